@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import torch
-
 from paramd import _errors
 from paramd import torch as _torch
 from paramd._keras_names import named
+from paramd._weights import Other, Picked
 
 
 class Worker(_torch.Worker):
@@ -21,16 +20,14 @@ class Worker(_torch.Worker):
     Args: as paramd.torch.Worker's. `model` is built.
     """
 
-    def _pick(self, model: Any) -> _torch.Picked:
+    def _pick(self, model: Any) -> Picked:
         if not model.built:
             raise _errors.InvalidArgument(
                 "the model is not built: give it an Input, or call it once")
-        trained = [(name, variable.value) for name, variable
-                   in named(model, model.trainable_variables)]
-        other = [(name, variable.value) for name, variable
-                 in named(model, model.non_trainable_variables)
-                 if variable.value.is_floating_point()]
-        return trained, other
-
-    def _is_frozen(self, tensor: torch.Tensor) -> bool:
-        return False  # Keras's statistics are parameters to PyTorch.
+        return Picked(
+            [(name, variable.value) for name, variable
+             in named(model, model.trainable_variables)],
+            # Also its statistics are parameters to PyTorch.
+            [Other(name, variable.value, is_frozen=False) for name, variable
+             in named(model, model.non_trainable_variables)
+             if variable.value.is_floating_point()])

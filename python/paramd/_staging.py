@@ -6,6 +6,8 @@ from typing import Any, Deque, Dict, Iterator, Optional, Tuple
 import numpy as np
 import torch
 
+from paramd._session import Work
+
 
 class Staging:
     """Pinned memory for parameters and gradients on a device, one piece of each.
@@ -29,6 +31,11 @@ class Staging:
     def serves(self, tensor: torch.Tensor) -> bool:
         """Whether it is on the device."""
         return bool(tensor.device.type == self._device_type)
+
+    def takes(self, number: int, tensor: torch.Tensor, work: Work) -> bool:
+        """Whether all of it goes this way: neither rows nor a sparse gradient do."""
+        return (number not in work.rows and tensor.layout == torch.strided
+                and self.serves(tensor))
 
     def load(self, number: int, tensor: torch.Tensor, weights: np.ndarray) -> None:
         """Begins to copy the weights, which may change at once, into the tensor."""

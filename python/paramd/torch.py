@@ -12,123 +12,36 @@ The optimizer is the servers'; the loop has none of its own.
 """
 
 import contextlib
-import ctypes
 import math
-import threading
-from typing import (Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence,
-                    Tuple)
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
-import numpy as np
 import torch
 from torch.utils.data import default_collate
 
 from paramd import _errors, _job
-from paramd._ahead import InOrder, Reader, in_processes
-from paramd._session import Session, Variable, Work
-from paramd._sharing import Shared, may_be_lent, shareable
+from paramd._ahead import InOrder, Reader
+from paramd._gradients import Gradients
+from paramd._session import Session, Work
+from paramd._source import Collate, Source, has_numbers, source_of
 from paramd._staging import Staging
-from paramd.data import Shards, Stream
+from paramd._weights import Picked, Weights, pick
 
 # From a batch's parts to the rows of a parameter that the model reads for them.
 Lookup = Callable[..., torch.Tensor]
 Evaluate = Callable[[torch.nn.Module, Any, Any], Any]
-# Of less nothing leaves before all gradients are there (paramd.h).
-_LEAVING_BYTES = 1 << 20
-
-# What is trained, and what else travels, by name.
-Picked = Tuple[List[Tuple[str, torch.Tensor]], List[Tuple[str, torch.Tensor]]]
-
-
-def _pick(model: torch.nn.Module) -> Picked:
-    """Parameters that are trained; what else travels: frozen parameters, and those
-    buffers of real numbers that state_dict has (batch norm's running statistics).
-    Other buffers are this process's own."""
-    saved = set(model.state_dict())
-    trained: List[Tuple[str, torch.Tensor]] = []
-    other: List[Tuple[str, torch.Tensor]] = []
-    for name, parameter in model.named_parameters():
-        (trained if parameter.requires_grad else other).append((name, parameter))
-    for name, buffer in model.named_buffers():
-        if buffer.is_floating_point() and name in saved:
-            other.append((name, buffer))
-    return trained, other
-
-
-def _has_numbers(dataset: Any) -> bool:
-    return (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
-            and not isinstance(dataset, torch.utils.data.IterableDataset))
 
 
 def _length_of_test(dataset: Any) -> int:
-    if _has_numbers(dataset):
+    if has_numbers(dataset):
         return len(dataset)
     raise _errors.InvalidArgument(
         "test has no length or no [i]: the chief evaluates on examples by number; "
         "give one with len() and [i], a list for instance")
 
 
-def _in_order(dataset: Any, examples: Optional[int],
-              processes: int) -> "Shards | Stream":
-    """A dataset without numbers as what hands its examples out."""
-    if isinstance(dataset, (Shards, Stream)):
-        if examples is not None or processes > 0:
-            raise _errors.InvalidArgument(
-                f"a paramd.{type(dataset).__name__} knows how many examples it has, "
-                "and is read in this process: leave examples and num_workers out")
-        return dataset
-    if examples is None:
-        try:
-            examples = len(dataset)
-        except TypeError:
-            raise _errors.InvalidArgument(
-                "the dataset has no length or no [i], an IterableDataset for "
-                "instance: say with examples= how many of them make up an epoch, or "
-                "give a paramd.Shards") from None
-    stream = Stream(dataset, examples=examples)
-    if processes == 0:
-        return stream
-    if not hasattr(dataset, "__iter__"):
-        raise _errors.InvalidArgument(
-            "what a function makes is read in this process: leave num_workers out, "
-            "or give something to iterate over")
-    return Stream(in_processes(dataset, processes), examples=examples)
-
-
-def _as_numpy(name: str, tensor: torch.Tensor) -> np.ndarray:
-    """Its values; its own memory if they are float32 there."""
-    if not tensor.is_floating_point():
-        raise _errors.InvalidArgument(
-            f"'{name}' is of {tensor.dtype}; servers hold float32, so it has to be "
-            "of a floating type")
-    try:
-        values: np.ndarray = tensor.detach().to("cpu", torch.float32).numpy()
-        return values
-    except RuntimeError as error:
-        raise _not_copied(name, tensor, error) from error
-
-
-def _not_copied(name: str, tensor: torch.Tensor,
-                error: RuntimeError) -> _errors.Error:
-    """What PyTorch refuses to copy to or from its device: one that is gone, or
-    memory that is not as it was."""
-    said = str(error).partition("\n")[0]
-    sentence = f"the values of '{name}' on {tensor.device} can't be copied: {said}"
-    if tensor.device.type in ("cpu", "meta"):
-        return _errors.InvalidArgument(sentence)
-    return _errors.Unavailable(
-        f"{sentence}; start the program again, on a device that works", 14)
-
-
-class _Finite(torch.optim.Optimizer):
-    """What a GradScaler steps in place of an optimizer, if all gradients are
-    finite."""
-
-    def __init__(self, parameters: List[torch.Tensor]):
-        super().__init__(parameters, {})
-
-    def step(self, closure: Any = None) -> bool:
-        """True, which is not None."""
-        return True
+def _staging_of(picked: Picked) -> Optional[Staging]:
+    """What copies to and from a GPU, if something lies on one."""
+    return Staging() if any(tensor.is_cuda for _, tensor in picked.tensors) else None
 
 
 class Worker:
@@ -179,38 +92,22 @@ class Worker:
         self._refuse_missing = missing_gradients == "error"
         self._insecure = insecure
         self._tls_dir = tls_dir
-        self._trained, self._other = self._pick(model)
-        self._all = self._trained + self._other
-        if not self._trained:
+        self._picked = self._pick(model)
+        if not self._picked.trained:
             raise _errors.InvalidArgument("the model has no parameter to train")
         self._lookups = self._by_number(lookups or {})
         # Batches that are stepped next, by epoch and examples.
         self._looked_up: Dict[Tuple[int, bytes], Any] = {}
         self._batches_a_push = 1
+        # Of the job, once it has begun.
         self._session: Optional[Session] = None
-        self._given: Dict[str, Any] = {}  # What the job began with.
+        self._weights: Optional[Weights] = None
+        self._gradients: Optional[Gradients] = None
+        self._source: Optional[Source] = None
+        self._reader: "Reader | InOrder | None" = None
+        self._test_collate: Collate = default_collate
         self._finished = False
         self._ahead: Optional[Work] = None  # Of the epoch that comes next.
-        self._test_collate: Callable[[List[Any]], Any] = default_collate
-        self._has: List[bool] = []
-        self._stepping = False
-        self._reader: "Reader | InOrder | None" = None
-        self._staging = (Staging() if any(tensor.is_cuda for _, tensor in self._all)
-                         else None)
-        self._lock = threading.Lock()  # Gradients come on autograd's threads.
-        self._shared: Dict[int, Shared] = {}  # Parameters, by number.
-        self._shapes = [parameter.shape for _, parameter in self._trained]
-        # Of the batch that is stepped, by number: whose gradients are PyTorch's, and
-        # those that are lent while others are computed.
-        self._lendable: List[bool] = []
-        self._lent: Dict[int, torch.Tensor] = {}
-        self._addresses = (ctypes.c_void_p * len(self._trained))()
-        by_layers = (self._staging is not None or not self._refuse_missing and sum(
-            4 * parameter.numel() for _, parameter in self._trained) >= _LEAVING_BYTES)
-        self._hooks = [
-            parameter.register_post_accumulate_grad_hook(self._hook_of(number))
-            for number, (_, parameter) in enumerate(self._trained)
-        ] if by_layers else []
 
     def __enter__(self) -> "Worker":
         return self
@@ -246,6 +143,7 @@ class Worker:
         session = self._session
         if session is None:
             raise _errors.Error("step without a batch: take one of epoch.batches")
+        assert self._weights is not None and self._gradients is not None
         with self._computing(session):
             work = session.held
             if work is None:
@@ -260,18 +158,10 @@ class Worker:
             if scaler is None and not math.isfinite(value):
                 raise _errors.NotFinite(
                     f"the loss is {value}; nothing of this batch was pushed", 3)
-            self._has = [False] * len(self._trained)
-            # What the program has put there it may write to at any time.
-            self._lendable = [parameter.grad is None for _, parameter in self._trained]
-            if work.scale != 1:
-                loss = loss * work.scale
-            if scaler is None:
-                self._backward(session, work, loss)
-            elif not self._scaled_backward(session, work, loss, scaler):
+            if not self._gradients.compute(work, loss, scaler):
                 self._finish_with_zeros(session, work)
                 return False
-            self._fill_missing(work)
-            self._fill_other(work)
+            self._weights.fill_other(work)
             session.finish(value)
             return True
 
@@ -291,91 +181,75 @@ class Worker:
     def close(self) -> bool:
         """Leaves the job; whether it had finished. A batch that was not stepped is
         handed out again."""
-        for hook in self._hooks:
-            hook.remove()
+        if self._gradients is not None:
+            self._gradients.close()
         if self._reader is not None:
             self._reader.close()
-        for shared in self._shared.values():
-            shared.release()
-        with self._lock:  # A hook that still runs writes to the worker's memory.
-            return self._session.close() if self._session is not None else False
+        if self._weights is not None:
+            self._weights.release()
+        if self._session is None:
+            return False
+        assert self._gradients is not None
+        with self._gradients.lock:  # A hook that runs writes to the worker's memory.
+            return self._session.close()
 
     # ---- below: what a subclass has otherwise
 
     def _pick(self, model: torch.nn.Module) -> Picked:
-        return _pick(model)
+        return pick(model)
 
-    def _is_frozen(self, tensor: torch.Tensor) -> bool:
-        """Of what travels and is not trained: whether it stays as it is."""
-        return isinstance(tensor, torch.nn.Parameter)
-
-    # ---- below: of Epoch and the hooks
+    # ---- below: of Epoch
 
     def _by_number(self, lookups: Mapping[str, Lookup]) -> Dict[int, Lookup]:
-        numbers = {name: number for number, (name, _) in enumerate(self._trained)}
+        trained = self._picked.trained
+        numbers = {name: number for number, (name, _) in enumerate(trained)}
         for name in lookups:
             if name not in numbers:
                 raise _errors.InvalidArgument(
                     f"lookups names '{name}', which is no parameter that is trained; "
                     f"those are {', '.join(numbers)}")
-            if self._trained[numbers[name]][1].dim() != 2:
+            if trained[numbers[name]][1].dim() != 2:
                 raise _errors.InvalidArgument(
                     f"lookups names '{name}', which has no rows: it has "
-                    f"{self._trained[numbers[name]][1].dim()} dimensions, not 2")
+                    f"{trained[numbers[name]][1].dim()} dimensions, not 2")
         return {numbers[name]: function for name, function in lookups.items()}
 
-    def _begin(self, dataset: Any, batch_size: Optional[int],
-               collate: Callable[[List[Any]], Any], processes: int,
-               examples: Optional[int]) -> Session:
-        in_order: "Shards | Stream | None" = None
-        if not _has_numbers(dataset):
-            in_order = _in_order(dataset, examples, processes)
-        elif examples is not None:
-            raise _errors.InvalidArgument(
-                "examples is of a dataset without len() and [i]: this one has them")
-        length = in_order.examples if in_order is not None else len(dataset)
-        given = {"dataset": length, "batch_size": batch_size}
-        if self._session is not None:
-            for what, value in given.items():
-                if value != self._given[what]:
-                    raise _errors.InvalidArgument(
-                        f"{what}: {value}; the job began with {self._given[what]}, "
-                        "and it stays")
-            return self._session
+    def _begin(self, source: Source) -> Session:
+        """The job that trains on this, which begins with the first one."""
+        if self._session is None:
+            return self._start(source)
+        assert self._source is not None
+        for what, value, first in (
+                ("dataset", source.examples, self._source.examples),
+                ("batch_size", source.batch_size, self._source.batch_size)):
+            if value != first:
+                raise _errors.InvalidArgument(
+                    f"{what}: {value}; the job began with {first}, and it stays")
+        return self._session
+
+    def _start(self, source: Source) -> Session:
         test = _length_of_test(self._test) if self._test is not None else 0
-        self._given = given
-        self._reader = (Reader(dataset, collate, processes) if in_order is None
-                        else InOrder(in_order, collate))
+        self._source = source
+        self._reader = source.open()
         settings = dict(self._settings)
-        if batch_size is not None:
-            settings["batch_size"] = batch_size
+        if source.batch_size is not None:
+            settings["batch_size"] = source.batch_size
         job = _job.read(self._job, settings)
         self._batches_a_push = 1
         for times in ("accumulate", "push_every"):
             if isinstance(job.get(times), int):
                 self._batches_a_push *= job[times]
-        if in_order is not None:
-            in_order.settings(job)
-        self._session = Session(
-            job, self._variables(), examples=length, test_examples=test,
-            insecure=self._insecure, tls_dir=self._tls_dir)
-        return self._session
-
-    def _variables(self) -> List[Variable]:
-        trained = [tensor for _, tensor in self._trained]
-        self._shared = {
-            number: Shared(tensor) for number, (tensor, may_be) in enumerate(zip(
-                trained, shareable(trained, [*self.model.buffers(),
-                                             *(t for _, t in self._other)])))
-            if may_be and number not in self._lookups
-            and not (self._staging and self._staging.serves(tensor))}
-        return [Variable(name, _as_numpy(name, tensor),
-                         untrained=number >= len(self._trained),
-                         sparse=number in self._lookups,
-                         computed_in=str(tensor.dtype).rpartition(".")[2],
-                         memory=(self._shared[number].memory
-                                 if number in self._shared else ()))
-                for number, (name, tensor) in enumerate(self._all)]
+        if source.in_order is not None:
+            source.in_order.settings(job)
+        staging = _staging_of(self._picked)
+        self._weights = Weights(self.model, self._picked, self._lookups, staging)
+        session = Session(
+            job, self._weights.variables(), examples=source.examples,
+            test_examples=test, insecure=self._insecure, tls_dir=self._tls_dir)
+        self._gradients = Gradients(session, self._picked.trained, staging,
+                                    self._refuse_missing)
+        self._session = session
+        return session
 
     @contextlib.contextmanager
     def _computing(self, session: Session) -> Iterator[None]:
@@ -389,78 +263,11 @@ class Worker:
             raise
 
     def _finish_with_zeros(self, session: Session, work: Work) -> None:
+        assert self._gradients is not None
         for gradient in work.gradients:
             gradient.fill(0)
-        for _, parameter in self._trained:
-            parameter.grad = None
+        self._gradients.drop()
         session.finish_without_examples()
-
-    @contextlib.contextmanager
-    def _undoing(self) -> Iterator[None]:
-        """Nothing of gradients is left by an exception: the batch may be computed
-        again."""
-        try:
-            yield
-        except BaseException:
-            if self._staging is not None:
-                self._staging.drop()
-            for (_, parameter), is_ours in zip(self._trained, self._lendable):
-                if is_ours:
-                    parameter.grad = None
-            raise
-
-    def _backward(self, session: Session, work: Work, loss: torch.Tensor) -> None:
-        self._stepping = True
-        try:
-            with self._undoing():
-                loss.backward()
-                if not self._hooks:
-                    self._take_all(session, work)
-                    return
-                with self._lock:
-                    self._take_staged(session, work, wait=True)
-        finally:
-            self._stepping = False
-            self._lent.clear()
-
-    def _scaled_backward(self, session: Session, work: Work, loss: torch.Tensor,
-                         scaler: Any) -> bool:
-        """Whether all gradients were finite, and are written."""
-        with self._undoing():
-            scaler.scale(loss).backward()
-            if all(tensor.grad is None for _, tensor in self._trained):
-                return True  # There is nothing that a scaler could look at.
-            finite = scaler.step(_Finite([tensor for _, tensor in self._trained]))
-            scaler.update()
-            if finite is None:
-                return False
-            self._take_all(session, work)
-            return True
-
-    def _take_all(self, session: Session, work: Work) -> None:
-        """What backward has left."""
-        with self._lock:
-            lent = []
-            for number, (_, parameter) in enumerate(self._trained):
-                gradient = parameter.grad
-                self._addresses[number] = None
-                if gradient is None:
-                    continue
-                parameter.grad = None
-                self._has[number] = True
-                if self._may_lend(number, gradient, work):
-                    self._addresses[number] = gradient.data_ptr()
-                    lent.append(gradient)
-                else:
-                    self._take(number, gradient.detach(), work)
-            if lent:
-                session.lend_gradients(0, self._addresses, lent)
-            self._take_staged(session, work, wait=True)
-
-    def _may_lend(self, number: int, gradient: torch.Tensor, work: Work) -> bool:
-        return (self._lendable[number] and number not in work.rows
-                and not (self._staging and self._is_staged(number, gradient, work))
-                and may_be_lent(gradient, self._shapes[number]))
 
     def _next(self, session: Session, epoch: int) -> Optional[Work]:
         """The next batch of this epoch; None behind its last one."""
@@ -484,7 +291,7 @@ class Worker:
 
     def _read(self, session: Session, work: Work) -> Any:
         """The batch, with the model as it is to be computed on."""
-        assert self._reader is not None
+        assert self._reader is not None and self._weights is not None
         with session.exclusively():
             batch = None
             if self._lookups:
@@ -494,7 +301,7 @@ class Worker:
             while (self._reader.reads_ahead
                    and (upcoming := session.upcoming()) is not None):
                 self._reader.ask(upcoming)
-            self._load(work)
+            self._weights.load(work)
             return batch
 
     def _find_rows(self, session: Session, work: Work) -> None:
@@ -516,164 +323,15 @@ class Worker:
             session.found_rows(number, rows.to("cpu", torch.int64).numpy())
         session.finish_without_examples()
 
-    def _load(self, work: Work) -> None:
-        moved = [number for number, shared in self._shared.items()
-                 if not shared.show(work.weights[number])]
-        for number in moved:
-            del self._shared[number]  # From now on it is copied.
-        # What was computed on the weights before does not go backward any more.
-        for shared in self._shared.values():
-            torch.autograd.graph.increment_version(shared.parameter)
-        if len(self._shared) < len(self._all):
-            self._copy(work)
-
-    def _copy(self, work: Work) -> None:
-        """The weights that do not lie where the model has them."""
-        with torch.no_grad():
-            for number, (name, tensor) in enumerate(self._all):
-                if number in self._shared:
-                    continue
-                weights = torch.from_numpy(work.weights[number])
-                try:
-                    if self._staging and self._is_staged(number, tensor, work):
-                        self._staging.load(number, tensor, work.weights[number])
-                    elif number in work.rows:
-                        rows = torch.from_numpy(work.rows[number]).to(tensor.device)
-                        tensor[rows] = weights.to(tensor.device, tensor.dtype)
-                    else:
-                        tensor.copy_(weights)
-                except RuntimeError as error:
-                    raise _not_copied(name, tensor, error) from error
-
-    def _hook_of(self, number: int) -> Callable[[torch.Tensor], None]:
-        def take(parameter: torch.Tensor) -> None:
-            if not self._stepping:
-                return  # The program's own backward, which step adds to.
-            with self._lock:
-                session = self._session
-                work = session.held if session is not None else None
-                gradient = parameter.grad
-                if session is None or work is None or gradient is None:
-                    return
-                parameter.grad = None
-                # Where a part of the model goes backward by itself, as in
-                # torch.utils.checkpoint, a gradient comes in several parts.
-                adds = self._has[number]
-                if adds:
-                    before = self._take_back(session, number, gradient, work)
-                    if before is not None:
-                        gradient, adds = before + gradient, False
-                self._has[number] = True
-                if not adds and self._may_lend(number, gradient, work):
-                    session.lend_gradients(
-                        number, (ctypes.c_void_p * 1)(gradient.data_ptr()), gradient)
-                    self._lent[number] = gradient
-                    written = True
-                else:
-                    written = self._take(number, gradient.detach(), work, adds)
-                if written and not self._refuse_missing:
-                    session.gradient_ready(number)
-                self._take_staged(session, work, wait=False)
-        return take
-
-    def _is_staged(self, number: int, tensor: torch.Tensor, work: Work) -> bool:
-        return (self._staging is not None and number not in work.rows
-                and tensor.layout == torch.strided and self._staging.serves(tensor))
-
-    def _take_back(self, session: Session, number: int, gradient: torch.Tensor,
-                   work: Work) -> Optional[torch.Tensor]:
-        """Has the part of a gradient that came before this one not leave yet. That
-        part; None if this one is to be added where it is written."""
-        session.lend_gradients(number, (ctypes.c_void_p * 1)(None), None)
-        before = self._lent.pop(number, None)
-        if before is None and self._staging is not None:
-            before = self._staging.take_back(number)
-            if before is None and self._is_staged(number, gradient, work):
-                before = torch.from_numpy(work.gradients[number]).to(gradient.device)
-        return before
-
-    def _take(self, number: int, gradient: torch.Tensor, work: Work,
-              adds: bool = False) -> bool:
-        """Whether it is written; else it is on its way from the device. `adds`: to
-        what is written there."""
-        try:
-            if self._staging and self._is_staged(number, gradient, work):
-                self._staging.take(number, gradient)
-                return False
-            if number in work.rows:
-                self._take_rows(number, gradient, work, adds)
-                return True
-            if gradient.layout != torch.strided:  # Of a sparse embedding.
-                gradient = gradient.to_dense()
-            into = torch.from_numpy(work.gradients[number])
-            if adds:
-                into.add_(gradient.to(into.device))
-            else:
-                into.copy_(gradient)
-            return True
-        except RuntimeError as error:
-            raise _not_copied(self._trained[number][0], gradient, error) from error
-
-    def _take_staged(self, session: Session, work: Work, wait: bool) -> None:
-        """Gradients that have come from the device; `wait`: all."""
-        if self._staging is None:
-            return
-        for number, gradient in self._staging.taken(wait):
-            torch.from_numpy(work.gradients[number]).copy_(gradient)
-            if not self._refuse_missing:
-                session.gradient_ready(number)
-
-    def _take_rows(self, number: int, gradient: torch.Tensor, work: Work,
-                   adds: bool) -> None:
-        """The gradient of those rows that were looked up."""
-        name = self._trained[number][0]
-        if gradient.layout == torch.strided:
-            raise _errors.InvalidArgument(
-                f"lookups names '{name}', whose gradient is of all its rows: it has "
-                "to be the weight of an nn.Embedding(..., sparse=True) alone")
-        gradient = gradient.coalesce()
-        rows = gradient.indices()[0].to("cpu").numpy()
-        places = np.searchsorted(work.rows[number], rows)
-        known = np.append(work.rows[number], -1)[places] == rows
-        if not known.all():
-            raise _errors.InvalidArgument(
-                f"the model reads row {rows[~known][0]} of '{name}', which lookups "
-                "did not name for this batch")
-        if not adds:
-            work.gradients[number].fill(0)
-        work.gradients[number][places] += gradient.values().to(  # Each row once.
-            "cpu", torch.float32).numpy()
-
-    def _fill_missing(self, work: Work) -> None:
-        for number, (name, _) in enumerate(self._trained):
-            if self._has[number]:
-                continue
-            if self._refuse_missing:
-                raise _errors.InvalidArgument(
-                    f"parameter '{name}' got no gradient; nothing of this batch "
-                    "was pushed")
-            work.gradients[number].fill(0)
-
-    def _fill_other(self, work: Work) -> None:
-        """What is subtracted from a running statistic to make it what it is now;
-        of a frozen parameter nothing."""
-        for number, (name, tensor) in enumerate(self._other, len(self._trained)):
-            gradient = work.gradients[number]
-            if self._is_frozen(tensor):
-                gradient.fill(0)
-                continue
-            np.subtract(work.weights[number], _as_numpy(name, tensor), out=gradient)
-            if work.scale != 1:
-                gradient *= work.scale
-
     def _do_evaluation(self, session: Session, work: Work) -> None:
         assert self._test is not None and self._evaluate is not None
+        assert self._weights is not None
         batch = self._test_collate([self._test[int(i)] for i in work.indices])
         training = self.model.training
         self.model.eval()
         try:
             with torch.no_grad():
-                self._load(work)
+                self._weights.load(work)
                 said = self._evaluate(self.model, *batch)
         finally:
             self.model.train(training)
@@ -691,7 +349,7 @@ class Epoch:
         self._worker = worker
 
     def batches(self, dataset: Any, batch_size: Optional[int] = None,
-                collate_fn: Callable[[List[Any]], Any] = default_collate,
+                collate_fn: Collate = default_collate,
                 num_workers: int = 0,
                 examples: Optional[int] = None) -> Iterator[Any]:
         """The batches of this epoch that this worker gets, each as collate_fn makes
@@ -711,15 +369,10 @@ class Epoch:
           examples: of an IterableDataset and its like, how many make up an epoch
             over all workers; its len(), if it has one, unless it is given.
         """
-        if isinstance(dataset, torch.utils.data.DataLoader):
-            loader = dataset
-            dataset, collate_fn = loader.dataset, loader.collate_fn
-            batch_size = batch_size or loader.batch_size
-            num_workers = num_workers or loader.num_workers
+        source = source_of(dataset, batch_size, collate_fn, num_workers, examples)
         worker = self._worker
-        worker._test_collate = collate_fn
-        session = worker._begin(dataset, batch_size, collate_fn, num_workers,
-                                examples)
+        worker._test_collate = source.collate
+        session = worker._begin(source)
         while True:
             work = worker._next(session, self.number)
             if work is None:

@@ -117,6 +117,13 @@ class FakeCuda:
         pass
 
 
+def staged_by(cuda):
+    """Has the processor stand for a device whose copies `cuda` makes."""
+    from paramd import _staging, torch as ps
+    return unittest.mock.patch.object(
+        ps, "_staging_of", lambda picked: _staging.Staging(cuda, "cpu"))
+
+
 class Numbers(torch.utils.data.IterableDataset if torch else object):
     """0 to 11, shared by the processes that read them."""
 
@@ -579,7 +586,7 @@ class TorchTest(unittest.TestCase):
 
     def test_a_worker_whose_device_is_gone_leaves_and_says_so(self):
         import paramd
-        from paramd import torch as ps
+        from paramd._weights import not_copied
         gone = []
 
         class Parameter(torch.nn.Parameter):
@@ -603,7 +610,7 @@ class TorchTest(unittest.TestCase):
         # The batch of which the weights were not copied is handed out again.
         self.assertEqual((stepped, len(self.train(network(), 1, 64)[0])), (1, 3))
         tensor = unittest.mock.Mock(device=torch.device("cuda:1"))
-        self.assertIsInstance(ps._not_copied("w", tensor, RuntimeError("gone")),
+        self.assertIsInstance(not_copied("w", tensor, RuntimeError("gone")),
                               paramd.Unavailable)
 
     def test_a_parameter_without_a_gradient_is_zeros_or_refused_by_name(self):
@@ -734,18 +741,11 @@ class TorchTest(unittest.TestCase):
 
     def test_what_is_staged_is_trained_as_what_is_not(self):
         # The processor in place of a device: its copies are done when they begin.
-        from paramd import torch as ps
         _, alone = self.train_scaled(None)
         for scaler in (None, torch.amp.GradScaler("cpu")):
             self.run_dir += "-staged"
-            given = ps.Worker.__init__
             cuda = FakeCuda()
-
-            def init(worker, *args, **options):
-                given(worker, *args, **options)
-                worker._staging = ps.Staging(cuda, "cpu")
-
-            with unittest.mock.patch.object(ps.Worker, "__init__", init):
+            with staged_by(cuda):
                 _, staged = self.train_scaled(scaler)
             self.assertEqual(cuda.copies, 8 * (4 + 4))
             for name, values in alone.items():
@@ -800,10 +800,10 @@ class TorchTest(unittest.TestCase):
     def copied(self, make, **options):
         """As recorded, of a model whose parameters may not lie elsewhere, and whose
         gradients are read nowhere but in the worker's memory."""
-        from paramd import torch as ps
+        from paramd import _gradients, _weights
         self.run_dir += "-copied"
-        with unittest.mock.patch.object(ps, "may_be_lent", lambda *_: False), \
-                unittest.mock.patch.object(ps, "shareable",
+        with unittest.mock.patch.object(_gradients, "may_be_lent", lambda *_: False), \
+                unittest.mock.patch.object(_weights, "shareable",
                                            lambda some, _: [False] * len(some)):
             return self.recorded(make(), **options)[0]
 
@@ -832,7 +832,8 @@ class TorchTest(unittest.TestCase):
             with self.subTest(make=make.__name__):
                 self.run_dir += "-next"
                 seen, worker = self.recorded(make())
-                self.assertEqual(len(worker._shared), len(worker._trained))
+                self.assertEqual(len(worker._weights.shared),
+                                 len(list(make().parameters())))
                 self.assert_same_steps(seen, self.copied(make))
 
     def test_what_a_loop_writes_to_parameters_is_in_no_later_step(self):
@@ -863,7 +864,7 @@ class TorchTest(unittest.TestCase):
                 model.to(torch.float64).to(torch.float32)
 
         seen, worker = self.recorded(plain(), move)
-        self.assertEqual(len(worker._shared), 0)
+        self.assertEqual(len(worker._weights.shared), 0)
         self.assert_same_steps(seen, self.copied(plain))
 
     def test_memory_that_processes_come_to_share_is_not_the_workers(self):
@@ -880,7 +881,7 @@ class TorchTest(unittest.TestCase):
             self.assertEqual(model[0].weight.is_shared(), number >= 5)
 
         seen, worker = self.recorded(plain(), share)
-        self.assertEqual(len(worker._shared), 0)
+        self.assertEqual(len(worker._weights.shared), 0)
         self.assert_same_steps(seen, self.copied(plain))
 
     def test_what_may_not_lie_elsewhere_is_known(self):
@@ -943,7 +944,7 @@ class TorchTest(unittest.TestCase):
             self.assertTrue(torch.equal(model.tied, model.embed.weight))
 
         seen, worker = self.recorded(Tied(), check)
-        self.assertEqual(len(worker._shared), 1)
+        self.assertEqual(len(worker._weights.shared), 1)
         self.assert_same_steps(seen, self.copied(Tied))
 
     def test_another_worker_has_the_parameters_as_the_first_one(self):
@@ -951,7 +952,7 @@ class TorchTest(unittest.TestCase):
         for _ in range(2):
             self.run_dir += "-next"
             _, worker = self.recorded(model)
-            self.assertEqual(len(worker._shared), 4)
+            self.assertEqual(len(worker._weights.shared), 4)
 
     def test_tied_and_overlapping_parameters_stay_so(self):
         class Tied(torch.nn.Module):
@@ -973,7 +974,7 @@ class TorchTest(unittest.TestCase):
             self.assertTrue(torch.equal(model.head, model.flat[1:]))
 
         seen, worker = self.recorded(Tied(), check)
-        self.assertEqual(len(worker._shared), 3)
+        self.assertEqual(len(worker._weights.shared), 3)
         self.assert_same_steps(seen, self.copied(Tied))
 
     def test_a_gradient_that_comes_in_parts_is_their_sum(self):
@@ -991,19 +992,16 @@ class TorchTest(unittest.TestCase):
 
     def test_a_part_is_added_where_the_one_before_it_is(self):
         # Lent, written, on its way from the device, and come from there.
-        from paramd import torch as ps
-        given = ps.Worker.__init__
+        from paramd import _gradients
 
         def staged(done):
-            def init(worker, *args, **options):
-                given(worker, *args, **options)
-                worker._staging = ps.Staging(FakeCuda(), "cpu")
-                worker._staging._cuda.done = done
-            return unittest.mock.patch.object(ps.Worker, "__init__", init)
+            cuda = FakeCuda()
+            cuda.done = done
+            return staged_by(cuda)
 
         seen = []
         for patch in (contextlib.nullcontext(),
-                      unittest.mock.patch.object(ps, "may_be_lent",
+                      unittest.mock.patch.object(_gradients, "may_be_lent",
                                                  lambda *_: False),
                       staged(False), staged(True)):
             self.run_dir += "-next"
@@ -1013,13 +1011,14 @@ class TorchTest(unittest.TestCase):
             self.assert_same_steps(seen[0], others)
 
     def test_rows_that_come_in_parts_are_added(self):
+        from paramd._gradients import Gradients
         parameter = torch.nn.Parameter(torch.zeros(5, 2))
-        worker = self.worker(torch.nn.ParameterDict({"rows": parameter}))
+        gradients = Gradients(None, [("rows", parameter)], None, False)
         work = unittest.mock.Mock(gradients=[np.full((2, 2), 7, np.float32)],
                                   rows={0: np.array([1, 4])})
         for number, rows in enumerate(([4, 4], [1, 4])):
             gradient = torch.sparse_coo_tensor([rows], torch.ones(2, 2), (5, 2))
-            worker._take(0, gradient, work, adds=number == 1)
+            gradients.take(0, gradient, work, adds=number == 1)
         self.assertEqual(work.gradients[0].tolist(), [[1, 1], [3, 3]])
 
     def test_a_gradient_whose_memory_is_not_its_own_is_copied(self):
@@ -1045,10 +1044,10 @@ class TorchTest(unittest.TestCase):
             for gradient in kept:
                 gradient.fill_(float("nan"))
 
-        from paramd import torch as ps
-        lent, given = [], ps.may_be_lent
+        from paramd import _gradients
+        lent, given = [], _gradients.may_be_lent
         with unittest.mock.patch.object(
-                ps, "may_be_lent",
+                _gradients, "may_be_lent",
                 lambda *of: lent.append(given(*of)) or lent[-1]):
             seen, _ = self.recorded(make(), spoil)
         self.assertEqual(lent, [False, True, False, True] * len(seen))
@@ -1084,7 +1083,7 @@ class TorchTest(unittest.TestCase):
                 with self.assertRaisesRegex(KeyError, "mine"):
                     worker.step(F.cross_entropy(model[2:](hidden), y), scaler=scaler)
                 self.assertEqual([p.grad for p in model.parameters()], [None] * 4)
-                with unittest.mock.patch.object(worker, "_may_lend",
+                with unittest.mock.patch.object(worker._gradients, "_may_lend",
                                                 lambda *_: fail(None)), \
                         self.assertRaisesRegex(KeyError, "mine"):
                     worker.step(F.cross_entropy(model(x), y), scaler=scaler)

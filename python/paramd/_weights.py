@@ -1,0 +1,153 @@
+"""What of a PyTorch model is a job's, and the model with the servers' weights."""
+
+from typing import Any, Collection, Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+import torch
+
+from paramd import _errors
+from paramd._session import Variable, Work
+from paramd._sharing import Shared, shareable
+from paramd._staging import Staging
+
+
+class Other(NamedTuple):
+    """What travels and is not trained."""
+    name: str
+    tensor: torch.Tensor
+    is_frozen: bool  # It stays; else it is what a step has made of it.
+
+
+class Picked(NamedTuple):
+    """What of a model is a job's: what is trained, and what else travels."""
+    trained: List[Tuple[str, torch.Tensor]]
+    other: List[Other]
+
+    @property
+    def tensors(self) -> List[Tuple[str, torch.Tensor]]:
+        """All of them, as a job's variables are numbered."""
+        return self.trained + [(one.name, one.tensor) for one in self.other]
+
+
+def pick(model: torch.nn.Module) -> Picked:
+    """Parameters that are trained; what else travels: frozen parameters, and those
+    buffers of real numbers that state_dict has (batch norm's running statistics).
+    Other buffers are this process's own."""
+    saved = set(model.state_dict())
+    trained: List[Tuple[str, torch.Tensor]] = []
+    other: List[Other] = []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            trained.append((name, parameter))
+        else:
+            other.append(Other(name, parameter, is_frozen=True))
+    for name, buffer in model.named_buffers():
+        if buffer.is_floating_point() and name in saved:
+            other.append(Other(name, buffer, is_frozen=False))
+    return Picked(trained, other)
+
+
+def _as_numpy(name: str, tensor: torch.Tensor) -> np.ndarray:
+    """Its values; its own memory if they are float32 there."""
+    if not tensor.is_floating_point():
+        raise _errors.InvalidArgument(
+            f"'{name}' is of {tensor.dtype}; servers hold float32, so it has to be "
+            "of a floating type")
+    try:
+        values: np.ndarray = tensor.detach().to("cpu", torch.float32).numpy()
+        return values
+    except RuntimeError as error:
+        raise not_copied(name, tensor, error) from error
+
+
+def not_copied(name: str, tensor: torch.Tensor,
+               error: RuntimeError) -> _errors.Error:
+    """What PyTorch refuses to copy to or from its device: one that is gone, or
+    memory that is not as it was."""
+    said = str(error).partition("\n")[0]
+    sentence = f"the values of '{name}' on {tensor.device} can't be copied: {said}"
+    if tensor.device.type in ("cpu", "meta"):
+        return _errors.InvalidArgument(sentence)
+    return _errors.Unavailable(
+        f"{sentence}; start the program again, on a device that works", 14)
+
+
+class Weights:
+    """A model's tensors as a job's variables, numbered as in `picked`. The model
+    gets the servers' weights before each batch: without a copy where its parameters
+    lie in the memory that weights are pulled to.
+
+    Used by one thread at a time. `sparse`: numbers of those of which rows travel.
+    """
+
+    def __init__(self, model: torch.nn.Module, picked: Picked,
+                 sparse: Collection[int], staging: Optional[Staging]):
+        self._picked = picked
+        self._all = picked.tensors
+        self._sparse = sparse
+        self._staging = staging
+        trained = [tensor for _, tensor in picked.trained]
+        self.shared: Dict[int, Shared] = {
+            number: Shared(tensor) for number, (tensor, may_be) in enumerate(zip(
+                trained, shareable(trained, [*model.buffers(),
+                                             *(one.tensor for one in picked.other)])))
+            if may_be and number not in sparse
+            and not (staging and staging.serves(tensor))}
+
+    def variables(self) -> List[Variable]:
+        """What the job begins with."""
+        return [Variable(name, _as_numpy(name, tensor),
+                         untrained=number >= len(self._picked.trained),
+                         sparse=number in self._sparse,
+                         computed_in=str(tensor.dtype).rpartition(".")[2],
+                         memory=(self.shared[number].memory
+                                 if number in self.shared else ()))
+                for number, (name, tensor) in enumerate(self._all)]
+
+    def load(self, work: Work) -> None:
+        """Has the model be as the work is to be computed on."""
+        moved = [number for number, shared in self.shared.items()
+                 if not shared.show(work.weights[number])]
+        for number in moved:
+            del self.shared[number]  # From now on it is copied.
+        # What was computed on the weights before does not go backward any more.
+        for shared in self.shared.values():
+            torch.autograd.graph.increment_version(shared.parameter)
+        if len(self.shared) < len(self._all):
+            self._copy(work)
+
+    def _copy(self, work: Work) -> None:
+        """The weights that do not lie where the model has them."""
+        with torch.no_grad():
+            for number, (name, tensor) in enumerate(self._all):
+                if number in self.shared:
+                    continue
+                weights = torch.from_numpy(work.weights[number])
+                try:
+                    if self._staging and self._staging.takes(number, tensor, work):
+                        self._staging.load(number, tensor, work.weights[number])
+                    elif number in work.rows:
+                        rows = torch.from_numpy(work.rows[number]).to(tensor.device)
+                        tensor[rows] = weights.to(tensor.device, tensor.dtype)
+                    else:
+                        tensor.copy_(weights)
+                except RuntimeError as error:
+                    raise not_copied(name, tensor, error) from error
+
+    def fill_other(self, work: Work) -> None:
+        """What is subtracted from a running statistic to make it what it is now;
+        of a frozen parameter nothing."""
+        for number, one in enumerate(self._picked.other, len(self._picked.trained)):
+            gradient = work.gradients[number]
+            if one.is_frozen:
+                gradient.fill(0)
+                continue
+            np.subtract(work.weights[number], _as_numpy(one.name, one.tensor),
+                        out=gradient)
+            if work.scale != 1:
+                gradient *= work.scale
+
+    def release(self) -> None:
+        """The model's memory is its own."""
+        for shared in self.shared.values():
+            shared.release()
