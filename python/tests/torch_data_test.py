@@ -1,0 +1,135 @@
+"""What a PyTorch loop reads. Skipped by name where there is no PyTorch."""
+
+import os
+import sys
+import unittest
+
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+
+from torch_cases import (  # pylint: disable=wrong-import-position
+    F, LoopCase, network, plain, torch)
+
+
+class Numbers(torch.utils.data.IterableDataset if torch else object):
+    """0 to 11, shared by the processes that read them."""
+
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        return iter(range(12) if info is None
+                    else range(info.id, 12, info.num_workers))
+
+
+class DataTest(LoopCase):
+
+    def test_a_data_loaders_processes_read_ahead(self):
+        model = network()
+        worker = self.worker(model)
+        loader = torch.utils.data.DataLoader(self.data, 32, num_workers=2)
+        examples = 0
+        for epoch in worker.epochs(2):
+            for x, y in epoch.batches(loader):
+                examples += len(x)
+                worker.step(F.cross_entropy(model(x), y))
+        self.assertEqual(examples, 2 * len(self.data))
+        self.assertTrue(worker.close())
+
+    def test_what_says_no_length_is_refused_in_a_sentence(self):
+        import paramd
+        loader = torch.utils.data.DataLoader(Numbers(), 8)
+        for dataset in (Numbers(), loader, iter([])):
+            epoch = next(self.worker(network()).epochs(1))
+            with self.assertRaisesRegex(paramd.InvalidArgument, "examples="):
+                next(epoch.batches(dataset, 8))
+        for dataset, options, said in (
+                (iter([1]), {"examples": 8}, "can't begin again"),
+                (iter([1]), {"examples": 8, "num_workers": 1}, "can't begin again"),
+                (self.data, {"examples": 8}, "this one has them"),
+                (paramd.Stream([1], examples=8), {"examples": 8}, "leave examples"),
+                (paramd.Shards([2], range), {"num_workers": 1}, "leave examples"),
+                (lambda i, n: [1], {"examples": 8, "num_workers": 1}, "leave num_work"),
+                (7, {"examples": 8}, "int can't be iterated")):
+            epoch = next(self.worker(network()).epochs(1))
+            with self.assertRaisesRegex(paramd.InvalidArgument, said):
+                next(epoch.batches(dataset, 8, **options))
+
+    def read(self, dataset, epochs=2, collate=list, **options):
+        """The batches of a loop that trains on nothing of them."""
+        worker = self.worker(model := torch.nn.Linear(1, 1))
+        found = []
+        for epoch in worker.epochs(epochs):
+            for batch in epoch.batches(dataset, collate_fn=collate, **options):
+                found.append((epoch.number, batch))
+                worker.step(model(torch.ones(1, 1)).sum())
+        self.assertTrue(worker.close())
+        return found
+
+    def test_shards_are_leased_and_each_example_comes_once_an_epoch(self):
+        import paramd
+        shards = paramd.Shards([0, 10, 20], lambda s: range(s, s + 5 + s // 10))
+        found = self.read(shards, batch_size=4)
+        self.assertEqual([len(batch) for _, batch in found], [4, 4, 4, 4, 2] * 2)
+        for number in (1, 2):
+            of_it = [e for epoch, batch in found if epoch == number for e in batch]
+            self.assertEqual(sorted(of_it), [*range(5), *range(10, 16),
+                                             *range(20, 27)])
+
+    def test_an_iterable_dataset_is_read_on_and_begins_again(self):
+        wanted = [(1, [0, 1, 2, 3]), (1, [4, 5, 6, 7]), (1, [8, 9]),
+                  (2, [10, 11, 0, 1]), (2, [2, 3, 4, 5]), (2, [6, 7])]
+        self.assertEqual(self.read(Numbers(), batch_size=4, examples=10), wanted)
+        self.run_dir += "-function"
+        self.assertEqual(self.read(lambda worker, workers: range(12), batch_size=4,
+                                   examples=10), wanted)
+
+    def test_processes_read_an_iterable_dataset_ahead(self):
+        loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=2,
+                                             collate_fn=list)
+        found = self.read(loader, epochs=1, examples=24)
+        # Each of the two reads every second one, and sends its six at once.
+        self.assertEqual([e for _, batch in found for e in batch],
+                         [*range(0, 12, 2), *range(1, 12, 2)] * 2)
+
+    def test_the_batch_size_stays(self):
+        import paramd
+        worker = self.worker(model := network())
+        with self.assertRaisesRegex(paramd.InvalidArgument,
+                                    "batch_size: 32; the job began with 64"):
+            for epoch, size in zip(worker.epochs(2), (64, 32)):
+                for x, y in epoch.batches(self.data, size):
+                    worker.step(F.cross_entropy(model(x), y))
+
+    def test_a_tensor_data_set_is_read_as_its_examples(self):
+        class Batched(torch.utils.data.Dataset):
+            """As the first one, and says how it was asked."""
+            asked = []
+
+            def __init__(self, data):
+                self.data = data
+
+            def __len__(self):
+                return len(self.data)
+
+            def __getitem__(self, index):
+                return self.data[index]
+
+        class AtOnce(Batched):
+            def __getitems__(self, indices):
+                self.asked.append(len(indices))
+                return [self.data[i] for i in indices]
+
+        found = []
+        for dataset in (self.data, Batched(self.data), AtOnce(self.data)):
+            self.run_dir += "-next"
+            worker = self.worker(model := plain())
+            for epoch in worker.epochs(1):
+                for batch in epoch.batches(dataset, 48):
+                    self.assertIsInstance(batch, list)
+                    found.append([part.tolist() for part in batch])
+                    worker.step(F.cross_entropy(model(batch[0]), batch[1]))
+        self.assertEqual(found[:6], found[6:12])
+        self.assertEqual(found[:6], found[12:])
+        self.assertEqual(sum(AtOnce.asked), len(self.data))
+
+
+if __name__ == "__main__":
+    unittest.main()
