@@ -246,6 +246,10 @@ class Gradients:
             "cpu", torch.float32).numpy()
 
     def _fill_missing(self, work: Work) -> None:
+        if not any(self._has):
+            raise _errors.InvalidArgument(
+                "no parameter that is trained got a gradient: compute the loss from "
+                "the worker's model; nothing of this batch was pushed")
         for number, (name, _) in enumerate(self._trained):
             if self._has[number]:
                 continue

@@ -28,6 +28,6 @@ class Worker(_torch.Worker):
             [(name, variable.value) for name, variable
              in named(model, model.trainable_variables)],
             # Also its statistics are parameters to PyTorch.
-            [Other(name, variable.value, is_frozen=False) for name, variable
+            [Other(name, variable, "value", is_frozen=False) for name, variable
              in named(model, model.non_trainable_variables)
              if variable.value.is_floating_point()])

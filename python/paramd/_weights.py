@@ -12,10 +12,17 @@ from paramd._staging import Staging
 
 
 class Other(NamedTuple):
-    """What travels and is not trained."""
+    """What travels and is not trained: whatever tensor is in this place, since a
+    buffer that is moved, or computed anew, is another tensor."""
     name: str
-    tensor: torch.Tensor
+    owner: Any
+    attribute: str
     is_frozen: bool  # It stays; else it is what a step has made of it.
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """The one that is there now."""
+        return getattr(self.owner, self.attribute)
 
 
 class Picked(NamedTuple):
@@ -27,6 +34,35 @@ class Picked(NamedTuple):
     def tensors(self) -> List[Tuple[str, torch.Tensor]]:
         """All of them, as a job's variables are numbered."""
         return self.trained + [(one.name, one.tensor) for one in self.other]
+
+    def refuse_changes(self, now: "Picked") -> None:
+        """InvalidArgument, by name, if the same model is picked otherwise now: what
+        is new would never be trained."""
+        before, after = dict(self.trained), dict(now.trained)
+        for name in [*before, *after]:
+            if name not in before:
+                change = "is trained, but was not"
+            elif name not in after:
+                change = "is not trained, but was"
+            elif after[name] is not before[name]:
+                change = "is another tensor than"
+            else:
+                continue
+            raise _errors.InvalidArgument(
+                f"parameter '{name}' {change} when the job began: a job trains the "
+                "same parameters to its end; change the model before the first "
+                "batch, or begin another job with its weights (warm_start)")
+        places = {one.name: one for one in self.other}
+        for one in now.other:
+            if places.get(one.name) != one:
+                raise _errors.InvalidArgument(
+                    f"'{one.name}' is of another module than when the job began: "
+                    "change the model before the first batch")
+
+
+def _placed(model: torch.nn.Module, name: str, is_frozen: bool) -> Other:
+    path, _, attribute = name.rpartition(".")
+    return Other(name, model.get_submodule(path), attribute, is_frozen)
 
 
 def pick(model: torch.nn.Module) -> Picked:
@@ -40,10 +76,10 @@ def pick(model: torch.nn.Module) -> Picked:
         if parameter.requires_grad:
             trained.append((name, parameter))
         else:
-            other.append(Other(name, parameter, is_frozen=True))
+            other.append(_placed(model, name, is_frozen=True))
     for name, buffer in model.named_buffers():
         if buffer.is_floating_point() and name in saved:
-            other.append(Other(name, buffer, is_frozen=False))
+            other.append(_placed(model, name, is_frozen=False))
     return Picked(trained, other)
 
 
@@ -83,7 +119,6 @@ class Weights:
     def __init__(self, model: torch.nn.Module, picked: Picked,
                  sparse: Collection[int], staging: Optional[Staging]):
         self._picked = picked
-        self._all = picked.tensors
         self._sparse = sparse
         self._staging = staging
         trained = [tensor for _, tensor in picked.trained]
@@ -102,7 +137,7 @@ class Weights:
                          computed_in=str(tensor.dtype).rpartition(".")[2],
                          memory=(self.shared[number].memory
                                  if number in self.shared else ()))
-                for number, (name, tensor) in enumerate(self._all)]
+                for number, (name, tensor) in enumerate(self._picked.tensors)]
 
     def load(self, work: Work) -> None:
         """Has the model be as the work is to be computed on."""
@@ -113,13 +148,13 @@ class Weights:
         # What was computed on the weights before does not go backward any more.
         for shared in self.shared.values():
             torch.autograd.graph.increment_version(shared.parameter)
-        if len(self.shared) < len(self._all):
+        if self._picked.other or len(self.shared) < len(self._picked.trained):
             self._copy(work)
 
     def _copy(self, work: Work) -> None:
         """The weights that do not lie where the model has them."""
         with torch.no_grad():
-            for number, (name, tensor) in enumerate(self._all):
+            for number, (name, tensor) in enumerate(self._picked.tensors):
                 if number in self.shared:
                     continue
                 weights = torch.from_numpy(work.weights[number])
@@ -142,8 +177,12 @@ class Weights:
             if one.is_frozen:
                 gradient.fill(0)
                 continue
-            np.subtract(work.weights[number], _as_numpy(one.name, one.tensor),
-                        out=gradient)
+            values = _as_numpy(one.name, one.tensor)
+            if values.shape != gradient.shape:
+                raise _errors.InvalidArgument(
+                    f"'{one.name}' is {values.shape} now; the job began with "
+                    f"{gradient.shape}, and it stays")
+            np.subtract(work.weights[number], values, out=gradient)
             if work.scale != 1:
                 gradient *= work.scale
 

@@ -92,10 +92,10 @@ class Worker:
         self._refuse_missing = missing_gradients == "error"
         self._insecure = insecure
         self._tls_dir = tls_dir
-        self._picked = self._pick(model)
-        if not self._picked.trained:
-            raise _errors.InvalidArgument("the model has no parameter to train")
-        self._lookups = self._by_number(lookups or {})
+        self._wanted_lookups = dict(lookups or {})
+        # Again when the job begins: until then the model may change.
+        self._picked = self._pick_trained()
+        self._lookups = self._by_number()
         # Batches that are stepped next, by epoch and examples.
         self._looked_up: Dict[Tuple[int, bytes], Any] = {}
         self._batches_a_push = 1
@@ -200,10 +200,17 @@ class Worker:
 
     # ---- below: of Epoch
 
-    def _by_number(self, lookups: Mapping[str, Lookup]) -> Dict[int, Lookup]:
+    def _pick_trained(self) -> Picked:
+        picked = self._pick(self.model)
+        if not picked.trained:
+            raise _errors.InvalidArgument("the model has no parameter to train")
+        return picked
+
+    def _by_number(self) -> Dict[int, Lookup]:
+        """The lookups, by number of the parameter."""
         trained = self._picked.trained
         numbers = {name: number for number, (name, _) in enumerate(trained)}
-        for name in lookups:
+        for name in self._wanted_lookups:
             if name not in numbers:
                 raise _errors.InvalidArgument(
                     f"lookups names '{name}', which is no parameter that is trained; "
@@ -212,13 +219,15 @@ class Worker:
                 raise _errors.InvalidArgument(
                     f"lookups names '{name}', which has no rows: it has "
                     f"{trained[numbers[name]][1].dim()} dimensions, not 2")
-        return {numbers[name]: function for name, function in lookups.items()}
+        return {numbers[name]: function
+                for name, function in self._wanted_lookups.items()}
 
     def _begin(self, source: Source) -> Session:
         """The job that trains on this, which begins with the first one."""
         if self._session is None:
             return self._start(source)
         assert self._source is not None
+        self._picked.refuse_changes(self._pick(self.model))
         for what, value, first in (
                 ("dataset", source.examples, self._source.examples),
                 ("batch_size", source.batch_size, self._source.batch_size)):
@@ -241,6 +250,8 @@ class Worker:
                 self._batches_a_push *= job[times]
         if source.in_order is not None:
             source.in_order.settings(job)
+        self._picked = self._pick_trained()
+        self._lookups = self._by_number()
         staging = _staging_of(self._picked)
         self._weights = Weights(self.model, self._picked, self._lookups, staging)
         session = Session(

@@ -411,12 +411,6 @@ class TorchTest(LoopCase):
 
         self.train(Idle(), epochs=1)
         self.assertEqual(paramd.load(self.run_dir)["idle"].tolist(), [1, 1])
-        self.run_dir += "-scaled"
-        worker = self.worker(Idle())
-        for epoch in worker.epochs(1):
-            for _ in epoch.batches(self.data, 64):
-                self.assertTrue(worker.step(torch.ones(1, requires_grad=True),
-                                            scaler=torch.amp.GradScaler("cpu")))
         self.run_dir += "-strict"
         with self.assertRaisesRegex(paramd.InvalidArgument, "'idle'"):
             self.train(Idle(), epochs=1, missing_gradients="error")

@@ -1,0 +1,147 @@
+"""A model that changes under a PyTorch loop. Skipped by name where there is no
+PyTorch."""
+
+import os
+import sys
+import unittest
+
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+
+from torch_cases import (  # pylint: disable=wrong-import-position
+    F, LoopCase, network, np, plain, torch)
+
+
+class ModelTest(LoopCase):
+
+    def train_on(self, worker, epochs=1, each=lambda epoch: None):
+        """A loop over worker.model; `each` is called before each epoch."""
+        for epoch in worker.epochs(epochs):
+            each(epoch)
+            for x, y in epoch.batches(self.data, 32):
+                worker.step(F.cross_entropy(worker.model(x), y))
+        self.assertTrue(worker.close())
+
+    def saved(self):
+        import paramd
+        return paramd.load(self.run_dir)
+
+    def test_what_is_trained_is_what_the_model_has_at_the_first_batch(self):
+        def assign(model):
+            model.load_state_dict({name: values.clone() for name, values
+                                   in model.state_dict().items()}, assign=True)
+
+        def replace(model):
+            model[3] = torch.nn.Linear(16, 3)
+
+        def unfreeze(model):
+            model.requires_grad_(True)
+
+        def reparametrize(model):
+            torch.nn.utils.parametrizations.weight_norm(model[3])
+
+        for change in (assign, replace, unfreeze, reparametrize):
+            with self.subTest(change=change.__name__):
+                self.run_dir += "-next"
+                model = network()
+                if change is unfreeze:
+                    model[0].requires_grad_(False)
+                worker = self.worker(model)
+                change(model)
+                before = {name: p.detach().clone()
+                          for name, p in model.named_parameters()}
+                self.train_on(worker)
+                saved = self.saved()
+                for name, values in before.items():
+                    self.assertGreater(abs(saved[name] - values.numpy()).max(), 1e-4,
+                                       name)
+
+    def test_what_is_trained_stays_to_the_end(self):
+        import paramd
+
+        def assign(model):
+            model.load_state_dict({name: values.clone() for name, values
+                                   in model.state_dict().items()}, assign=True)
+
+        def replace(model):
+            model[3] = torch.nn.Linear(16, 3)
+
+        def freeze(model):
+            model[3].requires_grad_(False)
+
+        def grow(model):
+            model[3].more = torch.nn.Parameter(torch.zeros(2))
+
+        def normalize(model):
+            model[1].running_var = None
+            model[2] = torch.nn.BatchNorm1d(16, affine=False)
+
+        for change, said in ((assign, "'0.weight' is another tensor than"),
+                             (replace, "'3.weight' is another tensor than"),
+                             (freeze, "'3.weight' is not trained, but was"),
+                             (grow, "'3.more' is trained, but was not"),
+                             (normalize, "'2.running_mean' is of another module")):
+            with self.subTest(change=change.__name__):
+                self.run_dir += "-next"
+                worker = self.worker(network())
+                with self.assertRaisesRegex(paramd.InvalidArgument, said):
+                    self.train_on(worker, 2, lambda epoch: (
+                        epoch.number == 2 and change(worker.model)))
+
+    def test_a_loss_that_no_parameter_is_in_is_refused_and_may_be_skipped(self):
+        import paramd
+        other = plain()
+        worker = self.worker(network())
+        for epoch in worker.epochs(1):
+            for x, y in epoch.batches(self.data, 64):
+                for scaler in (None, torch.amp.GradScaler("cpu")):
+                    with self.assertRaisesRegex(paramd.InvalidArgument,
+                                                "no parameter .* got a gradient"):
+                        worker.step(F.cross_entropy(other(x), y), scaler=scaler)
+                worker.skip()
+        self.assertTrue(worker.close())
+
+    def test_a_buffer_travels_wherever_it_is(self):
+        class Centred(torch.nn.Module):
+            """Its statistic is a new tensor in each step."""
+
+            def __init__(self):
+                super().__init__()
+                torch.manual_seed(3)
+                self.norm = torch.nn.BatchNorm1d(8)
+                self.last = torch.nn.Linear(8, 3)
+                self.register_buffer("mean", torch.zeros(8))
+
+            def forward(self, x):
+                if self.training:
+                    self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+                return self.last(self.norm(x - self.mean))
+
+        seen = []
+        for moved in (False, True):
+            self.run_dir += "-next"
+            worker = self.worker(model := Centred())
+            self.train_on(worker, 2, lambda epoch, to_move=moved, its=model: (
+                to_move and its.double().float()))
+            saved = self.saved()
+            for name in ("mean", "norm.running_mean"):
+                self.assertGreater(abs(saved[name]).max(), 0.01)
+                np.testing.assert_allclose(
+                    saved[name], model.state_dict()[name].numpy(), atol=1e-6)
+            seen.append(saved)
+        for name, values in seen[0].items():
+            np.testing.assert_allclose(seen[1][name], values, atol=1e-5)
+
+    def test_a_buffer_of_another_shape_is_refused_by_name(self):
+        import paramd
+        worker = self.worker(model := network())
+        with self.assertRaisesRegex(paramd.InvalidArgument,
+                                    r"'1.running_mean' is \(\) now"):
+            for epoch in worker.epochs(1):
+                for x, y in epoch.batches(self.data, 32):
+                    loss = F.cross_entropy(model(x), y)
+                    model[1].running_mean = torch.zeros(())
+                    worker.step(loss)
+
+
+if __name__ == "__main__":
+    unittest.main()
