@@ -3,6 +3,7 @@
 from typing import Any, Callable, List, NamedTuple, Optional, Union
 
 import torch
+from torch.utils.data import default_collate
 
 from paramd import _errors
 from paramd._ahead import InOrder, Reader, in_processes
@@ -31,6 +32,12 @@ class Source(NamedTuple):
     in_order: Union[Shards, Stream, None]
     examples: int
 
+    @property
+    def origin(self) -> Any:
+        """What it is known by from epoch to epoch."""
+        return (self.dataset._source if isinstance(self.dataset, Stream)
+                else self.dataset)
+
     def open(self) -> Union[Reader, InOrder]:
         """What reads it."""
         if self.in_order is not None:
@@ -44,7 +51,9 @@ def source_of(dataset: Any, batch_size: Optional[int], collate: Collate,
     not as it says."""
     if isinstance(dataset, torch.utils.data.DataLoader):
         loader = dataset
-        dataset, collate = loader.dataset, loader.collate_fn
+        _refuse_dropped(loader)
+        dataset = loader.dataset
+        collate = loader.collate_fn if collate is default_collate else collate
         batch_size = batch_size or loader.batch_size
         processes = processes or loader.num_workers
     if not has_numbers(dataset):
@@ -55,6 +64,40 @@ def source_of(dataset: Any, batch_size: Optional[int], collate: Collate,
         raise _errors.InvalidArgument(
             "examples is of a dataset without len() and [i]: this one has them")
     return Source(dataset, collate, processes, batch_size, None, len(dataset))
+
+
+def _refuse_dropped(loader: Any) -> None:
+    """InvalidArgument for what a DataLoader was told and the cluster would not do."""
+    if loader.batch_size is None:
+        what = ("batch_size=None" if loader.batch_sampler is None
+                else f"batch_sampler={type(loader.batch_sampler).__name__}")
+        raise _errors.InvalidArgument(
+            f"the DataLoader has {what}: which examples are in a batch is the "
+            "cluster's; leave it out and give batch_size")
+    if loader.drop_last:
+        raise _errors.InvalidArgument(
+            "the DataLoader has drop_last=True: each example comes once an epoch, and "
+            "a last batch may be smaller; leave it out, or give a dataset whose "
+            "length the batch size divides (torch.utils.data.Subset)")
+    if loader.worker_init_fn is not None:
+        raise _errors.InvalidArgument(
+            "the DataLoader has a worker_init_fn, which is not called: leave it out, "
+            "and begin in the dataset what each process needs")
+    if not isinstance(loader.dataset, torch.utils.data.IterableDataset):
+        _refuse_sampler(loader)
+
+
+def _refuse_sampler(loader: Any) -> None:
+    data = torch.utils.data
+    sampler = loader.sampler
+    if type(sampler) in (data.SequentialSampler, data.DistributedSampler) or (
+            type(sampler) is data.RandomSampler and not sampler.replacement
+            and sampler.num_samples == len(loader.dataset)):
+        return
+    raise _errors.InvalidArgument(
+        f"the DataLoader has sampler={type(sampler).__name__}: each example of the "
+        "dataset comes once an epoch, in an order that is the cluster's; leave it "
+        "out, and give the part to train on (torch.utils.data.Subset)")
 
 
 def _in_order(dataset: Any, examples: Optional[int],

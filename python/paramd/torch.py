@@ -226,15 +226,37 @@ class Worker:
         """The job that trains on this, which begins with the first one."""
         if self._session is None:
             return self._start(source)
-        assert self._source is not None
-        self._picked.refuse_changes(self._pick(self.model))
-        for what, value, first in (
-                ("dataset", source.examples, self._source.examples),
-                ("batch_size", source.batch_size, self._source.batch_size)):
-            if value != first:
-                raise _errors.InvalidArgument(
-                    f"{what}: {value}; the job began with {first}, and it stays")
+        with self._session.exclusively():
+            self._go_on(source)
         return self._session
+
+    def _go_on(self, source: Source) -> None:
+        """Of an epoch that is not the first one."""
+        first = self._source
+        assert first is not None and self._reader is not None
+        self._picked.refuse_changes(self._pick(self.model))
+        for what, value, before in (
+                ("dataset", source.examples, first.examples),
+                ("batch_size", source.batch_size, first.batch_size)):
+            if value != before:
+                raise _errors.InvalidArgument(
+                    f"{what}: {value}; the job began with {before}, and it stays")
+        is_same = (source.origin is first.origin
+                   and source.processes == first.processes)
+        if is_same and source.collate == first.collate:
+            return
+        if first.in_order is None and source.in_order is None and (
+                is_same or not self._lookups):
+            self._reader.close()
+        elif is_same:  # Another collate_fn alone: what is read goes on.
+            source = source._replace(in_order=first.in_order)
+        else:
+            raise _errors.InvalidArgument(
+                "the dataset, or num_workers, is another one than in the epoch before; "
+                "data that are read in order, or whose rows are looked up, are read on "
+                "from epoch to epoch: make them once, before the loop")
+        self._source = source
+        self._reader = source.open()
 
     def _start(self, source: Source) -> Session:
         test = _length_of_test(self._test) if self._test is not None else 0
@@ -373,7 +395,9 @@ class Epoch:
             Stream is made of, of which each worker reads its own examples and the
             cluster counts them. Or a DataLoader, of which dataset, batch_size,
             collate_fn and num_workers are taken; in which order examples come is
-            the cluster's.
+            the cluster's, and a sampler that says otherwise is refused. Another
+            epoch may have another one of the same length, unless it is read in
+            order or its rows are looked up.
           batch_size: examples in a batch; the job's setting if it is left out.
           num_workers: processes that read batches ahead, as a DataLoader's; 0: they
             are read here.

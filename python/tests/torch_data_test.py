@@ -1,5 +1,6 @@
 """What a PyTorch loop reads. Skipped by name where there is no PyTorch."""
 
+import contextlib
 import os
 import sys
 import unittest
@@ -129,6 +130,97 @@ class DataTest(LoopCase):
         self.assertEqual(found[:6], found[6:12])
         self.assertEqual(found[:6], found[12:])
         self.assertEqual(sum(AtOnce.asked), len(self.data))
+
+    def test_another_epoch_may_read_other_data(self):
+        data = torch.utils.data
+        labels = self.data.tensors[1]
+
+        def filled(number):
+            return data.TensorDataset(torch.full((256, 8), float(number)), labels)
+
+        def negated(examples):
+            x, y = data.default_collate(examples)
+            return -x, y
+
+        def alone(number):
+            return filled(number), {}
+
+        def in_loaders(number):
+            return data.DataLoader(filled(number), 64, shuffle=True), {}
+
+        def by_processes(number):
+            return filled(number), {"num_workers": 1}
+
+        def collated(number, one=filled(1)):
+            return one, {"collate_fn": negated} if number == 2 else {}
+
+        for read, wanted in ((alone, [1, 2]), (in_loaders, [1, 2]),
+                             (by_processes, [1, 2]), (collated, [1, -1])):
+            with self.subTest(read=read.__name__):
+                self.run_dir += "-next"
+                worker = self.worker(model := plain())
+                seen = []
+                for epoch in worker.epochs(2):
+                    dataset, options = read(epoch.number)
+                    for x, y in epoch.batches(dataset, 64, **options):
+                        seen.append(x.mean().item())
+                        worker.step(F.cross_entropy(model(x), y))
+                self.assertEqual(seen, [*wanted[:1] * 4, *wanted[1:] * 4])
+
+    def test_what_is_read_on_is_not_another_one_in_a_later_epoch(self):
+        import paramd
+        shards = [paramd.Shards([8], range) for _ in range(2)]
+        numbers = Numbers()
+        for first, then, said in (
+                (shards[0], shards[1], "data that are read in order"),
+                (Numbers(), Numbers(), "data that are read in order"),
+                (range(8), numbers, "data that are read in order"),
+                (numbers, numbers, None),
+                (paramd.Stream(numbers, examples=8), paramd.Stream(numbers, examples=8),
+                 None)):
+            self.run_dir += "-next"
+            worker = self.worker(model := torch.nn.Linear(1, 1))
+            found = []
+            with self.assertRaisesRegex(paramd.InvalidArgument, said) if said else (
+                    contextlib.nullcontext()):
+                for epoch, dataset in zip(worker.epochs(2), (first, then)):
+                    examples = 8 if isinstance(dataset, Numbers) else None
+                    for batch in epoch.batches(dataset, 8, examples=examples,
+                                               collate_fn=lambda some: [*some]):
+                        found += batch
+                        worker.step(model(torch.ones(1, 1)).sum())
+            if not said:
+                self.assertEqual(found, [*range(12), *range(4)])
+
+    def test_what_a_data_loader_would_do_otherwise_is_refused_by_name(self):
+        import paramd
+        data = torch.utils.data
+        numbers = range(256)
+        for options, said in (
+                ({"sampler": data.SubsetRandomSampler(range(32))},
+                 "sampler=SubsetRandomSampler"),
+                ({"sampler": data.WeightedRandomSampler([1.0] * 256, 256)},
+                 "sampler=WeightedRandomSampler"),
+                ({"sampler": data.RandomSampler(numbers, replacement=True)},
+                 "sampler=RandomSampler"),
+                ({"sampler": data.RandomSampler(numbers, num_samples=8)},
+                 "sampler=RandomSampler"),
+                ({"sampler": [3, 1]}, "sampler=list"),
+                ({"batch_sampler": data.BatchSampler(range(8), 4, False)},
+                 "batch_sampler=BatchSampler"),
+                ({"batch_size": None}, "batch_size=None"),
+                ({"drop_last": True}, "drop_last=True"),
+                ({"worker_init_fn": print}, "worker_init_fn")):
+            with self.subTest(options=options):
+                loader = data.DataLoader(self.data, **options)
+                epoch = next(self.worker(network()).epochs(1))
+                with self.assertRaisesRegex(paramd.InvalidArgument, said):
+                    next(epoch.batches(loader))
+        for sampler in (data.SequentialSampler(numbers), data.RandomSampler(numbers),
+                        data.DistributedSampler(numbers, 2, 0)):
+            self.run_dir += "-next"
+            loader = data.DataLoader(self.data, 64, sampler=sampler)
+            self.assertEqual(len(self.read(loader, 1)), 4)
 
 
 if __name__ == "__main__":
