@@ -130,7 +130,14 @@ class Weights:
             and not (staging and staging.serves(tensor))}
 
     def variables(self) -> List[Variable]:
-        """What the job begins with."""
+        """What the job begins with. InvalidArgument if a buffer is not finite, a
+        mask for instance: what is subtracted from it would be NaN."""
+        for one in self._picked.other:
+            if not one.is_frozen and not np.isfinite(
+                    _as_numpy(one.name, one.tensor)).all():
+                raise _errors.InvalidArgument(
+                    f"the buffer '{one.name}' is not finite, so servers can't hold "
+                    "it: if it is no statistic, register it with persistent=False")
         return [Variable(name, _as_numpy(name, tensor),
                          untrained=number >= len(self._picked.trained),
                          sparse=number in self._sparse,

@@ -28,7 +28,7 @@ from paramd._weights import Picked, Weights, pick
 
 # From a batch's parts to the rows of a parameter that the model reads for them.
 Lookup = Callable[..., torch.Tensor]
-Evaluate = Callable[[torch.nn.Module, Any, Any], Any]
+Evaluate = Callable[..., Any]
 
 
 def _length_of_test(dataset: Any) -> int:
@@ -42,6 +42,23 @@ def _length_of_test(dataset: Any) -> int:
 def _staging_of(picked: Picked) -> Optional[Staging]:
     """What copies to and from a GPU, if something lies on one."""
     return Staging() if any(tensor.is_cuda for _, tensor in picked.tensors) else None
+
+
+@contextlib.contextmanager
+def _evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """The model in evaluation mode; behind it each module is in its own again."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _parts(batch: Any) -> Sequence[Any]:
+    """What functions of a batch's parts get: a dictionary, or a tensor, is one."""
+    return batch if isinstance(batch, (tuple, list)) else (batch,)
 
 
 class Worker:
@@ -58,8 +75,11 @@ class Worker:
       optimizer: as in the job file.
       job: a job file's path, or its content; settings beat it.
       test, evaluate: a dataset, and a function of (model, x, y) that gives the mean
-        loss, or (mean loss, number of labels that were met); the chief evaluates
-        after epochs. Without them nothing is evaluated.
+        loss, or (mean loss, number of labels that were met); of (model, batch) if a
+        batch is no tuple or list. The chief evaluates after epochs, each module in
+        evaluation mode. Without them nothing is evaluated.
+      test_collate_fn: makes a batch of test's examples; that of epoch.batches may
+        be for training alone.
       lookups: embeddings of which only the rows travel that a batch reads: from a
         parameter's name to a function that gets the batch's parts, as the loop gets
         them, and returns the rows, integers in a tensor of any shape:
@@ -75,6 +95,7 @@ class Worker:
     def __init__(self, model: torch.nn.Module, *, optimizer: Any = None,
                  job: _job.Job = None, test: Optional[Sequence[Any]] = None,
                  evaluate: Optional[Evaluate] = None,
+                 test_collate_fn: Collate = default_collate,
                  lookups: Optional[Mapping[str, Lookup]] = None,
                  missing_gradients: str = "zeros", insecure: bool = False,
                  tls_dir: Optional[str] = None, **settings: Any):
@@ -89,6 +110,7 @@ class Worker:
         self._job = job
         self._test = test
         self._evaluate = evaluate
+        self._test_collate = test_collate_fn
         self._refuse_missing = missing_gradients == "error"
         self._insecure = insecure
         self._tls_dir = tls_dir
@@ -105,7 +127,6 @@ class Worker:
         self._gradients: Optional[Gradients] = None
         self._source: Optional[Source] = None
         self._reader: "Reader | InOrder | None" = None
-        self._test_collate: Collate = default_collate
         self._finished = False
         self._ahead: Optional[Work] = None  # Of the epoch that comes next.
 
@@ -117,14 +138,17 @@ class Worker:
 
     def epochs(self, count: Optional[int] = None) -> "Iterator[Epoch]":
         """The epochs of the job, one after the other; `count` beats the job's
-        setting. Ends early when the job has finished."""
+        setting. Ends early when the job has finished. Error if the loop goes on to
+        another one before it has taken all batches."""
         if count is not None:
             self._settings["epochs"] = count
         number = 0
         try:
             while not self._finished:
                 number += 1
-                yield Epoch(self, number)
+                epoch = Epoch(self, number)
+                yield epoch
+                self._end(epoch)
         finally:
             self.close()
 
@@ -140,15 +164,8 @@ class Worker:
         with the job left, if gradients of the batch had left when one was found to
         be so, or when a step of it failed before. A model of less than 1 MiB is
         never partly pushed."""
-        session = self._session
-        if session is None:
-            raise _errors.Error("step without a batch: take one of epoch.batches")
-        assert self._weights is not None and self._gradients is not None
-        with self._computing(session):
-            work = session.held
-            if work is None:
-                raise _errors.Error(
-                    "step without a batch: take one of epoch.batches")
+        with self._computing("step") as (session, work):
+            assert self._weights is not None and self._gradients is not None
             if not (isinstance(loss, torch.Tensor) and loss.numel() == 1
                     and loss.requires_grad):
                 raise _errors.InvalidArgument(
@@ -169,29 +186,25 @@ class Worker:
         """Leaves the last batch out: its gradients are zeros. It counts as trained,
         but in no figure. Raises paramd.PartlyPushed, with the job left, if some of
         its gradients have left."""
-        session = self._session
-        if session is None:
-            return
-        with self._computing(session):
-            work = session.held
-            if work is None:
-                return
+        with self._computing("skip") as (session, work):
             self._finish_with_zeros(session, work)
 
     def close(self) -> bool:
         """Leaves the job; whether it had finished. A batch that was not stepped is
         handed out again."""
-        if self._gradients is not None:
+        had_finished = False
+        if self._session is not None:
+            assert self._gradients is not None
+            # A hook that runs writes to the worker's memory. While another thread
+            # steps this is refused, and nothing below may be taken from it.
+            with self._gradients.lock:
+                had_finished = self._session.close()
             self._gradients.close()
         if self._reader is not None:
             self._reader.close()
         if self._weights is not None:
             self._weights.release()
-        if self._session is None:
-            return False
-        assert self._gradients is not None
-        with self._gradients.lock:  # A hook that runs writes to the worker's memory.
-            return self._session.close()
+        return had_finished
 
     # ---- below: what a subclass has otherwise
 
@@ -285,12 +298,20 @@ class Worker:
         return session
 
     @contextlib.contextmanager
-    def _computing(self, session: Session) -> Iterator[None]:
-        """This thread computes the batch that is held, or another one never will."""
+    def _computing(self, what: str) -> Iterator[Tuple[Session, Work]]:
+        """This thread computes the batch that is held, or another one never will.
+        Error without one: that of the next epoch was not taken yet."""
+        sentence = f"{what} without a batch: take one of epoch.batches"
+        session = self._session
+        if session is None:
+            raise _errors.Error(sentence)
         try:
             with session.exclusively():
+                work = session.held
+                if work is None or work is self._ahead:
+                    raise _errors.Error(sentence)
                 session.compute()
-                yield
+                yield session, work
         except _errors.PartlyPushed:
             self.close()
             raise
@@ -322,6 +343,21 @@ class Worker:
                     return None
                 return work
 
+    def _end(self, epoch: "Epoch") -> None:
+        """Error if the loop has left the epoch before its last batch: the next one
+        would begin with what is left of it."""
+        if epoch.is_over:
+            return
+        if self._session is None:
+            raise _errors.Error(
+                f"the loop took no batch of epoch {epoch.number}: take those of each "
+                "epoch; one that is over already has none")
+        if self._next(self._session, epoch.number) is not None:
+            raise _errors.Error(
+                f"the loop left epoch {epoch.number} before its last batch: take all "
+                "of them; for shorter epochs give fewer examples "
+                "(torch.utils.data.Subset), to end the job leave both loops")
+
     def _read(self, session: Session, work: Work) -> Any:
         """The batch, with the model as it is to be computed on."""
         assert self._reader is not None and self._weights is not None
@@ -342,32 +378,28 @@ class Worker:
         next."""
         assert self._reader is not None
         if work.of_test:
-            assert self._test is not None
-            batch = self._test_collate([self._test[int(i)] for i in work.indices])
+            batch = self._test_batch(work)
         else:
             batch = self._reader.read(work.epoch, work.indices)
             self._looked_up[(work.epoch, work.indices.tobytes())] = batch
             # What is never stepped is of a lease that was lost: the oldest.
             if len(self._looked_up) > 2 * self._batches_a_push:
                 del self._looked_up[next(iter(self._looked_up))]
-        parts = batch if isinstance(batch, (tuple, list)) else (batch,)
         for number, lookup in self._lookups.items():
-            rows = torch.as_tensor(lookup(*parts)).detach()
+            rows = torch.as_tensor(lookup(*_parts(batch))).detach()
             session.found_rows(number, rows.to("cpu", torch.int64).numpy())
         session.finish_without_examples()
 
+    def _test_batch(self, work: Work) -> Any:
+        assert self._test is not None
+        return self._test_collate([self._test[int(i)] for i in work.indices])
+
     def _do_evaluation(self, session: Session, work: Work) -> None:
-        assert self._test is not None and self._evaluate is not None
-        assert self._weights is not None
-        batch = self._test_collate([self._test[int(i)] for i in work.indices])
-        training = self.model.training
-        self.model.eval()
-        try:
-            with torch.no_grad():
-                self._weights.load(work)
-                said = self._evaluate(self.model, *batch)
-        finally:
-            self.model.train(training)
+        assert self._evaluate is not None and self._weights is not None
+        batch = self._test_batch(work)
+        with _evaluating(self.model), torch.no_grad():
+            self._weights.load(work)
+            said = self._evaluate(self.model, *_parts(batch))
         if isinstance(said, tuple):
             session.finish(float(said[0]), int(said[1]), len(work.indices))
         else:
@@ -379,6 +411,7 @@ class Epoch:
 
     def __init__(self, worker: Worker, number: int):
         self.number = number  # From 1.
+        self.is_over = False  # Its last batch was taken.
         self._worker = worker
 
     def batches(self, dataset: Any, batch_size: Optional[int] = None,
@@ -406,10 +439,10 @@ class Epoch:
         """
         source = source_of(dataset, batch_size, collate_fn, num_workers, examples)
         worker = self._worker
-        worker._test_collate = source.collate
         session = worker._begin(source)
         while True:
             work = worker._next(session, self.number)
             if work is None:
+                self.is_over = True
                 return
             yield worker._read(session, work)

@@ -222,6 +222,86 @@ class DataTest(LoopCase):
             loader = data.DataLoader(self.data, 64, sampler=sampler)
             self.assertEqual(len(self.read(loader, 1)), 4)
 
+    def test_test_examples_are_collated_by_a_function_of_their_own(self):
+        data = torch.utils.data
+        points, labels = self.data.tensors
+        rows = [{"x": x, "y": y} for x, y in zip(points, labels)]
+
+        def noise(examples):
+            return torch.rand(len(examples), 8), torch.zeros(len(examples)).long()
+
+        def of_parts(model, x, y):
+            seen.append(bool((x[:, None] == points).all(-1).any(1).all()))
+            return F.cross_entropy(model(x), y)
+
+        def of_a_dictionary(model, batch):
+            return of_parts(model, batch["x"], batch["y"])
+
+        def doubled(examples):
+            x, y = data.default_collate(examples)
+            return x / 2, y
+
+        twice = data.TensorDataset(points * 2, labels)
+        for test, evaluate, options in (
+                (self.data, of_parts, {}), (rows, of_a_dictionary, {}),
+                (twice, of_parts, {"test_collate_fn": doubled})):
+            with self.subTest(evaluate=evaluate.__name__, options=options):
+                self.run_dir += "-next"
+                seen = []
+                worker = self.worker(model := plain(), test=test, evaluate=evaluate,
+                                     **options)
+                for epoch in worker.epochs(1):
+                    for x, y in epoch.batches(self.data, 32, collate_fn=noise):
+                        worker.step(F.cross_entropy(model(x), y))
+                self.assertTrue(worker.close())
+                self.assertTrue(seen)
+                self.assertTrue(all(seen))
+
+    def test_behind_an_epoch_there_is_no_batch_to_step_or_to_skip(self):
+        import paramd
+        model = network()
+        worker = self.worker(model)
+        points, labels = self.data.tensors
+        steps = 0
+        for epoch in worker.epochs(2):
+            for x, y in epoch.batches(self.data, 64):
+                worker.step(F.cross_entropy(model(x), y))
+                steps += 1
+            with self.assertRaisesRegex(paramd.Error, "skip without a batch"):
+                worker.skip()
+            with self.assertRaisesRegex(paramd.Error, "step without a batch"):
+                worker.step(F.cross_entropy(model(points), labels))
+        self.assertEqual(steps, 8)
+        self.assertTrue(worker.close())
+
+    def test_a_loop_that_leaves_an_epoch_too_soon_does_not_go_on(self):
+        import paramd
+        for taken in (0, 2, 4):
+            self.run_dir += "-next"
+            model = network()
+            worker = self.worker(model)
+            numbers = []
+
+            def loop():
+                for epoch in worker.epochs(2):
+                    if taken == 0:
+                        continue
+                    for number, (x, y) in enumerate(epoch.batches(self.data, 64), 1):
+                        worker.step(F.cross_entropy(model(x), y))
+                        numbers.append(epoch.number)
+                        if number == taken:
+                            break
+
+            if taken == 4:  # It was the last one all the same.
+                loop()
+            else:
+                with self.assertRaisesRegex(
+                        paramd.Error, "left epoch 1 before its last" if taken else
+                        "took no batch of epoch 1"):
+                    loop()
+            self.assertEqual(numbers, [1, 1, 1, 1, 2, 2, 2, 2] if taken == 4 else
+                             [1] * taken)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -142,6 +142,40 @@ class ModelTest(LoopCase):
                     model[1].running_mean = torch.zeros(())
                     worker.step(loss)
 
+    def test_a_buffer_that_is_not_finite_is_refused_by_name(self):
+        import paramd
+        for persistent in (True, False):
+            model = network()
+            mask = torch.triu(torch.full((8, 8), -torch.inf), 1)
+            model.register_buffer("mask", mask, persistent=persistent)
+            worker = self.worker(model)
+            if persistent:
+                with self.assertRaisesRegex(paramd.InvalidArgument,
+                                            "'mask' is not finite.*persistent=False"):
+                    self.train_on(worker)
+            else:
+                self.train_on(worker)
+
+    def test_each_module_is_in_its_own_mode_behind_an_evaluation(self):
+        evaluated = []
+
+        def evaluate(model, x, y):
+            evaluated.append([module.training for module in model.modules()])
+            return F.cross_entropy(model(x), y)
+
+        model = network()
+        model[1].eval()  # Its statistics are to stay.
+        worker = self.worker(model, test=self.data, evaluate=evaluate)
+        modes = set()
+        for epoch in worker.epochs(3):
+            for x, y in epoch.batches(self.data, 32):
+                modes.add((model.training, model[0].training, model[1].training))
+                worker.step(F.cross_entropy(model(x), y))
+        self.assertGreater(len(evaluated), 1)
+        self.assertFalse(any(map(any, evaluated)))
+        self.assertEqual(modes, {(True, True, False)})
+        self.assertEqual((model.training, model[1].training), (True, False))
+
 
 if __name__ == "__main__":
     unittest.main()

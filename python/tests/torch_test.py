@@ -240,6 +240,37 @@ class TorchTest(LoopCase):
             self.assertIn("two threads use one worker", sentence)
         self.assertTrue(worker.close())
 
+    def test_a_close_that_is_refused_takes_nothing_from_the_step(self):
+        import paramd
+        seen = {}
+        for closes in (False, True):
+            self.run_dir += "-next"
+            model = wide()  # Its gradients are taken by hooks.
+            worker = self.worker(model)
+            refused = []
+
+            def close(its):
+                try:
+                    its.close()
+                except paramd.Error as error:
+                    refused.append(str(error))
+
+            def while_it_steps(gradient, its=worker):
+                if closes:
+                    second = threading.Thread(target=close, args=(its,))
+                    second.start()
+                    second.join()
+
+            for epoch in worker.epochs(1):
+                for x, y in epoch.batches(self.data, 64):
+                    hidden = model[:2](x)
+                    hidden.register_hook(while_it_steps)
+                    worker.step(F.cross_entropy(model[2](hidden), y))
+            self.assertEqual(len(refused), 4 * closes)
+            seen[closes] = paramd.load(self.run_dir)
+        for name, values in seen[False].items():
+            np.testing.assert_array_equal(seen[True][name], values)
+
     def test_a_batch_that_is_skipped_is_in_no_figure(self):
         model = network()
         worker = self.worker(model)
