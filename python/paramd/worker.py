@@ -1,10 +1,12 @@
 """A worker of functions over NumPy arrays; JAX's fit as they are."""
 
+import operator
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
 import numpy as np
 
 from paramd import _job
+from paramd._errors import InvalidArgument
 from paramd._session import Session, Variable, Work
 from paramd.data import Shards, Stream
 
@@ -39,7 +41,7 @@ class Worker:
         The chief's count.
       gradient_function: of (weights by name, int64 numbers of examples): the mean
         loss of these examples, and its gradients by name. A variable that is left
-        out gets a gradient of zeros.
+        out gets a gradient of zeros. The weights are the function's to keep.
       examples: how many there are to train on. Or paramd.Shards or paramd.Stream:
         then gradient_function gets a list of examples in place of their numbers.
       evaluate: of the same arguments, over numbers of the test data: the mean
@@ -70,12 +72,13 @@ class Worker:
                   for name, value in variables.items()]
         self.weights: Arrays = {v.name: v.initial for v in values}
         content = _job.read(job, settings)
-        self._source = None if isinstance(examples, int) else examples
+        self._source = examples if isinstance(examples, (Shards, Stream)) else None
         if self._source is not None:
             self._source.settings(content)
         self._session = Session(
             content, values,
-            examples=examples if isinstance(examples, int) else examples.examples,
+            examples=(examples.examples if isinstance(examples, (Shards, Stream))
+                      else operator.index(examples)),
             test_examples=test_examples if evaluate else 0, insecure=insecure,
             tls_dir=tls_dir)
 
@@ -100,7 +103,10 @@ class Worker:
         return self._session.close()
 
     def _do(self, work: Work) -> None:
-        weights = dict(zip(self._names, work.weights))
+        # Copies: the function may keep them, and write to them, while the worker's
+        # memory is pulled into. So may what makes arrays of them without a copy.
+        weights = {name: value.copy() for name, value
+                   in zip(self._names, work.weights)}
         if not work.is_step:
             assert self._evaluate is not None
             said = self._evaluate(weights, work.indices)
@@ -110,9 +116,15 @@ class Worker:
             else:
                 self._session.finish(float(said))
             return
+        self.weights = dict(weights)
         loss, gradients = self._gradient(
             weights, work.indices if self._source is None
             else self._source.read(work.epoch, work.indices))
+        for name in gradients:
+            if name not in self.weights:
+                raise InvalidArgument(
+                    f"the gradient function returned a gradient of '{name}', which is "
+                    f"no variable; those are {', '.join(self._names)}")
         for name, into in zip(self._names, work.gradients):
             gradient = gradients.get(name)
             if gradient is None:
@@ -123,6 +135,4 @@ class Worker:
                 raise ValueError(f"the gradient of '{name}' is {gradient.shape}; "
                                  f"the variable is {into.shape}")
             np.multiply(gradient, work.scale, out=into, casting="unsafe")
-        # Behind this the arrays are the worker's again.
-        self.weights = {name: value.copy() for name, value in weights.items()}
         self._session.finish(float(loss))

@@ -223,6 +223,41 @@ class OneProcessTest(unittest.TestCase):
         with self.assertRaisesRegex(paramd.NotFinite, "gradient of 'b'"):
             self.worker(gradient).train()
 
+    def test_a_gradient_of_what_is_no_variable_is_refused_by_name(self):
+        import paramd
+        with self.assertRaisesRegex(paramd.InvalidArgument,
+                                    "of 'W', which is no variable; those are w, b"):
+            self.worker(lambda weights, indices: (1.0, {"W": 0.0})).train()
+
+    def test_weights_are_the_functions_to_keep_and_to_write_to(self):
+        # Also where several batches are one push, on the same weights.
+        for settings in ({}, {"accumulate": 4}):
+            self.run_dir += "-next"
+            kept, copies, evaluated = [], [], []
+
+            def gradient(weights, indices):
+                copies.append(float(weights["w"]))
+                kept.append(weights["w"])
+                weights["b"][...] = 7
+                weights.pop("b")
+                return 1.0, {"w": 1.0}
+
+            def evaluate(weights, indices):
+                evaluated.append(weights["b"])
+                return 1.0
+
+            self.worker(gradient, epochs=2, evaluate=evaluate, test_examples=4,
+                        **settings).train()
+            self.assertEqual([float(value) for value in kept], copies)
+            self.assertEqual(len(set(copies)), 16 // settings.get("accumulate", 1))
+            self.assertEqual({float(value) for value in evaluated}, {0.5})
+
+    def test_how_many_examples_there_are_numpy_may_say(self):
+        import paramd
+        with paramd.Worker({"w": 1.0}, line_gradient, examples=np.int64(64),
+                           optimizer=SGD, run_dir=self.run_dir) as worker:
+            self.assertEqual(len(worker._session.next().indices), 32)
+
     def test_a_gradient_of_another_shape_is_refused_by_name(self):
         def gradient(weights, indices):
             return 1.0, {"w": np.zeros(3)}
