@@ -1,18 +1,45 @@
 """Batches of a dataset, read ahead by processes of their own."""
 
 import concurrent.futures
+import contextlib
 import itertools
+import multiprocessing
+import random
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
 import numpy as np
 import torch
 from torch.utils.data import TensorDataset, default_collate
 
-from paramd.data import Shards, Stream
+from paramd import _errors
+from paramd.data import Shards, Stream, place
 
 # Batches that are asked for and not taken, at most: those of a portion that was
 # lost are never taken.
 _MOST = 32
+
+_GUARD = "put what the script does under `if __name__ == \"__main__\":`"
+
+
+def _check_process() -> None:
+    """Error in a process that reads ahead and runs the script once more for that."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise _errors.Error(
+            "each process that reads ahead begins with the script's top, which here "
+            f"trains again: {_GUARD}")
+
+
+@contextlib.contextmanager
+def _in_a_process() -> Iterator[None]:
+    """What another process does for this one."""
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise _errors.Error(
+            "a process that reads batches ahead has ended, killed or by an error that "
+            f"it has printed: {_GUARD}, or leave num_workers out") from error
+
 
 def _read_examples(dataset: Any, collate: Callable[[List[Any]], Any],
                    indices: np.ndarray) -> Any:
@@ -28,10 +55,18 @@ _dataset: Any = None
 _collate: Optional[Callable[[List[Any]], Any]] = None
 
 
-def _begin(dataset: Any, collate: Callable[[List[Any]], Any]) -> None:
-    """In each process, once."""
+def _begin(dataset: Any, collate: Callable[[List[Any]], Any], seed: int,
+           begun: Any) -> None:
+    """In each process, once; `begun` counts them. Each one draws other numbers:
+    what the script seeds at its top would be the same in all of them."""
     global _dataset, _collate
     torch.set_num_threads(1)
+    with begun.get_lock():
+        seed += begun.value
+        begun.value += 1
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
     _dataset, _collate = dataset, collate
 
 
@@ -52,9 +87,13 @@ class Reader:
         self._pool: Optional[concurrent.futures.ProcessPoolExecutor] = None
         self._asked: "Dict[bytes, concurrent.futures.Future[Any]]" = {}
         if processes > 0:
+            _check_process()
+            context = torch.multiprocessing.get_context("spawn")
+            # Another one for each worker of the job, by what this one has drawn.
+            seed = int(torch.randint(2**62, ())) + place()[0] * processes
             self._pool = concurrent.futures.ProcessPoolExecutor(
-                processes, mp_context=torch.multiprocessing.get_context("spawn"),
-                initializer=_begin, initargs=(dataset, collate))
+                processes, mp_context=context, initializer=_begin,
+                initargs=(dataset, collate, seed, context.Value("q")))
 
     @property
     def reads_ahead(self) -> bool:
@@ -67,16 +106,16 @@ class Reader:
             return
         while len(self._asked) >= _MOST:
             self._asked.pop(next(iter(self._asked))).cancel()
-        self._asked[indices.tobytes()] = self._pool.submit(_read, indices)
+        with _in_a_process():
+            self._asked[indices.tobytes()] = self._pool.submit(_read, indices)
 
     def read(self, epoch: int, indices: np.ndarray) -> Any:
         """The batch; the exception of the dataset."""
         del epoch
         asked = self._asked.pop(indices.tobytes(), None)
-        if asked is not None:
-            return asked.result()
         if self._pool is not None:
-            return self._pool.submit(_read, indices).result()
+            with _in_a_process():
+                return (asked or self._pool.submit(_read, indices)).result()
         return _read_examples(self._dataset, self._collate, indices)
 
     def close(self) -> None:
@@ -86,14 +125,17 @@ class Reader:
 
 
 class InOrder:
-    """Reads batches of what has no numbers, as a Reader."""
+    """Reads batches of what has no numbers, as a Reader; `processes` is what reads
+    it, if it is not this process."""
 
     reads_ahead = False
 
     def __init__(self, data: Union[Shards, Stream],
-                 collate: Callable[[List[Any]], Any]):
+                 collate: Callable[[List[Any]], Any],
+                 processes: "Optional[InProcesses]" = None):
         self._data = data
         self._collate = collate
+        self._processes = processes
 
     def ask(self, indices: np.ndarray) -> None:
         """Nothing: it comes when it comes."""
@@ -103,7 +145,9 @@ class InOrder:
         return self._collate(self._data.read(epoch, indices))
 
     def close(self) -> None:
-        """Nothing is open that would stay."""
+        """Ends the processes."""
+        if self._processes is not None:
+            self._processes.close()
 
 
 class _Part(torch.utils.data.IterableDataset):
@@ -122,12 +166,27 @@ class _Part(torch.utils.data.IterableDataset):
 _PARCEL = 64
 
 
-def in_processes(dataset: Iterable[Any],
-                 processes: int) -> Callable[[int, int], Iterator[Any]]:
+class InProcesses:
     """What a Stream is made of: the dataset, read ahead by so many processes, which
     are spawned as those of a Reader."""
-    def begin(worker: int, workers: int) -> Iterator[Any]:
-        return itertools.chain.from_iterable(torch.utils.data.DataLoader(
-            _Part(dataset, worker, workers), _PARCEL, collate_fn=list,
-            num_workers=processes, multiprocessing_context="spawn"))
-    return begin
+
+    def __init__(self, dataset: Iterable[Any], processes: int):
+        _check_process()
+        self._dataset = dataset
+        self._processes = processes
+        self._parcels: Optional[Iterator[Any]] = None
+
+    def __call__(self, worker: int, workers: int) -> Iterator[Any]:
+        """The examples of one worker. Its processes end with them."""
+        self._parcels = iter(torch.utils.data.DataLoader(
+            _Part(self._dataset, worker, workers), _PARCEL, collate_fn=list,
+            num_workers=self._processes, multiprocessing_context="spawn"))
+        while self._parcels is not None:
+            parcel = next(self._parcels, None)
+            if parcel is None:
+                return
+            yield from parcel
+
+    def close(self) -> None:
+        """Ends the processes."""
+        self._parcels = None  # PyTorch ends them with it.

@@ -6,7 +6,7 @@ import torch
 from torch.utils.data import default_collate
 
 from paramd import _errors
-from paramd._ahead import InOrder, Reader, in_processes
+from paramd._ahead import InOrder, InProcesses, Reader
 from paramd.data import Shards, Stream
 
 Collate = Callable[[List[Any]], Any]
@@ -41,7 +41,9 @@ class Source(NamedTuple):
     def open(self) -> Union[Reader, InOrder]:
         """What reads it."""
         if self.in_order is not None:
-            return InOrder(self.in_order, self.collate)
+            source = getattr(self.in_order, "_source", None)
+            return InOrder(self.in_order, self.collate,
+                           source if isinstance(source, InProcesses) else None)
         return Reader(self.dataset, self.collate, self.processes)
 
 
@@ -124,4 +126,4 @@ def _in_order(dataset: Any, examples: Optional[int],
         raise _errors.InvalidArgument(
             "what a function makes is read in this process: leave num_workers out, "
             "or give something to iterate over")
-    return Stream(in_processes(dataset, processes), examples=examples)
+    return Stream(InProcesses(dataset, processes), examples=examples)

@@ -1,14 +1,19 @@
 """What a PyTorch loop reads. Skipped by name where there is no PyTorch."""
 
 import contextlib
+import itertools
+import multiprocessing
 import os
+import random
+import subprocess
 import sys
+import time
 import unittest
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
 
 from torch_cases import (  # pylint: disable=wrong-import-position
-    F, LoopCase, network, plain, torch)
+    F, LoopCase, network, np, plain, torch)
 
 
 class Numbers(torch.utils.data.IterableDataset if torch else object):
@@ -18,6 +23,40 @@ class Numbers(torch.utils.data.IterableDataset if torch else object):
         info = torch.utils.data.get_worker_info()
         return iter(range(12) if info is None
                     else range(info.id, 12, info.num_workers))
+
+
+class Endless(torch.utils.data.IterableDataset if torch else object):
+    """0, again and again."""
+
+    def __iter__(self):
+        return itertools.repeat(0)
+
+
+class Drawn(torch.utils.data.Dataset if torch else object):
+    """Of each example: which process read it, and what it drew."""
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        time.sleep(0.05)  # So that no process reads all of them.
+        return os.getpid(), torch.rand(()).item(), random.random(), np.random.rand()
+
+
+UNGUARDED = """
+import torch, paramd.torch as ps
+class Numbers(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(range(64))
+model = torch.nn.Linear(2, 2)
+worker = ps.Worker(model, optimizer={"sgd": {}, "learning_rate": 0.1},
+                   run_dir=__file__ + ".run")
+for epoch in worker.epochs(1):
+    data = %s
+    for _ in epoch.batches(data, 16, num_workers=1,
+                           examples=None if isinstance(data, list) else 64):
+        print("a batch")
+"""
 
 
 class DataTest(LoopCase):
@@ -301,6 +340,53 @@ class DataTest(LoopCase):
                     loop()
             self.assertEqual(numbers, [1, 1, 1, 1, 2, 2, 2, 2] if taken == 4 else
                              [1] * taken)
+
+    def test_each_process_that_reads_draws_other_numbers(self):
+        from paramd._ahead import Reader
+        drawn = []
+        for processes in (2, 1):
+            torch.manual_seed(7)
+            reader = Reader(Drawn(), list, processes)
+            self.addCleanup(reader.close)
+            batches = [np.arange(4 * n, 4 * n + 4) for n in range(4)]
+            for batch in batches:
+                reader.ask(batch)
+            by_process = {}
+            for batch in batches:
+                for process, *numbers in reader.read(1, batch):
+                    by_process.setdefault(process, []).append(tuple(numbers))
+            drawn.append(by_process)
+        self.assertEqual(list(map(len, drawn)), [2, 1])
+        for place in range(3):  # Of torch, random and numpy.
+            of_all = [numbers[place] for numbers in sum(drawn[0].values(), [])]
+            self.assertEqual(len(set(of_all)), 16)
+        # As often as the script is run: process 0 begins as the one of the second.
+        (alone,) = drawn[1].values()
+        self.assertTrue(any(numbers[0] == alone[0] for numbers in drawn[0].values()))
+
+    def test_processes_of_an_iterable_dataset_end_with_the_worker(self):
+        worker = self.worker(model := torch.nn.Linear(1, 1))
+        for epoch in worker.epochs(1):
+            for _ in epoch.batches(Endless(), 16, num_workers=2, examples=64):
+                worker.step(model(torch.ones(1, 1)).sum())
+                self.assertEqual(len(multiprocessing.active_children()), 2)
+        self.assertEqual(multiprocessing.active_children(), [])
+
+    def test_a_script_without_a_guard_is_told_of_it(self):
+        for data, said in (("[(torch.zeros(2), 0)] * 64", "that reads batches ahead"),
+                           ("Numbers()", "DataLoader worker")):
+            script = self.run_dir + "-script.py"
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(UNGUARDED % data)
+            run = subprocess.run([sys.executable, script], capture_output=True,
+                                 text=True, check=False, cwd=os.getcwd(),
+                                 env=dict(os.environ, PYTHONPATH=os.pathsep.join(
+                                     sys.path)))
+            self.assertNotEqual(run.returncode, 0)
+            self.assertIn(said, run.stderr)
+            self.assertIn("which here trains again: put what the script does under "
+                          "`if __name__ ==", run.stderr)
+            self.assertEqual(run.stdout, "")
 
 
 if __name__ == "__main__":
