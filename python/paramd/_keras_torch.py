@@ -4,7 +4,7 @@ from typing import Any
 
 from paramd import _errors
 from paramd import torch as _torch
-from paramd._keras_names import named
+from paramd._keras_names import named, refuse_constraints
 from paramd._weights import Other, Picked
 
 
@@ -24,6 +24,7 @@ class Worker(_torch.Worker):
         if not model.built:
             raise _errors.InvalidArgument(
                 "the model is not built: give it an Input, or call it once")
+        refuse_constraints(model)
         return Picked(
             [(name, variable.value) for name, variable
              in named(model, model.trainable_variables)],

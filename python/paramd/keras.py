@@ -22,6 +22,7 @@ import keras
 
 from paramd import _errors, _job
 from paramd._keras_names import named as _named
+from paramd._keras_names import refuse_constraints as _refuse_constraints
 from paramd._session import Session, Variable, Work
 from paramd.checkpoint import load as _load
 from paramd.data import Shards, Stream
@@ -44,11 +45,19 @@ class Optimizer(keras.optimizers.Optimizer):
         self.settings = settings
         self.serves = False  # A worker takes what it keeps.
         self._gradients: List[Any] = []
+        self._built_for: Tuple[int, ...] = ()
 
     def build(self, variables: Sequence[Any]) -> None:
-        """Makes room for a gradient of each."""
+        """Makes room for a gradient of each. InvalidArgument if it was made for
+        others."""
+        these = tuple(map(id, variables))
         if self.built:
+            if these != self._built_for:
+                raise _errors.InvalidArgument(
+                    "this paramd.keras.Optimizer was used for other variables: compile "
+                    "the model with a new one")
             return
+        self._built_for = these
         super().build(variables)
         self._gradients = [
             self.add_variable(shape=variable.shape, initializer="zeros",
@@ -64,6 +73,11 @@ class Optimizer(keras.optimizers.Optimizer):
                 "paramd.keras.fit, or give fit a paramd.keras.Callback")
         if not self.built and trainable_variables is not None:
             self.build(list(trainable_variables))
+        if len(grads) != len(self._gradients):
+            raise _errors.InvalidArgument(
+                f"the model has {len(grads)} variables to train, and had "
+                f"{len(self._gradients)} when the job began: a job trains the same "
+                "ones to its end")
         for kept, gradient in zip(self._gradients, grads):
             kept.assign(keras.ops.zeros(kept.shape) if gradient is None else
                         keras.ops.cast(keras.ops.convert_to_tensor(gradient),
@@ -121,6 +135,8 @@ class _Training:
         self._optimizer = _servers_optimizer(model)
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
+        self._optimizer.build(model.trainable_variables)
+        _refuse_constraints(model)
         self._optimizer.serves = True
         self._trained, self._other = _travelling(model)
         if not self._trained:
@@ -135,6 +151,7 @@ class _Training:
         content = _job.read(own.pop("job", None),
                             dict(settings, optimizer=self._optimizer.settings))
         data.settings(content)
+        self.epochs = content.get("epochs", 1)  # As the program begins it.
         self._session = Session(content, variables, examples=data.examples,
                                 test_examples=test_examples, **own)
         self._count = 0
@@ -211,6 +228,7 @@ class Callback(keras.callbacks.Callback):
         self._examples = examples
         self._settings = dict(settings, batch_size=batch_size, epochs=epochs)
         self._training: Optional[_Training] = None
+        self._seen = (0.0, 0.0)  # What Keras's loss is the mean of, in an epoch.
 
     def on_train_begin(self, logs: Optional[Dict[str, Any]] = None) -> None:
         """Starts the worker."""
@@ -220,12 +238,16 @@ class Callback(keras.callbacks.Callback):
         self._training = _Training(self.model, data, 0, dict(self._settings))
         self._next()
 
+    def on_epoch_begin(self, epoch: int, logs: Optional[Dict[str, Any]] = None) -> None:
+        """The loss is Keras's mean from here on."""
+        self._seen = (0.0, 0.0)
+
     def on_train_batch_end(self, batch: int,
                            logs: Optional[Dict[str, Any]] = None) -> None:
         """Pushes the batch's gradients and gets the next one's weights."""
         assert self._training is not None
         _sync(self.model)
-        self._training.push(float((logs or {}).get("loss", 0.0)))
+        self._training.push(self._batch_loss(float((logs or {}).get("loss", 0.0))))
         self._next()
 
     def on_train_end(self, logs: Optional[Dict[str, Any]] = None) -> None:
@@ -240,6 +262,16 @@ class Callback(keras.callbacks.Callback):
         when `fit` was interrupted: the batch is then handed out again."""
         return self._training is not None and self._training.close()
 
+    def _batch_loss(self, mean: float) -> float:
+        """That of the last batch, of the mean since the epoch began."""
+        tracker = _loss_tracker(self.model)
+        if tracker is None:
+            return mean
+        total, count = (float(keras.ops.convert_to_numpy(variable))
+                        for variable in (tracker.total, tracker.count))
+        before, self._seen = self._seen, (total, count)
+        return (total - before[0]) / (count - before[1]) if count > before[1] else mean
+
     def _next(self) -> None:
         assert self._training is not None
         if self._training.next() is None:
@@ -251,6 +283,18 @@ def _sync(model: Any) -> None:
     sync = getattr(model, "jax_state_sync", None)
     if sync is not None:
         sync()
+
+
+def _loss_tracker(model: Any) -> Any:
+    """Keras's mean of the loss; None of a model that has one of its own."""
+    return next((metric for metric in model.metrics if metric.name == "loss"
+                 and isinstance(metric, keras.metrics.Mean)), None)
+
+
+def _as_floats(logs: Dict[str, Any]) -> Dict[str, Any]:
+    """As Keras: a metric of several numbers stays an array."""
+    return {name: float(value) if np.ndim(value) == 0 else value for name, value in
+            ((name, keras.ops.convert_to_numpy(value)) for name, value in logs.items())}
 
 
 def _servers_optimizer(model: Any) -> Optimizer:
@@ -333,7 +377,7 @@ def _compiled_with(model: Any, settings: Any) -> Iterator[None]:
         model.optimizer, model.train_function = optimizer, function
 
 
-def _train_on_batch(model: Any, x: Any, y: Any) -> Tuple[float, Dict[str, float]]:
+def _train_on_batch(model: Any, x: Any, y: Any) -> Tuple[float, Dict[str, Any]]:
     """The batch's mean loss, and the metrics since they were reset, which
     train_on_batch does for itself otherwise."""
     loss = next(metric for metric in model.metrics if metric.name == "loss")
@@ -343,7 +387,7 @@ def _train_on_batch(model: Any, x: Any, y: Any) -> Tuple[float, Dict[str, float]
         logs = model.train_on_batch(x, y, return_dict=True)
     finally:
         del model.reset_metrics
-    logs = {name: float(value) for name, value in logs.items()}
+    logs = _as_floats(logs)
     return logs["loss"], logs
 
 
@@ -354,8 +398,9 @@ _OF_MODEL_FIT = frozenset((
     "validation_freq"))
 
 
-def fit(model: Any, x: Any, y: Any = None, *, optimizer: Any = None, epochs: int = 1,
-        batch_size: int = 32, validation_data: Optional[Tuple[Any, Any]] = None,
+def fit(model: Any, x: Any, y: Any = None, *, optimizer: Any = None,
+        epochs: Optional[int] = None, batch_size: Optional[int] = None,
+        validation_data: Optional[Tuple[Any, Any]] = None,
         callbacks: Optional[Sequence[Any]] = None, verbose: "int | str" = 0,
         **settings: Any) -> Any:
     """Trains as `model.fit` does, as one worker of the job; over all workers each
@@ -367,7 +412,8 @@ def fit(model: Any, x: Any, y: Any = None, *, optimizer: Any = None, epochs: int
         or a paramd.Stream of pairs (x, y), one for each example.
       optimizer: as in the job file; left out if the model was compiled with an
         Optimizer, which has it.
-      epochs, batch_size: of the job; batch_size of one worker.
+      epochs, batch_size: of the job, whose file says them if they are left out;
+        batch_size of one worker. 1 and 32 if nobody says.
       validation_data: (x, y); the chief evaluates on them after epochs. What comes
         of it is in the job's log and result, not in the history.
       callbacks: Keras's. on_train_batch_end gets the loss of the worker's batch and
@@ -396,8 +442,8 @@ def fit(model: Any, x: Any, y: Any = None, *, optimizer: Any = None, epochs: int
             settings, batch_size=batch_size, epochs=epochs))
         told = keras.callbacks.CallbackList(
             list(callbacks or []), add_history=True, add_progbar=verbose != 0,
-            model=model, verbose=1 if verbose == "auto" else verbose, epochs=epochs,
-            steps=None)
+            model=model, verbose=1 if verbose == "auto" else verbose,
+            epochs=training.epochs, steps=None)
         model.stop_training = False
         told.on_train_begin()
         try:
@@ -460,8 +506,7 @@ class _Epochs:
     def _end_epoch(self) -> None:
         if self._epoch == 0:
             return
-        logs = {name: float(value) for name, value
-                in self._model.get_metrics_result().items()}
+        logs = _as_floats(self._model.get_metrics_result())
         logs["loss"] = self._losses / self._examples
         self._told.on_epoch_end(self._epoch - 1, logs)
 

@@ -300,6 +300,82 @@ class KerasTest(unittest.TestCase):
             self.compiled().fit(self.x, self.y, batch_size=16, epochs=1, verbose=0,
                                 callbacks=[self.callback()])
 
+    def test_what_keras_would_apply_to_weights_is_refused_by_name(self):
+        import paramd
+        import paramd.keras as pk
+        model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(
+            3, name="last", kernel_constraint=keras.constraints.NonNeg())])
+        model.compile(loss=keras.losses.SparseCategoricalCrossentropy(True))
+        said = "'last/kernel' has the constraint NonNeg"
+        with self.assertRaisesRegex(paramd.InvalidArgument, said):
+            self.fit(model)
+        if BACKEND == "torch":
+            with self.assertRaisesRegex(paramd.InvalidArgument, said):
+                pk.Worker(model, optimizer=SGD)
+
+    def test_an_optimizer_is_for_the_variables_that_it_was_made_for(self):
+        import paramd
+        model = plain()
+        optimizer = paramd.keras.Optimizer(SGD)
+        for trainable in (False, True):
+            model.layers[1].trainable = trainable
+            model.compile(optimizer, loss=LOSS)
+            if not trainable:
+                for _ in range(2):  # For the same ones again and again.
+                    self.fit(model, optimizer=None, epochs=1, batch_size=64)
+                    self.run_dir += "-next"
+        with self.assertRaisesRegex(paramd.InvalidArgument, "with a new one"):
+            self.fit(model, optimizer=None)
+
+    @unittest.skipIf(BACKEND != "torch", "others have compiled their step")
+    def test_what_is_trained_stays_to_the_end(self):
+        import paramd
+
+        class Unfreeze(keras.callbacks.Callback):
+            def on_epoch_begin(self, epoch, logs=None):
+                self.model.layers[0].trainable = epoch > 0
+
+        model = plain()
+        model.layers[0].trainable = False
+        model.compile(loss=LOSS)
+        with self.assertRaisesRegex(paramd.InvalidArgument,
+                                    "has 4 variables to train, and had 2"):
+            self.fit(model, callbacks=[Unfreeze()])
+
+    def test_a_job_file_says_how_often_and_how_much(self):
+        job = {"epochs": 2, "batch_per_replica": 64}
+        history = self.fit(network(), job=job, epochs=None, batch_size=None)
+        self.assertEqual(history.epoch, [0, 1])
+        self.assertEqual(history.params["epochs"], 2)
+        with open(self.run_dir + "/result.json", encoding="utf-8") as file:
+            self.assertEqual(int(json.load(file)["global_step"]), 2 * 4)
+
+    def test_a_batchs_loss_is_its_own_and_not_the_epochs_mean(self):
+        import paramd.keras as pk
+        said, given = [], pk._Training.push
+
+        def note(training, loss):
+            said.append(loss)
+            given(training, loss)
+
+        self.addCleanup(setattr, pk._Training, "push", given)
+        pk._Training.push = note
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(
+            1, kernel_initializer="zeros")])
+        model.compile(pk.Optimizer({"sgd": {}, "learning_rate": 1e-12}), loss="mse")
+        x, y = np.ones((64, 1)), np.repeat([0.0, 0.0, 10.0, 0.0], 16)
+        model.fit(x, y, batch_size=16, shuffle=False, epochs=9, verbose=0,
+                  callbacks=[self.callback(examples=64, epochs=2)])
+        np.testing.assert_allclose(said, [0, 0, 100, 0] * 2, atol=1e-3)
+
+    def test_a_metric_of_several_numbers_stays_an_array(self):
+        model = keras.Sequential([keras.Input((8,)),
+                                  keras.layers.Dense(3, activation="softmax")])
+        model.compile(loss="categorical_crossentropy",
+                      metrics=[keras.metrics.F1Score()])
+        history = self.fit(model, y=np.eye(3)[self.y], epochs=1).history
+        self.assertEqual(np.shape(history["f1_score"][0]), (3,))
+
     def test_an_interrupted_fit_leaves_when_its_callback_is_closed(self):
         class Interrupt(keras.callbacks.Callback):
             def on_train_batch_end(self, batch, logs=None):
