@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -93,6 +94,31 @@ void MeasureRows(uint64_t width, uint64_t keys, Report* report) {
       keys > 0 ? "flat_hash_map in one thread" : "memcpy in one thread", copied};
   report->Add({absl::StrCat("lookups_", what), "M rows/CPU-s", looked_up, peer});
   report->Add({absl::StrCat("pushes_", what), "M rows/CPU-s", pushed, peer});
+}
+
+// As a step of a recommender names them: few keys in each of 640 blocks.
+void MeasureSpread(Report* report) {
+  constexpr uint64_t kRows = kTableFloats / 16;
+  const int rounds = report->quick() ? 3 : 7;
+  for (const uint64_t keys : {2000, 10000}) {
+    report->Progress(absl::StrCat("sparse: ", keys, " keys a request"));
+    const auto lane = MakeRowsLane(
+        {.rows = kRows, .width = 16, .rows_moved = keys, .keys = kRows});
+    const int times = static_cast<int>(
+        (report->quick() ? 1000000 : 5000000) / keys);
+    Samples looked_up, pushed;
+    for (int round = -1; round < rounds; ++round) {
+      const Lane::Moved push = lane->Move(Transfer::kPush, times);
+      const Lane::Moved pull = lane->Move(Transfer::kPull, times);
+      if (round < 0) continue;
+      looked_up.Add(1e-6 * times * keys / pull.cpu_seconds);
+      pushed.Add(1e-6 * times * keys / push.cpu_seconds);
+    }
+    report->Add({absl::StrCat("lookups_of_", keys, "_keys"), "M rows/CPU-s",
+                 looked_up, absl::nullopt});
+    report->Add({absl::StrCat("pushes_of_", keys, "_keys"), "M rows/CPU-s",
+                 pushed, absl::nullopt});
+  }
 }
 
 void MeasureFew(Report* report) {
@@ -192,6 +218,7 @@ int main(int argc, char** argv) {
     }
     paramd::MeasureRows(16, 2, &report);
   }
+  if (report.Wants("spread")) paramd::MeasureSpread(&report);
   if (report.Wants("small")) paramd::MeasureFew(&report);
   if (report.Wants("growth")) paramd::MeasureGrowth(&report);
   if (report.Wants("disk")) paramd::MeasureDisk(&report);
