@@ -83,14 +83,12 @@ class Attempt {
   // Pulls what has changed, some chunks at a time.
   absl::Status PullChunks();
   std::unique_ptr<PullCall> Begin(size_t chunk, grpc::CompletionQueue* queue);
+  void AskForBlocks(const Chunk& chunk, v1::PullRequest* request) const;
+  void AskForRows(const Chunk& chunk, v1::PullRequest* request) const;
   absl::Status Take(const v1::PullReply& reply, Chunk* chunk);
   absl::Status Check(const v1::PullReply& reply, const Chunk& chunk) const;
-  uint64_t ElementsOf(const Chunk& chunk, size_t i) const {
-    const BlockId& block = chunk.blocks[i];
-    const PlacedSlice& slice = placement_.slices()[block.slice];
-    return chunk.rows.empty() ? BlockElements(slice.elements, block.block)
-                              : chunk.rows[i].size() * slice.row_elements;
-  }
+  bool HasBlocks(const v1::PullReply& reply, const Chunk& chunk) const;
+  bool HasRows(const v1::PullReply& reply, const Chunk& chunk) const;
   bool IsOneStep() const {
     return std::all_of(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
       return chunk.step == chunks_[0].step;
@@ -224,27 +222,34 @@ std::unique_ptr<PullCall> Attempt::Begin(size_t number,
   *header.mutable_configuration() = configuration_.version();
   *header.mutable_server_generation() = member.generation();
   request.set_encoding(v1::FP32);
-  for (size_t i = 0; i < chunk.blocks.size(); ++i) {
-    v1::PullBlock* const block = request.add_blocks();
-    block->set_slice(chunk.blocks[i].slice);
-    block->set_block(chunk.blocks[i].block);
-    if (chunk.rows.empty()) {
-      *block->mutable_known() = chunk.versions[i];
-      continue;
-    }
-    block->set_rows(static_cast<uint32_t>(chunk.rows[i].size()));
-    const Buffer numbers =
-        rows_->NumbersIn(placement_.slices()[chunk.blocks[i].slice],
-                         chunk.blocks[i], chunk.rows[i]);
-    request.mutable_payload()->append(
-        reinterpret_cast<const char*>(numbers.bytes().data()), numbers.size());
-  }
+  chunk.rows.empty() ? AskForBlocks(chunk, &request)
+                     : AskForRows(chunk, &request);
   auto call = std::make_unique<PullCall>(server.channel, deadline_);
   call->AddMetadata(kShardKey, server.shard);
   const std::string meant = ProcessText(member.incarnation());
   if (!meant.empty()) call->AddMetadata(kIncarnationKey, meant);
   call->Start(request, queue, reinterpret_cast<void*>(number));
   return call;
+}
+
+void Attempt::AskForBlocks(const Chunk& chunk, v1::PullRequest* request) const {
+  for (size_t i = 0; i < chunk.blocks.size(); ++i) {
+    v1::PullBlock* const block = request->add_blocks();
+    block->set_slice(chunk.blocks[i].slice);
+    block->set_block(chunk.blocks[i].block);
+    *block->mutable_known() = chunk.versions[i];
+  }
+}
+
+void Attempt::AskForRows(const Chunk& chunk, v1::PullRequest* request) const {
+  AddRowBlocks(chunk, request->mutable_rows());
+  const BufferChain names = rows_->NamesOf(
+      placement_, GroupRows(placement_, chunk.blocks, chunk.rows),
+      chunk.blocks, chunk.rows);
+  for (const Buffer& piece : names) {
+    request->mutable_payload()->append(
+        reinterpret_cast<const char*>(piece.bytes().data()), piece.size());
+  }
 }
 
 // Whoever answers is believed nothing that would be read beyond its end.
@@ -258,25 +263,44 @@ absl::Status Attempt::Check(const v1::PullReply& reply,
     return absl::UnavailableError(
         absl::StrCat(name, " was restored while its weights were pulled"));
   }
+  const bool same = chunk.rows.empty() ? HasBlocks(reply, chunk)
+                                       : HasRows(reply, chunk);
+  if (same && reply.encoding() == v1::FP32) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(name,
+                   " answered a pull with other blocks or another number "
+                   "of bytes than were asked for"));
+}
+
+bool Attempt::HasBlocks(const v1::PullReply& reply, const Chunk& chunk) const {
   uint64_t bytes = 0;
-  bool same = reply.blocks_size() == static_cast<int>(chunk.blocks.size()) &&
-              reply.encoding() == v1::FP32;
+  bool same = reply.blocks_size() == static_cast<int>(chunk.blocks.size());
   for (size_t i = 0; same && i < chunk.blocks.size(); ++i) {
     const v1::PulledBlock& block = reply.blocks(static_cast<int>(i));
     const BlockId& asked = chunk.blocks[i];
     const v1::BlockVersion& known = chunk.versions[i];
     const bool unchanged = block.version().life() == known.life() &&
                            block.version().counter() == known.counter();
+    const uint64_t elements = BlockElements(
+        placement_.slices()[asked.slice].elements, asked.block);
     same = block.slice() == asked.slice && block.block() == asked.block &&
-           (block.elements() == ElementsOf(chunk, i) ||
+           (block.elements() == elements ||
             (block.elements() == 0 && unchanged && known.life() != 0));
     bytes += block.elements() * sizeof(float);
   }
-  if (same && bytes == reply.payload().size()) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat(name,
-                   " answered a pull with other blocks or another number "
-                   "of bytes than were asked for"));
+  return same && bytes == reply.payload().size();
+}
+
+bool Attempt::HasRows(const v1::PullReply& reply, const Chunk& chunk) const {
+  const int blocks = static_cast<int>(chunk.blocks.size());
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < chunk.blocks.size(); ++i) {
+    bytes += chunk.rows[i].size() * sizeof(float) *
+             placement_.slices()[chunk.blocks[i].slice].row_elements;
+  }
+  return reply.row_versions().lives_size() == blocks &&
+         reply.row_versions().counters_size() == blocks &&
+         bytes == reply.payload().size();
 }
 
 absl::Status Attempt::Take(const v1::PullReply& reply, Chunk* chunk) {
@@ -284,17 +308,26 @@ absl::Status Attempt::Take(const v1::PullReply& reply, Chunk* chunk) {
   chunk->step = reply.step();
   const auto* bytes =
       reinterpret_cast<const std::byte*>(reply.payload().data());
+  const auto decode = [&](size_t variable, uint64_t begin, uint64_t elements) {
+    float* const out = pulled_.values[places_[variable]].data() + begin;
+    DecodeNumbers(NumberFormat::kFp32, bytes, elements, out);
+    bytes += elements * sizeof(float);
+  };
   for (size_t i = 0; i < chunk->blocks.size(); ++i) {
+    const PlacedSlice& slice = placement_.slices()[chunk->blocks[i].slice];
+    if (!chunk->rows.empty()) {
+      decode(slice.variable, chunk->rows[i].begin * slice.row_elements,
+             chunk->rows[i].size() * slice.row_elements);
+      const int at = static_cast<int>(i);
+      chunk->versions[i].set_life(reply.row_versions().lives(at));
+      chunk->versions[i].set_counter(reply.row_versions().counters(at));
+      continue;
+    }
     const v1::PulledBlock& block = reply.blocks(static_cast<int>(i));
     if (block.elements() == 0) continue;
-    const PlacedSlice& slice = placement_.slices()[block.slice()];
-    const uint64_t begin =
-        chunk->rows.empty()
-            ? slice.element_begin + block.block() * kBlockElements
-            : chunk->rows[i].begin * slice.row_elements;
-    float* const out = pulled_.values[places_[slice.variable]].data() + begin;
-    DecodeNumbers(NumberFormat::kFp32, bytes, block.elements(), out);
-    bytes += block.elements() * sizeof(float);
+    decode(slice.variable,
+           slice.element_begin + block.block() * kBlockElements,
+           block.elements());
     chunk->versions[i] = block.version();
   }
   return absl::OkStatus();

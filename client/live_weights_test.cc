@@ -127,18 +127,21 @@ class LiveWeightsTest : public ::testing::Test {
       pulled->set_block(block.block());
       pulled->mutable_version()->set_life(5);
       pulled->mutable_version()->set_counter(reply.step() + slice.server());
-      if (block.rows() > 0) {
-        EXPECT_EQ(request.payload().size(), block.rows() * sizeof(uint64_t));
-        AppendRows(request.payload(), &payload);
-        pulled->set_elements(2 * block.rows());
-        continue;
-      }
       for (uint64_t i = slice.row_begin() * width; i < slice.row_end() * width;
            ++i) {
         const float value = static_cast<float>(i);
         payload.append(reinterpret_cast<const char*>(&value), sizeof(value));
         pulled->set_elements(pulled->elements() + 1);
       }
+    }
+    for (int i = 0; i < request.rows().rows_size(); ++i) {
+      EXPECT_EQ(request.payload().size(),
+                request.rows().rows(i) * sizeof(uint64_t));
+      AppendRows(request.payload(), &payload);
+      const auto& slices = configuration_.layout().slices();
+      reply.mutable_row_versions()->add_lives(5);
+      reply.mutable_row_versions()->add_counters(
+          reply.step() + slices[request.rows().slices(i)].server());
     }
     if (cut_ && !payload.empty()) payload.pop_back();
     reply.set_payload(payload);

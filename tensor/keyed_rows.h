@@ -52,13 +52,20 @@ inline absl::Status CheckKeyedRows(uint64_t rows, uint64_t width) {
       " has no whole number of buckets of ", BucketRows(width), " rows"));
 }
 
-// The first row of the bucket that a mixed key belongs to, of a variable of so
-// many rows. Ascends with the key.
-inline uint64_t BucketBegin(uint64_t mixed, uint64_t rows, uint64_t width) {
-  const uint64_t bucket = BucketRows(width);
-  const uint64_t buckets = std::max<uint64_t>(1, rows / bucket);
+// How many buckets a variable of so many rows has.
+inline uint64_t BucketCount(uint64_t rows, uint64_t width) {
+  return std::max<uint64_t>(1, rows / BucketRows(width));
+}
+
+// The bucket, of so many, that a mixed key belongs to. Ascends with the key.
+inline uint64_t BucketOf(uint64_t mixed, uint64_t buckets) {
   const auto wide = static_cast<unsigned __int128>(mixed) * buckets;
-  return static_cast<uint64_t>(wide >> 64) * bucket;
+  return static_cast<uint64_t>(wide >> 64);
+}
+
+// Its first row, of a variable of so many rows.
+inline uint64_t BucketBegin(uint64_t mixed, uint64_t rows, uint64_t width) {
+  return BucketOf(mixed, BucketCount(rows, width)) * BucketRows(width);
 }
 
 }  // namespace paramd

@@ -111,4 +111,16 @@ std::vector<BlockChunk> CutRowsIntoChunks(const Placement& placement,
   return cutter.Take();
 }
 
+void AddRowBlocks(const BlockChunk& chunk, v1::RowBlocks* named) {
+  const int blocks = static_cast<int>(chunk.blocks.size());
+  named->mutable_slices()->Reserve(blocks);
+  named->mutable_blocks()->Reserve(blocks);
+  named->mutable_rows()->Reserve(blocks);
+  for (size_t i = 0; i < chunk.blocks.size(); ++i) {
+    named->add_slices(chunk.blocks[i].slice);
+    named->add_blocks(chunk.blocks[i].block);
+    named->add_rows(static_cast<uint32_t>(chunk.rows[i].size()));
+  }
+}
+
 }  // namespace paramd

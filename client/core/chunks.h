@@ -9,6 +9,7 @@
 
 #include "client/core/placement.h"
 #include "client/core/sparse_rows.h"
+#include "proto/paramd/v1/data.pb.h"
 
 namespace paramd {
 
@@ -49,6 +50,9 @@ std::vector<BlockChunk> CutRowsIntoChunks(const Placement& placement,
                                           const SparseRows* rows,
                                           bool all_blocks,
                                           const ChunkLimits& limits);
+
+// Names the blocks of a chunk of rows, and how many rows of each.
+void AddRowBlocks(const BlockChunk& chunk, v1::RowBlocks* named);
 
 }  // namespace paramd
 

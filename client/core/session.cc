@@ -310,21 +310,21 @@ Outbox::Head Session::MakePull(const Operation& operation, const Chunk& chunk,
   request->set_encoding(EncodingOf(options_.pull_format));
   if (operation.clock.has_value()) request->set_clock(*operation.clock);
   request->set_after_step(operation.after_step);
+  if (operation.lookup != nullptr) {
+    AddRowBlocks(chunk, request->mutable_rows());
+    *payload = operation.lookup->NamesOf(
+        placement_, GroupRows(placement_, chunk.blocks, chunk.rows),
+        chunk.blocks, chunk.rows);
+    return request;
+  }
   request->mutable_blocks()->Reserve(static_cast<int>(chunk.blocks.size()));
-  for (size_t i = 0; i < chunk.blocks.size(); ++i) {
-    const BlockId& id = chunk.blocks[i];
+  for (const BlockId& id : chunk.blocks) {
     v1::PullBlock* block = request->add_blocks();
     block->set_slice(id.slice);
     block->set_block(id.block);
-    if (operation.into != nullptr) {
-      if (!operation.into->is_lent(placement_.slices()[id.slice].variable)) {
-        *block->mutable_known() = operation.into->version(id.slice, id.block);
-      }
-      continue;
+    if (!operation.into->is_lent(placement_.slices()[id.slice].variable)) {
+      *block->mutable_known() = operation.into->version(id.slice, id.block);
     }
-    block->set_rows(static_cast<uint32_t>(chunk.rows[i].size()));
-    payload->push_back(operation.lookup->NumbersIn(
-        placement_.slices()[id.slice], id, chunk.rows[i]));
   }
   return request;
 }
@@ -343,20 +343,21 @@ Outbox::Head Session::MakePush(const Operation& operation, const Chunk& chunk,
   request->set_step(info.step);
   *request->mutable_contributors() = info.contributors;
   request->set_examples(info.examples);
-  if (info.pull_into != nullptr && chunk.rows.empty()) {
+  if (!chunk.rows.empty()) {
+    AddRows(operation, chunk, request.get(), payload);
+    return request;
+  }
+  if (info.pull_into != nullptr) {
     request->mutable_pull()->set_encoding(EncodingOf(options_.pull_format));
     request->mutable_pull()->set_clock(info.clock + 1);  // Behind this push.
   }
   request->mutable_blocks()->Reserve(static_cast<int>(chunk.blocks.size()));
   payload->reserve(chunk.blocks.size());
-  for (size_t i = 0; i < chunk.blocks.size(); ++i) {
-    const BlockId& id = chunk.blocks[i];
+  for (const BlockId& id : chunk.blocks) {
     v1::PushBlock* block = request->add_blocks();
     block->set_slice(id.slice);
     block->set_block(id.block);
-    chunk.rows.empty()
-        ? AddBlock(operation, id, block, payload)
-        : AddRows(operation, id, chunk.rows[i], block, payload);
+    AddBlock(operation, id, block, payload);
   }
   return request;
 }
@@ -378,22 +379,22 @@ void Session::AddBlock(const Operation& operation, const BlockId& id,
       options_.push_format));
 }
 
-void Session::AddRows(const Operation& operation, const BlockId& id,
-                      const RowSpan& rows, v1::PushBlock* block,
-                      BufferChain* payload) const {
-  if (rows.size() == 0) return;
-  const PlacedSlice& slice = placement_.slices()[id.slice];
-  const SparseRows& all = *operation.push.rows;
-  const size_t row_bytes = slice.row_elements * sizeof(float);
-  *block->mutable_computed_on() = all.version(id);
-  block->set_rows(static_cast<uint32_t>(rows.size()));
-  block->set_elements(
-      static_cast<uint32_t>(rows.size() * slice.row_elements));
-  payload->push_back(all.NumbersIn(slice, id, rows));
-  payload->push_back(
-      Encoded(operation.gradients[slice.variable].Part(
-                  rows.begin * row_bytes, rows.size() * row_bytes),
-              options_.push_format));
+void Session::AddRows(const Operation& operation, const Chunk& chunk,
+                      v1::PushRequest* request, BufferChain* payload) const {
+  AddRowBlocks(chunk, request->mutable_rows());
+  const auto groups = GroupRows(placement_, chunk.blocks, chunk.rows);
+  if (groups.empty()) return;
+  const SparseRows& rows = *operation.push.rows;
+  rows.AddVersions(chunk.blocks, request->mutable_rows_computed_on());
+  *payload = rows.NamesOf(placement_, groups, chunk.blocks, chunk.rows);
+  for (const RowGroup& group : groups) {
+    const size_t row_bytes =
+        placement_.row_elements()[group.variable] * sizeof(float);
+    payload->push_back(Encoded(
+        operation.gradients[group.variable].Part(
+            group.rows.begin * row_bytes, group.rows.size() * row_bytes),
+        options_.push_format));
+  }
 }
 
 bool Session::Receive(const Message& message, Time now, Outbox* out) {

@@ -232,6 +232,10 @@ class Session {
                             const BufferChain& payload);
   absl::Status HandlePushed(const Operation& operation, const Chunk& chunk,
                             const v1::PushReply& reply);
+  // How many of the chunk's blocks were answered for, in their order.
+  absl::StatusOr<size_t> CountAnswered(const Operation& operation,
+                                       const Chunk& chunk,
+                                       const v1::PushReply& reply) const;
   // Who answers is who the configuration says.
   absl::Status CheckAnswerer(uint32_t server, uint64_t incarnation) const;
   // Somebody else has sent it.
@@ -252,9 +256,9 @@ class Session {
                         BufferChain* payload) const;
   void AddBlock(const Operation& operation, const BlockId& id,
                 v1::PushBlock* block, BufferChain* payload) const;
-  void AddRows(const Operation& operation, const BlockId& id,
-               const RowSpan& rows, v1::PushBlock* block,
-               BufferChain* payload) const;
+  // Rows of a push: all blocks of the chunk.
+  void AddRows(const Operation& operation, const Chunk& chunk,
+               v1::PushRequest* request, BufferChain* payload) const;
   void HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
                      Time now, Outbox* out);
   void HandleWait(Operation* operation, Chunk* chunk,

@@ -83,25 +83,21 @@ absl::Status Session::HandleRows(SparseRows* rows, const Chunk& chunk,
                                  const v1::PullReply& reply,
                                  const BufferChain& payload) {
   RETURN_IF_ERROR(CheckAnswerer(chunk.server, reply.incarnation()));
-  if (reply.blocks_size() != static_cast<int>(chunk.blocks.size())) {
+  const int blocks = static_cast<int>(chunk.blocks.size());
+  if (reply.row_versions().lives_size() != blocks ||
+      reply.row_versions().counters_size() != blocks) {
     return absl::UnavailableError("a lookup's answer has not all blocks");
   }
+  const auto groups = GroupRows(placement_, chunk.blocks, chunk.rows);
   uint64_t elements = 0;
-  for (int i = 0; i < reply.blocks_size(); ++i) {
-    const BlockId& id = chunk.blocks[i];
-    RETURN_IF_ERROR(CheckPulled(
-        reply.blocks(i), id,
-        chunk.rows[i].size() * placement_.slices()[id.slice].row_elements));
-    elements += reply.blocks(i).elements();
+  for (const RowGroup& group : groups) {
+    elements +=
+        group.rows.size() * placement_.row_elements()[group.variable];
   }
   RETURN_IF_ERROR(CheckPayload(reply, elements, payload));
   ChainReader chain(payload);
-  const NumberReader reader(&chain, options_.pull_format);
-  for (int i = 0; i < reply.blocks_size(); ++i) {
-    const BlockId& id = chunk.blocks[i];
-    rows->Set(placement_.slices()[id.slice], chunk.rows[i], reader);
-    rows->set_version(id, reply.blocks(i).version());
-  }
+  rows->Set(placement_, groups, NumberReader(&chain, options_.pull_format));
+  rows->SetVersions(chunk.blocks, reply.row_versions());
   return absl::OkStatus();
 }
 
@@ -165,27 +161,42 @@ absl::Status Session::HandlePushed(const Operation& operation,
     return absl::UnavailableError(absl::StrCat(
         "ps-", chunk.server, " answered for another of its lives"));
   }
-  // In the order in which they were sent.
-  size_t answered = 0;
-  for (const v1::PushedBlock& block : reply.blocks()) {
-    if (answered == chunk.blocks.size()) break;
-    if (!chunk.may_be_in &&
-        (block.result() == v1::PushedBlock::ALREADY_APPLIED ||
-         block.result() == v1::PushedBlock::SUPERSEDED)) {
-      return NotSentByUs(operation, chunk);
-    }
-    const BlockId& id = chunk.blocks[answered];
-    if (block.slice() == id.slice && block.block() == id.block &&
-        block.result() != v1::PushedBlock::RESULT_UNSPECIFIED) {
-      ++answered;
-    }
-  }
+  ASSIGN_OR_RETURN(const size_t answered,
+                   CountAnswered(operation, chunk, reply));
   if (answered < chunk.blocks.size()) {
     return absl::UnavailableError(
         absl::StrCat("ps-", chunk.server, " answered for ", answered, " of ",
                      chunk.blocks.size(), " blocks"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> Session::CountAnswered(
+    const Operation& operation, const Chunk& chunk,
+    const v1::PushReply& reply) const {
+  const auto is_anothers = [&](int result) {
+    return !chunk.may_be_in && (result == v1::PushedBlock::ALREADY_APPLIED ||
+                                result == v1::PushedBlock::SUPERSEDED);
+  };
+  size_t answered = 0;
+  if (!chunk.rows.empty()) {
+    for (const int result : reply.row_results()) {
+      if (is_anothers(result)) return NotSentByUs(operation, chunk);
+      if (result == v1::PushedBlock::RESULT_UNSPECIFIED) break;
+      ++answered;
+    }
+    return answered;
+  }
+  for (const v1::PushedBlock& block : reply.blocks()) {
+    if (answered == chunk.blocks.size()) break;
+    if (is_anothers(block.result())) return NotSentByUs(operation, chunk);
+    const BlockId& id = chunk.blocks[answered];
+    if (block.slice() == id.slice && block.block() == id.block &&
+        block.result() != v1::PushedBlock::RESULT_UNSPECIFIED) {
+      ++answered;
+    }
+  }
+  return answered;
 }
 
 }  // namespace paramd

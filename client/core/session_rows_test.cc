@@ -51,15 +51,19 @@ class SessionRowsTest : public testing::SessionTestBase {
         reinterpret_cast<const uint32_t*>(buffer.bytes().data());
     return {numbers, numbers + buffer.size() / sizeof(uint32_t)};
   }
-  v1::PullReply RowsReply(uint32_t elements) const {
+  static v1::PullReply RowsReply() {
     v1::PullReply reply;
     reply.set_encoding(v1::FP32);
-    v1::PulledBlock* const block = reply.add_blocks();
-    block->set_slice(1);
-    block->set_elements(elements);
-    block->mutable_version()->set_life(3);
-    block->mutable_version()->set_counter(8);
+    reply.mutable_row_versions()->add_lives(3);
+    reply.mutable_row_versions()->add_counters(8);
     return reply;
+  }
+  void AnswerPush(const Outbox::SendItem& sent,
+                  const std::vector<v1::PushedBlock::Result>& results) {
+    v1::PushReply reply;
+    *reply.mutable_server_generation() = testing::Pair(1, 2);
+    for (const auto result : results) reply.add_row_results(result);
+    Answer(sent, absl::OkStatus(), &reply);
   }
 
   std::unique_ptr<SparseRows> rows_;
@@ -72,10 +76,12 @@ TEST_F(SessionRowsTest, ALookupAsksForItsRowsAndTakesThem) {
   EXPECT_EQ(sent[0].to, PeerId::Ps(1));
   const auto& pull = HeadOf<v1::PullRequest>(sent[0]);
   EXPECT_EQ(pull.clock(), 4u);
-  ASSERT_EQ(pull.blocks_size(), 1);
-  EXPECT_EQ(pull.blocks(0).rows(), 2u);
+  EXPECT_EQ(pull.blocks_size(), 0);
+  EXPECT_THAT(pull.rows().slices(), ElementsAre(1));
+  EXPECT_THAT(pull.rows().blocks(), ElementsAre(0));
+  EXPECT_THAT(pull.rows().rows(), ElementsAre(2));
   EXPECT_THAT(RowsOf(sent[0].payload[0]), ElementsAre(1, 6));
-  const v1::PullReply reply = RowsReply(4);
+  const v1::PullReply reply = RowsReply();
   Answer(sent[0], absl::OkStatus(), &reply, {Floats({1, 2, 3, 4})});
   const auto finished = session_->TakeFinished();
   ASSERT_TRUE(finished.has_value());
@@ -92,10 +98,21 @@ TEST_F(SessionRowsTest, ALookupOfNoRowsEndsAtOnce) {
 
 TEST_F(SessionRowsTest, AnAnswerOfOtherRowsChangesNothing) {
   Lookup({1, 6});
-  const v1::PullReply reply = RowsReply(2);
+  const v1::PullReply reply = RowsReply();
   Answer(Sent()[0], absl::OkStatus(), &reply, {Floats({1, 2})});
   EXPECT_TRUE(absl::IsInvalidArgument(session_->TakeFinished()->status));
   EXPECT_THAT(Numbers({rows_->values(0)}), ElementsAre(0, 0, 0, 0));
+}
+
+TEST_F(SessionRowsTest, AnAnswerWithoutAVersionForEachBlockIsAskedForAgain) {
+  Lookup({1, 6});
+  v1::PullReply reply = RowsReply();
+  reply.mutable_row_versions()->add_lives(4);
+  Answer(Sent()[0], absl::OkStatus(), &reply, {Floats({1, 2, 3, 4})});
+  EXPECT_FALSE(session_->TakeFinished().has_value());
+  EXPECT_THAT(Numbers({rows_->values(0)}), ElementsAre(0, 0, 0, 0));
+  TickWhenWanted();
+  EXPECT_EQ(Sent().size(), 1u);
 }
 
 TEST_F(SessionRowsTest, APullLeavesOutWhatItsWeightsHaveNot) {
@@ -117,9 +134,10 @@ TEST_F(SessionRowsTest, APushNamesItsRowsAndAsksForNoneBehindIt) {
   EXPECT_TRUE(HeadOf<v1::PushRequest>(sent[0]).has_pull());
   const auto& push = HeadOf<v1::PushRequest>(sent[1]);
   EXPECT_FALSE(push.has_pull());
-  ASSERT_EQ(push.blocks_size(), 1);
-  EXPECT_EQ(push.blocks(0).rows(), 2u);
-  EXPECT_EQ(push.blocks(0).elements(), 4u);
+  EXPECT_EQ(push.blocks_size(), 0);
+  EXPECT_THAT(push.rows().rows(), ElementsAre(2));
+  EXPECT_THAT(push.rows_computed_on().lives(), ElementsAre(0))
+      << "they were not looked up";
   EXPECT_THAT(RowsOf(sent[1].payload[0]), ElementsAre(1, 6));
   EXPECT_THAT(Numbers({sent[1].payload[1]}), ElementsAre(1, 2, 3, 4));
 }
@@ -130,9 +148,44 @@ TEST_F(SessionRowsTest, APushOfNoRowsStillNamesTheBlocks) {
   const auto sent = Sent();
   ASSERT_EQ(sent.size(), 2u) << "no gradient is waited for";
   const auto& push = HeadOf<v1::PushRequest>(sent[1]);
-  ASSERT_EQ(push.blocks_size(), 1);
-  EXPECT_EQ(push.blocks(0).rows(), 0u);
+  EXPECT_THAT(push.rows().slices(), ElementsAre(1));
+  EXPECT_THAT(push.rows().rows(), ElementsAre(0));
   EXPECT_THAT(sent[1].payload, IsEmpty());
+}
+
+TEST_F(SessionRowsTest, APushSaysWhichVersionsItsRowsWereReadOf) {
+  Lookup({1, 6});
+  const v1::PullReply reply = RowsReply();
+  Answer(Sent()[0], absl::OkStatus(), &reply, {Floats({1, 2, 3, 4})});
+  ASSERT_TRUE(session_->TakeFinished()->status.ok());
+  PushRows({1, 2, 3, 4});
+  const auto sent = Sent();
+  const auto& push = HeadOf<v1::PushRequest>(sent[1]);
+  EXPECT_THAT(push.rows_computed_on().lives(), ElementsAre(3));
+  EXPECT_THAT(push.rows_computed_on().counters(), ElementsAre(8));
+}
+
+TEST_F(SessionRowsTest, Promise1_RowsThatAreNotAnsweredForAreResent) {
+  MakeRows({1, 6});
+  PushRows({1, 2, 3, 4});
+  auto sent = Sent();
+  Answer(sent[0], PushReplyTo(sent[0]));
+  AnswerPush(sent[1], {});
+  EXPECT_FALSE(session_->TakeFinished().has_value());
+  TickWhenWanted();
+  sent = Sent();
+  ASSERT_EQ(sent.size(), 1u);
+  AnswerPush(sent[0], {v1::PushedBlock::ALREADY_APPLIED});
+  ASSERT_TRUE(session_->TakeFinished().has_value());
+}
+
+TEST_F(SessionRowsTest, RowsThatAreInBeforeTheyWereSentAreAnothers) {
+  MakeRows({1, 6});
+  PushRows({1, 2, 3, 4});
+  const auto sent = Sent();
+  AnswerPush(sent[1], {v1::PushedBlock::ALREADY_APPLIED});
+  EXPECT_EQ(RefusalOf(session_->TakeFinished()->status).reason(),
+            v1::Refusal::SUPERSEDED);
 }
 
 }  // namespace

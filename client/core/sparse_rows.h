@@ -9,11 +9,28 @@
 #include "absl/types/span.h"
 
 #include "client/core/placement.h"
+#include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/buffer.h"
 #include "tensor/number_reader.h"
 
 namespace paramd {
+
+// Rows of blocks that follow one another, of one variable, in whose list they
+// do, too.
+struct RowGroup {
+  uint32_t variable = 0;
+  RowSpan rows;
+  // Of the blocks that were grouped; some may have no row.
+  size_t first_block = 0;
+  size_t end_block = 0;
+};
+
+// `rows`: of each block. In the order of the blocks; as few groups as there can
+// be, which is one where a server has all of a variable.
+std::vector<RowGroup> GroupRows(const Placement& placement,
+                                absl::Span<const BlockId> blocks,
+                                absl::Span<const RowSpan> rows);
 
 // The rows of sparse variables that one step uses, and what they held when they
 // were looked up. Their numbers never change; a lookup writes the values. The
@@ -46,27 +63,44 @@ class SparseRows {
   // In the placement's order; all blocks with a row.
   absl::Span<const Run> runs() const { return runs_; }
 
-  // Numbers of some rows as they travel: uint32, counted from the first of their
-  // block; of a keyed variable uint64, as they are.
-  Buffer NumbersIn(const PlacedSlice& slice, const BlockId& id,
-                   const RowSpan& rows) const;
+  // What names the rows of those blocks on the wire: uint32, counted from the
+  // first row of their block; of a keyed variable uint64, as they are, by
+  // reference. REQUIRES: the groups are of these blocks.
+  BufferChain NamesOf(const Placement& placement,
+                      absl::Span<const RowGroup> groups,
+                      absl::Span<const BlockId> blocks,
+                      absl::Span<const RowSpan> rows) const;
   // Reads what they hold. REQUIRES: the reader has it; nobody else reads it.
-  void Set(const PlacedSlice& slice, const RowSpan& rows,
+  void Set(const Placement& placement, absl::Span<const RowGroup> groups,
            const NumberReader& values);
+
   // The block's version when its rows were looked up; zero: they were not.
   v1::BlockVersion version(const BlockId& id) const;
-  void set_version(const BlockId& id, const v1::BlockVersion& version);
+  // The same of those blocks. REQUIRES: as many versions as blocks.
+  void AddVersions(absl::Span<const BlockId> blocks,
+                   v1::BlockVersions* versions) const;
+  void SetVersions(absl::Span<const BlockId> blocks,
+                   const v1::BlockVersions& versions);
 
  private:
+  struct Version {
+    uint64_t life = 0;
+    uint64_t counter = 0;
+  };
+
   absl::Span<const uint64_t> NumbersOf(uint32_t variable) const;
-  size_t RunOf(const BlockId& id) const;
+  // Of the rows of a slice; `next`: the first of them, then that behind them.
+  void AddRuns(const Placement& placement, uint32_t slice, size_t* next);
+  // The block's run, or where it would be. Fast if it is `near` or just behind.
+  size_t RunOf(const BlockId& id, size_t near = 0) const;
+  bool IsRun(size_t run, const BlockId& id) const;
 
   std::vector<size_t> place_;  // By variable: which of the sparse ones it is.
   std::vector<size_t> variables_;  // By sparse one.
   std::vector<Buffer> numbers_;
   std::vector<Buffer> values_;
   std::vector<Run> runs_;
-  std::vector<v1::BlockVersion> versions_;  // By run.
+  std::vector<Version> versions_;  // By run.
 };
 
 }  // namespace paramd

@@ -59,6 +59,26 @@ std::vector<std::vector<size_t>> RunsOf(const SparseRows& rows) {
   return runs;
 }
 
+struct NamedBlocks {
+  std::vector<BlockId> blocks;
+  std::vector<RowSpan> rows;
+};
+NamedBlocks Named(const SparseRows& rows, const std::vector<size_t>& runs) {
+  NamedBlocks named;
+  for (const size_t run : runs) {
+    named.blocks.push_back(rows.runs()[run].id);
+    named.rows.push_back(rows.runs()[run].rows);
+  }
+  return named;
+}
+
+BufferChain NamesOf(const Placement& placement, const SparseRows& rows,
+                    const std::vector<size_t>& runs) {
+  const NamedBlocks named = Named(rows, runs);
+  return rows.NamesOf(placement, GroupRows(placement, named.blocks, named.rows),
+                      named.blocks, named.rows);
+}
+
 ChunkLimits Limits() {
   ChunkLimits limits;
   limits.chunk_bytes = 3 * (4 + 1024 * 4);
@@ -77,33 +97,62 @@ TEST(SparseRowsTest, RowsLieInTheBlocksOfTheirSlices) {
 TEST(SparseRowsTest, OnTheWireARowIsCountedFromItsBlock) {
   const Placement placement = TwoSlices();
   const SparseRows rows = Make({255, 256, 513, 895});
-  const auto numbers = [&](size_t run) {
-    const SparseRows::Run& of = rows.runs()[run];
-    return AsVector(
-        rows.NumbersIn(placement.slices()[of.id.slice], of.id, of.rows));
+  const BufferChain names = NamesOf(placement, rows, {0, 1, 2, 3});
+  ASSERT_EQ(names.size(), 1u) << "they follow one another";
+  EXPECT_THAT(AsVector(names[0]), ElementsAre(255, 0, 1, 127));
+}
+
+TEST(SparseRowsTest, RowsOfBlocksThatFollowOneAnotherAreOneGroup) {
+  const Placement placement = TwoSlices();
+  const SparseRows rows = Make({255, 256, 513, 895});
+  const auto groups = [&](const std::vector<size_t>& runs) {
+    const NamedBlocks named = Named(rows, runs);
+    std::vector<std::vector<size_t>> found;
+    for (const RowGroup& group :
+         GroupRows(placement, named.blocks, named.rows)) {
+      EXPECT_EQ(group.variable, 1u);
+      found.push_back({group.rows.begin, group.rows.end, group.first_block,
+                       group.end_block});
+    }
+    return found;
   };
-  EXPECT_THAT(numbers(0), ElementsAre(255));
-  EXPECT_THAT(numbers(1), ElementsAre(0));
-  EXPECT_THAT(numbers(2), ElementsAre(1));
-  EXPECT_THAT(numbers(3), ElementsAre(127));
+  EXPECT_THAT(groups({0, 1, 2, 3}), ElementsAre(ElementsAre(0, 4, 0, 4)));
+  EXPECT_THAT(groups({0, 2, 3}),
+              ElementsAre(ElementsAre(0, 1, 0, 1), ElementsAre(2, 4, 1, 3)));
+  EXPECT_TRUE(GroupRows(placement, {{1, 0}}, {RowSpan()}).empty());
 }
 
 TEST(SparseRowsTest, WhatIsSetLiesInTheOrderOfTheRows) {
   const Placement placement = TwoSlices();
   SparseRows rows = Make({1, 600});
-  const SparseRows::Run run = rows.runs()[1];
+  const NamedBlocks named = Named(rows, {1});
   const BufferChain values = {Floats(std::vector<float>(1024, 7))};
   ChainReader reader(values);
-  rows.Set(placement.slices()[2], run.rows, NumberReader(&reader));
+  rows.Set(placement, GroupRows(placement, named.blocks, named.rows),
+           NumberReader(&reader));
   const auto* floats =
       reinterpret_cast<const float*>(rows.values(0).bytes().data());
   EXPECT_EQ(floats[0], 0);
   EXPECT_EQ(floats[1024], 7);
-  v1::BlockVersion version;
-  version.set_life(5);
-  rows.set_version(run.id, version);
-  EXPECT_EQ(rows.version(run.id).life(), 5u);
-  EXPECT_EQ(rows.version({1, 1}).life(), 0u) << "no row of it";
+}
+
+TEST(SparseRowsTest, ABlocksVersionIsThatOfItsLookup) {
+  SparseRows rows = Make({1, 300, 600});
+  v1::BlockVersions versions;
+  for (const uint64_t life : {5, 6}) {
+    versions.add_lives(life);
+    versions.add_counters(life + 10);
+  }
+  // Of the first one and the last, as two servers may have them.
+  rows.SetVersions({rows.runs()[0].id, rows.runs()[2].id}, versions);
+  EXPECT_EQ(rows.version(rows.runs()[0].id).life(), 5u);
+  EXPECT_EQ(rows.version(rows.runs()[1].id).life(), 0u) << "not looked up";
+  EXPECT_EQ(rows.version(rows.runs()[2].id).counter(), 16u);
+  EXPECT_EQ(rows.version({2, 1}).life(), 0u) << "no row of it";
+  v1::BlockVersions added;
+  rows.AddVersions({{1, 0}, {1, 1}, {2, 0}, {2, 1}}, &added);
+  EXPECT_THAT(added.lives(), ElementsAre(5, 0, 6, 0));
+  EXPECT_THAT(added.counters(), ElementsAre(15, 0, 16, 0));
 }
 
 TEST(SparseRowsTest, RowsThatAreNotThereAreNamed) {
@@ -142,11 +191,12 @@ TEST(SparseRowsTest, KeysLieInTheirBucketsAndTravelAsTheyAre) {
               ElementsAre(ElementsAre(0, 0, 0, 2), ElementsAre(0, 1, 2, 3),
                           ElementsAre(1, 1, 3, 5)));
   EXPECT_EQ(rows.values(0).size(), 5u * 1024 * sizeof(float));
-  const SparseRows::Run& last = rows.runs()[2];
-  const Buffer wire =
-      rows.NumbersIn(placement.slices()[1], last.id, last.rows);
-  ASSERT_EQ(wire.size(), 2 * sizeof(uint64_t));
-  EXPECT_EQ(std::memcmp(wire.bytes().data(), &keys[3], wire.size()), 0);
+  const BufferChain wire = NamesOf(placement, rows, {2});
+  ASSERT_EQ(wire.size(), 1u);
+  ASSERT_EQ(wire[0].size(), 2 * sizeof(uint64_t));
+  EXPECT_EQ(std::memcmp(wire[0].bytes().data(), &keys[3], wire[0].size()), 0);
+  EXPECT_EQ(wire[0].bytes().data(), rows.numbers(0).bytes().data() + 24)
+      << "by reference";
 }
 
 TEST(SparseRowsTest, KeysMustAscendAndMayBeAnyNumber) {
@@ -201,6 +251,17 @@ TEST(SparseRowsTest, ALookupHasBlocksWithRowsAndAPushHasAll) {
   }
   EXPECT_EQ(blocks, 4u);
   EXPECT_EQ(CutRowsIntoChunks(placement, nullptr, true, Limits()).size(), 2u);
+}
+
+TEST(SparseRowsTest, AChunkNamesItsBlocksInColumns) {
+  const SparseRows rows = Make({0, 1, 256});
+  v1::RowBlocks named;
+  const auto chunks = CutRowsIntoChunks(TwoSlices(), &rows, false, Limits());
+  ASSERT_EQ(chunks.size(), 1u);
+  AddRowBlocks(chunks[0], &named);
+  EXPECT_THAT(named.slices(), ElementsAre(1, 1));
+  EXPECT_THAT(named.blocks(), ElementsAre(0, 1));
+  EXPECT_THAT(named.rows(), ElementsAre(2, 1));
 }
 
 TEST(SparseRowsTest, ManyRowsTravelInSeveralChunks) {

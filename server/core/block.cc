@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/inlined_vector.h"
 
 #include "tensor/keyed_rows.h"
 
@@ -20,10 +21,17 @@ float* MutableFloats(Buffer* buffer) {
   return reinterpret_cast<float*>(buffer->mutable_bytes().data());
 }
 
+// Of a call's keys in one block: mostly so few that they need no allocation.
+using FewRows = absl::InlinedVector<uint32_t, 32>;
+
 // All in memory.
 const BlockPlacement& InMemory() {
   static const BlockPlacement placement;
   return placement;
+}
+
+size_t BytesInMemory(const Buffer& buffer, const DiskRanges& on_disk) {
+  return buffer.size() - BytesOf(on_disk);
 }
 
 // Where the next content of `present` is written: itself if nobody reads it,
@@ -89,12 +97,14 @@ BlockMemory Block::MakeMemory(size_t elements, size_t slot_words,
   return memory;
 }
 
-size_t Block::value_bytes() const {
-  return values_.size() - BytesOf(placement_->values);
+size_t Block::bytes() const {
+  return BytesInMemory(values_, placement_->values) +
+         BytesInMemory(slots_, placement_->slots);
 }
 
-size_t Block::slot_bytes() const {
-  return slots_.size() - BytesOf(placement_->slots);
+size_t Block::read_bytes() const {
+  return (values_.unique() ? 0 : BytesInMemory(values_, placement_->values)) +
+         (slots_.unique() ? 0 : BytesInMemory(slots_, placement_->slots));
 }
 
 void Block::MakeUnique(SpareBuffers* spare) {
@@ -195,7 +205,7 @@ void Block::CopyRows(const Rows& rows, float* out) const {
   }
 }
 
-KeyTable::Columns Block::Columns(size_t width) {
+KeyTable::Columns Block::Columns(size_t width) const {
   // A copy of the block that is only read may lie in others' memory.
   auto* const first = reinterpret_cast<uint64_t*>(
       const_cast<std::byte*>(slots_.bytes().data()));
@@ -218,7 +228,7 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
   }
   MakeUnique(spare);
   const size_t width = keys.width;
-  std::vector<uint32_t> rows(keys.mixed.size());
+  FewRows rows(keys.mixed.size());
   std::vector<size_t> fresh;
   std::vector<KeyTable::Move> moves;
   table_.FindOrCreate(keys.mixed, /*now=*/applied_ + 1, policy, Columns(width),
@@ -266,7 +276,7 @@ void Block::BeginTrained(const Optimizer& optimizer,
 }
 
 void Block::CopyKeys(const Keys& keys, float* out, TableCounts* counts) {
-  std::vector<uint32_t> rows(keys.mixed.size());
+  FewRows rows(keys.mixed.size());
   const size_t width = keys.width;
   table_.Find(keys.mixed, Columns(width), absl::MakeSpan(rows));
   CopyRows({rows, width}, out);
@@ -277,6 +287,37 @@ void Block::CopyKeys(const Keys& keys, float* out, TableCounts* counts) {
     } else if (placement_->fast_rows > 0 && rows[i] >= placement_->fast_rows) {
       ++counts->on_disk;
     }
+  }
+}
+
+void Block::Fetch(FetchStep step, const Touched& touched) const {
+  const auto& [numbers, mixed, width, pushes, variable] = touched;
+  FewRows found;
+  if (!mixed.empty()) {
+    if (step == FetchStep::kPlaces) return table_.FetchPlaces(mixed);
+    const KeyTable::Columns columns = Columns(width);
+    if (step == FetchStep::kKeys) return table_.FetchKeys(mixed, columns);
+    for (const uint64_t key : mixed) {
+      found.push_back(table_.Peek(key, columns));
+      if (pushes == nullptr || found.back() == kNoRow) continue;
+      __builtin_prefetch(&columns.used[found.back()], /*rw=*/1);
+    }
+  }
+  if (step != FetchStep::kRows) return;
+  const float* const values = Floats(values_);
+  const Rows rows = {mixed.empty() ? numbers : found, width};
+  if (pushes != nullptr) {
+    const float* const slots = slots_.empty() ? nullptr : Floats(slots_);
+    return pushes->FetchRows(rows,
+                             {.elements = elements_,
+                              .values = values,
+                              .slots = slots,
+                              .new_values = nullptr,
+                              .new_slots = nullptr},
+                             variable);
+  }
+  for (const uint32_t row : rows.numbers) {
+    if (row != kNoRow) __builtin_prefetch(values + row * width);
   }
 }
 

@@ -76,6 +76,7 @@ class Block {
   size_t elements() const { return elements_; }
   // Changes with every push.
   v1::BlockVersion version() const;
+  uint64_t life() const { return life_; }
   // Pushes contained, those before a restore included.
   uint64_t applied() const { return applied_; }
 
@@ -90,11 +91,8 @@ class Block {
   const Buffer& slots() const { return slots_; }
 
   // Bytes of memory of both, and how many of them a push would have to replace.
-  size_t bytes() const { return value_bytes() + slot_bytes(); }
-  size_t read_bytes() const {
-    return (values_.unique() ? 0 : value_bytes()) +
-           (slots_.unique() ? 0 : slot_bytes());
-  }
+  size_t bytes() const;
+  size_t read_bytes() const;
 
   // Reads the gradient of this block and applies it. Replaced buffers go to
   // `spare`; where no number would change, none is replaced. REQUIRES: 4 *
@@ -122,6 +120,19 @@ class Block {
   // fast.
   void AddSlowRows(const Keys& keys,
                    std::vector<absl::Span<const std::byte>>* pieces);
+  // A call touches a few rows of each of many blocks, which are in no cache. So
+  // for some blocks together it has fetched what it will touch, in these steps,
+  // each of which needs what the one before it has fetched.
+  enum class FetchStep { kPlaces, kKeys, kRows };
+  struct Touched {
+    absl::Span<const uint32_t> rows;
+    absl::Span<const uint64_t> mixed;  // Or these, where rows have keys.
+    size_t width;
+    const Optimizer* pushes;  // Null: rows are only read.
+    const VariableOptions& variable;
+  };
+  void Fetch(FetchStep step, const Touched& touched) const;
+
   // Rows that have a key. REQUIRES: the variable is keyed, rows are so wide.
   size_t CountKeys(size_t width) { return table_.size(Columns(width)); }
 
@@ -142,9 +153,7 @@ class Block {
   // Whether a gradient of zeros changes nothing; looks at the slots once.
   bool Rests(const Optimizer& optimizer, const VariableOptions& variable);
   // Of a keyed variable; to be written only if nobody else reads them.
-  KeyTable::Columns Columns(size_t width);
-  size_t value_bytes() const;
-  size_t slot_bytes() const;
+  KeyTable::Columns Columns(size_t width) const;
   // Others read neither thereafter. What lies on a disk may not be written yet.
   void MakeUnique(SpareBuffers* spare);
   // Now it may. REQUIRES: MakeUnique.

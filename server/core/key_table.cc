@@ -4,8 +4,6 @@
 #include <functional>
 #include <utility>
 
-#include "tensor/keyed_rows.h"
-
 namespace paramd {
 namespace {
 
@@ -74,6 +72,20 @@ uint32_t KeyTable::FindOne(uint64_t mixed, const Columns& columns) const {
     if (columns.keys[row] == key) return row;
   }
   return kNoRow;
+}
+
+void KeyTable::FetchPlaces(absl::Span<const uint64_t> mixed) const {
+  if (places_.empty()) return;
+  for (const uint64_t key : mixed) __builtin_prefetch(&places_[PlaceOf(key)]);
+}
+
+void KeyTable::FetchKeys(absl::Span<const uint64_t> mixed,
+                         const Columns& columns) const {
+  if (places_.empty()) return;
+  for (const uint64_t key : mixed) {
+    const uint32_t row = places_[PlaceOf(key)];
+    if (row > 0) __builtin_prefetch(&columns.keys[row - 1]);
+  }
 }
 
 void KeyTable::Find(absl::Span<const uint64_t> mixed, const Columns& columns,

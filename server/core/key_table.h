@@ -12,6 +12,7 @@
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/key_sketch.h"
 #include "server/core/row_queue.h"
+#include "tensor/keyed_rows.h"
 
 namespace paramd {
 
@@ -83,6 +84,16 @@ class KeyTable {
   // Of mixed keys; kNoRow for those without a row.
   void Find(absl::Span<const uint64_t> mixed, const Columns& columns,
             absl::Span<uint32_t> rows);
+
+  // What Find touches for a key, fetched into a cache: first its place, then
+  // the key that stands there. Nothing before there is an index.
+  void FetchPlaces(absl::Span<const uint64_t> mixed) const;
+  void FetchKeys(absl::Span<const uint64_t> mixed,
+                 const Columns& columns) const;
+  // Its row then, which is fetched next; kNoRow: there is none, or no index.
+  uint32_t Peek(uint64_t mixed, const Columns& columns) const {
+    return places_.empty() ? kNoRow : FindOne(mixed, columns);
+  }
 
   // The same for those of a gradient: each is used `now`, and who has no row gets
   // one, whose key and use are set. `fresh` gets the places in `rows` of those.

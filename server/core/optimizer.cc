@@ -257,6 +257,20 @@ void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
   Subtraction().Apply(gradient, step, arrays);
 }
 
+void Optimizer::FetchRows(const Rows& rows, const Arrays& block,
+                          const VariableOptions& variable) const {
+  const bool sums_rows = &RuleOf(variable) == row_rule_.get();
+  const size_t integers = 2 * CountIntegers(slots(variable)) *
+                          (block.elements / rows.width);
+  for (const uint32_t row : rows.numbers) {
+    if (row == kNoRow) continue;
+    FetchRow(block.values + row * rows.width, rows.width);
+    if (block.slots == nullptr) continue;
+    FetchRow(block.slots + integers + (sums_rows ? row : row * rows.width),
+             sums_rows ? 1 : rows.width);
+  }
+}
+
 void Optimizer::ApplyRows(const NumberReader& gradient, uint64_t applied,
                           const Rows& rows, const Arrays& block,
                           const ApplyOptions& options) const {

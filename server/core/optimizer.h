@@ -131,6 +131,10 @@ class Optimizer {
                  const Rows& rows, const Arrays& block,
                  const ApplyOptions& options) const;
 
+  // Has a cache fetch what ApplyRows will touch of these rows.
+  void FetchRows(const Rows& rows, const Arrays& block,
+                 const VariableOptions& variable) const;
+
   // Whether the gradient, of some elements, lies in memory of a device, where
   // to look at it is to fetch it. Reads nothing.
   bool BeginsOnDevice(const NumberReader& gradient) const;

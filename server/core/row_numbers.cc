@@ -5,69 +5,100 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 
-#include "base/status_macros.h"
 #include "proto/refusal.h"
 #include "tensor/keyed_rows.h"
 
 namespace paramd {
 namespace {
 
-// What is wrong with ids that were received, or nothing.
+// Reads `count` more; what is wrong with them, or nothing.
 template <typename Id>
 std::string ReadAscending(uint32_t count, ChainReader* reader,
                           std::vector<Id>* ids) {
-  if (reader->remaining() < count * sizeof(Id)) {
+  // Memory for few is taken before it is known that they are there.
+  constexpr uint32_t kFew = 1024;
+  const size_t first = ids->size();
+  if (count > kFew && reader->remaining() < count * sizeof(Id)) {
     return "and its payload ends before their numbers";
   }
-  ids->resize(count);
-  reader->Read(AsWritableBytes(absl::MakeSpan(*ids)));
+  ids->resize(first + count);
+  const auto read = absl::MakeSpan(*ids).subspan(first);
+  if (!reader->Read(AsWritableBytes(read))) {
+    return "and its payload ends before their numbers";
+  }
   for (uint32_t i = 1; i < count; ++i) {
-    if ((*ids)[i] > (*ids)[i - 1]) continue;
-    return absl::StrCat("of which ", (*ids)[i], " comes behind ", (*ids)[i - 1],
+    if (read[i] > read[i - 1]) continue;
+    return absl::StrCat("of which ", read[i], " comes behind ", read[i - 1],
                         "; they must ascend");
   }
   return "";
 }
 
-// Of all rows of the variable, the first one of the block.
-uint64_t FirstRow(const Slice& slice, int block) {
-  return slice.rows().begin +
-         static_cast<uint64_t>(block) * BucketRows(slice.row_elements());
+absl::Status Wrong(const Slice& slice, int block, uint32_t count,
+                   absl::string_view what) {
+  return Refuse(v1::Refusal::INVALID, slice.variable().name(),
+                absl::StrCat("chunk names ", count, " rows of block ", block,
+                             " of '", slice.TensorName(), "', ", what));
 }
 
 }  // namespace
 
-absl::StatusOr<RowIds> ReadRowIds(const Slice& slice, int block, uint32_t count,
-                                  ChainReader* reader) {
-  const auto refuse = [&](absl::string_view what) {
-    return Refuse(v1::Refusal::INVALID, slice.variable().name(),
-                  absl::StrCat("chunk names ", count, " rows of block ", block,
-                               " of '", slice.TensorName(), "', ", what));
-  };
-  if (!slice.sparse()) return refuse("which is not sparse");
-  RowIds ids;
+void RowIdList::Clear() {
+  numbers_.clear();
+  keys_.clear();
+}
+
+RowIds RowIdList::At(const Slice& slice, size_t place, uint32_t count) const {
   if (slice.keyed()) {
-    const std::string wrong = ReadAscending(count, reader, &ids.keys);
-    if (!wrong.empty()) return refuse(wrong);
-    if (count == 0) return ids;
+    return {{}, absl::MakeConstSpan(keys_).subspan(place, count)};
+  }
+  return {absl::MakeConstSpan(numbers_).subspan(place, count), {}};
+}
+
+absl::StatusOr<size_t> RowIdList::Read(const Slice& slice, int block,
+                                       uint32_t count, ChainReader* reader) {
+  if (slice.keyed()) {
+    const size_t first = keys_.size();
+    const std::string wrong = ReadAscending(count, reader, &keys_);
+    if (!wrong.empty()) return Wrong(slice, block, count, wrong);
+    if (count == 0) return first;
     // Those between them are of blocks between theirs.
-    for (const uint64_t key : {ids.keys.front(), ids.keys.back()}) {
-      if (BucketBegin(key, slice.variable().shape(0), slice.row_elements()) !=
-          FirstRow(slice, block)) {
-        return refuse(absl::StrCat("of which ", key, " is another block's"));
+    const uint64_t width = slice.row_elements();
+    const uint64_t buckets = BucketCount(slice.variable().shape(0), width);
+    const uint64_t bucket = slice.rows().begin / BucketRows(width) + block;
+    for (const uint64_t key : {keys_[first], keys_.back()}) {
+      if (BucketOf(key, buckets) != bucket) {
+        return Wrong(slice, block, count,
+                     absl::StrCat("of which ", key, " is another block's"));
       }
     }
-    return ids;
+    return first;
   }
   const uint64_t rows = slice.block_elements(block) / slice.row_elements();
-  if (count > rows) return refuse(absl::StrCat("which has ", rows));
-  const std::string wrong = ReadAscending(count, reader, &ids.numbers);
-  if (!wrong.empty()) return refuse(wrong);
-  if (count > 0 && ids.numbers.back() >= rows) {
-    return refuse(absl::StrCat("of which one is ", ids.numbers.back(),
-                               "; the block has ", rows));
+  if (count > rows) {
+    return Wrong(slice, block, count, absl::StrCat("which has ", rows));
   }
-  return ids;
+  const size_t first = numbers_.size();
+  const std::string wrong = ReadAscending(count, reader, &numbers_);
+  if (!wrong.empty()) return Wrong(slice, block, count, wrong);
+  if (count > 0 && numbers_.back() >= rows) {
+    return Wrong(slice, block, count,
+                 absl::StrCat("of which one is ", numbers_.back(),
+                              "; the block has ", rows));
+  }
+  return first;
+}
+
+absl::Status CheckColumns(const v1::RowBlocks& rows) {
+  if (rows.slices_size() == rows.blocks_size() &&
+      rows.slices_size() == rows.rows_size()) {
+    return absl::OkStatus();
+  }
+  return Refuse(v1::Refusal::INVALID, "rows",
+                absl::StrCat("rows are named of ", rows.slices_size(),
+                             " slices, ", rows.blocks_size(), " blocks and ",
+                             rows.rows_size(),
+                             " counts: each block needs one of each"));
 }
 
 }  // namespace paramd

@@ -25,6 +25,8 @@ constexpr size_t kMaxNameBytes = 512;
 constexpr uint64_t kMaxElements = uint64_t{1} << 48;
 // Of one block in the head of a reply, with room to spare.
 constexpr size_t kHeadBytesPerBlock = 48;
+// The same where only rows of it are sent.
+constexpr size_t kHeadBytesPerRowBlock = 20;
 // A KeySketch counts no further.
 constexpr uint32_t kMostAdmitAfter = 255;
 absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
@@ -114,17 +116,17 @@ absl::Status CheckBuckets(const Slice& slice) {
 
 // The index of a block that was named before. Sessions name blocks in order:
 // then there is none.
-absl::optional<int> NamedTwice(const v1::PushRequest& request) {
-  const auto id = [](const v1::PushBlock& block) {
-    return uint64_t{block.slice()} << 32 | block.block();
+absl::optional<size_t> NamedTwice(
+    const std::vector<ShardContent::Decision>& blocks) {
+  const auto id = [](const ShardContent::Decision& block) {
+    return uint64_t{block.place} << 32 | static_cast<uint32_t>(block.block);
   };
-  const auto& blocks = request.blocks();
   const auto unordered = std::adjacent_find(
       blocks.begin(), blocks.end(),
       [&](const auto& one, const auto& next) { return id(one) >= id(next); });
   if (unordered == blocks.end()) return absl::nullopt;
   absl::flat_hash_set<uint64_t> seen;
-  for (int i = 0; i < blocks.size(); ++i) {
+  for (size_t i = 0; i < blocks.size(); ++i) {
     if (!seen.insert(id(blocks[i])).second) return i;
   }
   return absl::nullopt;
@@ -136,6 +138,10 @@ absl::StatusOr<NumberFormat> FormatIn(v1::Encoding encoding) {
   return Invalid("encoding",
                  absl::StrCat("encoding ", static_cast<int>(encoding),
                               " is unknown here; known are FP32, BF16, FP16"));
+}
+
+int BlocksIn(const v1::PushRequest& request) {
+  return request.blocks_size() + request.rows().rows_size();
 }
 
 uint64_t RowsOf(const Slice& slice) {
@@ -150,6 +156,40 @@ uint64_t CapacityOf(const Slice& slice) {
 uint64_t MemoryRowsOf(const Slice& slice) {
   const size_t fast = slice.placement().fast_rows;
   return fast > 0 ? fast * slice.block_count() : RowsOf(slice);
+}
+
+absl::Status NotSparse(const Slice& slice, uint32_t block) {
+  const std::string& name = slice.variable().name();
+  return Invalid(name, absl::StrCat("chunk names rows of block ", block,
+                                    " of '", slice.TensorName(),
+                                    "', which is not sparse"));
+}
+
+// Has caches fetch what a call will touch of the blocks from `first` on, so
+// many that the first of it is still there when it is used; the block behind
+// them. Blocks with many rows fetch some while they work on others.
+template <typename NamedRows>
+size_t FetchSome(const std::vector<NamedRows>& blocks, size_t first,
+                 const RowIdList& ids, const Optimizer* pushes) {
+  constexpr uint32_t kTogether = 64;
+  constexpr uint32_t kMany = 16;
+  size_t end = first;
+  for (uint32_t rows = 0; end < blocks.size() && rows < kTogether; ++end) {
+    rows += std::min(blocks[end].rows, kMany);
+  }
+  for (const auto step : {Block::FetchStep::kPlaces, Block::FetchStep::kKeys,
+                          Block::FetchStep::kRows}) {
+    for (size_t i = first; i < end; ++i) {
+      const uint32_t rows = blocks[i].rows;
+      if (rows == 0 || rows >= kMany) continue;
+      const Slice& slice = *blocks[i].slice;
+      const Block& block = slice.block(blocks[i].block);
+      const RowIds named = ids.At(slice, blocks[i].first_id, rows);
+      block.Fetch(step, {named.numbers, named.keys, slice.row_elements(),
+                         pushes, slice.options()});
+    }
+  }
+  return end;
 }
 
 void Skip(size_t bytes, ChainReader* reader) {
@@ -317,78 +357,151 @@ absl::StatusOr<Slice*> ShardContent::Find(uint32_t slice,
 }
 
 absl::Status ShardContent::Pull(const v1::PullRequest& request,
-                                const BufferChain& rows, v1::PullReply* reply,
+                                const BufferChain& names, v1::PullReply* reply,
                                 BufferChain* payload) {
   ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
-  if (options_.disk != nullptr && options_.disk->WaitsLately()) {
-    ReadAhead(request, rows);
-  }
-  ChainReader row_numbers(rows);
   uint64_t bytes = kHeadBytesPerBlock;
-  const auto check_length = [&](uint64_t length) {
-    if (length <= options_.max_reply_bytes) return absl::OkStatus();
-    return Refuse(v1::Refusal::OVER_LIMIT, "pull",
-                  absl::StrCat("the ", request.blocks_size(),
-                               " blocks of this pull have more than ",
-                               options_.max_reply_bytes,
-                               " bytes; pull fewer at a time"));
-  };
-  reply->mutable_blocks()->Reserve(request.blocks_size());
-  payload->reserve(request.blocks_size());
-  for (const v1::PullBlock& wanted : request.blocks()) {
-    ASSIGN_OR_RETURN(Slice* const slice, Find(wanted.slice(), wanted.block()));
-    const int index = static_cast<int>(wanted.block());
-    const Block& block = slice->block(index);
-    const v1::BlockVersion version = block.version();
-    v1::PulledBlock* const pulled = reply->add_blocks();
-    pulled->set_slice(wanted.slice());
-    pulled->set_block(wanted.block());
-    *pulled->mutable_version() = version;
-    bytes += kHeadBytesPerBlock;
-    if (wanted.rows() > 0) {
-      ASSIGN_OR_RETURN(
-          const RowIds named,
-          ReadRowIds(*slice, index, wanted.rows(), &row_numbers));
-      const uint64_t elements = wanted.rows() * slice->row_elements();
-      RETURN_IF_ERROR(check_length(bytes + elements * BytesOf(format)));
-      pulled->set_elements(static_cast<uint32_t>(elements));
-      ASSIGN_OR_RETURN(Buffer encoded, CopyRows(slice, index, named, format));
-      payload->push_back(std::move(encoded));
-      bytes += payload->back().size();
-    } else if (wanted.known().life() != version.life() ||
-               wanted.known().counter() != version.counter()) {
-      pulled->set_elements(static_cast<uint32_t>(block.elements()));
-      ASSIGN_OR_RETURN(Buffer encoded, Encode(block.values(), format));
-      payload->push_back(std::move(encoded));
-      bytes += payload->back().size();
-    }
-    RETURN_IF_ERROR(check_length(bytes));
-  }
-  if (row_numbers.remaining() > 0) {
-    return Invalid("payload",
-                   absl::StrCat("pull has ", row_numbers.remaining(),
-                                " bytes behind the rows that it names"));
-  }
+  RETURN_IF_ERROR(PullBlocks(request, format, &bytes, reply, payload));
+  RETURN_IF_ERROR(PullRows(request, names, format, &bytes, reply, payload));
   reply->set_encoding(request.encoding());
   ++counts_.pulls;
   return absl::OkStatus();
 }
 
-// What makes no sense is left for Pull to refuse.
-void ShardContent::ReadAhead(const v1::PullRequest& request,
-                             const BufferChain& rows) {
-  ChainReader reader(rows);
-  std::vector<absl::Span<const std::byte>> pieces;
+absl::Status ShardContent::CheckReply(const v1::PullRequest& request,
+                                      uint64_t bytes) const {
+  if (bytes <= options_.max_reply_bytes) return absl::OkStatus();
+  return Refuse(
+      v1::Refusal::OVER_LIMIT, "pull",
+      absl::StrCat("the ", request.blocks_size() + request.rows().rows_size(),
+                   " blocks of this pull have more than ",
+                   options_.max_reply_bytes, " bytes; pull fewer at a time"));
+}
+
+absl::Status ShardContent::PullBlocks(const v1::PullRequest& request,
+                                      NumberFormat format, uint64_t* bytes,
+                                      v1::PullReply* reply,
+                                      BufferChain* payload) {
+  reply->mutable_blocks()->Reserve(request.blocks_size());
+  payload->reserve(request.blocks_size() + 1);
   for (const v1::PullBlock& wanted : request.blocks()) {
-    if (wanted.rows() == 0) continue;
-    const auto slice = Find(wanted.slice(), wanted.block());
-    if (!slice.ok()) return;
-    const int index = static_cast<int>(wanted.block());
-    const auto named = ReadRowIds(**slice, index, wanted.rows(), &reader);
-    if (!named.ok()) return;
-    if ((*slice)->placement().fast_rows == 0) continue;
-    (*slice)->block(index).AddSlowRows({named->keys, (*slice)->row_elements()},
-                                       &pieces);
+    ASSIGN_OR_RETURN(Slice* const slice, Find(wanted.slice(), wanted.block()));
+    const Block& block = slice->block(static_cast<int>(wanted.block()));
+    const v1::BlockVersion version = block.version();
+    v1::PulledBlock* const pulled = reply->add_blocks();
+    pulled->set_slice(wanted.slice());
+    pulled->set_block(wanted.block());
+    *pulled->mutable_version() = version;
+    *bytes += kHeadBytesPerBlock;
+    if (wanted.known().life() != version.life() ||
+        wanted.known().counter() != version.counter()) {
+      pulled->set_elements(static_cast<uint32_t>(block.elements()));
+      ASSIGN_OR_RETURN(Buffer encoded, Encode(block.values(), format));
+      payload->push_back(std::move(encoded));
+      *bytes += payload->back().size();
+    }
+    RETURN_IF_ERROR(CheckReply(request, *bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ShardContent::WantedRows>> ShardContent::FindRows(
+    const v1::RowBlocks& rows) const {
+  RETURN_IF_ERROR(CheckColumns(rows));
+  std::vector<WantedRows> wanted;
+  wanted.reserve(rows.rows_size());
+  for (int i = 0; i < rows.rows_size(); ++i) {
+    ASSIGN_OR_RETURN(Slice* const slice, Find(rows.slices(i), rows.blocks(i)));
+    if (!slice->sparse()) return NotSparse(*slice, rows.blocks(i));
+    wanted.push_back(
+        {slice, static_cast<int>(rows.blocks(i)), rows.rows(i)});
+  }
+  return wanted;
+}
+
+// All of them into one buffer.
+absl::Status ShardContent::PullRows(const v1::PullRequest& request,
+                                    const BufferChain& names,
+                                    NumberFormat format, uint64_t* bytes,
+                                    v1::PullReply* reply,
+                                    BufferChain* payload) {
+  ASSIGN_OR_RETURN(std::vector<WantedRows> wanted, FindRows(request.rows()));
+  uint64_t name_bytes = 0;
+  uint64_t elements = 0;
+  for (const WantedRows& some : wanted) {
+    name_bytes += some.rows * some.slice->row_id_bytes();
+    elements += some.rows * some.slice->row_elements();
+  }
+  if (name_bytes != ChainSize(names)) {
+    return Invalid("payload",
+                   absl::StrCat("pull has ", ChainSize(names),
+                                " bytes of names of rows; the rows that it "
+                                "counts have ",
+                                name_bytes));
+  }
+  if (wanted.empty()) return absl::OkStatus();
+  *bytes +=
+      wanted.size() * kHeadBytesPerRowBlock + elements * BytesOf(format);
+  RETURN_IF_ERROR(CheckReply(request, *bytes));
+  RETURN_IF_ERROR(ReadNames(names, &wanted));
+  if (options_.disk != nullptr && options_.disk->WaitsLately()) {
+    ReadAhead(wanted);
+  }
+  ASSIGN_OR_RETURN(Buffer copy, AllocateReply(elements * sizeof(float)));
+  CopyRows(wanted, reinterpret_cast<float*>(copy.mutable_bytes().data()));
+  ASSIGN_OR_RETURN(Buffer encoded, Encode(copy, format));
+  payload->push_back(std::move(encoded));
+  v1::BlockVersions* const versions = reply->mutable_row_versions();
+  versions->mutable_lives()->Reserve(static_cast<int>(wanted.size()));
+  versions->mutable_counters()->Reserve(static_cast<int>(wanted.size()));
+  for (const WantedRows& some : wanted) {
+    const Block& block = some.slice->block(some.block);
+    versions->add_lives(block.life());
+    versions->add_counters(block.applied());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardContent::ReadNames(const BufferChain& names,
+                                     std::vector<WantedRows>* wanted) {
+  ids_.Clear();
+  ChainReader reader(names);
+  for (WantedRows& some : *wanted) {
+    ASSIGN_OR_RETURN(some.first_id,
+                     ids_.Read(*some.slice, some.block, some.rows, &reader));
+  }
+  return absl::OkStatus();
+}
+
+void ShardContent::CopyRows(const std::vector<WantedRows>& wanted,
+                            float* out) {
+  const Slice* last = nullptr;
+  absl::optional<InitialValues> initial;  // Of that one.
+  size_t fetched = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (i == fetched) fetched = FetchSome(wanted, i, ids_, /*pushes=*/nullptr);
+    const auto& [slice, block, rows, first_id] = wanted[i];
+    const RowIds ids = ids_.At(*slice, first_id, rows);
+    const size_t width = slice->row_elements();
+    if (slice->keyed()) {
+      if (slice != last) initial.emplace(slice->variable(), seed_);
+      last = slice;
+      slice->block(block).CopyKeys({ids.keys, width, &*initial}, out,
+                                   &slice->table_counts());
+    } else {
+      slice->block(block).CopyRows({ids.numbers, width}, out);
+    }
+    out += rows * width;
+  }
+}
+
+void ShardContent::ReadAhead(const std::vector<WantedRows>& wanted) {
+  std::vector<absl::Span<const std::byte>> pieces;
+  for (const auto& [slice, block, rows, first_id] : wanted) {
+    if (slice->placement().fast_rows == 0) continue;
+    slice->block(block).AddSlowRows(
+        {ids_.At(*slice, first_id, rows).keys, slice->row_elements()},
+        &pieces);
   }
   DiskMemory::ReadAhead(pieces);
 }
@@ -398,24 +511,6 @@ absl::StatusOr<Buffer> ShardContent::AllocateReply(uint64_t bytes) {
   return options_.memory == nullptr
              ? Buffer::Allocate(bytes)
              : options_.memory->account().Allocate(bytes);
-}
-
-absl::StatusOr<Buffer> ShardContent::CopyRows(Slice* slice, int block,
-                                              const RowIds& rows,
-                                              NumberFormat format) {
-  const size_t width = slice->row_elements();
-  ASSIGN_OR_RETURN(Buffer copy,
-                   AllocateReply((rows.numbers.size() + rows.keys.size()) *
-                                 width * sizeof(float)));
-  auto* const out = reinterpret_cast<float*>(copy.mutable_bytes().data());
-  if (slice->keyed()) {
-    const InitialValues initial(slice->variable(), seed_);
-    slice->block(block).CopyKeys({rows.keys, width, &initial}, out,
-                                 &slice->table_counts());
-  } else {
-    slice->block(block).CopyRows({rows.numbers, width}, out);
-  }
-  return Encode(copy, format);
 }
 
 absl::StatusOr<Buffer> ShardContent::Encode(const Buffer& values,
@@ -431,7 +526,8 @@ absl::StatusOr<Buffer> ShardContent::Encode(const Buffer& values,
 absl::Status ShardContent::MakeRoom(absl::string_view what,
                                     const std::function<uint64_t()>& needed) {
   MemoryBudget* const memory = options_.memory;
-  if (memory == nullptr || memory->Fits(needed())) return absl::OkStatus();
+  if (memory == nullptr || memory->limit() == 0) return absl::OkStatus();
+  if (memory->Fits(needed())) return absl::OkStatus();
   // Recycled memory may be what a snapshot's copy is held by besides.
   spare_.Clear();
   if (memory->Fits(needed())) return absl::OkStatus();
@@ -461,7 +557,7 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
                                 v1::PushReply* reply) {
   // Only a contribution to a step may be of no examples, and then of nothing.
   if (request.step() > 0) {
-    counts_.blocks_refused += request.blocks_size();
+    counts_.blocks_refused += BlocksIn(request);
     return Invalid("step", absl::StrCat("push is of step ", request.step(),
                                         "; only mode sync has steps"));
   }
@@ -471,39 +567,64 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
   RETURN_IF_ERROR(MakeRoom(
       "a push", [&] { return BytesToApply(request, *decisions); }));
   ChainReader gradient(payload);
+  Skip(IdBytes(*decisions), &gradient);  // They are read.
   const size_t element_bytes = BytesOf(*FormatOf(request.encoding()));
   reply->mutable_blocks()->Reserve(request.blocks_size());
-  for (int i = 0; i < request.blocks_size(); ++i) {
+  reply->mutable_row_results()->Reserve(request.rows().rows_size());
+  size_t fetched = 0;
+  for (size_t i = 0; i < decisions->size(); ++i) {
+    if (i == fetched) fetched = FetchSome(*decisions, i, ids_, &optimizer_);
     const Decision& decision = (*decisions)[i];
-    const auto& [slice, index, admission, rows, mean_square] = decision;
-    const Block& block = slice->block(index);
-    v1::PushedBlock* const pushed = reply->add_blocks();
-    pushed->set_slice(request.blocks(i).slice());
-    pushed->set_block(index);
-    if (admission == AppliedPushes::Admission::kApply) {
-      Apply(request, request.blocks(i), decision, &gradient);
-      pushed->set_result(v1::PushedBlock::APPLIED);
+    if (decision.admission == AppliedPushes::Admission::kApply) {
+      Apply(request, decision, &gradient);
+      Answer(decision, v1::PushedBlock::APPLIED, reply);
     } else {
-      Skip(rows * slice->row_id_bytes() + decision.elements() * element_bytes,
-           &gradient);
-      const bool superseded =
-          admission == AppliedPushes::Admission::kSuperseded;
-      pushed->set_result(superseded ? v1::PushedBlock::SUPERSEDED
-                                    : v1::PushedBlock::ALREADY_APPLIED);
+      Skip(decision.elements * element_bytes, &gradient);
+      Answer(decision, ResultOf(decision.admission), reply);
       ++counts_.blocks_repeated;
     }
-    *pushed->mutable_version() = block.version();
   }
   return absl::OkStatus();
+}
+
+size_t ShardContent::IdBytes(const std::vector<Decision>& decisions) {
+  size_t bytes = 0;
+  for (const Decision& decision : decisions) bytes += decision.id_bytes();
+  return bytes;
+}
+
+v1::PushedBlock::Result ShardContent::ResultOf(
+    AppliedPushes::Admission admission) {
+  switch (admission) {
+    case AppliedPushes::Admission::kApply: return v1::PushedBlock::APPLIED;
+    case AppliedPushes::Admission::kAlreadyApplied:
+      return v1::PushedBlock::ALREADY_APPLIED;
+    case AppliedPushes::Admission::kSuperseded:
+      return v1::PushedBlock::SUPERSEDED;
+  }
+  return v1::PushedBlock::RESULT_UNSPECIFIED;
+}
+
+void ShardContent::Answer(const Decision& decision,
+                          v1::PushedBlock::Result result,
+                          v1::PushReply* reply) {
+  if (decision.slice->sparse()) return reply->add_row_results(result);
+  v1::PushedBlock* const pushed = reply->add_blocks();
+  pushed->set_slice(decision.place);
+  pushed->set_block(static_cast<uint32_t>(decision.block));
+  pushed->set_result(result);
+  // What is held has no version yet.
+  if (result == v1::PushedBlock::HELD) return;
+  *pushed->mutable_version() = decision.slice->block(decision.block).version();
 }
 
 absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::Check(
     const v1::PushRequest& request, const BufferChain& payload) {
   auto decisions = CheckPush(request, payload);
   if (decisions.ok()) return decisions;
-  counts_.blocks_refused += request.blocks_size();
+  counts_.blocks_refused += BlocksIn(request);
   if (RefusalOf(decisions.status()).reason() == v1::Refusal::QUARANTINED) {
-    counts_.blocks_quarantined += request.blocks_size();
+    counts_.blocks_quarantined += BlocksIn(request);
     quarantine_.Add(request.header(), decisions.status().message());
   }
   return decisions;
@@ -523,51 +644,48 @@ void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
 
 void ShardContent::ApplyRows(Slice* slice, int block, uint32_t rows,
                              ChainReader* gradient) {
-  const auto ids = ReadRowIds(*slice, block, rows, gradient);
-  CHECK(ids.ok(), "a chunk is checked before it is summed");
+  ids_.Clear();
+  const auto place = ids_.Read(*slice, block, rows, gradient);
+  CHECK(place.ok(), "a chunk is checked before it is summed");
   ApplyRowsTo(&slice->block(block),
-              {.staleness = 0, .variable = slice->options()}, *slice, *ids,
-              gradient, &slice->table_counts());
+              {.staleness = 0, .variable = slice->options()}, *slice,
+              ids_.At(*slice, *place, rows), gradient, &slice->table_counts());
   ++counts_.blocks_applied;
 }
 
 void ShardContent::Apply(const v1::PushRequest& request,
-                         const v1::PushBlock& pushed, const Decision& decision,
-                         ChainReader* gradient) {
+                         const Decision& decision, ChainReader* gradient) {
   const NumberFormat format = *FormatOf(request.encoding());
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
   Slice* const slice = decision.slice;
   const int index = decision.block;
   RowIds rows;
-  rows.numbers.resize(slice->keyed() ? 0 : decision.rows);
-  rows.keys.resize(slice->keyed() ? decision.rows : 0);
-  CHECK(gradient->Read(AsWritableBytes(absl::MakeSpan(rows.numbers))) &&
-            gradient->Read(AsWritableBytes(absl::MakeSpan(rows.keys))),
-        "the payload's size was checked against the blocks");
+  if (slice->sparse()) {
+    rows = ids_.At(*slice, decision.first_id, decision.rows);
+  }
   Block& block = slice->block(index);
   const SnapshotFork::Twin twin =
       fork_.BeforeChange(request.header().snapshot(), *slice, index);
   if (twin.block != nullptr) {
     ChainReader again = *gradient;
     TableCounts of_the_copy;
-    ApplyTo(twin.block, OptionsOf(pushed, *slice, *twin.block), decision, rows,
+    ApplyTo(twin.block, OptionsOf(decision, *twin.block), decision, rows,
             NumberReader(&again, format), &of_the_copy);
   }
-  const auto staleness = StalenessOf(pushed, block);
+  const auto staleness = StalenessOf(decision, block);
   if (staleness.has_value()) staleness_.Add(*staleness);
-  ApplyTo(&block, OptionsOf(pushed, *slice, block), decision, rows,
+  ApplyTo(&block, OptionsOf(decision, block), decision, rows,
           NumberReader(gradient, format), &slice->table_counts());
   slice->applied().MarkApplied(push, index);
   if (twin.record != nullptr) twin.record->MarkApplied(push, index);
   ++counts_.blocks_applied;
 }
 
-ApplyOptions ShardContent::OptionsOf(const v1::PushBlock& pushed,
-                                     const Slice& slice,
+ApplyOptions ShardContent::OptionsOf(const Decision& decision,
                                      const Block& block) const {
-  return {.staleness = StalenessOf(pushed, block).value_or(0),
-          .variable = slice.options()};
+  return {.staleness = StalenessOf(decision, block).value_or(0),
+          .variable = decision.slice->options()};
 }
 
 void ShardContent::ApplyTo(Block* block, const ApplyOptions& options,
@@ -635,18 +753,17 @@ void ShardContent::Describe(v1::ConfigureReply* reply) const {
 }
 
 // A read of other content (before a restore) says nothing.
-absl::optional<uint64_t> ShardContent::StalenessOf(const v1::PushBlock& pushed,
+absl::optional<uint64_t> ShardContent::StalenessOf(const Decision& decision,
                                                    const Block& block) const {
-  const v1::BlockVersion version = block.version();
-  const v1::BlockVersion& read = pushed.computed_on();
-  if (read.life() != version.life() || read.counter() > version.counter()) {
+  if (decision.read_life != block.life() ||
+      decision.read_counter > block.applied()) {
     return absl::nullopt;
   }
-  return version.counter() - read.counter();
+  return block.applied() - decision.read_counter;
 }
 
 absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
-    const v1::PushRequest& request, const BufferChain& payload) const {
+    const v1::PushRequest& request, const BufferChain& payload) {
   ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
@@ -654,20 +771,17 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
     return Invalid("sequence", "push has sequence 0; the first one is 1");
   }
   const bool empty = request.step() > 0 && request.examples() == 0;
-  std::vector<Decision> decisions;
-  decisions.reserve(request.blocks_size());
-  uint64_t bytes = 0;
-  for (const v1::PushBlock& block : request.blocks()) {
-    ASSIGN_OR_RETURN(const Decision decision, CheckBlock(block, push, empty));
-    decisions.push_back(decision);
-    bytes += block.rows() * decision.slice->row_id_bytes() +
-             block.elements() * BytesOf(format);
-  }
-  if (const auto twice = NamedTwice(request); twice.has_value()) {
+  ASSIGN_OR_RETURN(std::vector<Decision> decisions,
+                   CheckBlocks(request, push, empty));
+  if (const auto twice = NamedTwice(decisions); twice.has_value()) {
     const Decision& decision = decisions[*twice];
     return Invalid(decision.slice->variable().name(),
                    absl::StrCat("chunk names block ", decision.block, " of '",
                                 decision.slice->TensorName(), "' twice"));
+  }
+  uint64_t bytes = IdBytes(decisions);
+  for (const Decision& decision : decisions) {
+    bytes += decision.elements * BytesOf(format);
   }
   const size_t received = ChainSize(payload);
   if (bytes != received) {
@@ -679,11 +793,39 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
   return decisions;
 }
 
+absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckBlocks(
+    const v1::PushRequest& request, const PushId& push, bool empty) const {
+  std::vector<Decision> decisions;
+  decisions.reserve(BlocksIn(request));
+  for (const v1::PushBlock& block : request.blocks()) {
+    ASSIGN_OR_RETURN(decisions.emplace_back(), CheckBlock(block, push, empty));
+  }
+  const v1::RowBlocks& rows = request.rows();
+  RETURN_IF_ERROR(CheckColumns(rows));
+  const v1::BlockVersions& read = request.rows_computed_on();
+  if (read.lives_size() != read.counters_size() ||
+      (read.lives_size() > 0 && read.lives_size() != rows.rows_size())) {
+    return Invalid(
+        "rows_computed_on",
+        absl::StrCat("rows of ", rows.rows_size(), " blocks were computed on ",
+                     read.lives_size(), " lives and ", read.counters_size(),
+                     " counters: each block needs one of each, or none has"));
+  }
+  for (int i = 0; i < rows.rows_size(); ++i) {
+    ASSIGN_OR_RETURN(decisions.emplace_back(),
+                     CheckRows(request, i, push, empty));
+  }
+  return decisions;
+}
+
 absl::Status ShardContent::CheckNumbers(
     const BufferChain& payload, NumberFormat format,
-    std::vector<Decision>* decisions) const {
-  ChainReader chain(payload);
-  const NumberReader gradient(&chain, format);
+    std::vector<Decision>* decisions) {
+  ids_.Clear();
+  ChainReader names(payload);
+  ChainReader numbers(payload);
+  Skip(IdBytes(*decisions), &numbers);
+  const NumberReader gradient(&numbers, format);
   for (Decision& decision : *decisions) {
     const std::string& name = decision.slice->variable().name();
     const auto refuse = [&](absl::string_view what) {
@@ -693,9 +835,9 @@ absl::Status ShardContent::CheckNumbers(
                                  decision.slice->TensorName(), "'"));
     };
     if (decision.rows > 0) {
-      RETURN_IF_ERROR(ReadRowIds(*decision.slice, decision.block,
-                                 decision.rows, &chain)
-                          .status());
+      ASSIGN_OR_RETURN(decision.first_id,
+                       ids_.Read(*decision.slice, decision.block,
+                                 decision.rows, &names));
     }
     if (!IsFinite(gradient, &decision)) return refuse("is not finite");
     const GradientRms& running =
@@ -716,7 +858,7 @@ absl::Status ShardContent::CheckNumbers(
 // One pass in either case.
 bool ShardContent::IsFinite(const NumberReader& gradient,
                             Decision* decision) const {
-  const size_t elements = decision->elements();
+  const size_t elements = decision->elements;
   if (options_.spike_factor == 0) {
     return optimizer_.ReadFinite(gradient, elements);
   }
@@ -729,22 +871,54 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
   ASSIGN_OR_RETURN(Slice* const slice, Find(block.slice(), block.block()));
   const int index = static_cast<int>(block.block());
   const std::string& name = slice->variable().name();
-  if (block.rows() > 0 && (empty || !slice->sparse())) {
-    return Invalid(name, absl::StrCat("gradient for '", name, "' is of ",
-                                      block.rows(), " rows in block ", index,
-                                      empty ? ", and of no examples"
-                                            : "; the variable is not sparse"));
+  if (slice->sparse()) {
+    return Invalid(name, absl::StrCat("gradient for '", name,
+                                      "' is of the whole block ", index,
+                                      "; the variable is sparse: push rows"));
   }
-  const size_t elements = empty             ? 0
-                          : slice->sparse() ? block.rows() * slice->row_elements()
-                                            : slice->block_elements(index);
+  const size_t elements = empty ? 0 : slice->block_elements(index);
   if (block.elements() != elements) {
     return Invalid(name, absl::StrCat("gradient for '", name, "' has ",
                                       block.elements(), " values in block ",
                                       index, "; the block has ", elements));
   }
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
-  return Decision{slice, index, admission, block.rows(), /*mean_square=*/0};
+  return Decision{.slice = slice,
+                  .place = block.slice(),
+                  .block = index,
+                  .admission = admission,
+                  .elements = elements,
+                  .read_life = block.computed_on().life(),
+                  .read_counter = block.computed_on().counter()};
+}
+
+absl::StatusOr<ShardContent::Decision> ShardContent::CheckRows(
+    const v1::PushRequest& request, int which, const PushId& push,
+    bool empty) const {
+  const v1::RowBlocks& named = request.rows();
+  const uint32_t block = named.blocks(which);
+  const uint32_t rows = named.rows(which);
+  ASSIGN_OR_RETURN(Slice* const slice, Find(named.slices(which), block));
+  if (!slice->sparse()) return NotSparse(*slice, block);
+  const std::string& name = slice->variable().name();
+  if (rows > 0 && empty) {
+    return Invalid(name, absl::StrCat("gradient for '", name, "' is of ", rows,
+                                      " rows in block ", block,
+                                      ", and of no examples"));
+  }
+  const int index = static_cast<int>(block);
+  ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
+  Decision decision = {.slice = slice,
+                       .place = named.slices(which),
+                       .block = index,
+                       .admission = admission,
+                       .elements = rows * slice->row_elements(),
+                       .rows = rows};
+  if (request.rows_computed_on().lives_size() > 0) {
+    decision.read_life = request.rows_computed_on().lives(which);
+    decision.read_counter = request.rows_computed_on().counters(which);
+  }
+  return decision;
 }
 
 uint32_t ShardContent::Checksum() const {

@@ -75,12 +75,12 @@ class ShardContent {
   // Over how many applications a schedule falls from now on.
   void SetDecaySteps(uint64_t steps) { optimizer_.SetDecaySteps(steps); }
 
-  // Blocks whose version is not the known one, by reference. Refused as
-  // WRONG_OWNER, INVALID (no such slice or block, unknown encoding) or
-  // OVER_LIMIT (a reply too long, or no memory to encode it). REQUIRES: filled.
-  // `rows`: the numbers or keys of those that it names. INVALID also if they are
-  // not the blocks'.
-  absl::Status Pull(const v1::PullRequest& request, const BufferChain& rows,
+  // Blocks whose version is not the known one, by reference, and then copies of
+  // the rows that are named. Refused as WRONG_OWNER, INVALID (no such slice or
+  // block, unknown encoding) or OVER_LIMIT (a reply too long, or no memory to
+  // encode it). REQUIRES: filled. `names`: the numbers or keys of those rows.
+  // INVALID also if they are not the blocks'.
+  absl::Status Pull(const v1::PullRequest& request, const BufferChain& names,
                     v1::PullReply* reply, BufferChain* payload);
 
   // Checks the whole chunk, then applies each block that is not in yet, and to
@@ -94,22 +94,34 @@ class ShardContent {
   // A block of a chunk, and what becomes of it.
   struct Decision {
     Slice* slice;
+    uint32_t place;  // Of the slice, in the layout.
     int block;
     AppliedPushes::Admission admission;
+    size_t elements;         // Of its gradient.
     uint32_t rows = 0;       // Of a sparse variable: that the gradient is of.
+    size_t first_id = 0;     // Of those rows.
     double mean_square = 0;  // Of its gradient, if spike_factor is set.
+    // Version that the gradient was computed on; 0: not known.
+    uint64_t read_life = 0;
+    uint64_t read_counter = 0;
 
-    // Of its gradient, unless that is of no examples.
-    size_t elements() const {
-      return slice->sparse() ? rows * slice->row_elements()
-                             : slice->block_elements(block);
+    size_t id_bytes() const {
+      return slice->sparse() ? rows * slice->row_id_bytes() : 0;
     }
   };
   // Checks the whole chunk as Push does, and what would become of each block;
-  // changes nothing. A chunk of a contribution without examples has blocks of 0
-  // elements.
+  // changes nothing. Whole blocks come first, as in the request, and names of
+  // rows before all numbers, as in the payload. A chunk of a contribution
+  // without examples has blocks of 0 elements.
   absl::StatusOr<std::vector<Decision>> Check(const v1::PushRequest& request,
                                               const BufferChain& payload);
+  // Of the names of all rows.
+  static size_t IdBytes(const std::vector<Decision>& decisions);
+  // What a push is answered of a block that Check admitted so.
+  static v1::PushedBlock::Result ResultOf(AppliedPushes::Admission admission);
+  // Answers for one block.
+  static void Answer(const Decision& decision, v1::PushedBlock::Result result,
+                     v1::PushReply* reply);
   // Applies the gradient of one block. REQUIRES: it is finite and has the
   // block's size.
   void ApplyBlock(Slice* slice, int block, ChainReader* gradient);
@@ -159,30 +171,53 @@ class ShardContent {
   // What lasts, summed up, must fit.
   absl::Status CheckMemory(const v1::Configuration& configuration) const;
   absl::Status CheckDisk() const;
-  // Has read at once what of its rows lies on the disk.
-  void ReadAhead(const v1::PullRequest& request, const BufferChain& rows);
+  // Blocks of a pull, and how many rows of them.
+  struct WantedRows {
+    Slice* slice;
+    int block;
+    uint32_t rows;
+    size_t first_id = 0;
+  };
+  absl::StatusOr<std::vector<WantedRows>> FindRows(
+      const v1::RowBlocks& rows) const;
+  // Has read at once what of the rows lies on the disk.
+  void ReadAhead(const std::vector<WantedRows>& wanted);
   // For what a pull is answered with. Refused as OVER_LIMIT, for now.
   absl::StatusOr<Buffer> AllocateReply(uint64_t bytes);
-  absl::StatusOr<Buffer> CopyRows(Slice* slice, int block, const RowIds& rows,
-                                  NumberFormat format);
+  // Both add to the `bytes` of the answer.
+  absl::Status PullBlocks(const v1::PullRequest& request, NumberFormat format,
+                          uint64_t* bytes, v1::PullReply* reply,
+                          BufferChain* payload);
+  absl::Status PullRows(const v1::PullRequest& request,
+                        const BufferChain& names, NumberFormat format,
+                        uint64_t* bytes, v1::PullReply* reply,
+                        BufferChain* payload);
+  absl::Status CheckReply(const v1::PullRequest& request, uint64_t bytes) const;
+  // Of the wanted rows.
+  absl::Status ReadNames(const BufferChain& names,
+                         std::vector<WantedRows>* wanted);
+  void CopyRows(const std::vector<WantedRows>& wanted, float* out);
   absl::StatusOr<Buffer> Encode(const Buffer& values, NumberFormat format);
   uint64_t BytesToApply(const v1::PushRequest& request,
                         const std::vector<Decision>& decisions) const;
   absl::StatusOr<Slice*> Find(uint32_t slice, uint32_t block) const;
   absl::StatusOr<std::vector<Decision>> CheckPush(
-      const v1::PushRequest& request, const BufferChain& payload) const;
+      const v1::PushRequest& request, const BufferChain& payload);
+  absl::StatusOr<std::vector<Decision>> CheckBlocks(
+      const v1::PushRequest& request, const PushId& push, bool empty) const;
   absl::StatusOr<Decision> CheckBlock(const v1::PushBlock& block,
                                       const PushId& push, bool empty) const;
-  // Reads the gradients of the blocks and notes their mean squares. Refused as
-  // QUARANTINED.
+  absl::StatusOr<Decision> CheckRows(const v1::PushRequest& request, int which,
+                                     const PushId& push, bool empty) const;
+  // Reads the names of rows and the gradients of the blocks and notes these'
+  // mean squares. Refused as QUARANTINED.
   absl::Status CheckNumbers(const BufferChain& payload, NumberFormat format,
-                            std::vector<Decision>* decisions) const;
+                            std::vector<Decision>* decisions);
   bool IsFinite(const NumberReader& gradient, Decision* decision) const;
-  void Apply(const v1::PushRequest& request, const v1::PushBlock& pushed,
-             const Decision& decision, ChainReader* gradient);
+  void Apply(const v1::PushRequest& request, const Decision& decision,
+             ChainReader* gradient);
   // How a gradient is applied to this copy of the block.
-  ApplyOptions OptionsOf(const v1::PushBlock& pushed, const Slice& slice,
-                         const Block& block) const;
+  ApplyOptions OptionsOf(const Decision& decision, const Block& block) const;
   void ApplyTo(Block* block, const ApplyOptions& options,
                const Decision& decision, const RowIds& rows,
                const NumberReader& gradient, TableCounts* counts);
@@ -191,7 +226,7 @@ class ShardContent {
                    const NumberReader& gradient, TableCounts* counts);
   // How many other pushes the block has taken since the read that the gradient
   // was computed on; nullopt if that is not known.
-  absl::optional<uint64_t> StalenessOf(const v1::PushBlock& pushed,
+  absl::optional<uint64_t> StalenessOf(const Decision& decision,
                                        const Block& block) const;
 
   const Options options_;
@@ -207,6 +242,7 @@ class ShardContent {
   uint64_t value_bytes_ = 0;  // Of those, values.
   SnapshotFork fork_;
   WholeFiles whole_files_;
+  RowIdList ids_;  // Of the call at hand.
   Counts counts_;
   StalenessCount staleness_;
   QuarantineCount quarantine_;

@@ -22,6 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::AddRows;
 using testing::MakeAdamConfiguration;
 using testing::MakeConfiguration;
 using testing::MakeSeal;
@@ -75,19 +76,17 @@ class ShardKeyedTest : public ::testing::Test {
   }
 
   // Worker 1's next, of gradients of `by` for each number of those keys' rows.
-  v1::PushRequest PushOf(const std::vector<uint64_t>& keys,
-                         uint32_t width = 2) {
+  v1::PushRequest PushOf(const std::vector<uint64_t>& keys) {
     const auto rows = static_cast<uint32_t>(keys.size());
-    v1::PushRequest push =
-        driver_->MakePush(++sequence_, {{0, 0}}, rows * width);
-    push.mutable_blocks(0)->set_rows(rows);
+    v1::PushRequest push = driver_->MakePush(++sequence_, {}, 0);
+    AddRows({0, 0}, rows, push.mutable_rows());
     return push;
   }
   absl::StatusOr<v1::PushReply> Send(const v1::PushRequest& push,
                                      const std::vector<uint64_t>& keys,
-                                     float by) {
+                                     float by, size_t width = 2) {
     BufferChain payload = {Mixed(keys)};
-    const std::vector<float> gradient(push.blocks(0).elements(), by);
+    const std::vector<float> gradient(width * keys.size(), by);
     for (Buffer& buffer : Payload(gradient)) payload.push_back(buffer);
     return driver_->Ask<v1::PushReply>(PeerId::Worker(1), push, payload);
   }
@@ -99,8 +98,8 @@ class ShardKeyedTest : public ::testing::Test {
                              uint32_t block = 0) {
     v1::PullRequest pull;
     pull.set_encoding(v1::FP32);
-    pull.add_blocks()->set_block(block);
-    pull.mutable_blocks(0)->set_rows(static_cast<uint32_t>(keys.size()));
+    AddRows({0, block}, static_cast<uint32_t>(keys.size()),
+            pull.mutable_rows());
     return driver_->Call(PeerId::Worker(1), pull, {Mixed(keys)});
   }
   // What a key's row holds, as far as it is from the key's initial values.
@@ -241,7 +240,8 @@ TEST_F(ShardKeyedTest, Promise1_KeysPushedAgainAreInOnce) {
   ASSERT_TRUE(Send(push, {9}, 1).ok());
   const auto again = Send(push, {9}, 1);
   ASSERT_TRUE(again.ok());
-  EXPECT_EQ(again->blocks(0).result(), v1::PushedBlock::ALREADY_APPLIED);
+  EXPECT_THAT(again->row_results(),
+              ElementsAre(v1::PushedBlock::ALREADY_APPLIED));
   EXPECT_FLOAT_EQ(Moved(9), -1);
   EXPECT_EQ(Stats().created(), 1);
 }
@@ -440,11 +440,11 @@ TEST_F(ShardKeyedTest, RowsOnDiskHoldWhatThoseInMemoryWould) {
         while (keys.size() < 40) keys.insert(random.Below(1500));
         const std::vector<uint64_t> sorted = Sorted({keys.begin(), keys.end()});
         const auto by = random.Uniform();
-        v1::PushRequest request = PushOf(sorted, 8);
+        v1::PushRequest request = PushOf(sorted);
         if (restored && push >= 50) {
           *request.mutable_header()->mutable_snapshot() = Pair(1, 1);
         }
-        ASSERT_TRUE(Send(request, sorted, by).ok());
+        ASSERT_TRUE(Send(request, sorted, by, 8).ok());
         if (restored && push == 70) {
           ASSERT_TRUE(
               driver_->Ask<v1::SealReply>(PeerId::Coordinator(), MakeSeal(1))
@@ -536,7 +536,7 @@ TEST_F(ShardKeyedTest, Promise9_WrongKeysAreRefusedAndChangeNothing) {
   while (BucketBegin(MixKey(elsewhere), 8, kWidth) == 0) ++elsewhere;
   const auto refused = [&](const std::vector<uint64_t>& keys,
                            const std::string& sentence) {
-    const auto reply = Send(PushOf(keys, kWidth), keys, 1);
+    const auto reply = Send(PushOf(keys), keys, 1, kWidth);
     EXPECT_EQ(RefusalOf(reply.status()).reason(), v1::Refusal::INVALID);
     EXPECT_THAT(std::string(reply.status().message()), HasSubstr(sentence));
     EXPECT_THAT(std::string(PullOf(keys).status.message()),
@@ -547,11 +547,11 @@ TEST_F(ShardKeyedTest, Promise9_WrongKeysAreRefusedAndChangeNothing) {
   EXPECT_EQ(Stats().rows(), 0);
   v1::PullRequest pull;
   pull.set_encoding(v1::FP32);
-  pull.add_blocks()->set_rows(1u << 31);
+  AddRows({0, 0}, 1u << 31, pull.mutable_rows());
   EXPECT_THAT(
       std::string(driver_->Call(PeerId::Worker(1), pull, {Mixed({1})})
                       .status.message()),
-      HasSubstr("ends before"));
+      HasSubstr("has 8 bytes of names of rows"));
 }
 
 TEST_F(ShardKeyedTest, AVariableThatCannotBeKeyedIsRefused) {

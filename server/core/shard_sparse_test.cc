@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::AddRows;
 using testing::MakeAdamConfiguration;
 using testing::MakeConfiguration;
 using testing::Numbers;
@@ -46,10 +47,9 @@ class ShardSparseTest : public ::testing::Test {
     driver_ = std::make_unique<ShardDriver>();
     driver_->MakeReady(configuration);
   }
-  v1::PushRequest RowsPush(uint64_t sequence, uint32_t rows,
-                           uint32_t width = 2) const {
-    v1::PushRequest push = driver_->MakePush(sequence, {{0, 0}}, rows * width);
-    push.mutable_blocks(0)->set_rows(rows);
+  v1::PushRequest RowsPush(uint64_t sequence, uint32_t rows) const {
+    v1::PushRequest push = driver_->MakePush(sequence, {}, 0);
+    AddRows({0, 0}, rows, push.mutable_rows());
     return push;
   }
   static BufferChain RowsPayload(const std::vector<uint32_t>& rows,
@@ -70,9 +70,8 @@ class ShardSparseTest : public ::testing::Test {
                                uint32_t slice = 0) {
     v1::PullRequest pull;
     pull.set_encoding(v1::FP32);
-    v1::PullBlock* const block = pull.add_blocks();
-    block->set_slice(slice);
-    block->set_rows(static_cast<uint32_t>(rows.size()));
+    AddRows({slice, 0}, static_cast<uint32_t>(rows.size()),
+            pull.mutable_rows());
     return driver_->Call(PeerId::Worker(1), pull, {RowNumbers(rows)});
   }
 
@@ -92,8 +91,9 @@ TEST_F(ShardSparseTest, APullOfRowsBringsThoseAndTheBlocksVersion) {
   ASSERT_TRUE(answer.status.ok()) << answer.status;
   EXPECT_EQ(Numbers(answer.payload), (std::vector<float>{0, 0, -1, -2, -3, -4}));
   const auto& reply = static_cast<const v1::PullReply&>(*answer.head);
-  EXPECT_EQ(reply.blocks(0).elements(), 6u);
-  EXPECT_EQ(reply.blocks(0).version().counter(), 1u);
+  EXPECT_EQ(reply.blocks_size(), 0);
+  EXPECT_THAT(reply.row_versions().counters(), ElementsAre(1));
+  EXPECT_NE(reply.row_versions().lives(0), 0u);
 }
 
 TEST_F(ShardSparseTest, Promise1_RowsPushedAgainAreInOnce) {
@@ -101,7 +101,8 @@ TEST_F(ShardSparseTest, Promise1_RowsPushedAgainAreInOnce) {
   const auto again = driver_->Ask<v1::PushReply>(
       PeerId::Worker(1), RowsPush(1, 1), RowsPayload({3}, {1, 1}));
   ASSERT_TRUE(again.ok());
-  EXPECT_EQ(again->blocks(0).result(), v1::PushedBlock::ALREADY_APPLIED);
+  EXPECT_THAT(again->row_results(),
+              ElementsAre(v1::PushedBlock::ALREADY_APPLIED));
   EXPECT_EQ(Numbers(PullRows({3}).payload), (std::vector<float>{-1, -1}));
 }
 
@@ -109,7 +110,8 @@ TEST_F(ShardSparseTest, APushOfNoRowsIsInAndChangesNothing) {
   ASSERT_TRUE(Push(RowsPush(1, 0), {}, {}).ok());
   const auto again =
       driver_->Ask<v1::PushReply>(PeerId::Worker(1), RowsPush(1, 0));
-  EXPECT_EQ(again->blocks(0).result(), v1::PushedBlock::ALREADY_APPLIED);
+  EXPECT_THAT(again->row_results(),
+              ElementsAre(v1::PushedBlock::ALREADY_APPLIED));
   EXPECT_EQ(driver_->Pull(0), std::vector<float>(16));
 }
 
@@ -118,9 +120,13 @@ TEST_F(ShardSparseTest, OneChunkHasRowsAndWholeBlocks) {
   v1::PushBlock* const dense = push.add_blocks();
   dense->set_slice(1);
   dense->set_elements(2);
-  BufferChain payload = RowsPayload({7}, {1, 2, 5, 6});
-  ASSERT_TRUE(driver_->Ask<v1::PushReply>(PeerId::Worker(1), push, payload)
-                  .ok());
+  // Names of rows, whole blocks, rows.
+  BufferChain payload = RowsPayload({7}, {5, 6, 1, 2});
+  const auto reply =
+      driver_->Ask<v1::PushReply>(PeerId::Worker(1), push, payload);
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->blocks_size(), 1);
+  EXPECT_EQ(reply->row_results_size(), 1);
   EXPECT_EQ(driver_->Pull(1), (std::vector<float>{-5, -6}));
   EXPECT_EQ(Numbers(PullRows({7}).payload), (std::vector<float>{-1, -2}));
 }
@@ -153,12 +159,48 @@ TEST_F(ShardSparseTest, Promise9_WrongRowsAreNamedAndChangeNothing) {
   expect(RowsPush(1, 9), {0, 1, 2, 3, 4, 5, 6, 7, 8},
          std::vector<float>(18, 1.0f), "which has 8");
   expect(RowsPush(1, 2), {1}, {1, 2, 3, 4}, "bytes of gradient");
-  v1::PushRequest wide = RowsPush(1, 1);
-  wide.mutable_blocks(0)->set_elements(3);
-  expect(wide, {1}, {1, 2, 3}, "has 3 values");
-  v1::PushRequest dense = driver_->MakePush(1, {{1, 0}}, 2);
-  dense.mutable_blocks(0)->set_rows(1);
+  expect(RowsPush(1, 1), {1}, {1, 2, 3}, "bytes of gradient");
+  v1::PushRequest dense = RowsPush(1, 1);
+  dense.mutable_rows()->set_slices(0, 1);
   expect(dense, {0}, {1, 2}, "is not sparse");
+  expect(driver_->MakePush(1, {{0, 0}}, 16), {}, std::vector<float>(16),
+         "the variable is sparse: push rows");
+  v1::PushRequest twice = RowsPush(1, 1);
+  AddRows({0, 0}, 0, twice.mutable_rows());
+  expect(twice, {1}, {1, 2}, "names block 0 of 'table' twice");
+}
+
+TEST_F(ShardSparseTest, Promise9_ColumnsOfDifferentLengthsAreRefused) {
+  v1::PushRequest push = RowsPush(1, 1);
+  push.mutable_rows()->add_blocks(0);
+  const absl::Status status = Push(push, {1}, {1, 2});
+  EXPECT_EQ(RefusalOf(status).reason(), v1::Refusal::INVALID);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("1 slices, 2 blocks and 1 counts"));
+  v1::PushRequest read = RowsPush(1, 1);
+  read.mutable_rows_computed_on()->add_lives(1);
+  EXPECT_THAT(std::string(Push(read, {1}, {1, 2}).message()),
+              HasSubstr("on 1 lives and 0 counters"));
+  v1::PullRequest pull;
+  pull.set_encoding(v1::FP32);
+  pull.mutable_rows()->add_slices(0);
+  EXPECT_THAT(
+      std::string(driver_->Call(PeerId::Worker(1), pull).status.message()),
+      HasSubstr("1 slices, 0 blocks and 0 counts"));
+  EXPECT_EQ(driver_->Pull(0), std::vector<float>(16));
+}
+
+TEST_F(ShardSparseTest, HowStaleRowsAreFollowsFromTheVersionsTheyWereReadOf) {
+  const ShardDriver::Answer answer = PullRows({1});
+  const auto& read = static_cast<const v1::PullReply&>(*answer.head);
+  ASSERT_TRUE(Push(RowsPush(1, 1), {1}, {1, 2}).ok());
+  v1::PushRequest stale = RowsPush(2, 1);
+  *stale.mutable_rows_computed_on() = read.row_versions();
+  ASSERT_TRUE(Push(stale, {1}, {1, 2}).ok());
+  v1::StatusReply status;
+  driver_->shard().FillStatus(&status);
+  EXPECT_EQ(status.server().staleness().blocks(), 1u) << "the first said none";
+  EXPECT_EQ(status.server().staleness().sum(), 1u);
 }
 
 TEST_F(ShardSparseTest, ARowThatIsNotFiniteIsQuarantined) {
@@ -177,16 +219,18 @@ TEST_F(ShardSparseTest, APullOfWrongRowsIsRefused) {
               HasSubstr("is not sparse"));
   v1::PullRequest pull;
   pull.set_encoding(v1::FP32);
-  pull.add_blocks()->set_rows(3);
+  AddRows({0, 0}, 3, pull.mutable_rows());
   EXPECT_THAT(
       std::string(driver_->Call(PeerId::Worker(1), pull, {RowNumbers({1})})
                       .status.message()),
-      HasSubstr("ends before their numbers"));
-  pull.mutable_blocks(0)->set_rows(1);
+      HasSubstr("has 4 bytes of names of rows; the rows that it counts have "
+                "12"));
+  pull.mutable_rows()->set_rows(0, 1);
   EXPECT_THAT(
       std::string(driver_->Call(PeerId::Worker(1), pull, {RowNumbers({1, 2})})
                       .status.message()),
-      HasSubstr("behind the rows"));
+      HasSubstr("has 8 bytes of names of rows; the rows that it counts have "
+                "4"));
 }
 
 TEST_F(ShardSparseTest, Promise2_WhatWasPulledStaysAsItWas) {

@@ -117,31 +117,25 @@ absl::Status StepGradients::Add(
     const BufferChain& payload, v1::PushReply* reply) {
   ASSIGN_OR_RETURN(Contribution* const contribution, Find(request));
   std::vector<Missing> missing;
-  for (int i = 0; i < request.blocks_size(); ++i) {
-    const size_t index = IndexOf(decisions[i]);
+  for (const ShardContent::Decision& decision : decisions) {
+    const size_t index = IndexOf(decision);
     if (contribution->in[index]) continue;
-    const v1::PushBlock& block = request.blocks(i);
-    missing.push_back({index,
-                       block.rows() * decisions[i].slice->row_id_bytes() +
-                           block.elements() * sizeof(float)});
+    missing.push_back(
+        {index, decision.id_bytes() + decision.elements * sizeof(float)});
   }
   RETURN_IF_ERROR(CheckRoom(*contribution, request.step(), missing));
   RETURN_IF_ERROR(MakeRoom(*contribution, request.step(), missing));
+  ChainReader names(payload);
   ChainReader reader(payload);
-  for (size_t i = 0; i < decisions.size(); ++i) {
-    const size_t index = IndexOf(decisions[i]);
-    BufferChain gradient =
-        reader.Take(request.blocks(i).rows() *
-                    decisions[i].slice->row_id_bytes());
-    for (Buffer& numbers :
-         NumberReader(&reader, *FormatOf(request.encoding()))
-             .Take(request.blocks(i).elements())) {
-      gradient.push_back(std::move(numbers));
+  reader.Take(ShardContent::IdBytes(decisions));
+  const NumberReader numbers(&reader, *FormatOf(request.encoding()));
+  for (const ShardContent::Decision& decision : decisions) {
+    const size_t index = IndexOf(decision);
+    BufferChain gradient = names.Take(decision.id_bytes());
+    for (Buffer& piece : numbers.Take(decision.elements)) {
+      gradient.push_back(std::move(piece));
     }
-    v1::PushedBlock* const pushed = reply->add_blocks();
-    pushed->set_slice(request.blocks(i).slice());
-    pushed->set_block(request.blocks(i).block());
-    pushed->set_result(v1::PushedBlock::HELD);
+    ShardContent::Answer(decision, v1::PushedBlock::HELD, reply);
     if (contribution->in[index]) continue;
     parked_bytes_ += ChainSize(gradient);
     contribution->gradient[index] = std::move(gradient);

@@ -122,20 +122,12 @@ absl::Status SyncStep::AnswerDecided(
     const v1::PushRequest& request,
     const std::vector<ShardContent::Decision>& decisions,
     v1::PushReply* reply) const {
-  for (size_t i = 0; i < decisions.size(); ++i) {
-    const ShardContent::Decision& decision = decisions[i];
+  for (const ShardContent::Decision& decision : decisions) {
     if (decision.admission == AppliedPushes::Admission::kApply) {
       return Late(step_, request.header().worker());
     }
-    v1::PushedBlock* const pushed = reply->add_blocks();
-    pushed->set_slice(request.blocks(i).slice());
-    pushed->set_block(request.blocks(i).block());
-    pushed->set_result(decision.admission ==
-                               AppliedPushes::Admission::kSuperseded
-                           ? v1::PushedBlock::SUPERSEDED
-                           : v1::PushedBlock::ALREADY_APPLIED);
-    *pushed->mutable_version() =
-        decision.slice->block(decision.block).version();
+    ShardContent::Answer(decision, ShardContent::ResultOf(decision.admission),
+                         reply);
   }
   return absl::OkStatus();
 }

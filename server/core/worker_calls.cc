@@ -29,7 +29,9 @@ uint64_t CountApplied(const v1::PushReply& reply) {
   return std::count_if(reply.blocks().begin(), reply.blocks().end(),
                        [](const v1::PushedBlock& block) {
                          return block.result() == v1::PushedBlock::APPLIED;
-                       });
+                       }) +
+         std::count(reply.row_results().begin(), reply.row_results().end(),
+                    static_cast<int>(v1::PushedBlock::APPLIED));
 }
 
 // A worker has one push open, and what it says of earlier ones is believed.

@@ -237,7 +237,7 @@ absl::Status ContentModel::CheckVersion(const ServerLife& life, uint32_t block,
 
 absl::Status ContentModel::Pulled(const SimProcess& server,
                                   const v1::PullRequest& request,
-                                  const BufferChain& rows,
+                                  const BufferChain& names,
                                   const v1::PullReply& reply,
                                   const BufferChain& payload) {
   const uint32_t index = server.peer.index;
@@ -247,7 +247,6 @@ absl::Status ContentModel::Pulled(const SimProcess& server,
   const auto format = FormatOf(reply.encoding());
   if (!format.has_value()) return Wrong("a pull's answer has no format");
   ChainReader reader(payload);
-  ChainReader row_reader(rows);
   for (int i = 0; i < reply.blocks_size(); ++i) {
     const v1::PulledBlock& pulled = reply.blocks(i);
     ASSIGN_OR_RETURN(const uint32_t block,
@@ -263,14 +262,37 @@ absl::Status ContentModel::Pulled(const SimProcess& server,
       return Wrong(NameOf(index, life.second), " says that block ", block,
                    " is unchanged, which it is not");
     }
-    ASSIGN_OR_RETURN(
-        const std::vector<float> wanted,
-        WantedOf(request.blocks(i), block, *content, &row_reader));
+    const std::vector<float> wanted = WantedOf(block, *content);
     if (pulled.elements() != wanted.size()) {
       return Wrong("a pull's answer has ", pulled.elements(),
                    " elements of block ", block, ", not ", wanted.size());
     }
     RETURN_IF_ERROR(CheckPulled(life, block, wanted, *format, &reader));
+  }
+  return RowsPulled(life, request, names, reply, *content, *format, &reader);
+}
+
+absl::Status ContentModel::RowsPulled(
+    const ServerLife& life, const v1::PullRequest& request,
+    const BufferChain& names, const v1::PullReply& reply,
+    const Content& content, NumberFormat format, ChainReader* reader) {
+  const v1::RowBlocks& rows = request.rows();
+  if (reply.row_versions().lives_size() != rows.rows_size() ||
+      reply.row_versions().counters_size() != rows.rows_size()) {
+    return Wrong("a pull's answer has not a version for each block");
+  }
+  ChainReader name_reader(names);
+  for (int i = 0; i < rows.rows_size(); ++i) {
+    ASSIGN_OR_RETURN(const uint32_t block,
+                     BlockOf(rows.slices(i), rows.blocks(i)));
+    v1::BlockVersion version;
+    version.set_life(reply.row_versions().lives(i));
+    version.set_counter(reply.row_versions().counters(i));
+    RETURN_IF_ERROR(CheckVersion(life, block, content, version));
+    ASSIGN_OR_RETURN(
+        const std::vector<float> wanted,
+        WantedRowsOf(block, rows.rows(i), content, &name_reader));
+    RETURN_IF_ERROR(CheckPulled(life, block, wanted, format, reader));
   }
   return absl::OkStatus();
 }
@@ -306,15 +328,14 @@ absl::Status ContentModel::Pushed(const SimProcess& server,
   RETURN_IF_ERROR(CheckListed(request, reply.configuration()));
   const ServerLife life = {index, NumberOf(reply.server_generation())};
   bool applied = false;
-  for (const v1::PushedBlock& pushed : reply.blocks()) {
-    ASSIGN_OR_RETURN(const uint32_t block,
-                     BlockOf(pushed.slice(), pushed.block()));
+  for (const AnsweredBlock& pushed : AnsweredBlocks(request, reply)) {
+    ASSIGN_OR_RETURN(const uint32_t block, BlockOf(pushed.slice, pushed.block));
     const std::vector<bool>& has = content->blocks[block].has;
     const bool is_in = push < has.size() && has[push];
     const std::string name =
         absl::StrCat(ledger_.NameOf(push), " in block ", block, " of ",
                      NameOf(index, life.second));
-    switch (pushed.result()) {
+    switch (pushed.result) {
       case v1::PushedBlock::APPLIED:
         if (is_in) return Wrong(name, " is applied a second time");
         if (job_.SpoiledBlock(ledger_.push(push).batch) == block) {
@@ -322,7 +343,7 @@ absl::Status ContentModel::Pushed(const SimProcess& server,
         }
         NoteFork(push, block, content);
         content->log.push_back(
-            {push, block, ReadBefore(request, pushed, life)});
+            {push, block, ReadBefore(pushed, life)});
         Apply(content->log.back(), content, &counts_);
         applied = true;
         break;
@@ -336,7 +357,11 @@ absl::Status ContentModel::Pushed(const SimProcess& server,
       default:
         return Wrong(name, " has no result");
     }
-    RETURN_IF_ERROR(CheckVersion(life, block, *content, pushed.version()));
+    if (!content->slices[pushed.slice].owned) {
+      return Wrong(name, ", which is not there");
+    }
+    if (!pushed.version.has_value()) continue;
+    RETURN_IF_ERROR(CheckVersion(life, block, *content, *pushed.version));
   }
   counts_.chunks_applied += applied ? 1 : 0;
   return absl::OkStatus();

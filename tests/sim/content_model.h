@@ -19,6 +19,7 @@
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "server/core/optimizer.h"
 #include "tensor/number_format.h"
+#include "tests/sim/answered_blocks.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/key_story.h"
 #include "tests/sim/push_ledger.h"
@@ -91,10 +92,9 @@ class ContentModel {
   // servers begin; kDataLoss if it gives a generation to a second process.
   absl::Status Configured(const v1::Configuration& configuration,
                           bool is_layout);
-  // What a server answered.
-  // `rows`: those that the request names.
+  // What a server answered. `names`: of the rows that are wanted.
   absl::Status Pulled(const SimProcess& server, const v1::PullRequest& request,
-                      const BufferChain& rows, const v1::PullReply& reply,
+                      const BufferChain& names, const v1::PullReply& reply,
                       const BufferChain& payload);
   absl::Status Pushed(const SimProcess& server, const v1::PushRequest& request,
                       const v1::PushReply& reply);
@@ -235,18 +235,24 @@ class ContentModel {
   void Replay(const Applied& applied, uint64_t before, size_t index,
               PartStory* part) const;
   // As the request says of the block.
-  absl::optional<uint64_t> ReadBefore(const v1::PushRequest& request,
-                                      const v1::PushedBlock& pushed,
+  absl::optional<uint64_t> ReadBefore(const AnsweredBlock& pushed,
                                       const ServerLife& life) const;
   // The next elements of a pull's answer are those of the block, as it is wanted.
   absl::Status CheckPulled(const ServerLife& life, uint32_t block,
                            const std::vector<float>& wanted,
                            NumberFormat format, ChainReader* reader) const;
-  // What is answered to the request for a block; `rows`: those that are named.
-  absl::StatusOr<std::vector<float>> WantedOf(const v1::PullBlock& request,
-                                              uint32_t block,
-                                              const Content& content,
-                                              ChainReader* rows) const;
+  // All of a block, and so many of its rows, which `names` names.
+  std::vector<float> WantedOf(uint32_t block, const Content& content) const;
+  absl::StatusOr<std::vector<float>> WantedRowsOf(uint32_t block,
+                                                  uint32_t rows,
+                                                  const Content& content,
+                                                  ChainReader* names) const;
+  // The same of the blocks of which a pull wants rows.
+  absl::Status RowsPulled(const ServerLife& life,
+                          const v1::PullRequest& request,
+                          const BufferChain& names, const v1::PullReply& reply,
+                          const Content& content, NumberFormat format,
+                          ChainReader* reader);
   uint64_t RowElements(size_t variable) const {
     return job_.variables()[variable].shape(1);
   }

@@ -25,18 +25,21 @@ float ContentModel::Wanted(const Content& content, uint32_t block, uint64_t e,
                              : part.values[e % elements];
 }
 
-absl::StatusOr<std::vector<float>> ContentModel::WantedOf(
-    const v1::PullBlock& request, uint32_t block, const Content& content,
-    ChainReader* rows) const {
+std::vector<float> ContentModel::WantedOf(uint32_t block,
+                                          const Content& content) const {
   std::vector<float> wanted;
-  if (request.rows() == 0) {
-    for (uint64_t e = 0; e < job_.blocks()[block].elements; ++e) {
-      wanted.push_back(Wanted(content, block, e, /*slot=*/-1));
-    }
-    return wanted;
+  for (uint64_t e = 0; e < job_.blocks()[block].elements; ++e) {
+    wanted.push_back(Wanted(content, block, e, /*slot=*/-1));
   }
+  return wanted;
+}
+
+absl::StatusOr<std::vector<float>> ContentModel::WantedRowsOf(
+    uint32_t block, uint32_t rows, const Content& content,
+    ChainReader* names) const {
+  std::vector<float> wanted;
   ASSIGN_OR_RETURN(const std::vector<uint64_t> named,
-                   job_.ReadRows(block, request.rows(), rows));
+                   job_.ReadRows(block, rows, names));
   const uint64_t width = RowElements(job_.blocks()[block].variable);
   for (const uint64_t row : named) {
     for (uint64_t e = row * width; e < (row + 1) * width; ++e) {
@@ -72,18 +75,12 @@ absl::Status ContentModel::CheckPulled(const ServerLife& life, uint32_t block,
 }
 
 absl::optional<uint64_t> ContentModel::ReadBefore(
-    const v1::PushRequest& request, const v1::PushedBlock& pushed,
-    const ServerLife& life) const {
-  const auto of = life_of_.find({life, pushed.slice()});
-  for (const v1::PushBlock& block : request.blocks()) {
-    if (block.slice() != pushed.slice() || block.block() != pushed.block()) {
-      continue;
-    }
-    const v1::BlockVersion& read = block.computed_on();
-    if (of == life_of_.end() || read.life() != of->second) break;
-    return read.counter();
+    const AnsweredBlock& pushed, const ServerLife& life) const {
+  const auto of = life_of_.find({life, pushed.slice});
+  if (of == life_of_.end() || pushed.computed_on.life() != of->second) {
+    return absl::nullopt;
   }
-  return absl::nullopt;
+  return pushed.computed_on.counter();
 }
 
 std::vector<size_t> ContentModel::PartsFor(const Applied& applied,

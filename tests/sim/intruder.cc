@@ -24,9 +24,15 @@ void Intruder::Spoil(PeerId server, const v1::PushRequest& push,
                                job_.ValueOf(place.variable, element, 1)));
     }
   }
+  const uint64_t way = random_.Below(4);
+  if (push.blocks().empty()) {
+    SpoilRows(way, &chunk);
+    chunks_.push_back(std::move(chunk));
+    return;
+  }
   v1::PushBlock* const last =
       chunk.head.mutable_blocks(chunk.head.blocks_size() - 1);
-  switch (random_.Below(4)) {
+  switch (way) {
     case 0:
       chunk.payload.back() = std::numeric_limits<float>::quiet_NaN();
       break;
@@ -41,6 +47,25 @@ void Intruder::Spoil(PeerId server, const v1::PushRequest& push,
       last->set_block(last->block() + 1000);
   }
   chunks_.push_back(std::move(chunk));
+}
+
+// Of a payload that it has not.
+void Intruder::SpoilRows(uint64_t way, Chunk* chunk) {
+  v1::RowBlocks& rows = *chunk->head.mutable_rows();
+  const int last = rows.rows_size() - 1;
+  switch (way) {
+    case 0:
+      chunk->payload.push_back(std::numeric_limits<float>::quiet_NaN());
+      break;
+    case 1:
+      rows.set_rows(last, rows.rows(last) + 1);
+      break;
+    case 2:
+      rows.add_rows(0);
+      break;
+    default:
+      rows.set_blocks(last, rows.blocks(last) + 1000);
+  }
 }
 
 void Intruder::Receive(Message message, Time, Outbox* out) {

@@ -45,6 +45,8 @@ class Intruder : public Core {
     std::vector<float> payload;
   };
 
+  void SpoilRows(uint64_t way, Chunk* chunk);
+
   const IntegerJob& job_;
   RandomStream random_;
   std::vector<Chunk> chunks_;  // To be sent.

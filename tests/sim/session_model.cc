@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "tests/sim/answered_blocks.h"
 
 namespace paramd {
 namespace {
@@ -111,9 +112,9 @@ absl::Status SessionModel::HearsPush(const v1::PushRequest& request,
       session.opened == session.whole) {
     return absl::OkStatus();
   }
-  for (const v1::PushedBlock& pushed : reply.blocks()) {
+  for (const AnsweredBlock& pushed : AnsweredBlocks(request, reply)) {
     const uint32_t block =
-        job_.slices()[pushed.slice()].first_block + pushed.block();
+        job_.slices()[pushed.slice].first_block + pushed.block;
     const uint32_t server = session.block_server[block];
     if (NumberOf(reply.server_generation()) != session.servers[server]) {
       return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "config/consistency.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/refusal.h"
+#include "tests/sim/answered_blocks.h"
 
 namespace paramd {
 
@@ -163,10 +164,10 @@ void StepWitness::CheckPush(const SimProcess& self, const v1::PushRequest& push,
                             const v1::PushReply& reply) {
   bool held = false;
   bool repeated = false;
-  for (const v1::PushedBlock& block : reply.blocks()) {
-    const bool is_applied = block.result() == v1::PushedBlock::APPLIED;
-    held |= block.result() == v1::PushedBlock::HELD;
-    repeated |= !is_applied && block.result() != v1::PushedBlock::HELD;
+  for (const AnsweredBlock& block : AnsweredBlocks(push, reply)) {
+    const bool is_applied = block.result == v1::PushedBlock::APPLIED;
+    held |= block.result == v1::PushedBlock::HELD;
+    repeated |= !is_applied && block.result != v1::PushedBlock::HELD;
     if (is_applied && push.step() > 0) {
       return Wrong(PeerName(self.peer), " applies what was pushed to step ",
                    push.step(), " by itself");

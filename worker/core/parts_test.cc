@@ -332,8 +332,8 @@ class SparseEvaluationTest : public PartTest {
   // That which was begun, of rows 1 and 5.
   void ExpectLookup() {
     ASSERT_EQ(out_.sends.size(), 1u);
-    ASSERT_EQ(Sent<v1::PullRequest>().blocks_size(), 1);
-    EXPECT_EQ(Sent<v1::PullRequest>().blocks(0).rows(), 2u);
+    ASSERT_EQ(Sent<v1::PullRequest>().rows().rows_size(), 1);
+    EXPECT_EQ(Sent<v1::PullRequest>().rows().rows(0), 2u);
     EXPECT_FALSE(Sent<v1::PullRequest>().has_clock()) << "nobody waits for it";
   }
 

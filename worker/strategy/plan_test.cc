@@ -255,8 +255,8 @@ TEST_F(SparsePlanTest, AStepAsksForItsRowsLooksThemUpAndComputesOnThem) {
   ASSERT_EQ(out_.sends.size(), 1u);
   const auto& lookup =
       dynamic_cast<const v1::PullRequest&>(*out_.sends[0].head);
-  ASSERT_EQ(lookup.blocks_size(), 1);
-  EXPECT_EQ(lookup.blocks(0).rows(), 2u);
+  ASSERT_EQ(lookup.rows().rows_size(), 1);
+  EXPECT_EQ(lookup.rows().rows(0), 2u);
   steps_->LookedUp(/*given_up=*/false, Turn());
   ASSERT_NE(Computes(), nullptr);
   const BufferChain& weights = out_.ios[0].payload;

@@ -20,6 +20,13 @@ v1::Refusal::Reason ReasonOf(const absl::Status& refused) {
   return RefusalOf(refused).reason();
 }
 
+void AddRows(const std::pair<uint32_t, uint32_t>& place, uint32_t rows,
+             v1::RowBlocks* named) {
+  named->add_slices(place.first);
+  named->add_blocks(place.second);
+  named->add_rows(rows);
+}
+
 ShardDriver::ShardDriver(uint32_t index) : ShardDriver(OptionsOf(index)) {}
 
 ShardDriver::ShardDriver(const Shard::Options& options) : shard_(options) {

@@ -20,6 +20,10 @@ inline constexpr PeerId kChief = PeerId::Coordinator();
 // Why a call was refused.
 v1::Refusal::Reason ReasonOf(const absl::Status& refused);
 
+// Names `rows` rows of a block, slice and block there.
+void AddRows(const std::pair<uint32_t, uint32_t>& place, uint32_t rows,
+             v1::RowBlocks* named);
+
 // Calls a Shard as a transport would, one event at a time, and keeps what it
 // answers. Time stands still unless told. Not thread-safe.
 class ShardDriver {
