@@ -54,6 +54,10 @@ absl::StatusOr<Placement> Placement::Create(const v1::Layout& layout,
   placement.servers_ = servers;
   for (const v1::Variable& variable : layout.variables()) {
     ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(variable.shape()));
+    if (variable.keyed() && !variable.sparse()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", variable.name(), "' is keyed and not sparse"));
+    }
     if (variable.sparse()) {
       RETURN_IF_ERROR(CheckSparseShape(variable.shape()));
       if (variable.keyed()) {

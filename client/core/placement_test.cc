@@ -87,6 +87,12 @@ TEST(PlacementTest, Promise9_AServerThatIsNotThereIsRefused) {
   ExpectRefused(layout, "a slice of 'w' names server 2; there are 2");
 }
 
+TEST(PlacementTest, Promise9_AVariableThatIsKeyedAndNotSparseIsRefused) {
+  v1::Layout layout = TwoSlices(4, 4, 10);
+  layout.mutable_variables(0)->set_keyed(true);
+  ExpectRefused(layout, "variable 'w' is keyed and not sparse");
+}
+
 TEST(PlacementTest, Promise9_AShapeThatOverflowsIsRefused) {
   v1::Layout layout = TwoSlices(4, 4, 10);
   layout.mutable_variables(0)->set_shape(1, uint64_t{1} << 62);
