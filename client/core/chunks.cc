@@ -11,6 +11,8 @@ namespace {
 // So many heads are less than half of what a message's head may have.
 constexpr size_t kMostBlocks = 16384;
 constexpr size_t kMostBlocksOfLong = 1024;
+// Above it a message has no room for the heads of more.
+constexpr uint64_t kLongBytes = uint64_t{3} << 20;
 
 // Adds blocks in order, each to the last chunk of its server if that has room.
 class Cutter {
@@ -38,6 +40,9 @@ class Cutter {
   bool HasRoom(const BlockChunk& chunk, uint32_t slice, uint64_t size) const {
     const uint64_t bytes = chunk.bytes + size;
     if (chunk.blocks.size() >= kMostBlocks) return false;
+    if (bytes > kLongBytes && chunk.blocks.size() >= kMostBlocksOfLong) {
+      return false;
+    }
     if (bytes <= limits_.chunk_bytes) return true;
     if (bytes > limits_.most_bytes[chunk.server]) return false;
     if (chunk.blocks.size() >= kMostBlocksOfLong) return false;

@@ -163,7 +163,7 @@ absl::Status Session::HandlePushed(const Operation& operation,
   }
   ASSIGN_OR_RETURN(const size_t answered,
                    CountAnswered(operation, chunk, reply));
-  if (answered < chunk.blocks.size()) {
+  if (answered != chunk.blocks.size()) {
     return absl::UnavailableError(
         absl::StrCat("ps-", chunk.server, " answered for ", answered, " of ",
                      chunk.blocks.size(), " blocks"));

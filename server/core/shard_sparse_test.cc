@@ -106,6 +106,27 @@ TEST_F(ShardSparseTest, Promise1_RowsPushedAgainAreInOnce) {
   EXPECT_EQ(Numbers(PullRows({3}).payload), (std::vector<float>{-1, -1}));
 }
 
+TEST_F(ShardSparseTest, Promise1_OfBlocksOfWhichOneIsInTheOthersAreApplied) {
+  Use(MakeConfiguration({Sparse("one", 8, 2), Sparse("two", 8, 2)}));
+  ASSERT_TRUE(Push(RowsPush(1, 1), {3}, {1, 2}).ok());
+  v1::PushRequest both = RowsPush(1, 1);
+  AddRows({1, 0}, 2, both.mutable_rows());
+  const auto reply = driver_->Ask<v1::PushReply>(
+      PeerId::Worker(1), both, RowsPayload({3, 0, 5}, {1, 2, 3, 4, 5, 6}));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_THAT(reply->row_results(),
+              ElementsAre(v1::PushedBlock::ALREADY_APPLIED,
+                          v1::PushedBlock::APPLIED));
+  v1::PullRequest pull;
+  pull.set_encoding(v1::FP32);
+  AddRows({0, 0}, 1, pull.mutable_rows());
+  AddRows({1, 0}, 2, pull.mutable_rows());
+  EXPECT_EQ(Numbers(driver_->Call(PeerId::Worker(1), pull,
+                                  {RowNumbers({3, 0, 5})})
+                        .payload),
+            (std::vector<float>{-1, -2, -3, -4, -5, -6}));
+}
+
 TEST_F(ShardSparseTest, APushOfNoRowsIsInAndChangesNothing) {
   ASSERT_TRUE(Push(RowsPush(1, 0), {}, {}).ok());
   const auto again =
