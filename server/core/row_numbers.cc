@@ -89,6 +89,14 @@ absl::StatusOr<size_t> RowIdList::Read(const Slice& slice, int block,
   return first;
 }
 
+absl::Status CheckSparse(const Slice& slice, uint32_t block) {
+  if (slice.sparse()) return absl::OkStatus();
+  const std::string& name = slice.variable().name();
+  return Refuse(v1::Refusal::INVALID, name,
+                absl::StrCat("chunk names rows of block ", block, " of '",
+                             slice.TensorName(), "', which is not sparse"));
+}
+
 absl::Status CheckColumns(const v1::RowBlocks& rows) {
   if (rows.slices_size() == rows.blocks_size() &&
       rows.slices_size() == rows.rows_size()) {

@@ -43,6 +43,10 @@ class RowIdList {
   std::vector<uint64_t> keys_;
 };
 
+// INVALID unless the slice is of a sparse variable; `block`: whose rows a call
+// names.
+absl::Status CheckSparse(const Slice& slice, uint32_t block);
+
 // INVALID unless the columns are as long as each other.
 absl::Status CheckColumns(const v1::RowBlocks& rows);
 

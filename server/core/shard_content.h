@@ -171,6 +171,8 @@ class ShardContent {
   // What lasts, summed up, must fit.
   absl::Status CheckMemory(const v1::Configuration& configuration) const;
   absl::Status CheckDisk() const;
+  // Refused as INVALID if it is unknown.
+  static absl::StatusOr<NumberFormat> FormatIn(v1::Encoding encoding);
   // Blocks of a pull, and how many rows of them.
   struct WantedRows {
     Slice* slice;

@@ -1,0 +1,404 @@
+#include "server/core/shard_content.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "config/wire_format.h"
+#include "proto/refusal.h"
+#include "server/core/fetch_rows.h"
+#include "server/core/row_numbers.h"
+
+namespace paramd {
+namespace {
+
+absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
+  return Refuse(v1::Refusal::INVALID, entity, sentence);
+}
+
+// The index of a block that was named before. Sessions name blocks in order:
+// then there is none.
+absl::optional<size_t> NamedTwice(
+    const std::vector<ShardContent::Decision>& blocks) {
+  const auto id = [](const ShardContent::Decision& block) {
+    return uint64_t{block.place} << 32 | static_cast<uint32_t>(block.block);
+  };
+  const auto unordered = std::adjacent_find(
+      blocks.begin(), blocks.end(),
+      [&](const auto& one, const auto& next) { return id(one) >= id(next); });
+  if (unordered == blocks.end()) return absl::nullopt;
+  absl::flat_hash_set<uint64_t> seen;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (!seen.insert(id(blocks[i])).second) return i;
+  }
+  return absl::nullopt;
+}
+
+int BlocksIn(const v1::PushRequest& request) {
+  return request.blocks_size() + request.rows().rows_size();
+}
+
+void Skip(size_t bytes, ChainReader* reader) {
+  while (bytes > 0) {
+    const size_t passed = reader->Next(bytes).size();
+    CHECK(passed > 0, "the chain has all the bytes that are passed over");
+    bytes -= passed;
+  }
+}
+
+}  // namespace
+
+uint64_t ShardContent::BytesToApply(
+    const v1::PushRequest& request,
+    const std::vector<Decision>& decisions) const {
+  uint64_t bytes = 0;
+  for (const Decision& decision : decisions) {
+    if (decision.admission != AppliedPushes::Admission::kApply) continue;
+    if (decision.slice->sparse() && decision.rows == 0) continue;
+    bytes += fork_.BytesToChange(request.header().snapshot(), *decision.slice,
+                                 decision.block);
+  }
+  return bytes;
+}
+
+absl::Status ShardContent::Push(const v1::PushRequest& request,
+                                const BufferChain& payload,
+                                v1::PushReply* reply) {
+  // Only a contribution to a step may be of no examples, and then of nothing.
+  if (request.step() > 0) {
+    counts_.blocks_refused += BlocksIn(request);
+    return Invalid("step", absl::StrCat("push is of step ", request.step(),
+                                        "; only mode sync has steps"));
+  }
+  const auto decisions = Check(request, payload);
+  if (!decisions.ok()) return decisions.status();
+  fork_.Hear(request.header().snapshot());
+  RETURN_IF_ERROR(MakeRoom(
+      "a push", [&] { return BytesToApply(request, *decisions); }));
+  ChainReader gradient(payload);
+  Skip(IdBytes(*decisions), &gradient);  // They are read.
+  const size_t element_bytes = BytesOf(*FormatOf(request.encoding()));
+  reply->mutable_blocks()->Reserve(request.blocks_size());
+  reply->mutable_row_results()->Reserve(request.rows().rows_size());
+  size_t fetched = 0;
+  for (size_t i = 0; i < decisions->size(); ++i) {
+    if (i == fetched) fetched = FetchSome(*decisions, i, ids_, &optimizer_);
+    const Decision& decision = (*decisions)[i];
+    if (decision.admission == AppliedPushes::Admission::kApply) {
+      Apply(request, decision, &gradient);
+      Answer(decision, v1::PushedBlock::APPLIED, reply);
+    } else {
+      Skip(decision.elements * element_bytes, &gradient);
+      Answer(decision, ResultOf(decision.admission), reply);
+      ++counts_.blocks_repeated;
+    }
+  }
+  return absl::OkStatus();
+}
+
+size_t ShardContent::IdBytes(const std::vector<Decision>& decisions) {
+  size_t bytes = 0;
+  for (const Decision& decision : decisions) bytes += decision.id_bytes();
+  return bytes;
+}
+
+v1::PushedBlock::Result ShardContent::ResultOf(
+    AppliedPushes::Admission admission) {
+  switch (admission) {
+    case AppliedPushes::Admission::kApply: return v1::PushedBlock::APPLIED;
+    case AppliedPushes::Admission::kAlreadyApplied:
+      return v1::PushedBlock::ALREADY_APPLIED;
+    case AppliedPushes::Admission::kSuperseded:
+      return v1::PushedBlock::SUPERSEDED;
+  }
+  return v1::PushedBlock::RESULT_UNSPECIFIED;
+}
+
+void ShardContent::Answer(const Decision& decision,
+                          v1::PushedBlock::Result result,
+                          v1::PushReply* reply) {
+  if (decision.slice->sparse()) return reply->add_row_results(result);
+  v1::PushedBlock* const pushed = reply->add_blocks();
+  pushed->set_slice(decision.place);
+  pushed->set_block(static_cast<uint32_t>(decision.block));
+  pushed->set_result(result);
+  // What is held has no version yet.
+  if (result == v1::PushedBlock::HELD) return;
+  *pushed->mutable_version() = decision.slice->block(decision.block).version();
+}
+
+absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::Check(
+    const v1::PushRequest& request, const BufferChain& payload) {
+  auto decisions = CheckPush(request, payload);
+  if (decisions.ok()) return decisions;
+  counts_.blocks_refused += BlocksIn(request);
+  if (RefusalOf(decisions.status()).reason() == v1::Refusal::QUARANTINED) {
+    counts_.blocks_quarantined += BlocksIn(request);
+    quarantine_.Add(request.header(), decisions.status().message());
+  }
+  return decisions;
+}
+
+void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
+  Block& applied = slice->block(block);
+  if (options_.spike_factor > 0 && slice->options().has_usual_size()) {
+    ChainReader ahead = *gradient;
+    const double square = optimizer_.ReadMeanSquare(&ahead, applied.elements());
+    if (std::isfinite(square)) applied.gradient_rms().Add(square);
+  }
+  applied.Apply(optimizer_, gradient, &spare_,
+                {.staleness = 0, .variable = slice->options()});
+  ++counts_.blocks_applied;
+}
+
+void ShardContent::ApplyRows(Slice* slice, int block, uint32_t rows,
+                             ChainReader* gradient) {
+  ids_.Clear();
+  const auto place = ids_.Read(*slice, block, rows, gradient);
+  CHECK(place.ok(), "a chunk is checked before it is summed");
+  ApplyRowsTo(&slice->block(block),
+              {.staleness = 0, .variable = slice->options()}, *slice,
+              ids_.At(*slice, *place, rows), gradient, &slice->table_counts());
+  ++counts_.blocks_applied;
+}
+
+void ShardContent::Apply(const v1::PushRequest& request,
+                         const Decision& decision, ChainReader* gradient) {
+  const NumberFormat format = *FormatOf(request.encoding());
+  const PushId push{request.header().worker(), request.header().generation(),
+                    request.header().sequence()};
+  Slice* const slice = decision.slice;
+  const int index = decision.block;
+  RowIds rows;
+  if (slice->sparse()) {
+    rows = ids_.At(*slice, decision.first_id, decision.rows);
+  }
+  Block& block = slice->block(index);
+  const SnapshotFork::Twin twin =
+      fork_.BeforeChange(request.header().snapshot(), *slice, index);
+  if (twin.block != nullptr) {
+    ChainReader again = *gradient;
+    TableCounts of_the_copy;
+    ApplyTo(twin.block, OptionsOf(decision, *twin.block), decision, rows,
+            NumberReader(&again, format), &of_the_copy);
+  }
+  const auto staleness = StalenessOf(decision, block);
+  if (staleness.has_value()) staleness_.Add(*staleness);
+  ApplyTo(&block, OptionsOf(decision, block), decision, rows,
+          NumberReader(gradient, format), &slice->table_counts());
+  slice->applied().MarkApplied(push, index);
+  if (twin.record != nullptr) twin.record->MarkApplied(push, index);
+  ++counts_.blocks_applied;
+}
+
+ApplyOptions ShardContent::OptionsOf(const Decision& decision,
+                                     const Block& block) const {
+  return {.staleness = StalenessOf(decision, block).value_or(0),
+          .variable = decision.slice->options()};
+}
+
+void ShardContent::ApplyTo(Block* block, const ApplyOptions& options,
+                           const Decision& decision, const RowIds& rows,
+                           const NumberReader& gradient, TableCounts* counts) {
+  if (options.variable.sparse) {
+    return ApplyRowsTo(block, options, *decision.slice, rows, gradient, counts);
+  }
+  if (options_.spike_factor > 0 && options.variable.has_usual_size()) {
+    block->gradient_rms().Add(decision.mean_square);
+  }
+  block->Apply(optimizer_, gradient, &spare_, options);
+}
+
+void ShardContent::ApplyRowsTo(Block* block, const ApplyOptions& options,
+                               const Slice& slice, const RowIds& rows,
+                               const NumberReader& gradient,
+                               TableCounts* counts) {
+  const size_t width = slice.row_elements();
+  if (!slice.keyed()) {
+    return block->ApplyRows(optimizer_, {rows.numbers, width}, gradient,
+                            &spare_, options);
+  }
+  const InitialValues initial(slice.variable(), seed_);
+  block->ApplyKeys(optimizer_, {rows.keys, width, &initial},
+                   KeyPolicyOf(slice.variable()), gradient, &spare_, options,
+                   counts);
+}
+
+// A read of other content (before a restore) says nothing.
+absl::optional<uint64_t> ShardContent::StalenessOf(const Decision& decision,
+                                                   const Block& block) const {
+  if (decision.read_life != block.life() ||
+      decision.read_counter > block.applied()) {
+    return absl::nullopt;
+  }
+  return block.applied() - decision.read_counter;
+}
+
+absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
+    const v1::PushRequest& request, const BufferChain& payload) {
+  ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
+  const PushId push{request.header().worker(), request.header().generation(),
+                    request.header().sequence()};
+  if (push.sequence == 0) {
+    return Invalid("sequence", "push has sequence 0; the first one is 1");
+  }
+  const bool empty = request.step() > 0 && request.examples() == 0;
+  ASSIGN_OR_RETURN(std::vector<Decision> decisions,
+                   CheckBlocks(request, push, empty));
+  if (const auto twice = NamedTwice(decisions); twice.has_value()) {
+    const Decision& decision = decisions[*twice];
+    return Invalid(decision.slice->variable().name(),
+                   absl::StrCat("chunk names block ", decision.block, " of '",
+                                decision.slice->TensorName(), "' twice"));
+  }
+  const size_t received = ChainSize(payload);
+  // No further than that: counts that a peer made up may wrap in their sum.
+  uint64_t bytes = 0;
+  for (const Decision& decision : decisions) {
+    bytes += decision.id_bytes() + decision.elements * BytesOf(format);
+    if (bytes > received) break;
+  }
+  if (bytes != received) {
+    return Invalid("payload",
+                   absl::StrCat("chunk has ", received,
+                                " bytes of gradient; its blocks have ", bytes));
+  }
+  if (!empty) RETURN_IF_ERROR(CheckNumbers(payload, format, &decisions));
+  return decisions;
+}
+
+absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckBlocks(
+    const v1::PushRequest& request, const PushId& push, bool empty) const {
+  std::vector<Decision> decisions;
+  decisions.reserve(BlocksIn(request));
+  for (const v1::PushBlock& block : request.blocks()) {
+    ASSIGN_OR_RETURN(decisions.emplace_back(), CheckBlock(block, push, empty));
+  }
+  const v1::RowBlocks& rows = request.rows();
+  RETURN_IF_ERROR(CheckColumns(rows));
+  const v1::BlockVersions& read = request.rows_computed_on();
+  if (read.lives_size() != read.counters_size() ||
+      (read.lives_size() > 0 && read.lives_size() != rows.rows_size())) {
+    return Invalid(
+        "rows_computed_on",
+        absl::StrCat("rows of ", rows.rows_size(), " blocks were computed on ",
+                     read.lives_size(), " lives and ", read.counters_size(),
+                     " counters: each block needs one of each, or none has"));
+  }
+  for (int i = 0; i < rows.rows_size(); ++i) {
+    ASSIGN_OR_RETURN(decisions.emplace_back(),
+                     CheckRows(request, i, push, empty));
+  }
+  return decisions;
+}
+
+absl::Status ShardContent::CheckNumbers(
+    const BufferChain& payload, NumberFormat format,
+    std::vector<Decision>* decisions) {
+  ids_.Clear();
+  ChainReader names(payload);
+  ChainReader numbers(payload);
+  Skip(IdBytes(*decisions), &numbers);
+  const NumberReader gradient(&numbers, format);
+  for (Decision& decision : *decisions) {
+    const std::string& name = decision.slice->variable().name();
+    const auto refuse = [&](absl::string_view what) {
+      return Refuse(v1::Refusal::QUARANTINED, name,
+                    absl::StrCat("gradient for '", name, "' ", what,
+                                 " in block ", decision.block, " of '",
+                                 decision.slice->TensorName(), "'"));
+    };
+    if (decision.rows > 0) {
+      ASSIGN_OR_RETURN(decision.first_id,
+                       ids_.Read(*decision.slice, decision.block,
+                                 decision.rows, &names));
+    }
+    if (!IsFinite(gradient, &decision)) return refuse("is not finite");
+    const GradientRms& running =
+        decision.slice->block(decision.block).gradient_rms();
+    // What is in already is acknowledged, whatever came since.
+    if (decision.admission == AppliedPushes::Admission::kApply &&
+        decision.slice->options().has_usual_size() &&
+        running.IsSpike(decision.mean_square, options_.spike_factor)) {
+      return refuse(absl::StrCat(
+          "has a root mean square of ", std::sqrt(decision.mean_square),
+          ", above ", options_.spike_factor, " times the running one of ",
+          running.value(), ","));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// One pass in either case.
+bool ShardContent::IsFinite(const NumberReader& gradient,
+                            Decision* decision) const {
+  const size_t elements = decision->elements;
+  if (options_.spike_factor == 0) {
+    return optimizer_.ReadFinite(gradient, elements);
+  }
+  decision->mean_square = optimizer_.ReadMeanSquare(gradient, elements);
+  return std::isfinite(decision->mean_square);
+}
+
+absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
+    const v1::PushBlock& block, const PushId& push, bool empty) const {
+  ASSIGN_OR_RETURN(Slice* const slice, Find(block.slice(), block.block()));
+  const int index = static_cast<int>(block.block());
+  const std::string& name = slice->variable().name();
+  if (slice->sparse()) {
+    return Invalid(name, absl::StrCat("gradient for '", name,
+                                      "' is of the whole block ", index,
+                                      "; the variable is sparse: push rows"));
+  }
+  const size_t elements = empty ? 0 : slice->block_elements(index);
+  if (block.elements() != elements) {
+    return Invalid(name, absl::StrCat("gradient for '", name, "' has ",
+                                      block.elements(), " values in block ",
+                                      index, "; the block has ", elements));
+  }
+  ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
+  return Decision{.slice = slice,
+                  .place = block.slice(),
+                  .block = index,
+                  .admission = admission,
+                  .elements = elements,
+                  .read_life = block.computed_on().life(),
+                  .read_counter = block.computed_on().counter()};
+}
+
+absl::StatusOr<ShardContent::Decision> ShardContent::CheckRows(
+    const v1::PushRequest& request, int which, const PushId& push,
+    bool empty) const {
+  const v1::RowBlocks& named = request.rows();
+  const uint32_t block = named.blocks(which);
+  const uint32_t rows = named.rows(which);
+  ASSIGN_OR_RETURN(Slice* const slice, Find(named.slices(which), block));
+  RETURN_IF_ERROR(CheckSparse(*slice, block));
+  const std::string& name = slice->variable().name();
+  if (rows > 0 && empty) {
+    return Invalid(name, absl::StrCat("gradient for '", name, "' is of ", rows,
+                                      " rows in block ", block,
+                                      ", and of no examples"));
+  }
+  const int index = static_cast<int>(block);
+  ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
+  Decision decision = {.slice = slice,
+                       .place = named.slices(which),
+                       .block = index,
+                       .admission = admission,
+                       .elements = rows * slice->row_elements(),
+                       .rows = rows};
+  if (request.rows_computed_on().lives_size() > 0) {
+    decision.read_life = request.rows_computed_on().lives(which);
+    decision.read_counter = request.rows_computed_on().counters(which);
+  }
+  return decision;
+}
+
+}  // namespace paramd
