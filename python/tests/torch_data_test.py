@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 import unittest
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
@@ -33,14 +32,13 @@ class Endless(torch.utils.data.IterableDataset if torch else object):
 
 
 class Drawn(torch.utils.data.Dataset if torch else object):
-    """Of each example: which process read it, and what it drew."""
+    """Of each example: what the process that read it drew."""
 
     def __len__(self):
         return 16
 
     def __getitem__(self, index):
-        time.sleep(0.05)  # So that no process reads all of them.
-        return os.getpid(), torch.rand(()).item(), random.random(), np.random.rand()
+        return torch.rand(()).item(), random.random(), np.random.rand()
 
 
 UNGUARDED = """
@@ -342,27 +340,23 @@ class DataTest(LoopCase):
                              [1] * taken)
 
     def test_each_process_that_reads_draws_other_numbers(self):
-        from paramd._ahead import Reader
-        drawn = []
-        for processes in (2, 1):
-            torch.manual_seed(7)
-            reader = Reader(Drawn(), list, processes)
-            self.addCleanup(reader.close)
-            batches = [np.arange(4 * n, 4 * n + 4) for n in range(4)]
-            for batch in batches:
-                reader.ask(batch)
-            by_process = {}
-            for batch in batches:
-                for process, *numbers in reader.read(1, batch):
-                    by_process.setdefault(process, []).append(tuple(numbers))
-            drawn.append(by_process)
-        self.assertEqual(list(map(len, drawn)), [2, 1])
-        for place in range(3):  # Of torch, random and numpy.
-            of_all = [numbers[place] for numbers in sum(drawn[0].values(), [])]
-            self.assertEqual(len(set(of_all)), 16)
-        # As often as the script is run: process 0 begins as the one of the second.
-        (alone,) = drawn[1].values()
-        self.assertTrue(any(numbers[0] == alone[0] for numbers in drawn[0].values()))
+        from paramd import _ahead
+
+        def draw():
+            return torch.rand(()).item(), random.random(), np.random.rand()
+
+        torch.manual_seed(7)  # As the script does at its top.
+        seed = int(torch.randint(2**62, ()))
+        begun, drawn = multiprocessing.Value("q"), []
+        for _ in range(2):
+            _ahead._begin(None, list, seed, begun)
+            drawn.append(draw())
+        for one, other in zip(*drawn):
+            self.assertNotEqual(one, other)
+        torch.manual_seed(7)
+        reader = _ahead.Reader(Drawn(), list, 1)
+        self.addCleanup(reader.close)
+        self.assertEqual(reader.read(1, np.arange(1)), [drawn[0]])
 
     def test_processes_of_an_iterable_dataset_end_with_the_worker(self):
         worker = self.worker(model := torch.nn.Linear(1, 1))
