@@ -1,5 +1,6 @@
 """A worker of a Keras model with Keras's torch backend, for loops of one's own."""
 
+from functools import partial
 from typing import Any
 
 from paramd import _errors
@@ -29,6 +30,7 @@ class Worker(_torch.Worker):
             [(name, variable.value) for name, variable
              in named(model, model.trainable_variables)],
             # Also its statistics are parameters to PyTorch.
-            [Other(name, variable, "value", is_frozen=False) for name, variable
-             in named(model, model.non_trainable_variables)
+            [Other(name, variable, partial(getattr, variable, "value"),
+                   is_frozen=False)
+             for name, variable in named(model, model.non_trainable_variables)
              if variable.value.is_floating_point()])
