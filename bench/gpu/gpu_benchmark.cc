@@ -45,8 +45,9 @@ constexpr ComputeFormat kFormats[] = {
     ComputeFormat::kFp32, ComputeFormat::kTf32, ComputeFormat::kBf16,
     ComputeFormat::kFp16};
 
-std::unique_ptr<Device> MakeDevice(ComputeFormat format, bool overlaps = true) {
-  auto device = MakeCudaDevice(0, overlaps);
+std::unique_ptr<Device> MakeDevice(
+    ComputeFormat format, const AcceleratedDevice::Options& options = {}) {
+  auto device = MakeCudaDevice(0, options);
   device->SetComputeFormat(format);
   return device;
 }
@@ -204,23 +205,30 @@ void Sums(size_t gpus, Report* report) {
 // A network with a few layers of 16 MB, and a batch.
 class Steps {
  public:
-  explicit Steps(bool overlaps,
-                 ComputeFormat format = ComputeFormat::kFp32) {
+  explicit Steps(const AcceleratedDevice::Options& options,
+                 ComputeFormat format = ComputeFormat::kFp32,
+                 uint32_t units = 2048, uint64_t examples = 512)
+      : examples_(examples) {
     v1::ModelConfig config;
     CHECK(google::protobuf::TextFormat::ParseFromString(
               R"(layers { flatten {} }
-                 layers { dense { units: 2048 } } layers { relu {} }
-                 layers { dense { units: 2048 } } layers { relu {} }
-                 layers { dense { units: 2048 } } layers { relu {} }
-                 layers { dense { units: 2048 } } layers { relu {} }
+                 layers { dense {} } layers { relu {} }
+                 layers { dense {} } layers { relu {} }
+                 layers { dense {} } layers { relu {} }
+                 layers { dense {} } layers { relu {} }
                  layers { dense { units: 10 } } loss: SOFTMAX_CROSS_ENTROPY)",
               &config),
           "the model of the benchmark is read");
+    for (v1::Layer& layer : *config.mutable_layers()) {
+      if (layer.has_dense() && layer.dense().units() == 0) {
+        layer.mutable_dense()->set_units(units);
+      }
+    }
     const InputSpec input = LabelledImages({28, 28}, 10);
-    network_ = *Network::Create(config, input, [format, overlaps] {
-      return MakeDevice(format, overlaps);
+    network_ = *Network::Create(config, input, [format, options] {
+      return MakeDevice(format, options);
     });
-    batch_.Reset(input, 512);
+    batch_.Reset(input, examples);
     RandomStream random(1);
     for (float& value : batch_.Find("image")->values<float>()) {
       value = random.Uniform();
@@ -247,12 +255,13 @@ class Steps {
       for (size_t i = 0; i < one.size(); i += Exchange::kBlock) one[i] += 1e-6f;
     }
     const auto metrics = network_->Step(weight_views_, batch_,
-                                        {.divisor = 512}, gradient_views_,
-                                        [](size_t) {});
+                                        {.divisor = 1.0 * examples_},
+                                        gradient_views_, [](size_t) {});
     CHECK(metrics.ok(), "a step is computed");
   }
 
  private:
+  const uint64_t examples_;
   Batch batch_;
   std::unique_ptr<Network> network_;
   std::vector<std::vector<float>> values_, gradients_;
@@ -380,8 +389,8 @@ void Layers(ComputeFormat format, Report* report) {
 
 void Overlap(Report* report) {
   report->Progress("gpu: steps");
-  Steps with(/*overlaps=*/true);
-  Steps without(/*overlaps=*/false);
+  Steps with({});
+  Steps without({.overlaps = false});
   with.Run();
   without.Run();
   Figure figure{"mlp_step.ms", "ms", {}, Figure::Peer{"without overlap", {}}};
@@ -482,8 +491,8 @@ void Apply(Report* report) {
 
 void Formats(ComputeFormat format, Report* report) {
   report->Progress(std::string("gpu: steps in ") + NameOf(format));
-  Steps rounded(/*overlaps=*/true, format);
-  Steps exact(/*overlaps=*/true);
+  Steps rounded({}, format);
+  Steps exact({});
   rounded.Run();
   exact.Run();
   Figure figure{std::string("mlp_step_") + NameOf(format) + ".ms", "ms", {},

@@ -4,11 +4,13 @@
 
 namespace paramd {
 
-AcceleratedDevice::AcceleratedDevice(Accelerator* accelerator, bool overlaps)
+AcceleratedDevice::AcceleratedDevice(Accelerator* accelerator,
+                                     const Options& options)
     : accelerator_(*accelerator),
+      records_(options.records),
       compute_(accelerator->MakeStream()),
-      uploads_(overlaps ? accelerator->MakeStream() : compute_),
-      downloads_(overlaps ? accelerator->MakeStream() : compute_),
+      uploads_(options.overlaps ? accelerator->MakeStream() : compute_),
+      downloads_(options.overlaps ? accelerator->MakeStream() : compute_),
       computed_(accelerator->MakeEvent()),
       uploaded_(accelerator->MakeEvent()),
       downloaded_(accelerator->MakeEvent()) {}
@@ -20,6 +22,7 @@ absl::Status AcceleratedDevice::status() const {
 }
 
 Device::Memory AcceleratedDevice::Allocate(size_t bytes) {
+  ++allocations_;
   return accelerator_.AllocateDevice(bytes);
 }
 

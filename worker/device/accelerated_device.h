@@ -16,9 +16,16 @@ namespace paramd {
 // each to `compute()`.
 class AcceleratedDevice : public Device, public DeviceLink {
  public:
-  // `accelerator` outlives it. Without overlap all is done in one stream: what a
-  // benchmark compares with.
-  explicit AcceleratedDevice(Accelerator* accelerator, bool overlaps = true);
+  // What a benchmark or a test compares with.
+  struct Options {
+    // False: all is done in one stream.
+    bool overlaps = true;
+    // False: each call is made each time.
+    bool records = true;
+  };
+
+  // `accelerator` outlives it.
+  AcceleratedDevice(Accelerator* accelerator, const Options& options);
 
   DeviceLink* link() override { return this; }
   absl::Status status() const override;
@@ -43,6 +50,17 @@ class AcceleratedDevice : public Device, public DeviceLink {
   absl::Status Join(const ReplicaGroup& group) override;
   void Sum(absl::Span<const SumPart> parts, Mark mark) override;
   void DownloadBehind(Mark mark) override;
+  void BeginRecording() override { accelerator_.BeginCapture(compute_); }
+  absl::StatusOr<std::unique_ptr<Recording>> EndRecording() override {
+    return accelerator_.EndCapture(compute_);
+  }
+  void Replay(const Recording& recording) override {
+    ++replays_;
+    accelerator_.Replay(compute_, recording);
+  }
+  uint64_t replays() const override { return replays_; }
+  bool records() const override { return records_; }
+  uint64_t allocations() const override { return allocations_; }
   void AbortSums() override;
   void SetTrace(ChromeTrace* trace) override {
     trace_.Start(trace, &accelerator_, compute_);
@@ -56,6 +74,9 @@ class AcceleratedDevice : public Device, public DeviceLink {
 
  private:
   Accelerator& accelerator_;
+  const bool records_;
+  uint64_t allocations_ = 0;
+  uint64_t replays_ = 0;
   const Accelerator::Stream compute_;
   const Accelerator::Stream uploads_;
   const Accelerator::Stream downloads_;

@@ -1,7 +1,10 @@
 #include "worker/device/accelerated_device.h"
 
 #include <cmath>
+#include <functional>
 #include <future>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -141,6 +144,103 @@ TEST_F(AcceleratedDeviceTest, CopyOfUnpinnedMemoryWaits) {
   EXPECT_EQ(device_.accelerator()->unpinned_copies(), 2u);
 }
 
+TEST_F(AcceleratedDeviceTest, WhatIsReplayedIsComputedInItsPlaceEachTime) {
+  Fill(3);
+  Upload();
+  device_.ComputeBehind(up_);
+  device_.BeginRecording();
+  Double();
+  const auto recording = device_.EndRecording();
+  ASSERT_TRUE(recording.ok()) << recording.status();
+  ASSERT_NE(*recording, nullptr);
+  Download();
+  device_.Wait(down_);
+  EXPECT_TRUE(std::isnan(Floats(out_)[0]));  // It was not computed.
+  for (int step = 1; step < 50; ++step) {
+    device_.UploadBehind();
+    Fill(static_cast<float>(step));
+    Upload();
+    device_.ComputeBehind(up_);
+    device_.Replay(**recording);
+    Download();
+    device_.Wait(down_);
+    for (uint64_t i = 0; i < kSize; ++i) {
+      ASSERT_EQ(Floats(out_)[i], static_cast<float>(2 * step));
+    }
+  }
+}
+
+TEST_F(AcceleratedDeviceTest, ARecordingMayEndBeforeItIsComputed) {
+  Fill(3);
+  Upload();
+  device_.ComputeBehind(up_);
+  device_.BeginRecording();
+  Double();
+  auto recording = device_.EndRecording();
+  ASSERT_TRUE(recording.ok()) << recording.status();
+  std::promise<void> released;
+  Block(kCompute, &released);
+  device_.Replay(**recording);
+  recording->reset();
+  released.set_value();
+  Download();
+  device_.Wait(down_);
+  EXPECT_EQ(Floats(out_)[0], 6);
+}
+
+TEST_F(AcceleratedDeviceTest, WhereNothingIsCalledNothingIsRecorded) {
+  device_.BeginRecording();
+  const auto recording = device_.EndRecording();
+  ASSERT_TRUE(recording.ok()) << recording.status();
+  EXPECT_EQ(*recording, nullptr);
+}
+
+TEST_F(AcceleratedDeviceTest, CopiesOfOtherStreamsGoOnBesideARecording) {
+  Fill(3);
+  device_.BeginRecording();
+  Upload();
+  Double();
+  const auto recording = device_.EndRecording();
+  ASSERT_TRUE(recording.ok()) << recording.status();
+  device_.ComputeBehind(up_);
+  device_.Replay(**recording);
+  Download();
+  device_.Wait(down_);
+  EXPECT_EQ(Floats(out_)[0], 6);
+}
+
+TEST_F(AcceleratedDeviceTest, WhatCantBeRecordedIsSaidAndTheDeviceGoesOn) {
+  Device::Memory freed = device_.Allocate(kBytes);
+  std::vector<float> unpinned(kSize);
+  const std::pair<std::function<void()>, std::string> cases[] = {
+      {[&] { EXPECT_EQ(device_.Allocate(8), nullptr); },
+       "memory is asked for"},
+      {[&] { EXPECT_EQ(device_.AllocateHost(8), nullptr); },
+       "memory is asked for"},
+      {[&] { freed = nullptr; }, "memory is freed"},
+      {[&] { device_.Wait(down_); }, "the host waits"},
+      {[&] { device_.UploadBehind(); }, "it is marked"},
+      {[&] { device_.ComputeBehind(up_); }, "it is to wait"},
+      {[&] { Download(); }, "it is marked"},
+      {[&] { device_.Copy(in_.get(), kBytes, there_.get()); },
+       "a copy is not of the device's memory"},
+      {[&] { device_.Copy(unpinned.data(), kBytes, there_.get()); },
+       "a copy is not of the device's memory"}};
+  for (const auto& [mistake, why] : cases) {
+    device_.BeginRecording();
+    Double();
+    mistake();
+    Double();
+    EXPECT_EQ(device_.EndRecording().status(),
+              absl::FailedPreconditionError("emulated:0 does not record: " +
+                                            why));
+    EXPECT_TRUE(device_.status().ok());
+  }
+  device_.BeginRecording();
+  device_.Copy(there_.get(), kBytes, doubled_.get());
+  EXPECT_TRUE(device_.EndRecording().ok());
+}
+
 // The next are mistakes that a caller may make, and what the emulation makes of
 // them: it would be of no use if they went unseen.
 
@@ -206,6 +306,19 @@ TEST_F(AcceleratedDeviceDeathTest, APrimitiveRefusesMoreThanWasAllocated) {
                "within its bounds");
 }
 
+TEST_F(AcceleratedDeviceDeathTest, ARecordingOfMemoryThatIsGoneIsRefused) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  Device::Memory gone = device_.Allocate(kBytes);
+  device_.BeginRecording();
+  device_.Add(Of(there_), 1, Of(there_), Of(gone));
+  const auto recording = device_.EndRecording();
+  const uint64_t before = device_.allocations();
+  gone = nullptr;
+  const Device::Memory other = device_.Allocate(2 * kBytes);
+  EXPECT_GT(device_.allocations(), before);  // Who looks there knows.
+  EXPECT_DEATH(device_.Replay(**recording), "is still there");
+}
+
 class SmallDeviceTest : public AcceleratedDeviceTest {
  protected:
   SmallDeviceTest() : AcceleratedDeviceTest({.memory_bytes = 2 * kBytes}) {}
@@ -234,6 +347,9 @@ TEST_F(LostDeviceTest, NobodyWaitsForALostDevice) {
   }
   device_.Finish();
   EXPECT_EQ(device_.status(), absl::UnavailableError("emulated:0 is lost"));
+  device_.BeginRecording();
+  Double();
+  EXPECT_EQ(device_.EndRecording().status(), device_.status());
 }
 
 }  // namespace

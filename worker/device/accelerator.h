@@ -81,6 +81,18 @@ class Accelerator {
   virtual void StreamWait(Stream stream, Event event) = 0;
   virtual void HostWait(Event event) = 0;
 
+  // From here to EndCapture nothing that the stream is given is done; it is
+  // what EndCapture gives: null if it was given nothing. Not OK: it can't be
+  // had, for instance since memory was asked for or freed, the stream was to
+  // wait or be waited for, or the host waited, and status() is as it was. Other
+  // streams go on as always.
+  virtual void BeginCapture(Stream stream) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Recording>> EndCapture(
+      Stream stream) = 0;
+  // Gives it to the stream. REQUIRES: this accelerator has captured it, and
+  // memory that it names was not freed.
+  virtual void Replay(Stream stream, const Recording& recording) = 0;
+
   // What libraries know the stream by that compute in it: CUDA's cudaStream_t.
   virtual void* StreamHandle(Stream stream) = 0;
 

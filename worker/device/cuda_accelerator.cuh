@@ -42,6 +42,22 @@ static_assert(Nccl::kInProgress == ncclInProgress &&
 #endif
 #endif
 
+// A graph that is ready to be launched.
+class CudaGraph : public Recording {
+ public:
+  CudaGraph(int index, cudaGraphExec_t graph) : index_(index), graph_(graph) {}
+  ~CudaGraph() override {
+    // One that is under way ends before it is freed.
+    if (cudaSetDevice(index_) == cudaSuccess) cudaGraphExecDestroy(graph_);
+  }
+
+  cudaGraphExec_t get() const { return graph_; }
+
+ private:
+  const int index_;
+  const cudaGraphExec_t graph_;
+};
+
 // CUDA's runtime: a call each. For nvcc alone.
 class CudaAccelerator : public Accelerator {
  public:
@@ -140,6 +156,48 @@ class CudaAccelerator : public Accelerator {
     return NcclRing::Open(std::make_unique<CudaAccelerator>(index_),
                           Nccl::Load());
   }
+  void BeginCapture(Stream stream) override {
+    if (!Use()) return;
+    capture_ = absl::OkStatus();
+    captures_ = true;
+    // Other threads may do what they like meanwhile.
+    Check(cudaStreamBeginCapture(streams_[stream],
+                                 cudaStreamCaptureModeThreadLocal),
+          "a recording");
+  }
+  absl::StatusOr<std::unique_ptr<Recording>> EndCapture(
+      Stream stream) override {
+    if (!captures_) return status_;
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    size_t nodes = 0;
+    Check(cudaStreamEndCapture(streams_[stream], &graph), "a recording");
+    if (graph != nullptr && capture_.ok()) {
+      Check(cudaGraphGetNodes(graph, nullptr, &nodes), "a recording");
+    }
+    if (nodes > 0) {
+      Check(cudaGraphInstantiate(&ready, graph, 0), "a graph");
+    }
+    // What it needs there is asked for now, and not beside a sum.
+    if (ready != nullptr) {
+      Check(cudaGraphUpload(ready, streams_[stream]), "a graph");
+    }
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();  // It is no error of what comes.
+    captures_ = false;
+    std::unique_ptr<Recording> recording;
+    if (ready != nullptr) {
+      recording = std::make_unique<CudaGraph>(index_, ready);
+    }
+    if (!capture_.ok()) return capture_;
+    return recording;
+  }
+  void Replay(Stream stream, const Recording& recording) override {
+    if (!Use()) return;
+    Check(cudaGraphLaunch(static_cast<const CudaGraph&>(recording).get(),
+                          streams_[stream]),
+          "a graph");
+  }
   absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) override {
     return NcclSum<CudaAccelerator>::Join(this, Nccl::Load(), group);
@@ -148,20 +206,25 @@ class CudaAccelerator : public Accelerator {
   cudaStream_t stream(Stream stream) const { return streams_[stream]; }
   // Makes the device the thread's. False once an error has come.
   bool Use() {
-    if (status_.ok()) Check(cudaSetDevice(index_), "use");
-    return status_.ok();
+    if (ok()) Check(cudaSetDevice(index_), "use");
+    return ok();
   }
   // Keeps the first error: what fails behind it is its consequence.
   void Check(cudaError_t error, const char* what) {
-    if (error == cudaSuccess || !status_.ok()) return;
-    status_ = absl::UnavailableError(absl::StrCat(
-        name(), " is lost: ", what, ": ", cudaGetErrorString(error)));
+    if (error == cudaSuccess || !ok()) return;
+    Lose(absl::StrCat(what, ": ", cudaGetErrorString(error)));
   }
+  void Lose(absl::string_view why) {
+    Fail(absl::UnavailableError(absl::StrCat(
+        name(), captures_ ? " does not record: " : " is lost: ", why)));
+  }
+  // While it captures, it is the recording that fails.
   void Fail(absl::Status status) {
-    if (status_.ok()) status_ = std::move(status);
+    if (ok()) (captures_ ? capture_ : status_) = std::move(status);
   }
 
  private:
+  bool ok() const { return (captures_ ? capture_ : status_).ok(); }
   Event MakeEventWith(unsigned flags) {
     cudaEvent_t event = nullptr;
     if (Use()) Check(cudaEventCreateWithFlags(&event, flags), "an event");
@@ -178,6 +241,8 @@ class CudaAccelerator : public Accelerator {
 
   const int index_;
   absl::Status status_;
+  bool captures_ = false;
+  absl::Status capture_;  // Of the recording that is made, or was made last.
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
 };

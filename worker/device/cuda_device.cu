@@ -65,8 +65,9 @@ unsigned BlocksFor(uint64_t threads) {
 // What KernelDevice runs on.
 class CudaKernels : public AcceleratedDevice {
  public:
-  CudaKernels(std::unique_ptr<CudaAccelerator> accelerator, bool overlaps)
-      : AcceleratedDevice(accelerator.get(), overlaps),
+  CudaKernels(std::unique_ptr<CudaAccelerator> accelerator,
+              const Options& options)
+      : AcceleratedDevice(accelerator.get(), options),
         accelerator_(std::move(accelerator)) {
     if (!accelerator_->Use()) return;
     auto loaded = Cublas::Load();
@@ -83,7 +84,8 @@ class CudaKernels : public AcceleratedDevice {
                      CUBLAS_DEFAULT_MATH |
                      CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
     CheckCublas(cublas_.set_stream(handle_, accelerator_->stream(compute())));
-    // Its own, and always the same one: what cuBLAS chooses depends on it.
+    // Its own, and always the same one: what cuBLAS chooses depends on it, and a
+    // recording must not ask for another.
     workspace_ = Allocate(kWorkspaceBytes);
     if (workspace_ == nullptr) return;
     CheckCublas(
@@ -154,8 +156,7 @@ class CudaKernels : public AcceleratedDevice {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     // What went wrong before it, if anything did.
     accelerator_->Check(cudaGetLastError(), "cuBLAS");
-    accelerator_->Fail(absl::UnavailableError(
-        absl::StrCat(name(), " is lost: cuBLAS says ", int{status})));
+    accelerator_->Lose(absl::StrCat("cuBLAS says ", int{status}));
   }
 
   const std::unique_ptr<CudaAccelerator> accelerator_;
@@ -190,9 +191,10 @@ CudaProbe ProbeCuda() {
   return probe;
 }
 
-std::unique_ptr<Device> MakeCudaDevice(int index, bool overlaps) {
+std::unique_ptr<Device> MakeCudaDevice(
+    int index, const AcceleratedDevice::Options& options) {
   return std::make_unique<KernelDevice<CudaKernels>>(
-      std::make_unique<CudaAccelerator>(index), overlaps);
+      std::make_unique<CudaAccelerator>(index), options);
 }
 
 }  // namespace paramd

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "worker/device/accelerated_device.h"
 #include "worker/device/device.h"
 #include "worker/device/device_choice.h"
 
@@ -14,8 +15,8 @@ CudaProbe ProbeCuda();
 // A GPU. Kernels of our own and cuBLAS's products, in float32, the same bits for
 // the same input. Never null: without such a device, without libcublas, or in a
 // program that was built without CUDA its status() says so.
-// Without overlap copies wait for what is computed: see AcceleratedDevice.
-std::unique_ptr<Device> MakeCudaDevice(int index, bool overlaps = true);
+std::unique_ptr<Device> MakeCudaDevice(
+    int index, const AcceleratedDevice::Options& options = {});
 
 }  // namespace paramd
 

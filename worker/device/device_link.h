@@ -20,6 +20,14 @@ namespace paramd {
 
 class ChromeTrace;
 
+// What a device was given to compute, to be given to it again: the numbers that
+// primitives were called with, and where their tensors lie. Ends before its
+// device does.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
 // The way between host memory and that of a device with memory of its own:
 // copies that run beside what the device computes, in two queues, one there and
 // one back. A mark is a point in what was asked for; each is made once and set
@@ -69,6 +77,25 @@ class DeviceLink {
   // that outlives it.
   virtual void SetTrace(ChromeTrace* trace) = 0;
   virtual void Describe(const char* what) = 0;
+
+  // ---- what is computed again
+
+  // From here to EndRecording primitives are not computed, but recorded.
+  // Meanwhile nothing else is called: what allocates, frees, copies from or to
+  // the host, marks or waits can't be recorded. REQUIRES: records().
+  virtual void BeginRecording() = 0;
+  // Null: no primitive was called. Not OK: it can't be recorded, and the device
+  // is as it was before.
+  virtual absl::StatusOr<std::unique_ptr<Recording>> EndRecording() = 0;
+  // Computes it, in order with what is called. REQUIRES: allocations() is what
+  // it was when it was recorded, and memory that is not the device's own is
+  // still there.
+  virtual void Replay(const Recording& recording) = 0;
+  virtual bool records() const = 0;
+  // How often something was replayed so far.
+  virtual uint64_t replays() const = 0;
+  // How often the device was asked for memory so far.
+  virtual uint64_t allocations() const = 0;
 
   // ---- memory that both address
 

@@ -16,7 +16,8 @@ class NoCudaDevice : public ReferenceDevice {
 
 CudaProbe ProbeCuda() { return {}; }
 
-std::unique_ptr<Device> MakeCudaDevice(int /*index*/, bool /*overlaps*/) {
+std::unique_ptr<Device> MakeCudaDevice(
+    int /*index*/, const AcceleratedDevice::Options& /*options*/) {
   return std::make_unique<NoCudaDevice>();
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/status_macros.h"
 #include "worker/device/nccl_ring.h"
 #include "worker/device/testing/emulated_sum.h"
 
@@ -107,6 +108,21 @@ class EmulatedAccelerator::Queue {
   std::thread thread_;  // Last: it begins with the others there.
 };
 
+// What a stream was given to do, and the device's memory that it names.
+class EmulatedAccelerator::Graph : public Recording {
+ public:
+  explicit Graph(Stream stream)
+      : stream(stream),
+        calls(std::make_shared<std::vector<std::function<void()>>>()) {}
+
+  const Stream stream;
+  absl::Status status;
+  // Streams that have it to do keep it.
+  const std::shared_ptr<std::vector<std::function<void()>>> calls;
+  // Where the device has such memory, and where that is.
+  std::map<uintptr_t, std::byte*> memory;
+};
+
 EmulatedAccelerator::EmulatedAccelerator(const Options& options)
     : options_(options) {}
 
@@ -122,7 +138,7 @@ void EmulatedAccelerator::CountAllocation() {
 }
 
 Accelerator::Memory EmulatedAccelerator::AllocateDevice(size_t bytes) {
-  if (!status_.ok()) return nullptr;
+  if (!status_.ok() || Refuses(true, "memory is asked for")) return nullptr;
   if (bytes > FreeBytes()) {
     status_ = absl::ResourceExhaustedError(
         absl::StrCat(name(), " has ", FreeBytes(), " bytes free; ", bytes,
@@ -158,7 +174,7 @@ Accelerator::Memory EmulatedAccelerator::AllocateDevice(size_t bytes) {
 }
 
 Accelerator::Memory EmulatedAccelerator::AllocateHost(size_t bytes) {
-  if (!status_.ok()) return nullptr;
+  if (!status_.ok() || Refuses(true, "memory is asked for")) return nullptr;
   CountAllocation();
   std::byte* const address = NewMemory(bytes);
   pinned_[reinterpret_cast<uintptr_t>(address)] = {address, bytes};
@@ -185,14 +201,65 @@ Accelerator::Event EmulatedAccelerator::MakeEvent() {
 
 absl::optional<absl::Duration> EmulatedAccelerator::Since(Event from,
                                                           Event to) {
+  if (Refuses(true, "an event is looked at")) return absl::nullopt;
   const auto begin = signals_[from]->Reached();
   const auto end = signals_[to]->Reached();
   if (!begin.has_value() || !end.has_value()) return absl::nullopt;
   return *end - *begin;
 }
 
+bool EmulatedAccelerator::Captures(Stream stream) const {
+  return capture_ != nullptr && capture_->stream == stream;
+}
+
+bool EmulatedAccelerator::Refuses(bool can_not, const char* what) {
+  if (capture_ == nullptr || !can_not) return false;
+  capture_->status.Update(absl::FailedPreconditionError(
+      absl::StrCat(name(), " does not record: ", what)));
+  return true;
+}
+
+void EmulatedAccelerator::Give(Stream stream, std::function<void()> work) {
+  if (!Captures(stream)) return queues_[stream]->Add(std::move(work));
+  capture_->calls->push_back(std::move(work));
+  ++recorded_calls_;
+}
+
+void EmulatedAccelerator::BeginCapture(Stream stream) {
+  CHECK(capture_ == nullptr, "one recording is made at a time");
+  capture_ = std::make_unique<Graph>(stream);
+  Refuses(!options_.captures, "its driver can't");
+}
+
+absl::StatusOr<std::unique_ptr<Recording>> EmulatedAccelerator::EndCapture(
+    Stream stream) {
+  CHECK(Captures(stream), "a recording ends where it began");
+  std::unique_ptr<Graph> made = std::move(capture_);
+  RETURN_IF_ERROR(status_);
+  RETURN_IF_ERROR(made->status);
+  if (made->calls->empty()) return std::unique_ptr<Recording>();
+  // A graph takes memory.
+  if (sums_known_ < sums_) ++allocations_beside_sums_;
+  return std::unique_ptr<Recording>(std::move(made));
+}
+
+void EmulatedAccelerator::Replay(Stream stream, const Recording& recording) {
+  if (Refuses(Captures(stream), "a recording is replayed") || !Takes()) return;
+  const Graph& graph = static_cast<const Graph&>(recording);
+  for (const auto& [address, real] : graph.memory) {
+    const auto found = device_.find(address);
+    CHECK(found != device_.end() && found->second.real == real,
+          "what a recording names is still there");
+  }
+  ++replays_;
+  queues_[stream]->Add([calls = graph.calls] {
+    for (const std::function<void()>& call : *calls) call();
+  });
+}
+
 bool EmulatedAccelerator::Takes() {
   if (!status_.ok()) return false;
+  if (capture_ != nullptr && !capture_->status.ok()) return false;
   ++taken_;
   if (options_.lost_after > 0 && taken_ > options_.lost_after) {
     status_ = absl::UnavailableError(absl::StrCat(name(), " is lost"));
@@ -201,7 +268,7 @@ bool EmulatedAccelerator::Takes() {
 }
 
 void EmulatedAccelerator::Launch(Stream stream, std::function<void()> work) {
-  if (Takes()) queues_[stream]->Add(std::move(work));
+  if (Takes()) Give(stream, std::move(work));
 }
 
 const EmulatedAccelerator::Region* EmulatedAccelerator::Find(
@@ -224,6 +291,10 @@ void* EmulatedAccelerator::Inside(const void* address, size_t bytes) const {
   size_t offset = 0;
   const Region* const region = Find(device_, address, bytes, &offset);
   CHECK(region != nullptr, "a primitive is given memory of the device");
+  if (capture_ != nullptr) {
+    capture_->memory[reinterpret_cast<uintptr_t>(address) - offset] =
+        region->real;
+  }
   return region->real + offset;
 }
 
@@ -254,11 +325,15 @@ void EmulatedAccelerator::Copy(Stream stream, const void* from, size_t bytes,
   };
   const std::byte* const source = real(from);
   std::byte* const target = real(to);
-  if (crosses) bytes_crossed_ += bytes;
   EmulatedUnifiedMemory* const unified = UnifiedAt(to, bytes);
+  if (Refuses(waits || (Captures(stream) && (crosses || unified != nullptr)),
+              "a copy is not of the device's memory")) {
+    return;
+  }
+  if (crosses) bytes_crossed_ += bytes;
   if (unified != nullptr) unified->BeginWriting(to, bytes);
   if (target == to || unified != nullptr) std::memset(target, 0xff, bytes);
-  queues_[stream]->Add([source, target, bytes, unified, to] {
+  Give(stream, [source, target, bytes, unified, to] {
     std::memmove(target, source, bytes);
     if (unified != nullptr) unified->EndWriting(to);
   });
@@ -268,7 +343,7 @@ void EmulatedAccelerator::Copy(Stream stream, const void* from, size_t bytes,
 }
 
 void EmulatedAccelerator::Record(Event event, Stream stream) {
-  if (!status_.ok()) return;
+  if (!status_.ok() || Refuses(Captures(stream), "it is marked")) return;
   Signal* const signal = signals_[event].get();
   const uint64_t number = signal->Set();
   sums_at_[event] = sums_before_[stream];
@@ -276,7 +351,7 @@ void EmulatedAccelerator::Record(Event event, Stream stream) {
 }
 
 void EmulatedAccelerator::StreamWait(Stream stream, Event event) {
-  if (!status_.ok()) return;
+  if (!status_.ok() || Refuses(Captures(stream), "it is to wait")) return;
   Signal* const signal = signals_[event].get();
   const uint64_t number = signal->set();
   sums_before_[stream] = std::max(sums_before_[stream], sums_at_[event]);
@@ -284,6 +359,7 @@ void EmulatedAccelerator::StreamWait(Stream stream, Event event) {
 }
 
 void EmulatedAccelerator::HostWait(Event event) {
+  if (Refuses(true, "the host waits")) return;
   Signal* const signal = signals_[event].get();
   signal->WaitFor(signal->set());
   sums_known_ = std::max(sums_known_, sums_at_[event]);
@@ -303,6 +379,7 @@ absl::StatusOr<std::unique_ptr<StreamSum>> EmulatedAccelerator::Join(
 }
 
 void EmulatedAccelerator::FinishAll() {
+  Refuses(true, "memory is freed");
   Signal done;
   uint64_t last = 0;
   for (const auto& queue : queues_) {

@@ -31,6 +31,9 @@ namespace paramd {
 // was asked for, until the copy is made. What is read or written too early is
 // seen by ThreadSanitizer, or as NaN.
 //
+// What can't be captured fails the recording (CUDA's rules are looser); one that
+// names memory which was freed since ends the program.
+//
 // As CUDA's, of one thread; what Launch is given runs on a stream's.
 class EmulatedAccelerator : public Accelerator {
  public:
@@ -45,6 +48,8 @@ class EmulatedAccelerator : public Accelerator {
     bool is_plain = false;
     // The library that its rings are made by.
     absl::StatusOr<Nccl> (*nccl)() = EmulatedNccl::Load;
+    // As a driver that refuses.
+    bool captures = true;
   };
   // What StreamHandle gives.
   struct Handle {
@@ -71,6 +76,9 @@ class EmulatedAccelerator : public Accelerator {
   void HostWait(Event event) override;
   void* StreamHandle(Stream stream) override { return &handles_[stream]; }
   absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() override;
+  void BeginCapture(Stream stream) override;
+  absl::StatusOr<std::unique_ptr<Recording>> EndCapture(Stream stream) override;
+  void Replay(Stream stream, const Recording& recording) override;
   absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) override;
 
@@ -93,14 +101,19 @@ class EmulatedAccelerator : public Accelerator {
   uint64_t bytes_crossed() const { return bytes_crossed_; }
   // Copies of host memory that is not pinned: they wait.
   uint64_t unpinned_copies() const { return unpinned_copies_; }
-  // Allocations while a sum was under way, as far as the host knew. CUDA may
-  // wait for it then, and keep another thread from what the sum waits for.
+  // Allocations and recordings while a sum was under way, as far as the host
+  // knew. CUDA may wait for it then, and keep another thread from what the sum
+  // waits for.
   uint64_t allocations_beside_sums() const { return allocations_beside_sums_; }
   size_t events() const { return signals_.size(); }
+  // Calls that were recorded, and recordings that were replayed.
+  uint64_t recorded_calls() const { return recorded_calls_; }
+  uint64_t replays() const { return replays_; }
   // The stream was given a sum.
   void AddedSum(Stream stream) { sums_before_[stream] = ++sums_; }
 
  private:
+  class Graph;
   class Queue;
   class Signal;
   struct Region {
@@ -115,12 +128,19 @@ class EmulatedAccelerator : public Accelerator {
   // Null: it lies elsewhere.
   EmulatedUnifiedMemory* UnifiedAt(const void* address, size_t bytes) const;
   void FinishAll();
-  // False if the device is lost, by this if it is time.
+  // False if the device is lost, by this if it is time, or a recording failed.
   bool Takes();
+  bool Captures(Stream stream) const;
+  // Whether this is refused since it can't be recorded.
+  bool Refuses(bool can_not, const char* what);
+  // Gives the stream what Takes has let through.
+  void Give(Stream stream, std::function<void()> work);
   void CountAllocation();
 
   const Options options_;
   absl::Status status_;
+  // What is captured; null: nothing is.
+  std::unique_ptr<Graph> capture_;
   std::vector<std::unique_ptr<Signal>> signals_;
   std::vector<std::unique_ptr<Queue>> queues_;
   std::deque<Handle> handles_;  // They stay where they are.
@@ -134,6 +154,8 @@ class EmulatedAccelerator : public Accelerator {
   uint64_t bytes_crossed_ = 0;
   uint64_t unpinned_copies_ = 0;
   uint64_t allocations_beside_sums_ = 0;
+  uint64_t recorded_calls_ = 0;
+  uint64_t replays_ = 0;
   uint64_t sums_ = 0;
   // Of them, those that have ended where the host knows that they have, where
   // a stream's next work begins, and where an event is.

@@ -6,14 +6,16 @@
 
 namespace paramd {
 
-EmulatedDevice::EmulatedDevice(const EmulatedAccelerator::Options& options,
-                               std::unique_ptr<Device> twin)
-    : EmulatedDevice(std::make_unique<EmulatedAccelerator>(options),
-                     std::move(twin)) {}
+EmulatedDevice::EmulatedDevice(const EmulatedAccelerator::Options& accelerator,
+                               std::unique_ptr<Device> twin,
+                               const Options& options)
+    : EmulatedDevice(std::make_unique<EmulatedAccelerator>(accelerator),
+                     std::move(twin), options) {}
 
 EmulatedDevice::EmulatedDevice(std::unique_ptr<EmulatedAccelerator> accelerator,
-                               std::unique_ptr<Device> twin)
-    : AcceleratedDevice(accelerator.get()),
+                               std::unique_ptr<Device> twin,
+                               const Options& options)
+    : AcceleratedDevice(accelerator.get(), options),
       twin_(twin != nullptr ? std::move(twin)
                             : std::make_unique<CpuDevice>()),
       accelerator_(std::move(accelerator)) {}

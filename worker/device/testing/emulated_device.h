@@ -15,8 +15,9 @@ namespace paramd {
 class EmulatedDevice : public AcceleratedDevice {
  public:
   // Computes as `twin` does, or as the processor.
-  explicit EmulatedDevice(const EmulatedAccelerator::Options& options = {},
-                          std::unique_ptr<Device> twin = nullptr);
+  explicit EmulatedDevice(const EmulatedAccelerator::Options& accelerator = {},
+                          std::unique_ptr<Device> twin = nullptr,
+                          const Options& options = {});
 
   EmulatedAccelerator* accelerator() { return accelerator_.get(); }
 
@@ -106,7 +107,7 @@ class EmulatedDevice : public AcceleratedDevice {
  private:
   // The constructor's, before its base is made.
   EmulatedDevice(std::unique_ptr<EmulatedAccelerator> accelerator,
-                 std::unique_ptr<Device> twin);
+                 std::unique_ptr<Device> twin, const Options& options);
 
   // The same tensor as a stream sees it.
   Tensor At(const Tensor& tensor) const;

@@ -60,7 +60,7 @@ class EmulatedKernels : public AcceleratedDevice {
   };
 
   explicit EmulatedKernels(std::unique_ptr<EmulatedAccelerator> accelerator)
-      : AcceleratedDevice(accelerator.get()),
+      : AcceleratedDevice(accelerator.get(), {}),
         accelerator_(std::move(accelerator)) {}
 
   static std::unique_ptr<EmulatedAccelerator> MakeAccelerator(
