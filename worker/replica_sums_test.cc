@@ -301,6 +301,26 @@ TEST(ReplicaSumsTest, NothingIsAllocatedWhileASumIsUnderWay) {
   }
 }
 
+// Nor recorded: a graph takes memory, too.
+TEST(ReplicaSumsTest, WhatIsReplayedHasTheBitsOfTheProcessorsReplicas) {
+  for (const uint32_t count : {2, 3}) {
+    Replicas cpu(count);
+    Replicas run(Devices(count, 7));
+    for (uint64_t step = 0; step < 12; ++step) {
+      const uint64_t examples = count * kBatch - (step % 4 == 3 ? 1 : 0);
+      ASSERT_TRUE(cpu.Step(100 * step, examples).ok());
+      ASSERT_TRUE(run.Step(100 * step, examples).ok());
+      ASSERT_EQ(run.trainer->gradients(), cpu.trainer->gradients()) << step;
+      cpu.trainer->Move();
+      run.trainer->Move();
+    }
+    for (const EmulatedAccelerator* one : run.accelerators) {
+      EXPECT_GT(one->replays(), 40u);
+      EXPECT_EQ(one->allocations_beside_sums(), 0u);
+    }
+  }
+}
+
 TEST(ReplicaSumsTest, ATraceHasTheSumsOfEachReplicaInALaneOfItsOwn) {
   ChromeTrace trace("worker-0");
   Replicas run(Devices(2), ComputeFormat::kFp32, /*kernels=*/false, &trace);

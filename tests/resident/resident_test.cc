@@ -84,11 +84,14 @@ class EmulatedGpus {
   size_t count() const { return all_loops_.size(); }
   void NoteCrossings() {
     bytes_crossed = 0;
+    replays = 0;
     for (const EmulatedAccelerator* one : accelerators_) {
       bytes_crossed += one->bytes_crossed();
+      replays += one->replays();
     }
   }
   uint64_t bytes_crossed = 0;  // When a job had ended.
+  uint64_t replays = 0;
   uint64_t pages_fetched() const {
     uint64_t pages = 0;
     for (const auto& one : all_loops_) pages += one->memory()->pages_fetched();
@@ -272,6 +275,10 @@ TEST_F(ResidentTest, StepsFetchNothingAndNothingCrosses) {
   EXPECT_EQ(gpus.first().staged_bytes(), 0u);
   // Of 48 times the weights and the gradients, less than once the weights.
   EXPECT_LT(gpus.bytes_crossed, kValueBytes);
+  // The forward pass in one piece, the backward pass in one for each layer with
+  // variables; of two copies of the weights, and of two of the batch.
+  EXPECT_GT(gpus.replays, 35 * (1 + 4));
+  EXPECT_LE(gpus.replays, 48 * (1 + 4));
   // Values and slots once for the checkpoint; values once for each evaluation,
   // of which an epoch may have one.
   constexpr uint64_t kPages = kValueBytes / EmulatedUnifiedMemory::kPage;

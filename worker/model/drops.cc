@@ -1,5 +1,6 @@
 #include "worker/model/drops.h"
 
+#include "base/check.h"
 #include "base/random.h"
 #include "worker/hlo/hlo_ops.h"
 
@@ -18,6 +19,7 @@ HloValue EmitFactors(Layer::Emission* emission, const std::string& layer,
 
 void DrawFactors(const Layer::Context& context, const std::string& layer,
                  double rate, uint64_t width, const Tensor& factors) {
+  CHECK(context.draws, "it is known that layers draw: see LayerBuilder::Needs");
   context.device->Draw(
       {.key = DropKey(layer, context.seed, context.epoch),
        .rate = rate,

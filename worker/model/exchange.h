@@ -64,7 +64,8 @@ class Exchange {
     sharing_ = sharing;
     holds_sums_ = holds_sums;
   }
-  // Where the weights, the gradient of variable `v` will be for the device.
+  // Where the weights, the gradient of variable `v` will be for the device:
+  // weights that need not cross stay where they are.
   const float* PlaceWeights(size_t v, absl::Span<const float> values);
   float* PlaceGradient(size_t v, absl::Span<float> values);
   // What the device computes from now on sees these weights, where

@@ -33,6 +33,8 @@ class Layer {
     DType dtype = DType::kFloat32;
     // False: the model is used; nothing is dropped, running statistics count.
     bool training = false;
+    // Some layer draws what it leaves out, in training.
+    bool draws = false;
     // Where the batch stands: what is drawn for its example i is a function of
     // these and of the place of the example in the epoch's order.
     uint64_t seed = 0;

@@ -86,6 +86,9 @@ absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::Build(
   for (const v1::Layer& layer : layers) {
     ++position_;
     ASSIGN_OR_RETURN(made.emplace_back(), Make(layer));
+    if (layer.has_dropout() || layer.residual().drop_rate() > 0) {
+      needs_.draws = true;
+    }
     dims_ = made.back()->output_dims();
     if (!made.back()->is_view()) bound_ = 0;
   }
@@ -549,9 +552,9 @@ LayerBuilder::Made LayerBuilder::MakeEmbedding(
         "embedding layer '", last_, "' gives ", DimsText(dims_), " times ",
         table.width, " values; at most ", kMaxSize - 1, " are possible"));
   }
-  table.number = lookups_.size();
+  table.number = needs_.lookups.size();
   auto made = std::make_unique<Embedding>(std::move(name), dims_, table);
-  lookups_.push_back({.table = made->variables()[0].name(),
+  needs_.lookups.push_back({.table = made->variables()[0].name(),
                       .first = first_,
                       .count = SizeOf(dims_),
                       .padding = embedding.padding()});

@@ -29,6 +29,13 @@ class LayerBuilder {
     bool padding = false;  // -1 is none.
   };
 
+  // What layers need beside their input.
+  struct Needs {
+    // Of each embedding, in the order in which they are called.
+    std::vector<Lookup> lookups;
+    bool draws = false;  // What is left out, in training.
+  };
+
   // In place of a bound: any integer of 64 bits.
   static constexpr uint64_t kAnyKey = ~uint64_t{0};
 
@@ -44,8 +51,7 @@ class LayerBuilder {
   const std::string& last() const { return last_; }
   // Whether what comes out is still integers.
   bool integers() const { return bound_ > 0; }
-  // Of each embedding, in the order in which they are called.
-  const std::vector<Lookup>& lookups() const { return lookups_; }
+  const Needs& needs() const { return needs_; }
 
  private:
   using Made = absl::StatusOr<std::unique_ptr<Layer>>;
@@ -87,7 +93,7 @@ class LayerBuilder {
   Dims dims_;
   uint64_t bound_;
   uint64_t first_ = 0;  // Of integers, which of the input's is the first one.
-  std::vector<Lookup> lookups_;
+  Needs needs_;
   int position_ = 0;
   absl::optional<bool> sparse_;  // Whether embeddings are; unset: there is none.
   std::string kind_;  // Of the layer that is being made.

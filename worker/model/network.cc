@@ -260,6 +260,7 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
       device_(make_device_()),
       exchange_(device_.get(), plan_->variables.size()),
       scaler_(device_.get()),
+      recorded_(device_.get()),
       weights_(plan_->shared.size()),
       gradients_(plan_->shared.size()) {
   sent_.reserve(plan_->variables.size());
@@ -385,12 +386,12 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   const auto add = [&](uint64_t bytes, const GrowingMemory& memory) {
     if (bytes > memory.bytes) missing += bytes - memory.bytes;
   };
-  add(outputs * SizeOf(pass.dtype), output_);
-  add(needs.kept, kept_);
-  add(needs.scratch, scratch_);
+  add(outputs * SizeOf(pass.dtype), memory_.output);
+  add(needs.kept, memory_.kept);
+  add(needs.scratch, memory_.scratch);
   if (pass.training) {
-    add(outputs * sizeof(float), output_gradient_);
-    add(FurtherBytes(*plan_, gradients_) * gradients_.size(), further_);
+    add(outputs * sizeof(float), memory_.output_gradient);
+    add(FurtherBytes(*plan_, gradients_) * gradients_.size(), memory_.further);
   }
   std::vector<uint64_t> sizes;
   for (const auto& one : weights) sizes.push_back(one.size());
@@ -441,10 +442,9 @@ absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
              "each residual or parallel layer in a \"recompute\"")));
 }
 
-absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
-                                             const Batch& batch,
-                                             const ConstTensor& input,
-                                             Layer::Context* context) {
+absl::StatusOr<Layer::BackwardPass> Network::Forward(
+    WeightSpans weights, const Batch& batch, const ConstTensor& input,
+    Layer::Context* context) {
   const Sequence& layers = *plan_->layers;
   const uint64_t examples = batch.size();
   RETURN_IF_ERROR(StatusOf(*device_, examples, steps_done_.most()));
@@ -452,16 +452,18 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
   context->device = device_.get();
   context->dtype = device_->activations();
   context->examples = examples;
+  context->draws = plan_->draws;
   context->epoch = batch.range.epoch;
   context->first = batch.range.begin;
   context->starts = plan_->starts;
   exchange_.Begin();
-  context->offsets = exchange_.BringOffsets(batch.offsets);
+  context->offsets =
+      exchange_.BringOffsets(recorded_.OffsetsOf(batch.offsets, *context));
   for (size_t i = 0; i < weights_.size(); ++i) {
     const size_t variable = plan_->shared[i];
     weights_[i].data = exchange_.PlaceWeights(variable, weights[variable]);
   }
-  Layer::Pass pass;
+  Layer::BackwardPass pass;
   pass.context = context;
   pass.weights = weights_;
   const bool is_ahead =
@@ -471,15 +473,21 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
   pass.output = {nullptr, context->dtype,
                  Batched(examples, layers.output_dims())};
   pass.output.data = exchange_.Reserve(
-      pass.output.size() * SizeOf(context->dtype), &output_);
+      pass.output.size() * SizeOf(context->dtype), &memory_.output);
   pass.kept = exchange_.Reserve(layers.KeptBytes(examples, context->dtype),
-                                &kept_);
+                                &memory_.kept);
   pass.scratch = exchange_.Reserve(
-      layers.ScratchBytes(examples, context->dtype), &scratch_);
+      layers.ScratchBytes(examples, context->dtype), &memory_.scratch);
   RETURN_IF_ERROR(StatusOf(*device_, examples, steps_done_.most()));
-  layers.ForwardWith(pass, [&](size_t i) {
+  const auto walk = [&](Sequence::Needed needed) {
+    layers.ForwardWith(pass, needed);
+  };
+  recorded_.Run(pass, walk, [&](size_t i) {
     const size_t variable = plan_->shared[i];
     exchange_.BringWeights(variable, weights[variable]);
+  });
+  recorded_.Record(pass, walk, [&](size_t i) {
+    return weights_[i].data != weights[plan_->shared[i]].data();
   });
   return pass;
 }
@@ -501,7 +509,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   RETURN_IF_ERROR(CheckBatch(batch));
   Layer::Context context = TrainingOf(batch, options);
   ASSIGN_OR_RETURN(
-      const Layer::Pass pass,
+      Layer::BackwardPass pass,
       Forward(weights, batch, InputOf(batch, options.rows), &context));
   if (context.IsAbandoned()) {
     exchange_.Finish();
@@ -510,8 +518,9 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   ASSIGN_OR_RETURN(const ConstTensor outputs,
                    OutputsOf(pass, steps_done_.most(), &exchange_));
   const Tensor gradient =
-      ReserveWide(pass.output, &exchange_, &output_gradient_);
+      ReserveWide(pass.output, &exchange_, &memory_.output_gradient);
   PlaceGradients(gradients);
+  pass.gradients = gradients_;
   const bool brings_ahead = BringsAhead(*plan_, options);
   if (brings_ahead) {
     exchange_.ReserveAhead(batch.size() * plan_->input_bytes());
@@ -531,7 +540,8 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     RETURN_IF_ERROR(others.Meet(&finite));
     const Ready told =
         finite && !scaler_.scales() ? ready : Ready(NoneReady);
-    Backward(pass, exchange_.BringOutputGradient(gradient), gradients, told);
+    pass.output_gradient = exchange_.BringOutputGradient(gradient);
+    Backward(pass, gradients, told);
     if (is_first && brings_ahead && exchange_.gradients_cross()) {
       BringAhead(options.next());
     }
@@ -544,6 +554,13 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     for (size_t v = gradients.size(); v-- > 0;) ready(v);
   }
   steps_done_.Add(batch.size());
+  // Now that nothing is summed with other replicas.
+  recorded_.Record(
+      pass,
+      [&](Sequence::Written written) {
+        plan_->layers->BackwardWith(pass, written);
+      },
+      [](size_t) { return true; });
   return metrics;
 }
 
@@ -576,7 +593,8 @@ void Network::PlaceGradients(GradientSpans gradients) {
   const uint64_t bytes = FurtherBytes(*plan_, gradients_);
   std::byte* const further =
       bytes == 0 ? nullptr
-                 : exchange_.Reserve(bytes * gradients_.size(), &further_);
+                 : exchange_.Reserve(bytes * gradients_.size(),
+                                     &memory_.further);
   for (size_t i = 0; i < gradients_.size(); ++i) {
     const size_t variable = plan_->shared[i];
     CHECK(gradients[variable].size() == gradients_[i].size(),
@@ -590,16 +608,14 @@ void Network::PlaceGradients(GradientSpans gradients) {
   }
 }
 
-void Network::Backward(const Layer::Pass& forward,
-                       const ConstTensor& output_gradient,
+void Network::Backward(const Layer::BackwardPass& pass,
                        GradientSpans gradients, Ready ready) {
   const bool has_shared = plan_->shared.size() > plan_->variables.size();
-  Layer::BackwardPass pass;
-  static_cast<Layer::Pass&>(pass) = forward;
-  pass.output_gradient = output_gradient;
-  pass.gradients = gradients_;
   sent_.clear();
-  plan_->layers->BackwardWith(pass, [&](size_t i) {
+  const auto walk = [&](Sequence::Written written) {
+    plan_->layers->BackwardWith(pass, written);
+  };
+  recorded_.Run(pass, walk, [&](size_t i) {
     const size_t variable = plan_->shared[i];
     if (has_shared && plan_->IsUsedBehind(i)) {
       Tensor sum = gradients_[i];

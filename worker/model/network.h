@@ -17,6 +17,7 @@
 #include "worker/model/loss.h"
 #include "worker/model/loss_scaler.h"
 #include "worker/model/network_plan.h"
+#include "worker/model/recorded_passes.h"
 #include "worker/model/trained_model.h"
 
 namespace paramd {
@@ -131,14 +132,15 @@ class Network : public TrainedModel {
                            bool training);
   // A pass over the batch, forward; its output is in memory of the device. Fills
   // the rest of `context`, which outlives the pass.
-  absl::StatusOr<Layer::Pass> Forward(WeightSpans weights, const Batch& batch,
-                                      const ConstTensor& input,
-                                      Layer::Context* context);
+  absl::StatusOr<Layer::BackwardPass> Forward(WeightSpans weights,
+                                              const Batch& batch,
+                                              const ConstTensor& input,
+                                              Layer::Context* context);
   // Where layers write the gradient of each use of a variable.
   void PlaceGradients(GradientSpans gradients);
   // Gradients that cross are on their way then.
-  void Backward(const Layer::Pass& forward, const ConstTensor& output_gradient,
-                GradientSpans gradients, Ready ready);
+  void Backward(const Layer::BackwardPass& pass, GradientSpans gradients,
+                Ready ready);
   // Waits for them, one by one.
   void TakeGradients(const Layer::Context& context, GradientSpans gradients,
                      Ready ready);
@@ -153,12 +155,16 @@ class Network : public TrainedModel {
   const std::unique_ptr<Device> device_;
   Exchange exchange_;
   LossScaler scaler_;
-  GrowingMemory kept_;
-  GrowingMemory scratch_;
-  GrowingMemory output_;
-  GrowingMemory output_gradient_;
-  // Of further uses of a shared variable.
-  GrowingMemory further_;
+  RecordedPasses recorded_;
+  struct PassMemory {
+    GrowingMemory kept;
+    GrowingMemory scratch;
+    GrowingMemory output;
+    GrowingMemory output_gradient;
+    // Of further uses of a shared variable.
+    GrowingMemory further;
+  };
+  PassMemory memory_;
   std::vector<ConstTensor> weights_;
   std::vector<Tensor> gradients_;
   std::vector<size_t> sent_;  // Gradients that cross, in order.

@@ -399,7 +399,8 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   RETURN_IF_ERROR(CheckOutput(config.loss(), builder, plan->label));
   ASSIGN_OR_RETURN(plan->loss, LossOf(config, builder.dims()));
   RETURN_IF_ERROR(ShareVariables(plan.get()));
-  PlanLookups(builder.lookups(), plan.get());
+  PlanLookups(builder.needs().lookups, plan.get());
+  plan->draws = builder.needs().draws;
   return plan;
 }
 

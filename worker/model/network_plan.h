@@ -30,6 +30,8 @@ struct NetworkPlan {
   uint64_t input_bound = 0;
   // It is int64, keys of embeddings.
   bool has_keys = false;
+  // Layers draw what they leave out, in training.
+  bool draws = false;
 
   // What an embedding looks up of an example's integers: `count` from `first` on,
   // in one of the variables.

@@ -212,6 +212,7 @@ LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
                                   .examples = values.examples,
                                   .dtype = dtype,
                                   .training = values.training,
+                                  .draws = true,
                                   .share = values.share};
   Held input(device, values.input, dtype);
   Held output(device, values.output_gradient.size(), dtype);
