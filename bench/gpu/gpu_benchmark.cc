@@ -259,6 +259,7 @@ class Steps {
                                         gradient_views_, [](size_t) {});
     CHECK(metrics.ok(), "a step is computed");
   }
+  uint64_t replays() const { return network_->link()->replays(); }
 
  private:
   const uint64_t examples_;
@@ -401,6 +402,28 @@ void Overlap(Report* report) {
   report->Add(figure);
 }
 
+// A step that is too small for a GPU: what it takes is the host's calls.
+void Recordings(Report* report) {
+  report->Progress("gpu: small steps");
+  const auto make = [](bool records) {
+    Steps steps({.records = records}, ComputeFormat::kFp32, /*units=*/128,
+                /*examples=*/64);
+    for (int i = 0; i < 5; ++i) steps.Run();
+    return steps;
+  };
+  Steps with = make(true);
+  Steps without = make(false);
+  CHECK(with.replays() > 0 && without.replays() == 0,
+        "a step that came twice is recorded");
+  Figure figure{"small_mlp_step.ms", "ms", {},
+                Figure::Peer{"each call anew", {}}};
+  for (int round = 0; round < 5; ++round) {
+    figure.values.Add(1e3 * Seconds(200, [&] { with.Run(); }));
+    figure.peer->values.Add(1e3 * Seconds(200, [&] { without.Run(); }));
+  }
+  report->Add(figure);
+}
+
 // Blocks that Adam is applied to, on the GPU or, without `loops`, by the
 // processor's fastest loops.
 class AppliedBlocks {
@@ -533,6 +556,7 @@ int main(int argc, char** argv) {
     paramd::Sums(probe.gpus.size(), &report);
   }
   if (report.Wants("overlap")) paramd::Overlap(&report);
+  if (report.Wants("recordings")) paramd::Recordings(&report);
   if (report.Wants("apply")) paramd::Apply(&report);
   if (report.Wants("layers")) {
     for (const auto format : paramd::kFormats) paramd::Layers(format, &report);
