@@ -259,7 +259,7 @@ class Steps {
                                         gradient_views_, [](size_t) {});
     CHECK(metrics.ok(), "a step is computed");
   }
-  uint64_t replays() const { return network_->link()->replays(); }
+  uint64_t replays() const { return network_->link()->counts().replays; }
 
  private:
   const uint64_t examples_;

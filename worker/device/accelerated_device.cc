@@ -22,7 +22,7 @@ absl::Status AcceleratedDevice::status() const {
 }
 
 Device::Memory AcceleratedDevice::Allocate(size_t bytes) {
-  ++allocations_;
+  ++counts_.allocations;
   return accelerator_.AllocateDevice(bytes);
 }
 

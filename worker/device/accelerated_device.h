@@ -55,12 +55,11 @@ class AcceleratedDevice : public Device, public DeviceLink {
     return accelerator_.EndCapture(compute_);
   }
   void Replay(const Recording& recording) override {
-    ++replays_;
+    ++counts_.replays;
     accelerator_.Replay(compute_, recording);
   }
-  uint64_t replays() const override { return replays_; }
   bool records() const override { return records_; }
-  uint64_t allocations() const override { return allocations_; }
+  Counts counts() const override { return counts_; }
   void AbortSums() override;
   void SetTrace(ChromeTrace* trace) override {
     trace_.Start(trace, &accelerator_, compute_);
@@ -75,8 +74,7 @@ class AcceleratedDevice : public Device, public DeviceLink {
  private:
   Accelerator& accelerator_;
   const bool records_;
-  uint64_t allocations_ = 0;
-  uint64_t replays_ = 0;
+  Counts counts_;
   const Accelerator::Stream compute_;
   const Accelerator::Stream uploads_;
   const Accelerator::Stream downloads_;

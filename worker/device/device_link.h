@@ -80,6 +80,11 @@ class DeviceLink {
 
   // ---- what is computed again
 
+  // So far.
+  struct Counts {
+    uint64_t allocations = 0;  // How often the device was asked for memory.
+    uint64_t replays = 0;
+  };
   // From here to EndRecording primitives are not computed, but recorded.
   // Meanwhile nothing else is called: what allocates, frees, copies from or to
   // the host, marks or waits can't be recorded. REQUIRES: records().
@@ -87,15 +92,12 @@ class DeviceLink {
   // Null: no primitive was called. Not OK: it can't be recorded, and the device
   // is as it was before.
   virtual absl::StatusOr<std::unique_ptr<Recording>> EndRecording() = 0;
-  // Computes it, in order with what is called. REQUIRES: allocations() is what
-  // it was when it was recorded, and memory that is not the device's own is
+  // Computes it, in order with what is called. REQUIRES: the device was not
+  // asked for memory since it was recorded, and memory that is not its own is
   // still there.
   virtual void Replay(const Recording& recording) = 0;
   virtual bool records() const = 0;
-  // How often something was replayed so far.
-  virtual uint64_t replays() const = 0;
-  // How often the device was asked for memory so far.
-  virtual uint64_t allocations() const = 0;
+  virtual Counts counts() const = 0;
 
   // ---- memory that both address
 

@@ -146,8 +146,8 @@ class Lasting {
     DeviceLink* const link = network_->link();
     if (link == nullptr) return;
     EXPECT_TRUE(link->records());
-    EXPECT_GT(link->replays(), replays_);
-    replays_ = link->replays();
+    EXPECT_GT(link->counts().replays, replays_);
+    replays_ = link->counts().replays;
   }
 
   std::vector<std::vector<float>> weights;  // Of the next step.
@@ -297,7 +297,7 @@ TEST_F(NetworkRecordingTest, RowsOfSparseVariablesAreThoseOfTheStep) {
     EXPECT_EQ(gradients_of(lasting.get()), gradients_of(fresh.get())) << step;
   }
   if (lasting->link() != nullptr) {
-    EXPECT_GT(lasting->link()->replays(), 0u);
+    EXPECT_GT(lasting->link()->counts().replays, 0u);
   }
 }
 

@@ -33,7 +33,8 @@ RecordedPasses::RecordedPasses(Device* device)
 
 absl::Span<const uint64_t> RecordedPasses::OffsetsOf(
     absl::Span<const uint64_t> offsets, const Layer::Context& context) {
-  if (link_ == nullptr || !context.draws || !context.training || !offsets.empty()) {
+  if (link_ == nullptr || !context.draws || !context.training ||
+      !offsets.empty()) {
     return offsets;
   }
   offsets_.resize(context.examples);
@@ -76,12 +77,12 @@ RecordedPasses::Known* RecordedPasses::Find() {
 void RecordedPasses::Run(const Layer::BackwardPass& pass, Walk walk, At at) {
   due_ = nullptr;
   if (link_ == nullptr) return walk(at);
-  if (link_->allocations() != allocations_) {
+  if (link_->counts().allocations != allocations_) {
     for (Known& known : known_) {
       known.last_used = 0;
       known.pieces.clear();
     }
-    allocations_ = link_->allocations();
+    allocations_ = link_->counts().allocations;
   }
   SetKey(pass);
   Known* const known = Find();
@@ -108,7 +109,7 @@ void RecordedPasses::Replay(const Layer::Context& context, const Known& known,
 void RecordedPasses::Record(const Layer::BackwardPass& pass, Walk walk,
                             absl::FunctionRef<bool(size_t variable)> cuts) {
   Known* const known = std::exchange(due_, nullptr);
-  if (known == nullptr || link_->allocations() != allocations_) return;
+  if (known == nullptr || link_->counts().allocations != allocations_) return;
   absl::Status status;
   const auto end_piece = [&](size_t at) {
     auto calls = link_->EndRecording();

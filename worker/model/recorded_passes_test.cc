@@ -89,7 +89,7 @@ class Recorded {
   const std::vector<std::vector<float>>& gradients() const {
     return gradients_;
   }
-  uint64_t replays() const { return model_->link()->replays(); }
+  uint64_t replays() const { return model_->link()->counts().replays; }
 
   std::atomic<bool> abandoned{false};
   const Batch* next = nullptr;
