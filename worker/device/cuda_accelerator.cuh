@@ -176,7 +176,7 @@ class CudaAccelerator : public Accelerator {
       Check(cudaGraphGetNodes(graph, nullptr, &nodes), "a recording");
     }
     if (nodes > 0) {
-      Check(cudaGraphInstantiate(&ready, graph, 0), "a graph");
+      Check(cudaGraphInstantiateWithFlags(&ready, graph, 0), "a graph");
     }
     // What it needs there is asked for now, and not beside a sum.
     if (ready != nullptr) {
