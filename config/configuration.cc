@@ -19,7 +19,7 @@ absl::StatusOr<Configuration> LoadConfiguration(JobSources job,
   absl::StatusOr<LoadedJob> loaded = LoadJob(job);
   if (loaded.ok()) {
     // The sentence about a cluster without servers names what trains.
-    cluster.strategy = loaded->config.staleness();
+    cluster.strategy = StrategyName(loaded->config.strategy());
     cluster.needs_servers = UsesServers(loaded->config);
     spec = ReadCluster(cluster);
   }
