@@ -256,7 +256,8 @@ absl::Status MultiWorker::CheckSame(const v1::BeatRequest& beat) const {
   return absl::InvalidArgumentError(absl::StrCat(
       "worker-", hello.task().index(), " is paramd ", hello.build(),
       ", the chief ", self_.build, ": copies stay the same only where all "
-      "workers are of one build; start all with the same"));
+      "workers are of one build; start all with the same, or choose strategy "
+      "\"parameter_server\""));
 }
 
 // ---- the beginning and the end ----------------------------------------------

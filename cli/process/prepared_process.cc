@@ -277,7 +277,9 @@ absl::Status MakeMultiWorker(const RunOptions& options,
   self.task.set_type(v1::WORKER);
   self.task.set_index(*prepared->role.member);
   self.incarnation = prepared->role.incarnation;
-  self.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
+  // Copies stay the same only where all compute with one program.
+  self.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit(), " ",
+                            ParamdBuildId());
   self.job_name = prepared->job.config.name();
   self.job_digest = prepared->job.digest;
   self.job_settings =
