@@ -89,6 +89,18 @@ class EvaluateTest(unittest.TestCase):
             self.assertIn("no example to evaluate on is left behind "
                           "input.stages", err)
 
+    def test_every_strategys_job_evaluates_and_predicts_the_same(self):
+        evaluated, predicted = (self.use("evaluate", "--json"),
+                                self.use("predict"))
+        for strategy, replicas in (
+                ("one_device", 1), ("mirrored", 2), ("central_storage", 2),
+                ("parameter_server", 2), ("multi_worker_mirrored", 1)):
+            with self.subTest(strategy=strategy):
+                flags = (f"--strategy={strategy}", f"--replicas={replicas}")
+                self.assertEqual(evaluated,
+                                 self.use("evaluate", "--json", *flags))
+                self.assertEqual(predicted, self.use("predict", *flags))
+
     def test_the_text_names_checkpoint_and_metrics(self):
         code, out, err = self.use("evaluate")
         self.assertEqual(0, code, err)
