@@ -115,7 +115,8 @@ constexpr Slip kSlips[] = {
     {R"({"cluster": {"worker": {"1": "j-worker-1:1"}, "ps": null},
          "task": {"type": "worker", "index": 1}})",
      "TF_CONFIG:1: cluster: has no 'ps' tasks, only: worker; the strategy "
-     "'parameter_server' trains through parameter servers, so add at least one, as in "
+     "'parameter_server' trains through parameter servers, so add at least one, "
+     "as in "
      "\"ps\": [\"host1:2222\"], choose strategy \"multi_worker_mirrored\", "
      "where each worker has a copy, or list one worker alone to train in its "
      "process"},
