@@ -34,7 +34,7 @@ class MetricsEndpoint {
     bool insecure = false;
     // Until when this process's certificate holds; null: it has none. Called on
     // the endpoint's thread.
-    std::function<absl::Time()> certificate_until;
+    std::function<absl::Time()> certificate_until = nullptr;
     // How long a scrape waits for a fresh status.
     absl::Duration patience = absl::Milliseconds(200);
   };

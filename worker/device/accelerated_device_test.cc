@@ -312,10 +312,10 @@ TEST_F(AcceleratedDeviceDeathTest, ARecordingOfMemoryThatIsGoneIsRefused) {
   device_.BeginRecording();
   device_.Add(Of(there_), 1, Of(there_), Of(gone));
   const auto recording = device_.EndRecording();
-  const uint64_t before = device_.allocations();
+  const uint64_t before = device_.counts().allocations;
   gone = nullptr;
   const Device::Memory other = device_.Allocate(2 * kBytes);
-  EXPECT_GT(device_.allocations(), before);  // Who looks there knows.
+  EXPECT_GT(device_.counts().allocations, before);  // Who looks there knows.
   EXPECT_DEATH(device_.Replay(**recording), "is still there");
 }
 
