@@ -29,7 +29,7 @@ struct ClusterSources {
   Variables environment;
   std::string host_name;
   // What trains, for the sentence about a cluster without servers.
-  std::string strategy = "async";
+  std::string strategy = "parameter_server";
   // Several workers without servers are a mistake.
   bool needs_servers = true;
 };

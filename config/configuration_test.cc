@@ -80,7 +80,8 @@ TEST_F(ConfigurationTest, AClusterWithoutServersNamesTheJobsStrategy) {
                    {"input.test_images", *job_.file},
                    {"input.test_labels", *job_.file}};
   cluster_.strategy = "x";
-  EXPECT_THAT(Message(), HasSubstr("the strategy 'async' trains through"));
+  EXPECT_THAT(Message(),
+              HasSubstr("the strategy 'parameter_server' trains through"));
 }
 
 }  // namespace
