@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -215,6 +216,31 @@ class MultiWorkerTest(unittest.TestCase):
                       other.output)
         self.assertIn('choose strategy "parameter_server"', other.output)
         chief.kill()
+
+    def test_a_worker_of_another_build_is_refused_in_one_sentence(self):
+        workers = Workers(2, JOB)
+        chief = self.start(workers, 0)
+        with mock.patch.object(paramd, "BINARY",
+                               self.another_build(workers.directory)):
+            other = self.start(workers, 1)
+        self.assertEqual(other.wait(), 2, other.output)
+        self.assertIn("workers are of one build", other.output)
+        self.assertIn('choose strategy "parameter_server"', other.output)
+        chief.kill()
+
+    @staticmethod
+    def another_build(directory):
+        """The same program, but for what the linker tells builds apart by."""
+        with open(paramd.BINARY, "rb") as file:
+            program = bytearray(file.read())
+        # The head of the note: 4 bytes of a name, 20 of the id, its type, "GNU".
+        head = struct.pack("<III", 4, 20, 3) + b"GNU\0"
+        program[program.index(head) + len(head)] ^= 0xff
+        path = os.path.join(directory, "another_build")
+        with open(path, "wb") as file:
+            file.write(program)
+        os.chmod(path, 0o755)
+        return path
 
     def test_what_does_not_fit_is_said_at_once(self):
         workers = Workers(2, JOB)
