@@ -11,10 +11,11 @@ Runs the suite. Above the last line, "N passed, N failed", stands what was
 skipped and why. Exits 0 if nothing failed.
 
   --all         also slow tests, a few of the bugs planted for the simulator,
-                AddressSanitizer with UndefinedBehaviorSanitizer, ThreadSanitizer
-                and clang's thread-safety analysis. Of the sanitizers first what
-                the newest commits change, then the rest, with every commit from
-                another test on, until 50 minutes are over
+                clang's thread-safety analysis, AddressSanitizer with
+                UndefinedBehaviorSanitizer and ThreadSanitizer, until an hour is
+                over. Of slow tests and of the sanitizers first what the newest
+                commits change, then the rest, with every commit from another
+                test on
   --no-cache    begin from nothing. Else what any clone of this tree has built and
                 tested before is taken from ~/.cache/paramd ($XDG_CACHE_HOME),
                 which grows to 20 GB and then forgets what is longest unused
@@ -26,15 +27,16 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . third_party/packages.sh
 
 readonly EVENTS=.bazel/test-events
-# The tests without sanitizers have so long under --all. Whatever else runs is
-# interrupted after the budget: the sum stays below what a run may take, however
-# the tree grows.
-readonly PLAIN_SECONDS=$((80 * 60)) BUDGET_SECONDS=$((50 * 60))
+# The tests that are neither slow nor with a sanitizer have so long under --all.
+# No slow test is begun after so many seconds, and whatever else runs is interrupted
+# after the budget: the sum stays below what a run may take, however the tree grows.
+readonly PLAIN_SECONDS=$((80 * 60)) SLOW_SECONDS=$((40 * 60))
+readonly BUDGET_SECONDS=$((60 * 60))
 # Of the simulator's planted bugs so many are looked for under --all, and none of
 # them is begun after so many seconds but the first.
 readonly PLANTED_BUGS=5 PLANTED_SECONDS=150
-# With a sanitizer so many tests are built and run at a time.
-readonly BATCH=30
+# So many tests are run at a time: with a sanitizer, and slow ones.
+readonly BATCH=30 SLOW_BATCH=2
 # Of the cache, at the beginning of a run.
 readonly CACHE_BYTES=20000000000
 # What asks for -O3: see precompile_headers.
@@ -223,14 +225,14 @@ limit_time() {
   fi
 }
 
-# run_tests NAME OPTION... -- PATTERN...: builds and runs tests in configuration
-# NAME and leaves what came for .ci/results.py. Fails if the time was up.
+# run_tests NAME CONFIGURATION OPTION... -- PATTERN...: builds and runs tests and
+# leaves what came as NAME for .ci/results.py. Fails if the time was up.
 run_tests() {
-  local name=$1 code=0
-  shift
+  local name=$1 configuration=$2 code=0
+  shift 2
   rm -f "$EVENTS/events"
-  bazel_here test --config="$name" --keep_going "$progress" "${cached[@]}" \
-    --build_event_json_file="$EVENTS/events" \
+  bazel_here test --config="$configuration" --keep_going "$progress" \
+    "${cached[@]}" --build_event_json_file="$EVENTS/events" \
     --test_env=PARAMD_PYTHON="$PARAMD_PYTHON" --test_env=PARAMD_PJRT_PLUGIN \
     "${options[@]}" "$@" || code=$?
   cat "$EVENTS/events" >>"$EVENTS/$name.json" || true
@@ -243,26 +245,61 @@ run_tests() {
   esac
 }
 
+# Without slow tests; under --all it builds whatever there is.
 run_plain() {
-  cp "$EVENTS/labels" "$EVENTS/plain.expected"
-  local filter=()
+  local filter=(--test_tag_filters=-slow)
+  tests_tagged slow >"$EVENTS/slow" || true
+  grep -vxFf "$EVENTS/slow" "$EVENTS/labels" >"$EVENTS/plain.expected" || true
   if ! $all; then
-    filter=(--test_tag_filters=-slow --build_tests_only)
-    tests_tagged slow >"$EVENTS/tagged" || true
-    leave_out plain slow
+    filter+=(--build_tests_only)
+    sed 's/$/ plain slow/' "$EVENTS/slow" >>"$EVENTS/skipped"
   fi
   echo "== plain: $(wc -l <"$EVENTS/plain.expected") test targets"
   precompile_headers plain
   limit_time "$PLAIN_SECONDS"
-  run_tests plain "${filter[@]}" -- //... ||
+  run_tests plain plain "${filter[@]}" -- //... ||
     echo "plain: the time was up" >>"$EVENTS/failed"
 }
 
-# Lists in NAME.wanted the tests of sanitizer NAME in the order in which they run:
-# those that the newest commits change, then the rest, from another one on with
-# every commit.
+# Makes of NAME.expected the list NAME.wanted of what runs if there is time, in
+# the order in which it does: what the newest commits change, then the rest, each
+# from another test on with every commit.
+put_in_turn() {
+  local name=$1 count
+  count=$(wc -l <"$EVENTS/$name.expected")
+  awk -v from="$((0x$(git rev-parse --short=6 HEAD 2>/dev/null || echo 0) %
+    (count + 1)))" '
+    NR > from { print } NR <= from { first[NR] = $0 }
+    END { for (i = 1; i <= from && i <= NR; ++i) print first[i] }' \
+    "$EVENTS/$name.expected" >"$EVENTS/turn"
+  {
+    grep -xFf "$EVENTS/changed" "$EVENTS/turn" || true
+    grep -vxFf "$EVENTS/changed" "$EVENTS/turn" || true
+  } >"$EVENTS/$name.wanted"
+  rm "$EVENTS/$name.expected" "$EVENTS/turn"
+  echo "== $name: $(grep -cxFf "$EVENTS/changed" "$EVENTS/$name.wanted") of" \
+    "$count test targets are changed and come first"
+}
+
+# Runs slow tests, a few at a time, until the time for them is used.
+run_slow() {
+  local from tests
+  cp "$EVENTS/slow" "$EVENTS/slow.expected"
+  put_in_turn slow
+  for ((from = 1; SECONDS < SLOW_SECONDS; from += SLOW_BATCH)); do
+    mapfile -t tests < <(sed -n "$from,$((from + SLOW_BATCH - 1))p" \
+      "$EVENTS/slow.wanted")
+    if [ ${#tests[@]} = 0 ]; then
+      return
+    fi
+    limit_time "$BUDGET_SECONDS"
+    run_tests slow plain -- "${tests[@]}" || return 0
+  done
+}
+
+# Puts the tests of sanitizer NAME in their turn.
 list_sanitized() {
-  local name=$1 tag package count
+  local name=$1 tag package
   cp "$EVENTS/labels" "$EVENTS/$name.expected"
   for tag in slow "no_$name"; do
     tests_tagged "$tag" >"$EVENTS/tagged" || true
@@ -274,18 +311,7 @@ list_sanitized() {
       leave_out "$name" single-threaded
     done
   fi
-  count=$(wc -l <"$EVENTS/$name.expected")
-  {
-    grep -xFf "$EVENTS/changed" "$EVENTS/$name.expected" || true
-    grep -vxFf "$EVENTS/changed" "$EVENTS/$name.expected" |
-      awk -v from="$((0x$(git rev-parse --short=6 HEAD 2>/dev/null || echo 0) %
-        (count + 1)))" '
-        NR > from { print } NR <= from { first[NR] = $0 }
-        END { for (i = 1; i <= from && i <= NR; ++i) print first[i] }' || true
-  } >"$EVENTS/$name.wanted"
-  rm "$EVENTS/$name.expected"
-  echo "== $name: $(grep -cxFf "$EVENTS/changed" "$EVENTS/$name.wanted") of" \
-    "$count test targets are changed and come first"
+  put_in_turn "$name"
 }
 
 # Lists in changed the tests that depend on what the newest commits change: those
@@ -364,7 +390,7 @@ run_sanitized() {
         mapfile -t -O ${#options[@]} options < <(tsan_options)
       fi
       limit_time "$BUDGET_SECONDS"
-      run_tests "$name" --build_tests_only -- "${tests[@]}" || return 0
+      run_tests "$name" "$name" --build_tests_only -- "${tests[@]}" || return 0
     done
     if [ -z "$batch" ]; then
       return
@@ -421,6 +447,7 @@ tests_tagged "" >"$EVENTS/labels" ||
 run_plain
 if $all; then
   list_changed
+  run_slow
   find_planted_bugs
   analyse_with_clang
   run_sanitized
