@@ -13,6 +13,8 @@ import sys
 import tomllib
 import zipfile
 
+import bundled
+
 HERE = pathlib.Path(__file__).parent
 # What is written in it does not depend on when.
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -68,8 +70,13 @@ def main(out, library, program):
     wheel = Wheel(out)
     for path in sorted(package.glob("*.py")) + [package / "py.typed"]:
         wheel.add(f"paramd/{path.name}", path.read_bytes())
-    wheel.add("paramd/libparamd.so", pathlib.Path(library).read_bytes(), 0o755)
-    wheel.add("paramd/paramd", pathlib.Path(program).read_bytes(), 0o755)
+    wheel.add("paramd/libparamd.so", bundled.stripped(library), 0o755)
+    wheel.add("paramd/paramd", bundled.stripped(program), 0o755)
+    libraries = bundled.libraries(library, program)
+    for name, path in libraries.items():
+        wheel.add(f"paramd/lib/{name}", path.read_bytes(), 0o755)
+    for package, path in bundled.licences(libraries.values()).items():
+        wheel.add(f"paramd/lib/licences/{package}", path.read_bytes())
     info = f"paramd-{version}.dist-info"
     wheel.add(f"{info}/METADATA", metadata(project, version).encode())
     wheel.add(f"{info}/WHEEL", ("Wheel-Version: 1.0\nGenerator: paramd\n"

@@ -7,12 +7,15 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 from wheel.bdist_wheel import bdist_wheel
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import bundled  # pylint: disable=wrong-import-position
 
 
 class Build(build_py):
@@ -24,13 +27,19 @@ class Build(build_py):
         program = os.environ.get("PARAMD")
         if not library or not program:
             subprocess.run(["bazel", "build", "//program:libparamd.so",
-                            "//cli:paramd"], cwd=ROOT, check=True)
-            library = ROOT / "bazel-bin/program/libparamd.so"
-            program = ROOT / "bazel-bin/cli/paramd"
+                            "//cli:paramd"], cwd=HERE.parent, check=True)
+            library = HERE.parent / "bazel-bin/program/libparamd.so"
+            program = HERE.parent / "bazel-bin/cli/paramd"
         folder = pathlib.Path(self.build_lib) / "paramd"
         for source, name in ((library, "libparamd.so"), (program, "paramd")):
-            shutil.copyfile(source, folder / name)
+            (folder / name).write_bytes(bundled.stripped(source))
         (folder / "paramd").chmod(0o755)
+        libraries = bundled.libraries(library, program)
+        (folder / "lib" / "licences").mkdir(parents=True, exist_ok=True)
+        for name, path in libraries.items():
+            shutil.copyfile(path, folder / "lib" / name)
+        for package, path in bundled.licences(libraries.values()).items():
+            shutil.copyfile(path, folder / "lib" / "licences" / package)
 
 
 class Wheel(bdist_wheel):

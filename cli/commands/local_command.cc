@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <random>
 
@@ -66,6 +67,13 @@ absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
   return run_dir;
 }
 
+// What starts this program again: itself, or what has started it with a loader of
+// its own (deploy/portable).
+std::string OwnProgram() {
+  const char* const launcher = std::getenv("PARAMD_LAUNCHER");
+  return launcher != nullptr ? launcher : "/proc/self/exe";
+}
+
 // One cluster on this machine, from its first process to its last.
 class LocalCluster {
  public:
@@ -101,7 +109,7 @@ class LocalCluster {
     SupervisedTask task;
     task.name = absl::StrCat(type, "-", index);
     task.is_chief = type == "worker" && index == 0;
-    task.process.executable = "/proc/self/exe";
+    task.process.executable = OwnProgram();
     task.process.arguments = {"paramd", "run"};
     for (std::string& argument : options_.job.ToArguments()) {
       task.process.arguments.push_back(std::move(argument));

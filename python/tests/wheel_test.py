@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -31,8 +32,11 @@ took = time.process_time() - began
 modules = [name for name in ("numpy", "torch", "keras") if name in sys.modules]
 with paramd.local(1, [[sys.argv[1], sys.argv[2]]], directory=sys.argv[3]) as cluster:
     cluster.wait(100)
-print(json.dumps({"file": paramd.__file__, "seconds": took, "modules": modules,
-                  "w": float(paramd.load(sys.argv[2])["w"])}))
+weight = float(paramd.load(sys.argv[2])["w"])  # By the library.
+with open("/proc/self/maps") as maps:
+    loaded = sorted({line.split()[-1] for line in maps if ".so" in line})
+print(json.dumps({"loaded": loaded, "file": paramd.__file__, "seconds": took, "modules": modules,
+                  "w": weight}))
 """
 
 
@@ -57,6 +61,33 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         return run.stdout
 
+    def check_libraries(self, loaded, home):
+        """Those that the wheel brings are the ones that are loaded, but for what
+        Python itself has loaded before."""
+        with zipfile.ZipFile(WHEEL) as wheel:
+            brought = {pathlib.Path(name).name for name in wheel.namelist()
+                       if name.startswith("paramd/lib/lib")}
+        brought -= {"libcrypto.so.3", "libssl.so.3", "libz.so.1"}
+        ours = [path for path in loaded if pathlib.Path(path).name in brought]
+        self.assertIn("libgrpc++.so.1.51", map(os.path.basename, ours))
+        self.assertEqual([path for path in ours if not path.startswith(str(home))], [])
+
+    @unittest.skipUnless(shutil.which("objdump"), "needs binutils")
+    def test_it_asks_for_no_newer_system_than_the_manual_says(self):
+        with zipfile.ZipFile(WHEEL) as wheel:
+            wheel.extractall(self.directory)
+        package = self.directory / "paramd"
+        newest = {}
+        for path in [package / "paramd", package / "libparamd.so",
+                     *(package / "lib").glob("lib*.so*")]:
+            said = subprocess.run(["objdump", "-T", path], capture_output=True,
+                                  text=True, check=True).stdout
+            for of, version in re.findall(
+                    r"\*UND\*.*\((GLIBC|GLIBCXX)_([0-9.]+)\)", said):
+                number = tuple(map(int, version.split(".")))
+                newest[of] = max(newest.get(of, number), number)
+        self.assertEqual(newest, {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 30)})
+
     @unittest.skipUnless(np and has("pip"), "needs NumPy and pip")
     def test_a_fresh_environment_trains_with_what_the_wheel_brings(self):
         home = self.directory / "venv"
@@ -77,6 +108,10 @@ class WheelTest(unittest.TestCase):
         self.assertAlmostEqual(said["w"], 3, delta=0.2)
         self.assertEqual(said["modules"], [], "loaded by the import alone")
         self.assertLess(said["seconds"], 2)  # Of 0.2 on an idle machine.
+        self.check_libraries(said["loaded"], home)
+        programs = subprocess.run(["ldd", pathlib.Path(said["file"]).with_name("paramd")],
+                                  capture_output=True, text=True, check=True).stdout
+        self.check_libraries(re.findall(r"=> (/\S+)", programs), home)
         program = str(home / "bin" / "paramd")
         for command in ([program], [python, "-m", "paramd"]):
             self.assertTrue(self.run_python(*command[1:], "version",

@@ -1,0 +1,74 @@
+"""What portable/pack.sh packs runs where nothing but a shell is installed."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import unittest
+
+from tests.cluster import paramd
+
+MOST_MEGABYTES = 200
+
+
+class PortableTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        archive = os.path.join(cls.directory, "paramd.tar.gz")
+        subprocess.run(["deploy/portable/pack.sh", "--binary", paramd.BINARY, archive],
+                       check=True, stdout=subprocess.DEVNULL)
+        cls.root = os.path.join(cls.directory, "root")
+        with tarfile.open(archive) as files:
+            cls.top = files.getnames()[0]
+            files.extractall(cls.root)
+
+    def test_it_has_libraries_and_their_licences_and_is_small(self):
+        top = os.path.join(self.root, self.top)
+        files = [os.path.join(folder, name)
+                 for folder, _, names in os.walk(top) for name in names]
+        for path in files:
+            self.assertRegex(
+                os.path.relpath(path, top),
+                r"^(paramd|bin/paramd|lib/[^/]+\.so(\.[0-9.]+)?|doc/[^/]+/copyright)$")
+        self.assertTrue(any(path.endswith("/copyright") for path in files))
+        self.assertLess(sum(map(os.path.getsize, files)) / 1e6, MOST_MEGABYTES)
+
+    def test_a_cluster_trains_where_no_library_is_installed(self):
+        if os.getuid() != 0:
+            self.skipTest("needs root, for chroot")
+        self._install("/bin/sh")
+        for program in ("readlink", "dirname"):
+            self._install(shutil.which(program))
+        work = os.path.join(self.root, "work")
+        os.makedirs(work)
+        os.makedirs(os.path.join(self.root, "tmp"))
+        job = paramd.tiny_job(work)
+        job["input"]["directory"] = "/work"
+        with open(os.path.join(work, "job.json"), "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        done = subprocess.run(
+            ["chroot", self.root, f"/{self.top}/paramd", "local", "--job",
+             "/work/job.json", "--servers=2", "--workers=2", "--run_dir=/work/run"],
+            capture_output=True, text=True, timeout=60, check=False,
+            env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, "0 lost, 0 doubled")
+        self.assertTrue(os.listdir(os.path.join(work, "run", "checkpoints")))
+
+    def _install(self, program):
+        """The program, with the libraries that it loads, where it lies here."""
+        loaded = subprocess.run(["ldd", program], capture_output=True, text=True,
+                                check=True).stdout
+        for path in [program, *re.findall(r"(/\S+) \(", loaded)]:
+            to = self.root + path
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            shutil.copy(os.path.realpath(path), to)
+
+
+if __name__ == "__main__":
+    unittest.main()
