@@ -19,7 +19,7 @@ here=$(dirname "${BASH_SOURCE[0]}")
 root=${PARAMD_BIN:-$here/../../bazel-bin}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/tests" "$work/bench" "$work/lib" "$1"
+mkdir -p "$work/tests" "$work/bench" "$work/lib" "$work/gcc" "$1"
 cp -f "$root"/worker/device/gpu_device_test \
   "$root"/worker/device/gpu_ring_test "$root"/worker/device/gpu_sum_test \
   "$root"/worker/model/layers_gpu_test "$root"/worker/model/network_gpu_test \
@@ -30,17 +30,19 @@ for binary in "$work"/tests/* "$work"/bench/*; do
   ldd "$binary" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
 done | sort -u | grep -vE "$own" |
   while read -r library; do cp -fL "$library" "$work/lib/"; done
+# These of Debian 12 need its glibc, and what they are needed for does not.
+mv "$work"/lib/libstdc++.so.* "$work"/lib/libgcc_s.so.* "$work/gcc/"
 chmod -R u+w "$work"
-strip -s "$work"/tests/* "$work"/bench/* "$work"/lib/*
+strip -s "$work"/tests/* "$work"/bench/* "$work"/lib/* "$work"/gcc/*
 # Nothing else of this machine is needed.
 for binary in "$work"/tests/* "$work"/bench/*; do
-  if LD_LIBRARY_PATH=$work/lib ldd "$binary" | grep '=>' |
-    grep -vE "$own|=> $work/lib/" >&2; then
+  if LD_LIBRARY_PATH=$work/lib:$work/gcc ldd "$binary" | grep '=>' |
+    grep -vE "$own|=> $work/(lib|gcc)/" >&2; then
     echo "$binary needs what is not packed" >&2
     exit 1
   fi
 done
-tar czf "$1/packed.tar.gz" -C "$work" tests bench lib
+tar czf "$1/packed.tar.gz" -C "$work" tests bench lib gcc
 cp -f "$here/run.sh" "$here/torch_layer.py" "$here/whole_steps.py" "$1/"
 echo "$1 has $(($(wc -c <"$1/packed.tar.gz") >> 20)) MiB: carry it to a machine" \
   "with a GPU and run $1/run.sh RESULT.json there"

@@ -63,6 +63,11 @@ library_path() {
       2>/dev/null)
     if [ -n "$found" ]; then path=$path:$(dirname "$found"); fi
   done
+  # GCC's library of C++ where the machine has none, or an older one.
+  if LD_LIBRARY_PATH=$path ldd "$packed"/tests/* 2>&1 |
+    grep -qE '(libstdc|libgcc_s|GLIBCXX|CXXABI).* not found'; then
+    path=$packed/gcc:$path
+  fi
   echo "$path"
 }
 programs_path=$(library_path)
