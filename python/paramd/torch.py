@@ -13,6 +13,8 @@ The optimizer is the servers'; the loop has none of its own.
 
 import contextlib
 import math
+import warnings
+import weakref
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 import torch
@@ -61,6 +63,10 @@ def _parts(batch: Any) -> Sequence[Any]:
     return batch if isinstance(batch, (tuple, list)) else (batch,)
 
 
+# Workers whose job has begun and that were not closed.
+_working: "weakref.WeakSet[Worker]" = weakref.WeakSet()
+
+
 class Worker:
     """A worker that trains `model`.
 
@@ -68,7 +74,8 @@ class Worker:
     state_dict has for them; the chief's values are what the job begins with.
     Before each batch the model gets the servers' weights. Which task of which
     cluster this is TF_CONFIG says; without it servers, chief and worker are all in
-    this process. Nothing starts before the first batch is asked for.
+    this process. Nothing starts before the first batch is asked for; a worker that
+    still has this model then, of a notebook's cell that was run before, is closed.
 
     Args:
       model: on any device; parameters of any floating type, held as float32.
@@ -200,6 +207,7 @@ class Worker:
             with self._gradients.lock:
                 had_finished = self._session.close()
             self._gradients.close()
+        _working.discard(self)
         if self._reader is not None:
             self._reader.close()
         if self._weights is not None:
@@ -287,6 +295,7 @@ class Worker:
             source.in_order.settings(job)
         self._picked = self._pick_trained()
         self._lookups = self._by_number()
+        self._have_model_alone()
         staging = _staging_of(self._picked)
         self._weights = Weights(self.model, self._picked, self._lookups, staging)
         session = Session(
@@ -295,7 +304,20 @@ class Worker:
         self._gradients = Gradients(session, self._picked.trained, staging,
                                     self._refuse_missing)
         self._session = session
+        _working.add(self)
         return session
+
+    def _have_model_alone(self) -> None:
+        """Closes a worker that trains a parameter of this one."""
+        trained = {id(tensor) for _, tensor in self._picked.trained}
+        for other in list(_working):
+            if trained.isdisjoint(id(tensor) for _, tensor in other._picked.trained):
+                continue
+            warnings.warn(
+                "another Worker of this process has this model, and leaves its job "
+                "now: close a worker, or use it in a with block, before its model "
+                "gets another one")
+            other.close()
 
     @contextlib.contextmanager
     def _computing(self, what: str) -> Iterator[Tuple[Session, Work]]:

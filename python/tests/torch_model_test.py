@@ -4,6 +4,7 @@ PyTorch."""
 import os
 import sys
 import unittest
+import warnings
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
 
@@ -86,6 +87,27 @@ class ModelTest(LoopCase):
                 with self.assertRaisesRegex(paramd.InvalidArgument, said):
                     self.train_on(worker, 2, lambda epoch: (
                         epoch.number == 2 and change(worker.model)))
+
+    def test_a_model_leaves_the_worker_that_had_it(self):
+        import paramd
+        model = network()
+        first = self.worker(model)
+        x, y = self.first_batch(first)
+        self.run_dir += "-next"
+        before = model[3].weight.detach().clone()
+        worker = self.worker(model)
+        with self.assertWarnsRegex(UserWarning, "leaves its job now"):
+            self.train_on(worker)
+        self.assertGreater(abs(self.saved()["3.weight"] - before.numpy()).max(), 1e-4)
+        with self.assertRaises(paramd.Error):
+            first.step(F.cross_entropy(model(x), y))
+        # One that has ended is no matter, and another model's goes on.
+        self.run_dir += "-again"
+        self.first_batch(self.worker(network()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.run_dir += "-too"
+            self.train_on(self.worker(model))
 
     def test_a_loss_that_no_parameter_is_in_is_refused_and_may_be_skipped(self):
         import paramd
