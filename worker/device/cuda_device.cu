@@ -21,7 +21,8 @@ struct WarpLanes {
   __device__ uint64_t lane() const { return threadIdx.x % kWarp; }
   __device__ uint64_t count() const { return kWarp; }
   // By halves: the same order on each run.
-  __device__ float Sum(float value) const {
+  template <class Number>
+  __device__ Number Sum(Number value) const {
     for (int other = kWarp / 2; other > 0; other /= 2) {
       value += __shfl_xor_sync(~0u, value, other);
     }

@@ -10,6 +10,7 @@
 #include "worker/device/device.h"
 #include "worker/device/half_kernels.h"
 #include "worker/device/kernels.h"
+#include "worker/device/loss_kernels.h"
 #include "worker/device/window_kernels.h"
 
 namespace paramd {
@@ -535,6 +536,35 @@ class KernelDevice : public Base {
                     drops, static_cast<float>(1 / (1 - drops.rate)),
                     static_cast<uint64_t>(drops.rate * 4294967296.0),
                     ValuesOf<T>(factors)});
+    });
+  }
+
+  void Losses(const RowLoss& loss, const ConstTensor& outputs,
+              const ConstTensor& target, const ConstTensor& factors,
+              const Tensor& gradient, const Tensor& numbers) override {
+    const uint64_t rows = factors.size();
+    if (rows == 0) return;
+    WithElement(outputs.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const kernels::LossRows<T> all{
+          loss,
+          outputs.size() / rows,
+          ValuesOf<T>(outputs),
+          ValuesOf<double>(factors),
+          ValuesOf<T>(gradient),
+          ValuesOf<double>(numbers)};
+      switch (loss.kind) {
+        case RowLoss::Kind::kSoftmaxCrossEntropy:
+          return this->RunRows(rows, kernels::SoftmaxCrossEntropy<T>{
+                                         all, IndicesOf(target)});
+        case RowLoss::Kind::kDivergence:
+          return this->RunRows(
+              rows, kernels::Divergence<T>{all, FloatsOf(target)});
+        case RowLoss::Kind::kBinaryCrossEntropy:
+        case RowLoss::Kind::kSquaredError:
+          return this->RunRows(
+              rows, kernels::NumberLoss<T>{all, FloatsOf(target)});
+      }
     });
   }
 

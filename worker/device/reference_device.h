@@ -89,6 +89,9 @@ class ReferenceDevice : public Device {
                      const ConstTensor& out, const ConstTensor& out_gradient,
                      const Tensor& in_gradient) override;
   void Draw(const Drops& drops, const Tensor& factors) override;
+  void Losses(const RowLoss& loss, const ConstTensor& outputs,
+              const ConstTensor& target, const ConstTensor& factors,
+              const Tensor& gradient, const Tensor& numbers) override;
   void Convert(const ConstTensor& from, const Tensor& to) override;
   void Unscale(double factor, const Tensor& values,
                const Tensor& overflow) override;

@@ -2,6 +2,7 @@
 #define PARAMD_WORKER_DEVICE_SHAPES_H_
 
 #include <cstdint>
+#include <limits>
 
 #include "worker/device/tensor.h"
 
@@ -106,6 +107,38 @@ struct Drops {
   // device.
   uint64_t first = 0;
   const uint64_t* offsets = nullptr;
+};
+
+// A loss of a row of outputs z, beside its label l or its numbers y. With n
+// columns and p[j] = exp(z[j]) / sum_k exp(z[k]):
+//   kSoftmaxCrossEntropy  -sum_j q[j] log p[j], where q is 1 - smoothing at l,
+//                         and smoothing / n each
+//   kDivergence           sum_j y[j] log(y[j] / p[j])
+//   kBinaryCrossEntropy   sum_j log(1 + exp(z[j])) - y[j] z[j]
+//   kSquaredError         sum_j (z[j] - y[j])^2
+struct RowLoss {
+  enum class Kind : uint8_t {
+    kSoftmaxCrossEntropy,
+    kDivergence,
+    kBinaryCrossEntropy,
+    kSquaredError,
+  };
+  // What is said of a row, in this order.
+  enum Number : uint8_t {
+    kLoss,
+    kPlainLoss,  // Without smoothing.
+    // Of softmax cross entropy, how many outputs are above the label's (of
+    // equal ones the first is); of binary cross entropy, how many are on the
+    // side of 0 where their y is of 1/2; else 0.
+    kCount,
+    kNumbers,  // How many there are.
+  };
+
+  Kind kind = Kind::kSoftmaxCrossEntropy;
+  double smoothing = 0;
+  // Rows of this label are left out: their numbers and derivatives are 0. None
+  // are, if it is no int32.
+  int64_t ignored = std::numeric_limits<int64_t>::min();
 };
 
 enum class Elementwise : uint8_t {

@@ -252,6 +252,14 @@ void EmulatedDevice::Draw(const Drops& drops, const Tensor& factors) {
   Run(&Device::Draw, inside, At(factors));
 }
 
+void EmulatedDevice::Losses(const RowLoss& loss, const ConstTensor& outputs,
+                            const ConstTensor& target,
+                            const ConstTensor& factors, const Tensor& gradient,
+                            const Tensor& numbers) {
+  Run(&Device::Losses, loss, At(outputs), At(target), At(factors),
+      At(gradient), At(numbers));
+}
+
 void EmulatedDevice::Convert(const ConstTensor& from, const Tensor& to) {
   Run(&Device::Convert, At(from), At(to));
 }

@@ -55,7 +55,10 @@ class EmulatedKernels : public AcceleratedDevice {
   struct OneLane {
     uint64_t lane() const { return 0; }
     uint64_t count() const { return 1; }
-    float Sum(float value) const { return value; }
+    template <class Number>
+    Number Sum(Number value) const {
+      return value;
+    }
     float Max(float value) const { return value; }
   };
 

@@ -121,7 +121,7 @@ class HostKernels : public Device {
       while (round_ == round) changed_.Wait(&mutex_);
     }
 
-    std::vector<float> values;  // Of each lane.
+    std::vector<double> values;  // Of each lane, floats as well.
 
    private:
     Mutex mutex_;
@@ -136,21 +136,22 @@ class HostKernels : public Device {
 
     uint64_t lane() const { return lane_; }
     uint64_t count() const { return meeting_.values.size(); }
-    float Sum(float value) const {
-      return Reduce(value, [](float a, float b) { return a + b; });
+    template <class Number>
+    Number Sum(Number value) const {
+      return Reduce(value, [](Number a, Number b) { return a + b; });
     }
     float Max(float value) const {
       return Reduce(value, kernels::LargerOrNan);
     }
 
    private:
-    template <class Function>
-    float Reduce(float value, Function f) const {
+    template <class Number, class Function>
+    Number Reduce(Number value, Function f) const {
       meeting_.values[lane_] = value;
       meeting_.Wait();
-      float result = meeting_.values[0];
+      Number result = static_cast<Number>(meeting_.values[0]);
       for (uint64_t i = 1; i < count(); ++i) {
-        result = f(meeting_.values[i], result);
+        result = f(static_cast<Number>(meeting_.values[i]), result);
       }
       meeting_.Wait();
       return result;

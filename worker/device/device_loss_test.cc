@@ -1,0 +1,309 @@
+// Losses of rows on a device beside float64 of the reference.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "base/random.h"
+#include "worker/device/float_type.h"
+#include "worker/device/reference_device.h"
+#include "worker/device/rounding.h"
+#include "worker/device/testing/test_device.h"
+
+namespace paramd {
+namespace {
+
+using Kind = RowLoss::Kind;
+
+constexpr uint64_t kRows = 9;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr Kind kKinds[] = {Kind::kSoftmaxCrossEntropy, Kind::kDivergence,
+                           Kind::kBinaryCrossEntropy, Kind::kSquaredError};
+const std::pair<ComputeFormat, double> kFormats[] = {
+    {ComputeFormat::kFp32, 1e-5},
+    {ComputeFormat::kBf16, 1e-2},
+    {ComputeFormat::kFp16, 2e-3}};
+
+// Rows of outputs, and what they are to be.
+struct Case {
+  RowLoss loss;
+  uint64_t columns = 1;
+  std::vector<float> outputs = {};
+  std::vector<int32_t> labels = {};  // Of classes, or
+  std::vector<float> numbers = {};
+  std::vector<double> factors = {};
+};
+
+Case RandomCase(const RowLoss& loss, uint64_t columns, float low, float high,
+                uint64_t seed = 1) {
+  RandomStream random(seed);
+  Case made{.loss = loss, .columns = columns};
+  for (uint64_t i = 0; i < kRows * columns; ++i) {
+    made.outputs.push_back(low + (high - low) * random.Uniform());
+    made.numbers.push_back(random.Chance(0.2) ? 0 : random.Uniform());
+    if (loss.kind == Kind::kDivergence) {
+      made.numbers.back() /= static_cast<float>(columns);
+    }
+  }
+  for (uint64_t row = 0; row < kRows; ++row) {
+    made.labels.push_back(static_cast<int32_t>(random.Below(columns)));
+    made.factors.push_back(0.125 * static_cast<double>(1 + random.Below(5)));
+  }
+  return made;
+}
+
+struct Said {
+  std::vector<double> gradient;
+  std::vector<double> numbers;
+};
+
+// Memory of a device.
+class Held {
+ public:
+  Held(const void* values, uint64_t bytes, Device* device)
+      : device_(*device), bytes_(bytes), memory_(device->Allocate(bytes)) {
+    device->Copy(values, bytes, memory_.get());
+  }
+  void* get() const { return memory_.get(); }
+  template <class T>
+  std::vector<T> Read() {
+    std::vector<T> values(bytes_ / sizeof(T));
+    device_.Copy(memory_.get(), bytes_, values.data());
+    device_.Finish();
+    return values;
+  }
+
+ private:
+  Device& device_;
+  const uint64_t bytes_;
+  const Device::Memory memory_;
+};
+
+// As bytes of the dtype, and back.
+std::vector<std::byte> Encoded(const std::vector<float>& values, DType dtype) {
+  std::vector<std::byte> bytes(values.size() * SizeOf(dtype));
+  const ConstTensor from(values.data(), DType::kFloat32, {values.size()});
+  const Tensor to = {bytes.data(), dtype, {values.size()}};
+  if (IsHalf(dtype)) {
+    ReferenceDevice().Convert(from, to);
+  } else {
+    WithFloatType(dtype, [&](auto zero) {
+      const auto into = to.values<decltype(zero)>();
+      std::copy(values.begin(), values.end(), into.begin());
+    });
+  }
+  return bytes;
+}
+
+std::vector<double> Decoded(const std::vector<std::byte>& bytes, DType dtype) {
+  const uint64_t count = bytes.size() / SizeOf(dtype);
+  std::vector<double> values(count);
+  if (IsHalf(dtype)) {
+    std::vector<float> floats(count);
+    ReferenceDevice().Convert(ConstTensor(bytes.data(), dtype, {count}),
+                              {floats.data(), DType::kFloat32, {count}});
+    std::copy(floats.begin(), floats.end(), values.begin());
+  } else {
+    WithFloatType(dtype, [&](auto zero) {
+      const auto from = ConstTensor(bytes.data(), dtype, {count})
+                            .values<decltype(zero)>();
+      std::copy(from.begin(), from.end(), values.begin());
+    });
+  }
+  return values;
+}
+
+Said Compute(const Case& given, DType dtype, Device* device,
+             bool wants_gradient = true) {
+  const bool of_classes = given.loss.kind == Kind::kSoftmaxCrossEntropy;
+  const Dims dims = {kRows, given.columns};
+  const std::vector<std::byte> outputs = Encoded(given.outputs, dtype);
+  const std::vector<std::byte> none(outputs.size(), std::byte{0xff});
+  const std::vector<double> unset(kRows * RowLoss::kNumbers, NAN);
+  const Held z(outputs.data(), outputs.size(), device);
+  const Held labels(given.labels.data(), kRows * sizeof(int32_t), device);
+  const Held y(given.numbers.data(), given.numbers.size() * sizeof(float),
+               device);
+  const Held factors(given.factors.data(), kRows * sizeof(double), device);
+  Held gradient(none.data(), none.size(), device);
+  Held numbers(unset.data(), unset.size() * sizeof(double), device);
+  device->Losses(
+      given.loss, ConstTensor(z.get(), dtype, dims),
+      of_classes ? ConstTensor(labels.get(), DType::kInt32, {kRows})
+                 : ConstTensor(y.get(), DType::kFloat32, dims),
+      ConstTensor(factors.get(), DType::kFloat64, {kRows}),
+      wants_gradient ? Tensor{gradient.get(), dtype, dims} : Tensor(),
+      {numbers.get(), DType::kFloat64, {kRows, RowLoss::kNumbers}});
+  return {Decoded(gradient.Read<std::byte>(), dtype), numbers.Read<double>()};
+}
+
+double LargestOf(const std::vector<double>& values) {
+  double largest = 1;
+  for (const double value : values) {
+    largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
+void ExpectNear(const Said& found, const Said& wanted, double tolerance) {
+  const double gradients = LargestOf(wanted.gradient);
+  for (size_t i = 0; i < wanted.gradient.size(); ++i) {
+    ASSERT_NEAR(found.gradient[i], wanted.gradient[i], tolerance * gradients)
+        << "gradient " << i;
+  }
+  // Outputs are exact, whatever the format.
+  const double numbers = LargestOf(wanted.numbers);
+  for (size_t i = 0; i < wanted.numbers.size(); ++i) {
+    if (i % RowLoss::kNumbers == RowLoss::kCount) {
+      ASSERT_EQ(found.numbers[i], wanted.numbers[i]) << "count " << i;
+    } else {
+      ASSERT_NEAR(found.numbers[i], wanted.numbers[i], 1e-5 * numbers)
+          << "number " << i;
+    }
+  }
+}
+
+// In each format, with float64 and with itself.
+void ExpectAgrees(Case given) {
+  for (const auto& [format, tolerance] : kFormats) {
+    const std::unique_ptr<Device> device = MakeTestDevice();
+    device->SetComputeFormat(format);
+    const DType dtype = device->activations();
+    if (format != ComputeFormat::kFp32 && !IsHalf(dtype)) continue;
+    SCOPED_TRACE(std::string(NameOf(dtype)) + ", kind " +
+                 std::to_string(static_cast<int>(given.loss.kind)) + ", " +
+                 std::to_string(given.columns) + " columns");
+    Round(format, given.outputs.data(), given.outputs.size(),
+          given.outputs.data());
+    ReferenceDevice reference;
+    const Said wanted = Compute(given, DType::kFloat64, &reference);
+    const Said found = Compute(given, dtype, device.get());
+    ExpectNear(found, wanted, tolerance);
+    const Said again = Compute(given, dtype, device.get());
+    EXPECT_EQ(found.gradient, again.gradient);
+    EXPECT_EQ(found.numbers, again.numbers);
+    const Said alone =
+        Compute(given, dtype, device.get(), /*wants_gradient=*/false);
+    EXPECT_EQ(found.numbers, alone.numbers);
+    for (const double value : alone.gradient) {
+      ASSERT_TRUE(std::isnan(value)) << "nobody wanted it";
+    }
+  }
+}
+
+using DeviceLossTest = OnTestDevice;
+
+TEST_F(DeviceLossTest, EachKindAgreesWithFloat64) {
+  for (const Kind kind : kKinds) {
+    for (const uint64_t columns : {1, 2, 10, 1000}) {
+      for (const double smoothing : {0.0, 0.1}) {
+        if (smoothing > 0 && kind != Kind::kSoftmaxCrossEntropy) continue;
+        ExpectAgrees(RandomCase({.kind = kind, .smoothing = smoothing},
+                                columns, -6, 6, columns));
+      }
+    }
+  }
+}
+
+TEST_F(DeviceLossTest, IgnoredLabelsAgreeWhateverTheirRowsHold) {
+  for (const int32_t ignored : {-100, 1}) {
+    Case given = RandomCase({.smoothing = 0.1, .ignored = ignored}, 5, -3, 3);
+    for (const uint64_t row : {0, 4, 8}) given.labels[row] = ignored;
+    given.labels[2] = 3;
+    given.outputs[4 * given.columns] = NAN;
+    ExpectAgrees(given);
+    const std::unique_ptr<Device> device = MakeTestDevice();
+    const Said said = Compute(given, DType::kFloat32, device.get());
+    for (uint64_t c = 0; c < given.columns; ++c) {
+      EXPECT_EQ(said.gradient[4 * given.columns + c], 0);
+    }
+    for (uint64_t n = 0; n < RowLoss::kNumbers; ++n) {
+      EXPECT_EQ(said.numbers[4 * RowLoss::kNumbers + n], 0);
+    }
+    EXPECT_GT(said.numbers[2 * RowLoss::kNumbers], 0);
+  }
+}
+
+TEST_F(DeviceLossTest, LargeOutputsDoNotOverflow) {
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  for (const Kind kind : kKinds) {
+    for (const float large : {1e4f, 1e18f, 1.5e38f}) {
+      // What is left of its square is no float32.
+      if (kind == Kind::kSquaredError && large > 1e30f) continue;
+      for (const double smoothing : {0.0, 0.1}) {
+        const Case given = RandomCase({.kind = kind, .smoothing = smoothing},
+                                      40, -large, large);
+        ReferenceDevice reference;
+        const Said wanted = Compute(given, DType::kFloat64, &reference);
+        const Said found = Compute(given, DType::kFloat32, device.get());
+        for (const double value : wanted.numbers) {
+          ASSERT_TRUE(std::isfinite(value));
+        }
+        ExpectNear(found, wanted, 1e-5);
+      }
+    }
+  }
+}
+
+TEST_F(DeviceLossTest, AnOutputThatIsNotFiniteShowsInItsRowAlone) {
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  for (const Kind kind : kKinds) {
+    for (const float bad : {kInfinity, -kInfinity, std::nanf("")}) {
+      for (const uint64_t columns : {1, 4, 7}) {
+        for (uint64_t place = 0; place < columns; ++place) {
+          Case given = RandomCase({.kind = kind}, columns, -3, 3);
+          given.outputs[5 * columns + place] = bad;
+          const Said said = Compute(given, DType::kFloat32, device.get());
+          for (uint64_t row = 0; row < kRows; ++row) {
+            EXPECT_EQ(std::isfinite(
+                          said.numbers[row * RowLoss::kNumbers +
+                                       RowLoss::kLoss]),
+                      row != 5)
+                << static_cast<int>(kind) << ": " << bad << " at " << place
+                << " of " << columns;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(DeviceLossTest, OfEqualOutputsTheFirstIsAboveTheOthers) {
+  Case given = RandomCase({}, 4, 0, 1);
+  given.outputs.clear();
+  for (uint64_t row = 0; row < kRows; ++row) {
+    given.outputs.insert(given.outputs.end(), {3, 7, 3, 7});
+    given.labels[row] = static_cast<int32_t>(row % 4);
+  }
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  const Said said = Compute(given, DType::kFloat32, device.get());
+  const std::vector<double> above = {2, 0, 3, 1};
+  for (uint64_t row = 0; row < kRows; ++row) {
+    EXPECT_EQ(said.numbers[row * RowLoss::kNumbers + RowLoss::kCount],
+              above[row % 4]);
+  }
+}
+
+TEST_F(DeviceLossTest, ThePlainLossIsTheOneWithoutSmoothing) {
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  const Case smoothed = RandomCase({.smoothing = 0.3}, 20, -4, 4);
+  Case plain = smoothed;
+  plain.loss.smoothing = 0;
+  const Said found = Compute(smoothed, DType::kFloat32, device.get());
+  const Said wanted = Compute(plain, DType::kFloat32, device.get());
+  for (uint64_t row = 0; row < kRows; ++row) {
+    const double* const said = &found.numbers[row * RowLoss::kNumbers];
+    EXPECT_EQ(said[RowLoss::kPlainLoss],
+              wanted.numbers[row * RowLoss::kNumbers + RowLoss::kLoss]);
+    EXPECT_NE(said[RowLoss::kPlainLoss], said[RowLoss::kLoss]);
+  }
+}
+
+}  // namespace
+}  // namespace paramd
