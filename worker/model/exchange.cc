@@ -16,8 +16,10 @@ constexpr char kZeros[] = "zeros";
 constexpr char kInput[] = "batch";
 constexpr char kAhead[] = "batch ahead";
 constexpr char kOffsets[] = "offsets";
+constexpr char kLabels[] = "labels";
+constexpr char kFactors[] = "weights of labels";
+constexpr char kLosses[] = "losses";
 constexpr char kOutputs[] = "outputs";
-constexpr char kOutputGradient[] = "gradient of outputs";
 
 // In memory of its device, so that it need not cross.
 bool LiesThere(const DeviceLink& link, absl::Span<const float> values) {
@@ -35,7 +37,7 @@ Exchange::Exchange(Device* device, size_t variables)
     variable.down = link_->MakeMark();
   }
   for (Crossing* one :
-       {&input_, &ahead_, &offsets_, &output_, &output_gradient_}) {
+       {&input_, &ahead_, &offsets_, &labels_, &factors_, &losses_, &output_}) {
     one->mark = link_->MakeMark();
   }
 }
@@ -205,26 +207,42 @@ ConstTensor Exchange::TakeOutput(const Tensor& output) {
   return here;
 }
 
-Tensor Exchange::StageOutputGradient(const Tensor& on_device) {
-  if (link_ == nullptr) return on_device;
-  link_->Wait(output_gradient_.mark);
-  Tensor here = on_device;
-  here.data = ReserveHost(on_device.size() * SizeOf(on_device.dtype),
-                          &output_gradient_.twin);
-  return here;
+Metrics Exchange::ComputeLoss(const Loss& loss, const Tensor& output,
+                              const ConstTensor& target, double scale,
+                              const Tensor& gradient) {
+  loss.FillFactors(target, scale, &row_factors_);
+  const auto losses = TakeLosses(loss.row_loss(), output, target, gradient);
+  return losses.empty() ? Metrics() : loss.Count(target, losses);
 }
 
-ConstTensor Exchange::BringOutputGradient(const Tensor& on_device) {
+absl::Span<const double> Exchange::TakeLosses(const RowLoss& loss,
+                                              const Tensor& output,
+                                              const ConstTensor& target,
+                                              const Tensor& gradient) {
+  const uint64_t rows = row_factors_.size();
+  const uint64_t bytes = rows * RowLoss::kNumbers * sizeof(double);
+  const Tensor said = {Reserve(bytes, &losses_.on_device), DType::kFloat64,
+                       {rows, RowLoss::kNumbers}};
+  ConstTensor labels = target;
+  ConstTensor factors(row_factors_.data(), DType::kFloat64, {rows});
+  const void* here = said.data;
   if (link_ != nullptr) {
-    link_->Describe(kOutputGradient);
-    link_->Upload(output_gradient_.twin.get(),
-                  on_device.size() * SizeOf(on_device.dtype), on_device.data);
-    link_->MarkUploads(output_gradient_.mark);
-    link_->ComputeBehind(output_gradient_.mark);
+    link_->Describe(kLabels);
+    labels.data =
+        Bring(target.data, target.size() * SizeOf(target.dtype), &labels_);
+    link_->Describe(kFactors);
+    factors.data = Bring(factors.data, rows * sizeof(double), &factors_);
+    here = ReserveHost(bytes, &losses_.twin);
   }
-  const DType wanted = device_.activations();
-  if (!IsHalf(wanted)) return on_device;
-  return Converted(on_device, wanted, &half_output_gradient_);
+  if (!device_.status().ok()) return {};
+  device_.Losses(loss, output, labels, factors, gradient, said);
+  if (link_ != nullptr) {
+    link_->Describe(kLosses);
+    link_->Download(said.data, bytes, losses_.twin.get(), losses_.mark);
+    link_->Wait(losses_.mark);
+  }
+  if (!device_.status().ok()) return {};
+  return {static_cast<const double*>(here), said.size()};
 }
 
 void Exchange::SendGradient(size_t v, uint64_t values) {
@@ -311,10 +329,12 @@ uint64_t Exchange::MissingBytes(const Crossings& crossings,
   };
   add(crossings.input_bytes, input_.on_device);
   add(crossings.offset_bytes, offsets_.on_device);
+  add(crossings.label_bytes, labels_.on_device);
+  add(crossings.rows * sizeof(double), factors_.on_device);
+  add(crossings.rows * RowLoss::kNumbers * sizeof(double), losses_.on_device);
   if (IsHalf(dtype)) {
     add(crossings.input_bytes / 2, half_input_);
     add(crossings.outputs * sizeof(float), wide_output_);
-    if (with_gradients) add(crossings.outputs * 2, half_output_gradient_);
   }
   for (size_t v = 0; v < variables_.size(); ++v) {
     const uint64_t bytes = sizes[v] * sizeof(float);

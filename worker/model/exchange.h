@@ -11,6 +11,7 @@
 #include "worker/device/device_link.h"
 #include "worker/device/tensor.h"
 #include "worker/model/gradient_buckets.h"
+#include "worker/model/loss.h"
 #include "worker/model/trained_model.h"
 
 namespace paramd {
@@ -24,11 +25,11 @@ struct GrowingMemory {
 };
 
 // Where a network's values cross between host memory and its device: weights,
-// input and the places of examples there, outputs back to the loss, the gradient
-// of the loss there, gradients back. Where the device's memory is the host's,
-// what is handed in is what the device gets, and nothing is copied or waited for.
-// Numbers cross as float32; a device whose layers hand on two bytes converts
-// input, outputs and their gradient.
+// input, labels and the places of examples there, what a loss says of each row
+// back, or whole outputs where somebody wants them, gradients back. Where the
+// device's memory is the host's, what is handed in is what the device gets, and
+// nothing is copied or waited for. Numbers cross as float32; a device whose
+// layers hand on two bytes converts input and outputs.
 //
 // Else each variable has memory on the device and a twin of it in pinned host
 // memory: of weights a block crosses only if it is not what crossed last, and
@@ -39,9 +40,9 @@ struct GrowingMemory {
 // What is handed in in the device's unified memory crosses in neither direction:
 // weights are read where they are, and gradients are copied there on the device.
 //
-// After each of Place..., Reserve... and Stage... `device->status()` says whether
-// there was memory; until then nothing is to be called on what they gave.
-// Not thread-safe: of the network's thread.
+// After each of Place... and Reserve... `device->status()` says whether there
+// was memory; until then nothing is to be called on what they gave. Not
+// thread-safe: of the network's thread.
 class Exchange {
  public:
   // Weights cross in blocks of so many values.
@@ -84,10 +85,14 @@ class Exchange {
   // The outputs as the host may read them, float32 or float64; valid until the
   // next call.
   ConstTensor TakeOutput(const Tensor& output);
-  // Host memory for the loss to write to; then what layers read of it.
-  // `on_device` has its dims and memory, and is as TakeOutput gives outputs.
-  Tensor StageOutputGradient(const Tensor& on_device);
-  ConstTensor BringOutputGradient(const Tensor& on_device);
+  // The loss of outputs that stay on the device, and its metrics but for areas
+  // under a curve; the host's `target` crosses. `gradient`, of the device, is
+  // as the outputs: if it has data it is overwritten with the derivative of the
+  // loss times `scale`, behind which is what is called next. Waits; nothing
+  // counts if `device->status()` is not OK then.
+  Metrics ComputeLoss(const Loss& loss, const Tensor& output,
+                      const ConstTensor& target, double scale,
+                      const Tensor& gradient);
 
   // The gradient of `v`, computed by what was called until now, begins to cross.
   // All replicas of a group send the same ones in the same order.
@@ -107,12 +112,14 @@ class Exchange {
   // Waits for all that was called and copied.
   void Finish() { device_.Finish(); }
 
-  // What crosses beside variables: an input and offsets of so many bytes, and
-  // so many outputs.
+  // What crosses beside variables: an input, offsets and labels of so many
+  // bytes, so many outputs, 0 if they stay, and rows of them.
   struct Crossings {
     uint64_t input_bytes = 0;
     uint64_t offset_bytes = 0;
+    uint64_t label_bytes = 0;
     uint64_t outputs = 0;
+    uint64_t rows = 0;
   };
   // Of the device, beyond what it has already, for these, and weights and
   // gradients of variables of so many values. `dtype`: of what layers hand on.
@@ -152,6 +159,12 @@ class Exchange {
   const void* Bring(const void* from, uint64_t bytes, Crossing* crossing);
   // The same, but what is computed from now on does not wait for it.
   const void* Upload(const void* from, uint64_t bytes, Crossing* crossing);
+  // Has the device compute Device::Losses; the target and what is said of the
+  // rows are the host's. Empty if the device's status is not OK.
+  absl::Span<const double> TakeLosses(const RowLoss& loss,
+                                      const Tensor& output,
+                                      const ConstTensor& target,
+                                      const Tensor& gradient);
   // The same numbers in `memory` of the device.
   Tensor Converted(const ConstTensor& from, DType to, GrowingMemory* memory);
 
@@ -161,12 +174,14 @@ class Exchange {
   Crossing input_;
   Crossing ahead_;  // Of a later pass.
   Crossing offsets_;
-  Crossing output_;           // Back.
-  Crossing output_gradient_;  // Its memory on the device is the network's.
+  Crossing labels_;
+  Crossing factors_;
+  Crossing losses_;  // Back.
+  std::vector<double> row_factors_;  // Of the loss at hand.
+  Crossing output_;  // Back. Its memory on the device is the network's.
   // What was converted.
   GrowingMemory half_input_;
   GrowingMemory wide_output_;
-  GrowingMemory half_output_gradient_;
 
   bool has_joined_ = false;
   Sharing sharing_ = Sharing::kAlone;

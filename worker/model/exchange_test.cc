@@ -479,11 +479,13 @@ TEST(ExchangeTest, ATraceShowsWhatCrossedWhen) {
   const std::vector<Traced>& down = lanes.at("download");
   const size_t variables = run.gradients().size();
   EXPECT_EQ(CountOf(down, "gradients"), 2 * variables);
-  EXPECT_EQ(CountOf(down, "outputs"), 3u);
+  EXPECT_EQ(CountOf(down, "losses"), 3u);
+  EXPECT_EQ(CountOf(down, "outputs"), 0u);
   // What did not change does not cross.
   EXPECT_GT(CountOf(up, "weights"), variables);
   EXPECT_LE(CountOf(up, "weights"), 2 * variables);
-  EXPECT_EQ(CountOf(up, "gradient of outputs"), 2u);
+  EXPECT_EQ(CountOf(up, "labels"), 3u);
+  EXPECT_EQ(CountOf(up, "weights of labels"), 3u);
   EXPECT_EQ(CountOf(up, "batch"), 2u);
   EXPECT_EQ(CountOf(up, "batch ahead"), 1u);
   for (const auto& [lane, events] : lanes) {
@@ -509,7 +511,7 @@ TEST(ExchangeTest, ATraceOfManyStepsMakesNoMoreEvents) {
     ASSERT_TRUE(run.Step(RandomBatch(8, 1)).ok());
   }
   // Two for all that crosses in one step, and where times begin.
-  const size_t crossings = 2 * run.gradients().size() + 3;
+  const size_t crossings = 2 * run.gradients().size() + 5;
   EXPECT_LE(run.accelerator()->events(), before + 2 * crossings + 1);
 }
 

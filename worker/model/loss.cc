@@ -7,26 +7,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "worker/device/float_type.h"
+#include "worker/device/reference_device.h"
 
 namespace paramd {
-
-// One batch. Null `gradient`: nobody wants it.
-template <class T>
-struct Loss::Work {
-  uint64_t examples;
-  const T* outputs;
-  ConstTensor target;
-  T* gradient;
-  double scale;
-  bool scored;
-  absl::Span<const int64_t> groups;
-
-  void Keep(uint64_t example, T score, bool positive, Metrics* metrics) const {
-    if (!scored) return;
-    metrics->scores.push_back({static_cast<float>(score), positive});
-    if (!groups.empty()) metrics->groups.push_back(groups[example]);
-  }
-};
 
 namespace {
 
@@ -38,10 +21,30 @@ uint64_t Largest(const double* row, uint64_t size) {
   return static_cast<uint64_t>(std::max_element(row, row + size) - row);
 }
 
-// log(1 + exp(z)) - y z, which overflows for no finite z.
-template <class T>
-T BinaryCrossEntropy(T z, T y) {
-  return std::max(z, T(0)) - z * y + std::log1p(std::exp(-std::abs(z)));
+RowLoss::Kind KindOf(v1::Loss loss) {
+  switch (loss) {
+    case v1::SOFTMAX_CROSS_ENTROPY:
+      return RowLoss::Kind::kSoftmaxCrossEntropy;
+    case v1::KL_DIVERGENCE:
+      return RowLoss::Kind::kDivergence;
+    case v1::BINARY_CROSS_ENTROPY:
+      return RowLoss::Kind::kBinaryCrossEntropy;
+    default:
+      return RowLoss::Kind::kSquaredError;
+  }
+}
+
+RowLoss RowLossOf(const Loss::Options& options) {
+  RowLoss loss;
+  loss.kind = KindOf(options.kind);
+  loss.smoothing = options.label_smoothing;
+  if (options.ignore_label.has_value()) loss.ignored = *options.ignore_label;
+  return loss;
+}
+
+// What is said of a row.
+absl::Span<const double> RowAt(absl::Span<const double> numbers, uint64_t row) {
+  return numbers.subspan(row * RowLoss::kNumbers, RowLoss::kNumbers);
 }
 
 }  // namespace
@@ -49,7 +52,13 @@ T BinaryCrossEntropy(T z, T y) {
 Loss::Loss(Options options, Dims outputs)
     : options_(std::move(options)),
       outputs_(SizeOf(outputs)),
-      classes_(outputs.empty() ? 1 : outputs.back()) {}
+      classes_(outputs.empty() ? 1 : outputs.back()),
+      row_loss_(RowLossOf(options_)),
+      columns_(TargetIsIndex() || options_.kind == v1::KL_DIVERGENCE
+                   ? classes_
+                   : outputs_),
+      terms_(static_cast<double>(
+          options_.kind == v1::KL_DIVERGENCE ? RowsOf(1) : outputs_)) {}
 
 absl::Status Loss::Check(const ConstTensor& target, ExampleName name) const {
   if (target.size() == 0) return absl::OkStatus();
@@ -77,165 +86,138 @@ absl::Status Loss::Check(const ConstTensor& target, ExampleName name) const {
   return absl::OkStatus();
 }
 
+template <class Function>
+void Loss::ForEachLabel(const ConstTensor& target, Function f) const {
+  const auto labels = target.values<int32_t>();
+  const uint64_t places = RowsOf(1);
+  const auto counts = [&](int32_t label) {
+    return label != options_.ignore_label;
+  };
+  for (uint64_t first = 0; first < labels.size(); first += places) {
+    const auto of_example = labels.subspan(first, places);
+    const auto counted = static_cast<double>(
+        std::count_if(of_example.begin(), of_example.end(), counts));
+    for (uint64_t p = 0; p < places; ++p) {
+      if (!counts(of_example[p])) continue;
+      const auto label = static_cast<uint64_t>(of_example[p]);
+      f(first + p, label,
+        options_.class_weights.empty() ? 1 : options_.class_weights[label],
+        counted);
+    }
+  }
+}
+
+void Loss::FillFactors(const ConstTensor& target, double scale,
+                       std::vector<double>* factors) const {
+  if (!TargetIsIndex()) {
+    factors->assign(target.size() / columns_, scale / terms_);
+    return;
+  }
+  factors->assign(target.size(), 0);
+  ForEachLabel(target, [&](uint64_t row, uint64_t /*label*/, double weight,
+                           double counted) {
+    (*factors)[row] = scale * weight / counted;
+  });
+}
+
+Metrics Loss::Count(const ConstTensor& target,
+                    absl::Span<const double> numbers) const {
+  Metrics metrics;
+  const uint64_t rows = numbers.size() / RowLoss::kNumbers;
+  metrics.examples = rows / RowsOf(1);
+  metrics.sums.assign(options_.metrics.begin(), options_.metrics.end());
+  if (TargetIsIndex()) {
+    ForEachLabel(target, [&](uint64_t row, uint64_t /*label*/, double weight,
+                             double counted) {
+      const auto said = RowAt(numbers, row);
+      metrics.loss_sum += weight * said[RowLoss::kLoss] / counted;
+      CountLabel(said, &metrics);
+    });
+    return metrics;
+  }
+  double sum = 0;
+  double correct = 0;
+  for (uint64_t row = 0; row < rows; ++row) {
+    const auto said = RowAt(numbers, row);
+    sum += said[RowLoss::kLoss];
+    correct += said[RowLoss::kCount];
+  }
+  metrics.correct = static_cast<uint64_t>(correct);
+  const uint64_t values = rows * columns_;
+  if (options_.kind == v1::BINARY_CROSS_ENTROPY) metrics.labels = values;
+  metrics.loss_sum = sum / terms_;
+  for (Metrics::Sum& metric : metrics.sums) {
+    if (metric.kind != Metrics::Kind::kMeanSquaredError) continue;
+    metric.sum = sum;
+    metric.count = static_cast<double>(values);
+  }
+  return metrics;
+}
+
+void Loss::CountLabel(absl::Span<const double> row, Metrics* metrics) const {
+  const double above = row[RowLoss::kCount];
+  ++metrics->labels;
+  if (above == 0) ++metrics->correct;
+  for (Metrics::Sum& sum : metrics->sums) {
+    ++sum.count;
+    if (sum.kind == Metrics::Kind::kPerplexity) {
+      sum.sum += row[RowLoss::kPlainLoss];
+    }
+    if (sum.kind == Metrics::Kind::kTopK && above < sum.k) ++sum.sum;
+  }
+}
+
+bool Loss::NeedsScores() const {
+  return std::any_of(options_.metrics.begin(), options_.metrics.end(),
+                     [](const Metrics::Sum& sum) {
+                       return sum.kind == Metrics::Kind::kAuc ||
+                              sum.kind == Metrics::Kind::kGroupAuc;
+                     });
+}
+
 Metrics Loss::Compute(const ConstTensor& outputs, const ConstTensor& target,
                       double scale, const Tensor& gradient, bool scored,
                       absl::Span<const int64_t> groups) const {
-  Metrics metrics;
-  metrics.examples = outputs.size() / outputs_;
-  metrics.sums.assign(options_.metrics.begin(), options_.metrics.end());
-  bool by_groups = false;
-  bool areas = false;
-  for (const Metrics::Sum& sum : metrics.sums) {
-    by_groups = by_groups || sum.kind == Metrics::Kind::kGroupAuc;
-    areas = areas || by_groups || sum.kind == Metrics::Kind::kAuc;
-  }
+  std::vector<double> factors;
+  FillFactors(target, scale, &factors);
+  std::vector<double> numbers(factors.size() * RowLoss::kNumbers);
+  ReferenceDevice().Losses(
+      row_loss_, outputs, target,
+      ConstTensor(factors.data(), DType::kFloat64, {factors.size()}), gradient,
+      {numbers.data(), DType::kFloat64, {numbers.size()}});
+  Metrics metrics = Count(target, numbers);
+  if (!scored || !NeedsScores()) return metrics;
   WithFloatType(outputs.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const Work<T> work{metrics.examples,
-                       outputs.values<T>().data(),
-                       target,
-                       static_cast<T*>(gradient.data),
-                       scale,
-                       scored && areas,
-                       by_groups ? groups : absl::Span<const int64_t>()};
-    switch (options_.kind) {
-      case v1::SOFTMAX_CROSS_ENTROPY:
-        return Classes<T>(work, &metrics);
-      case v1::KL_DIVERGENCE:
-        return Divergence<T>(work, &metrics);
-      default:
-        return Numbers<T>(work, &metrics);
-    }
+    KeepScores(outputs.values<decltype(zero)>().data(), target, groups,
+               &metrics);
   });
   return metrics;
 }
 
 template <class T>
-void Loss::CountClass(const T* row, uint64_t label, uint64_t largest,
-                      double loss, Metrics* metrics) const {
-  ++metrics->labels;
-  if (largest == label) ++metrics->correct;
-  for (Metrics::Sum& sum : metrics->sums) {
-    ++sum.count;
-    if (sum.kind == Metrics::Kind::kPerplexity) sum.sum += loss;
-    if (sum.kind == Metrics::Kind::kTopK) {
-      // Of equal outputs the first counts.
-      uint64_t above = 0;
-      for (uint64_t j = 0; j < classes_; ++j) {
-        above += row[j] > row[label] || (j < label && row[j] == row[label]);
-      }
-      if (above < sum.k) ++sum.sum;
-    }
+void Loss::KeepScores(const T* outputs, const ConstTensor& target,
+                      absl::Span<const int64_t> groups,
+                      Metrics* metrics) const {
+  const bool by_groups =
+      std::any_of(metrics->sums.begin(), metrics->sums.end(),
+                  [](const Metrics::Sum& sum) {
+                    return sum.kind == Metrics::Kind::kGroupAuc;
+                  });
+  const auto keep = [&](uint64_t example, T score, bool positive) {
+    metrics->scores.push_back({static_cast<float>(score), positive});
+    if (by_groups) metrics->groups.push_back(groups[example]);
+  };
+  if (TargetIsIndex()) {
+    ForEachLabel(target, [&](uint64_t row, uint64_t label, double /*weight*/,
+                             double /*counted*/) {
+      const T* const two = outputs + row * classes_;
+      keep(row / RowsOf(1), two[1] - two[0], label == 1);
+    });
+    return;
   }
-}
-
-template <class T>
-void Loss::Classes(const Work<T>& work, Metrics* metrics) const {
-  const uint64_t places = outputs_ / classes_;
-  const int32_t* labels = work.target.template values<int32_t>().data();
-  const double smoothing = options_.label_smoothing;
-  const double share = smoothing / static_cast<double>(classes_);
-  for (uint64_t i = 0; i < work.examples; ++i, labels += places) {
-    const auto counted = static_cast<double>(
-        std::count_if(labels, labels + places, [&](int32_t label) {
-          return label != options_.ignore_label;
-        }));
-    for (uint64_t p = 0; p < places; ++p) {
-      const uint64_t at = (i * places + p) * classes_;
-      const T* row = work.outputs + at;
-      T* out = work.gradient == nullptr ? nullptr : work.gradient + at;
-      if (labels[p] == options_.ignore_label) {
-        if (out != nullptr) std::fill_n(out, classes_, T(0));
-        continue;
-      }
-      const auto label = static_cast<uint64_t>(labels[p]);
-      const uint64_t largest = Largest(row, classes_);
-      T sum = 0;
-      double shifted = 0;  // The sum of what the outputs are below the largest.
-      for (uint64_t j = 0; j < classes_; ++j) {
-        const T exponential = std::exp(row[j] - row[largest]);
-        sum += exponential;
-        if (out != nullptr) out[j] = exponential;
-        if (smoothing > 0) shifted += double{row[j]} - double{row[largest]};
-      }
-      const double log_sum = std::log(double{sum});
-      const double loss =
-          log_sum + double{row[largest]} - double{row[label]};
-      const double weight = options_.class_weights.empty()
-                                ? 1
-                                : options_.class_weights[label];
-      double smoothed = loss;
-      if (smoothing > 0) {
-        smoothed = (1 - smoothing) * loss + smoothing * log_sum -
-                   share * shifted;
-      }
-      metrics->loss_sum += weight * smoothed / counted;
-      CountClass(row, label, largest, loss, metrics);
-      if (work.scored) work.Keep(i, row[1] - row[0], label == 1, metrics);
-      if (out == nullptr) continue;
-      const T scale = static_cast<T>(work.scale * weight / counted);
-      for (uint64_t j = 0; j < classes_; ++j) {
-        out[j] = (out[j] / sum - static_cast<T>(share)) * scale;
-      }
-      out[label] -= static_cast<T>(1 - smoothing) * scale;
-    }
-  }
-}
-
-template <class T>
-void Loss::Numbers(const Work<T>& work, Metrics* metrics) const {
-  const auto target = work.target.template values<float>();
-  const bool binary = options_.kind == v1::BINARY_CROSS_ENTROPY;
-  const T scale = static_cast<T>(work.scale / static_cast<double>(outputs_));
-  double sum = 0;
-  for (uint64_t i = 0; i < work.examples * outputs_; ++i) {
-    const T z = work.outputs[i];
-    const T y = static_cast<T>(target[i]);
-    sum += binary ? BinaryCrossEntropy(z, y) : (z - y) * (z - y);
-    if (work.gradient != nullptr) {
-      work.gradient[i] =
-          scale * (binary ? 1 / (1 + std::exp(-z)) - y : 2 * (z - y));
-    }
-    if (!binary) continue;
-    ++metrics->labels;
-    if ((z > 0) == (y > T(0.5))) ++metrics->correct;
-    work.Keep(i / outputs_, z, y > T(0.5), metrics);
-  }
-  metrics->loss_sum = sum / static_cast<double>(outputs_);
-  for (Metrics::Sum& metric : metrics->sums) {
-    if (metric.kind != Metrics::Kind::kMeanSquaredError) continue;
-    metric.sum = sum;
-    metric.count = static_cast<double>(work.examples * outputs_);
-  }
-}
-
-template <class T>
-void Loss::Divergence(const Work<T>& work, Metrics* metrics) const {
-  const auto target = work.target.template values<float>();
-  const uint64_t places = outputs_ / classes_;
-  const double part = 1 / static_cast<double>(places);
-  for (uint64_t at = 0; at < work.examples * outputs_; at += classes_) {
-    const T* row = work.outputs + at;
-    const T largest = row[Largest(row, classes_)];
-    T sum = 0;
-    for (uint64_t j = 0; j < classes_; ++j) sum += std::exp(row[j] - largest);
-    const T log_sum = std::log(sum) + largest;
-    double mass = 0;
-    for (uint64_t j = 0; j < classes_; ++j) {
-      const double y = double{target[at + j]};
-      mass += y;
-      // 0 log 0 is 0, but a broken output shows all the same.
-      const double log_y = y > 0 ? std::log(y) : 0;
-      metrics->loss_sum += part * y * (log_y - double{row[j] - log_sum});
-    }
-    if (!std::isfinite(sum)) metrics->loss_sum = NAN;
-    if (work.gradient == nullptr) continue;
-    for (uint64_t j = 0; j < classes_; ++j) {
-      work.gradient[at + j] = static_cast<T>(
-          work.scale * part *
-          (mass * double{std::exp(row[j] - log_sum)} -
-           double{target[at + j]}));
-    }
+  const auto y = target.values<float>();
+  for (uint64_t i = 0; i < y.size(); ++i) {
+    keep(i / outputs_, outputs[i], y[i] > 0.5f);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 
 #include "proto/paramd/v1/model.pb.h"
+#include "worker/device/shapes.h"
 #include "worker/device/tensor.h"
 #include "worker/hlo/hlo_graph.h"
 #include "worker/model/metrics.h"
@@ -19,8 +20,15 @@ namespace paramd {
 
 // What is minimised, and what is counted. The loss of an example is the mean
 // over its labels, of which it has one or, of a sequence, one per place; those
-// that are ignored count in nothing. Reads and writes host memory, float32 or
-// float64. Immutable, hence thread-safe.
+// that are ignored count in nothing. A device computes it row by row of
+// outputs; what rows weigh, and what is made of what it says of them, is said
+// here:
+//
+//   loss.FillFactors(target, scale, &factors);
+//   device->Losses(loss.row_loss(), outputs, target, factors, ...);
+//   const Metrics metrics = loss.Count(target, numbers);
+//
+// Immutable, hence thread-safe.
 //
 // Of outputs z and the label:
 //   softmax cross entropy  w[l] * -sum_j q[j] log softmax(z)[j], where q is
@@ -28,8 +36,8 @@ namespace paramd {
 //   binary cross entropy   the mean over j of log(1 + exp(z)) - y z
 //   mean squared error     the mean over j of (z - y)^2
 //   KL divergence          sum_j y log(y / softmax(z)[j])
-// all computed so that they overflow for no finite z; a z that is not finite
-// makes the sum not finite.
+// all computed so that they overflow for no finite z, but where z - y does or
+// its square as a float64; a z that is not finite makes the sum not finite.
 class Loss {
  public:
   struct Options {
@@ -48,8 +56,8 @@ class Loss {
   using ExampleName = absl::FunctionRef<std::string(uint64_t i)>;
 
   // DATA_LOSS, naming the example, if a label is out of range.
-  // REQUIRES, of this and of Compute: the target has the dims and the dtype that
-  // TargetIsIndex and the outputs ask for.
+  // REQUIRES, of this and of what follows: the target, in host memory, has the
+  // dims and the dtype that TargetIsIndex and the outputs ask for.
   absl::Status Check(const ConstTensor& target, ExampleName name) const;
 
   // Whether the target is the number of a class (int32), else it is numbers
@@ -58,16 +66,33 @@ class Loss {
     return options_.kind == v1::SOFTMAX_CROSS_ENTROPY;
   }
 
-  // If `gradient` has data it is overwritten with the derivative of the sum of
-  // the losses times `scale`. `scored`: scores are kept for the area under a
-  // curve, where a metric is one; with the `groups` of examples for an area over
-  // groups. REQUIRES: Check(target) is OK; there is a group for each example, or
-  // no metric asks for it.
+  // What Device::Losses is to compute, of so many rows.
+  const RowLoss& row_loss() const { return row_loss_; }
+  uint64_t RowsOf(uint64_t examples) const {
+    return examples * (outputs_ / columns_);
+  }
+  // Of each row, what makes its derivative a part of that of the sum of the
+  // losses times `scale`. REQUIRES, of this and of Count: Check(target) is OK.
+  void FillFactors(const ConstTensor& target, double scale,
+                   std::vector<double>* factors) const;
+  // Of what the device said of the rows. Areas under a curve are left out.
+  Metrics Count(const ConstTensor& target,
+                absl::Span<const double> numbers) const;
+
+  // Whether a metric is an area under a curve, which is of each example's
+  // score.
+  bool NeedsScores() const;
+  // All at once, where the outputs are in host memory, float32 or float64. If
+  // `gradient` has data it is overwritten with the derivative of the sum of the
+  // losses times `scale`. `scored`: scores are kept, where a metric needs them;
+  // with the `groups` of examples for an area over groups. REQUIRES:
+  // Check(target) is OK; there is a group for each example, or no metric asks
+  // for it.
   Metrics Compute(const ConstTensor& outputs, const ConstTensor& target,
                   double scale, const Tensor& gradient, bool scored,
                   absl::Span<const int64_t> groups = {}) const;
 
-  // The derivative that Compute writes, as a part of a program: of outputs
+  // The derivative that a device writes, as a part of a program: of outputs
   // [examples, ...] of float32, a target [examples, ...], and a scale, a scalar.
   HloValue EmitGradient(HloValue outputs, HloValue target,
                         HloValue scale) const;
@@ -80,23 +105,22 @@ class Loss {
   void Predict(const ConstTensor& outputs, const Tensor& prediction) const;
 
  private:
+  // Calls f(row, label, weight, counted) for each that is not ignored; of its
+  // example so many are.
+  template <class Function>
+  void ForEachLabel(const ConstTensor& target, Function f) const;
+  void CountLabel(absl::Span<const double> row, Metrics* metrics) const;
   template <class T>
-  struct Work;
-
-  template <class T>
-  void Classes(const Work<T>& work, Metrics* metrics) const;
-  template <class T>
-  void Numbers(const Work<T>& work, Metrics* metrics) const;
-  template <class T>
-  void Divergence(const Work<T>& work, Metrics* metrics) const;
+  void KeepScores(const T* outputs, const ConstTensor& target,
+                  absl::Span<const int64_t> groups, Metrics* metrics) const;
   HloValue EmitClasses(HloValue rows, HloValue labels, HloValue scale) const;
-  template <class T>
-  void CountClass(const T* row, uint64_t label, uint64_t largest, double loss,
-                  Metrics* metrics) const;
 
   const Options options_;
   const uint64_t outputs_;  // Of one example.
   const uint64_t classes_;  // The last dimension.
+  const RowLoss row_loss_;
+  const uint64_t columns_;  // Of a row.
+  const double terms_;  // Of an example's mean, where labels are numbers.
 };
 
 }  // namespace paramd

@@ -1,4 +1,5 @@
-// The derivative of a loss as a part of a program: as in loss.cc, line by line.
+// The derivative of a loss as a part of a program: as in reference_loss.cc of
+// worker/device and Loss::FillFactors, line by line.
 #include <vector>
 
 #include "worker/hlo/hlo_ops.h"

@@ -154,15 +154,6 @@ bool BringsAhead(const NetworkPlan& plan,
          plan.TakesInputAsItIs();
 }
 
-// As large as these outputs, not in two bytes.
-Tensor ReserveWide(const Tensor& outputs, Exchange* exchange,
-                   GrowingMemory* memory) {
-  Tensor wide = outputs;
-  wide.dtype = WideOf(outputs.dtype);
-  wide.data = exchange->Reserve(wide.size() * SizeOf(wide.dtype), memory);
-  return wide;
-}
-
 size_t LargestSize(GradientSpans gradients) {
   size_t largest = 0;
   for (const absl::Span<float>& one : gradients) {
@@ -390,7 +381,7 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   add(needs.kept, memory_.kept);
   add(needs.scratch, memory_.scratch);
   if (pass.training) {
-    add(outputs * sizeof(float), memory_.output_gradient);
+    add(outputs * SizeOf(pass.dtype), memory_.output_gradient);
     add(FurtherBytes(*plan_, gradients_) * gradients_.size(), memory_.further);
   }
   std::vector<uint64_t> sizes;
@@ -399,7 +390,10 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
          exchange_.MissingBytes(
              {.input_bytes = examples * plan_->input_bytes(),
               .offset_bytes = examples * sizeof(uint64_t),
-              .outputs = outputs},
+              .label_bytes = examples * plan_->label.size() *
+                             SizeOf(plan_->label.dtype),
+              .outputs = pass.training ? 0 : outputs,
+              .rows = plan_->loss->RowsOf(examples)},
              sizes, pass.training, pass.dtype);
 }
 
@@ -515,10 +509,10 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     exchange_.Finish();
     return Metrics();
   }
-  ASSIGN_OR_RETURN(const ConstTensor outputs,
-                   OutputsOf(pass, steps_done_.most(), &exchange_));
-  const Tensor gradient =
-      ReserveWide(pass.output, &exchange_, &memory_.output_gradient);
+  Tensor gradient = pass.output;
+  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(gradient.dtype),
+                                    &memory_.output_gradient);
+  pass.output_gradient = gradient;
   PlaceGradients(gradients);
   pass.gradients = gradients_;
   const bool brings_ahead = BringsAhead(*plan_, options);
@@ -531,16 +525,14 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   bool finite;
   bool is_first = true;
   do {
-    const Tensor staged = exchange_.StageOutputGradient(gradient);
+    metrics = exchange_.ComputeLoss(
+        *plan_->loss, pass.output, batch.Find(plan_->label.name)->tensor(),
+        scaler_.scale() / options.divisor, gradient);
     RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
-    metrics = plan_->loss->Compute(
-        outputs, batch.Find(plan_->label.name)->tensor(),
-        scaler_.scale() / options.divisor, staged, /*scored=*/false);
     finite = std::isfinite(metrics.loss_sum);
     RETURN_IF_ERROR(others.Meet(&finite));
     const Ready told =
         finite && !scaler_.scales() ? ready : Ready(NoneReady);
-    pass.output_gradient = exchange_.BringOutputGradient(gradient);
     Backward(pass, gradients, told);
     if (is_first && brings_ahead && exchange_.gradients_cross()) {
       BringAhead(options.next());
@@ -668,6 +660,13 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
   Layer::Context context;
   ASSIGN_OR_RETURN(const Layer::Pass pass,
                    Forward(weights, batch, InputOf(batch, rows), &context));
+  if (!plan_->loss->NeedsScores()) {
+    const Metrics metrics = exchange_.ComputeLoss(
+        *plan_->loss, pass.output, batch.Find(plan_->label.name)->tensor(),
+        /*scale=*/1, /*gradient=*/{});
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
+    return metrics;
+  }
   ASSIGN_OR_RETURN(const ConstTensor outputs,
                    OutputsOf(pass, steps_done_.most(), &exchange_));
   return CountMetrics(*plan_, outputs, batch);

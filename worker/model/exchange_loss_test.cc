@@ -1,0 +1,163 @@
+// What crosses where a device with a memory of its own computes the loss.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+#include "base/check.h"
+#include "base/random.h"
+#include "worker/device/testing/emulated_device.h"
+#include "worker/device/testing/host_kernels.h"
+#include "worker/model/network.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kExamples = 8;
+constexpr uint64_t kPixels = 6 * 6;
+
+// One layer of so many classes, on an emulated device with a GPU's kernels.
+class Trial {
+ public:
+  Trial(uint64_t classes, const std::string& loss,
+        ComputeFormat format = ComputeFormat::kFp32,
+        const EmulatedAccelerator::Options& options = {.in_haste = true})
+      : input_(LabelledImages({6, 6}, classes)) {
+    v1::ModelConfig config;
+    CHECK(google::protobuf::TextFormat::ParseFromString(
+              "layers { flatten {} } loss: SOFTMAX_CROSS_ENTROPY " + loss,
+              &config),
+          "the test's models are read");
+    config.add_layers()->mutable_dense()->set_units(
+        static_cast<uint32_t>(classes));
+    model_ = *Network::Create(config, input_, [&, this] {
+      auto device = std::make_unique<EmulatedDevice>(
+          options, std::make_unique<HostKernelDevice>());
+      device->SetComputeFormat(format);
+      accelerator_ = device->accelerator();
+      return device;
+    });
+    RandomStream random(5);
+    for (const uint64_t size : {kPixels * classes, classes}) {
+      values_.emplace_back(size);
+      for (float& value : values_.back()) value = random.Uniform() - 0.5f;
+    }
+    gradients_ = values_;
+  }
+
+  Batch SomeBatch(uint64_t examples = kExamples) const {
+    RandomStream random(1);
+    Batch batch;
+    batch.Reset(input_, examples);
+    for (float& value : batch.Find("image")->values<float>()) {
+      value = random.Uniform();
+    }
+    for (int32_t& label : batch.Find("label")->values<int32_t>()) {
+      label = static_cast<int32_t>(random.Below(2));
+    }
+    return batch;
+  }
+  absl::StatusOr<Metrics> Step(const Batch& batch, double divisor = kExamples) {
+    std::vector<absl::Span<float>> spans;
+    for (auto& one : gradients_) spans.push_back(absl::MakeSpan(one));
+    return model_->Step({values_[0], values_[1]}, batch, {.divisor = divisor},
+                        spans, [](size_t) {});
+  }
+  absl::StatusOr<Metrics> Evaluate(const Batch& batch) {
+    return model_->Evaluate({values_[0], values_[1]}, batch);
+  }
+
+  // Between host memory and the device's while it is called; weights crossed
+  // before.
+  template <class Function>
+  uint64_t CrossedBy(Function f) {
+    const uint64_t before = accelerator_->bytes_crossed();
+    CHECK(f().ok(), "a pass is computed");
+    return accelerator_->bytes_crossed() - before;
+  }
+  uint64_t gradient_bytes() const {
+    return (values_[0].size() + values_[1].size()) * sizeof(float);
+  }
+  LossScaling scaling() const { return model_->loss_scaling(); }
+
+ private:
+  const InputSpec input_;
+  EmulatedAccelerator* accelerator_ = nullptr;
+  std::unique_ptr<Network> model_;
+  std::vector<std::vector<float>> values_;
+  std::vector<std::vector<float>> gradients_;
+};
+
+// A label, what it weighs, and what is said of its row.
+constexpr uint64_t kLossBytes =
+    kExamples *
+    (sizeof(int32_t) + sizeof(double) + RowLoss::kNumbers * sizeof(double));
+constexpr uint64_t kInputBytes = kExamples * kPixels * sizeof(float);
+
+TEST(ExchangeLossTest, NoOutputsCrossInAStepOrAnEvaluation) {
+  for (const ComputeFormat format :
+       {ComputeFormat::kFp32, ComputeFormat::kBf16}) {
+    for (const uint64_t classes : {10, 1000}) {
+      Trial run(classes, "metrics: [TOP_K, PERPLEXITY, ACCURACY]", format);
+      const Batch batch = run.SomeBatch();
+      ASSERT_TRUE(run.Step(batch).ok());
+      EXPECT_EQ(run.CrossedBy([&] { return run.Step(batch); }),
+                kInputBytes + kLossBytes + run.gradient_bytes());
+      EXPECT_EQ(run.CrossedBy([&] { return run.Evaluate(batch); }),
+                kInputBytes + kLossBytes);
+    }
+  }
+}
+
+TEST(ExchangeLossTest, ForAnAreaUnderACurveOutputsCrossInAnEvaluationAlone) {
+  Trial run(2, "metrics: AUC");
+  const Batch batch = run.SomeBatch();
+  ASSERT_TRUE(run.Step(batch).ok());
+  EXPECT_EQ(run.CrossedBy([&] { return run.Step(batch); }),
+            kInputBytes + kLossBytes + run.gradient_bytes());
+  EXPECT_EQ(run.CrossedBy([&] { return run.Evaluate(batch); }),
+            kInputBytes + kExamples * 2 * sizeof(float));
+  const double area = run.Evaluate(batch)->Values()[1].value;
+  EXPECT_GE(area, 0);
+  EXPECT_LE(area, 1);
+}
+
+TEST(ExchangeLossTest, NoOutputsCrossWhereAGradientIsComputedAgain) {
+  Trial run(1000, "", ComputeFormat::kFp16);
+  const Batch batch = run.SomeBatch();
+  // The first finds a scale.
+  ASSERT_TRUE(run.Step(batch, 1e-3).ok());
+  EXPECT_GT(run.scaling().overflows, 0u);
+  const uint64_t flags = 2 * sizeof(float);
+  EXPECT_EQ(run.CrossedBy([&] { return run.Step(batch, 1e-3); }),
+            kInputBytes + kLossBytes + flags + run.gradient_bytes());
+}
+
+TEST(ExchangeLossTest, MemoryForTheLossIsReckonedInEachFormat) {
+  for (const ComputeFormat format :
+       {ComputeFormat::kFp32, ComputeFormat::kBf16}) {
+    const EmulatedAccelerator::Options options{.memory_bytes = 3 << 20,
+                                               .in_haste = true};
+    Trial run(500, "", format, options);
+    const auto refused = run.Step(run.SomeBatch(5000));
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+    const std::string sentence(refused.status().message());
+    constexpr char kFits[] = "; a batch of ";
+    ASSERT_THAT(sentence, HasSubstr(kFits));
+    const size_t fits =
+        std::stoul(sentence.substr(sentence.find(kFits) + sizeof(kFits) - 1));
+    EXPECT_GT(fits, 100u);
+    EXPECT_FALSE(run.Step(run.SomeBatch(fits + 1)).ok());
+    const auto fitting = run.Step(run.SomeBatch(fits));
+    EXPECT_TRUE(fitting.ok()) << fitting.status();
+  }
+}
+
+}  // namespace
+}  // namespace paramd
