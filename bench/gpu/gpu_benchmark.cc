@@ -1,8 +1,8 @@
 // What a GPU does with the built-in network: matrix products and copies of
 // pinned memory beside plain calls of cuBLAS and CUDA, sums over all GPUs if
-// there are several, the layers of a transformer block, an optimizer over
-// blocks that stay there, and whole steps, weights and gradients of which cross,
-// with and without overlap and in each format.
+// there are several, the layers of a transformer block, the loss of a language
+// model, an optimizer over blocks that stay there, and whole steps, weights and
+// gradients of which cross, with and without overlap and in each format.
 // Where no GPU can be used it says why and measures nothing.
 #include <algorithm>
 #include <cstdio>
@@ -119,6 +119,59 @@ void Products(ComputeFormat format, Report* report) {
     }
     AddWithLimit(figure, "plain cuBLAS", limit, report);
   }
+}
+
+// The loss of a language model's outputs and its derivative, which reads them
+// twice and writes once, beside copies of as many bytes on the device.
+void Losses(ComputeFormat format, Report* report) {
+  report->Progress(std::string("gpu: losses in ") + NameOf(format));
+  constexpr uint64_t kRows = 1024;
+  constexpr uint64_t kClasses = 50257;
+  const std::unique_ptr<Device> device = MakeDevice(format);
+  const DType dtype = device->activations();
+  const Dims dims = {kRows, kClasses};
+  const uint64_t bytes = SizeOf(dims) * SizeOf(dtype);
+  auto outputs = Uploaded(RandomValues(SizeOf(dims), 1), device.get());
+  const auto gradient = device->Allocate(bytes);
+  if (IsHalf(dtype)) {
+    auto halves = device->Allocate(bytes);
+    device->Convert({outputs.get(), DType::kFloat32, dims},
+                    {halves.get(), dtype, dims});
+    device->Finish();
+    outputs = std::move(halves);
+  }
+  // Labels of 0, factors of 0.
+  const auto zeros = Uploaded(std::vector<float>(2 * kRows), device.get());
+  const auto numbers =
+      device->Allocate(kRows * RowLoss::kNumbers * sizeof(double));
+  CHECK(device->status().ok(), "there is memory for losses");
+  const auto seconds = [&](auto call) {
+    return Seconds(1, [&] {
+             for (int i = 0; i < 10; ++i) call();
+             device->Finish();
+           }) /
+           10;
+  };
+  const auto compute = [&] {
+    device->Losses({}, {outputs.get(), dtype, dims},
+                   {zeros.get(), DType::kInt32, {kRows}},
+                   {zeros.get(), DType::kFloat64, {kRows}},
+                   {gradient.get(), dtype, dims},
+                   {numbers.get(), DType::kFloat64,
+                    {kRows, RowLoss::kNumbers}});
+  };
+  const auto copy = [&] { device->Copy(outputs.get(), bytes, gradient.get()); };
+  seconds(compute);
+  seconds(copy);
+  Figure figure{std::string("loss_") + NameOf(format) + ".rate", "GB/s", {},
+                Figure::Peer{"copies on the GPU", {}}};
+  const double giga = 1e-9 * static_cast<double>(bytes);
+  for (int round = 0; round < 5; ++round) {
+    figure.values.Add(3 * giga / seconds(compute));
+    figure.peer->values.Add(2 * giga / seconds(copy));
+  }
+  CHECK(device->status().ok(), "losses are computed");
+  report->Add(figure);
 }
 
 void Copies(Device* device, Report* report) {
@@ -607,6 +660,13 @@ int main(int argc, char** argv) {
   if (report.Wants("apply")) paramd::Apply(&report);
   if (report.Wants("layers")) {
     for (const auto format : paramd::kFormats) paramd::Layers(format, &report);
+  }
+  if (report.Wants("losses")) {
+    for (const auto format : paramd::kFormats) {
+      if (format != paramd::ComputeFormat::kTf32) {
+        paramd::Losses(format, &report);
+      }
+    }
   }
   if (report.Wants("formats")) {
     for (const auto format : paramd::kFormats) {

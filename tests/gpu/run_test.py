@@ -108,8 +108,9 @@ class RunTest(unittest.TestCase):
         self.assertEqual(list(result["tests"]), ["one_test", "two_test"])
         self.assertEqual(result["tests"]["one_test"]["reports"], [{"tests": 1}])
         self.assertEqual(sorted(line["metric"] for line in result["bench"]),
-                         ["apply", "copies", "formats", "layers", "overlap",
-                          "products", "recordings", "sums", "whole_steps"])
+                         ["apply", "copies", "formats", "layers", "losses",
+                          "overlap", "products", "recordings", "sums",
+                          "whole_steps"])
 
     def test_what_dies_or_hangs_costs_no_other_test(self):
         self.add("tests/one_test", _TEST)
@@ -127,7 +128,7 @@ class RunTest(unittest.TestCase):
         code, _, result = self.run_it(PART_SECONDS=5, HANGS=1)
         self.assertEqual(code, 1)
         self.assertEqual(result["bench_parts"]["copies"]["exit"], 124)
-        self.assertEqual(len(result["bench"]), 8)
+        self.assertEqual(len(result["bench"]), 9)
 
     def test_all_of_it_ends_in_time(self):
         self.add("tests/one_test", _TEST)
