@@ -51,7 +51,8 @@ class SetCommandTest(unittest.TestCase):
     def test_sync_begins_and_ends_while_the_job_runs(self):
         for value in ("sync", "4", "sync", "async"):
             code, output = self.set(f"staleness={value}")
-            self.assertEqual(code, 0, output)
+            self.assertEqual(code, 0, output + "".join(
+                self.runs[task].output for task in self.cluster.tasks))
             self.assertEqual(self.staleness(), value)
 
     def test_the_socket_is_its_owners_and_is_found_by_itself(self):

@@ -54,6 +54,11 @@ def tiny_job(directory):
     }
 
 
+# A process waits where so much of its log is unread: of the smallest job it writes
+# 3 KB a second.
+_UNREAD_BYTES = 1 << 20
+
+
 class Run:
     """One `paramd run` or `paramd local` in a directory of its own."""
 
@@ -67,7 +72,8 @@ class Run:
         self.process = subprocess.Popen(
             [*under, BINARY, *arguments], cwd=self.directory, text=True,
             env={**inherited, **(environment or {})},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            pipesize=_UNREAD_BYTES)
         self.output = ""
 
     def wait(self):
