@@ -36,6 +36,9 @@ class PortableTest(unittest.TestCase):
                 os.path.relpath(path, top),
                 r"^(paramd|bin/paramd|lib/[^/]+\.so(\.[0-9.]+)?|doc/[^/]+/copyright)$")
         self.assertTrue(any(path.endswith("/copyright") for path in files))
+        # What a GPU's libraries ask for, and paramd itself does not.
+        for name in ("libdl.so.2", "libpthread.so.0", "librt.so.1"):
+            self.assertIn(os.path.join(top, "lib", name), files)
         self.assertLess(sum(map(os.path.getsize, files)) / 1e6, MOST_MEGABYTES)
 
     def test_a_cluster_trains_where_no_library_is_installed(self):

@@ -1,6 +1,7 @@
 """What the wheel brings beside the package: libraries that its programs load.
 
-Not those that a machine has to have: glibc's, and GCC's of C++.
+Not those that a machine has to have: glibc's, GCC's of C++, and what Python itself
+loads, of which a process can have one alone.
 """
 
 import os
@@ -11,7 +12,7 @@ import subprocess
 import tempfile
 
 _OF_MACHINE = re.compile(
-    r"(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s))\.so\.")
+    r"(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s|crypto|ssl|z))\.so\.")
 
 
 def libraries(*programs):

@@ -35,7 +35,8 @@ class Build(build_py):
             (folder / name).write_bytes(bundled.stripped(source))
         (folder / "paramd").chmod(0o755)
         libraries = bundled.libraries(library, program)
-        (folder / "lib" / "licences").mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder / "lib", ignore_errors=True)  # Of an earlier build.
+        (folder / "lib" / "licences").mkdir(parents=True)
         for name, path in libraries.items():
             shutil.copyfile(path, folder / "lib" / name)
         for package, path in bundled.licences(libraries.values()).items():

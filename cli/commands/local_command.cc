@@ -71,7 +71,8 @@ absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
 // its own (deploy/portable).
 std::string OwnProgram() {
   const char* const launcher = std::getenv("PARAMD_LAUNCHER");
-  return launcher != nullptr ? launcher : "/proc/self/exe";
+  const bool has_one = launcher != nullptr && *launcher != '\0';
+  return has_one ? launcher : "/proc/self/exe";
 }
 
 // One cluster on this machine, from its first process to its last.

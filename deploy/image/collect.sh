@@ -17,9 +17,16 @@ ldd "$binary" >"$root/libraries"
 if grep 'not found' "$root/libraries"; then
   exit 1
 fi
-# "libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x...)", and the loader's own line.
-sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^[[:space:]]*\(\/[^ ]*\) (.*/\1/p' \
-  "$root/libraries" | sort -u | while read -r library; do
+libc=$(sed -n 's/.*libc\.so\.6 => \(\/[^ ]*\) .*/\1/p' "$root/libraries")
+{
+  # "libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x...)", and the loader's own line.
+  sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^[[:space:]]*\(\/[^ ]*\) (.*/\1/p' \
+    "$root/libraries"
+  # Parts of glibc that a GPU's driver and libraries ask for by these names.
+  for name in libdl.so.2 libpthread.so.0 librt.so.1; do
+    echo "$(dirname "$libc")/$name"
+  done
+} | sort -u | while read -r library; do
   # The file itself, under the name that is asked for: alternatives are links.
   # /lib is /usr/lib.
   folder=$(dirname "$library")

@@ -13,6 +13,7 @@ The optimizer is the servers'; the loop has none of its own.
 
 import contextlib
 import math
+import threading
 import warnings
 import weakref
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple
@@ -65,6 +66,7 @@ def _parts(batch: Any) -> Sequence[Any]:
 
 # Workers whose job has begun and that were not closed.
 _working: "weakref.WeakSet[Worker]" = weakref.WeakSet()
+_working_lock = threading.Lock()
 
 
 class Worker:
@@ -207,7 +209,8 @@ class Worker:
             with self._gradients.lock:
                 had_finished = self._session.close()
             self._gradients.close()
-        _working.discard(self)
+        with _working_lock:
+            _working.discard(self)
         if self._reader is not None:
             self._reader.close()
         if self._weights is not None:
@@ -304,13 +307,16 @@ class Worker:
         self._gradients = Gradients(session, self._picked.trained, staging,
                                     self._refuse_missing)
         self._session = session
-        _working.add(self)
+        with _working_lock:
+            _working.add(self)
         return session
 
     def _have_model_alone(self) -> None:
         """Closes a worker that trains a parameter of this one."""
         trained = {id(tensor) for _, tensor in self._picked.trained}
-        for other in list(_working):
+        with _working_lock:
+            others = list(_working)
+        for other in others:
             if trained.isdisjoint(id(tensor) for _, tensor in other._picked.trained):
                 continue
             warnings.warn(

@@ -155,15 +155,18 @@ Metrics Loss::Count(const ConstTensor& target,
 }
 
 void Loss::CountLabel(absl::Span<const double> row, Metrics* metrics) const {
+  // Nothing is above a NaN, or below it.
+  const bool is_known = std::isfinite(row[RowLoss::kPlainLoss]);
   const double above = row[RowLoss::kCount];
   ++metrics->labels;
-  if (above == 0) ++metrics->correct;
+  if (is_known && above == 0) ++metrics->correct;
   for (Metrics::Sum& sum : metrics->sums) {
     ++sum.count;
     if (sum.kind == Metrics::Kind::kPerplexity) {
       sum.sum += row[RowLoss::kPlainLoss];
     }
-    if (sum.kind == Metrics::Kind::kTopK && above < sum.k) ++sum.sum;
+    if (sum.kind != Metrics::Kind::kTopK) continue;
+    if (is_known && above < sum.k) ++sum.sum;
   }
 }
 

@@ -113,6 +113,15 @@ TEST(LossTest, AnOutputThatIsNotFiniteShowsInTheLoss) {
   }
 }
 
+TEST(SoftmaxCrossEntropyTest, NoLabelIsRightAmongOutputsThatAreNoNumbers) {
+  Case loss = Softmax({3}, {kNaN, kNaN, kNaN, 1, kNaN, 2}, {0, 2});
+  loss.options.metrics = {{.kind = Metrics::Kind::kTopK, .k = 2}};
+  const Metrics metrics = loss.Compute();
+  EXPECT_EQ(metrics.labels, 2u);
+  EXPECT_EQ(metrics.correct, 0u);
+  EXPECT_EQ(metrics.Values()[1].value, 0);
+}
+
 const std::vector<double> kOutputs = {0.5, -1, 2, 0.25, 1, -0.5, 0, 3};
 
 TEST(LossTest, SoftmaxCrossEntropyGradientsMatchDifferences) {
