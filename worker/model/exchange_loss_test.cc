@@ -139,23 +139,34 @@ TEST(ExchangeLossTest, NoOutputsCrossWhereAGradientIsComputedAgain) {
             kInputBytes + kLossBytes + flags + run.gradient_bytes());
 }
 
+// As many examples fit as it says, and no more. How many they are.
+void ExpectReckoned(ComputeFormat format, bool training, size_t* fits) {
+  const EmulatedAccelerator::Options options{.memory_bytes = 3 << 20,
+                                             .in_haste = true};
+  Trial run(500, "", format, options);
+  const auto pass = [&](uint64_t examples) {
+    const Batch batch = run.SomeBatch(examples);
+    return training ? run.Step(batch) : run.Evaluate(batch);
+  };
+  const auto refused = pass(5000);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  const std::string sentence(refused.status().message());
+  constexpr char kFits[] = "; a batch of ";
+  ASSERT_THAT(sentence, HasSubstr(kFits));
+  *fits = std::stoul(sentence.substr(sentence.find(kFits) + sizeof(kFits) - 1));
+  EXPECT_GT(*fits, 100u);
+  EXPECT_FALSE(pass(*fits + 1).ok());
+  const auto fitting = pass(*fits);
+  EXPECT_TRUE(fitting.ok()) << fitting.status();
+}
+
 TEST(ExchangeLossTest, MemoryForTheLossIsReckonedInEachFormat) {
-  for (const ComputeFormat format :
-       {ComputeFormat::kFp32, ComputeFormat::kBf16}) {
-    const EmulatedAccelerator::Options options{.memory_bytes = 3 << 20,
-                                               .in_haste = true};
-    Trial run(500, "", format, options);
-    const auto refused = run.Step(run.SomeBatch(5000));
-    EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-    const std::string sentence(refused.status().message());
-    constexpr char kFits[] = "; a batch of ";
-    ASSERT_THAT(sentence, HasSubstr(kFits));
-    const size_t fits =
-        std::stoul(sentence.substr(sentence.find(kFits) + sizeof(kFits) - 1));
-    EXPECT_GT(fits, 100u);
-    EXPECT_FALSE(run.Step(run.SomeBatch(fits + 1)).ok());
-    const auto fitting = run.Step(run.SomeBatch(fits));
-    EXPECT_TRUE(fitting.ok()) << fitting.status();
+  for (const bool training : {false, true}) {
+    size_t wide = 0;
+    size_t half = 0;
+    ExpectReckoned(ComputeFormat::kFp32, training, &wide);
+    ExpectReckoned(ComputeFormat::kBf16, training, &half);
+    EXPECT_GT(half, wide);
   }
 }
 

@@ -392,18 +392,20 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
               .offset_bytes = examples * sizeof(uint64_t),
               .label_bytes = examples * plan_->label.size() *
                              SizeOf(plan_->label.dtype),
-              .outputs = pass.training ? 0 : outputs,
+              .outputs = pass.takes_outputs ? outputs : 0,
               .rows = plan_->loss->RowsOf(examples)},
              sizes, pass.training, pass.dtype);
 }
 
 absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
-                                  bool training) {
+                                  bool training, bool takes_outputs) {
   DeviceLink* const link = device_->link();
   if (link == nullptr || examples <= steps_done_.most()) {
     return absl::OkStatus();
   }
-  const Reckoned pass{.training = training, .dtype = device_->activations()};
+  const Reckoned pass{.training = training,
+                      .dtype = device_->activations(),
+                      .takes_outputs = takes_outputs};
   const uint64_t missing = MissingBytes(examples, weights, pass);
   const uint64_t free = missing == 0 ? 0 : link->FreeBytes();
   if (missing <= free) return absl::OkStatus();
@@ -438,11 +440,12 @@ absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
 
 absl::StatusOr<Layer::BackwardPass> Network::Forward(
     WeightSpans weights, const Batch& batch, const ConstTensor& input,
-    Layer::Context* context) {
+    bool takes_outputs, Layer::Context* context) {
   const Sequence& layers = *plan_->layers;
   const uint64_t examples = batch.size();
   RETURN_IF_ERROR(StatusOf(*device_, examples, steps_done_.most()));
-  RETURN_IF_ERROR(CheckMemory(examples, weights, context->training));
+  RETURN_IF_ERROR(
+      CheckMemory(examples, weights, context->training, takes_outputs));
   context->device = device_.get();
   context->dtype = device_->activations();
   context->examples = examples;
@@ -504,7 +507,8 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   Layer::Context context = TrainingOf(batch, options);
   ASSIGN_OR_RETURN(
       Layer::BackwardPass pass,
-      Forward(weights, batch, InputOf(batch, options.rows), &context));
+      Forward(weights, batch, InputOf(batch, options.rows),
+              /*takes_outputs=*/false, &context));
   if (context.IsAbandoned()) {
     exchange_.Finish();
     return Metrics();
@@ -658,9 +662,11 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
   if (batch.size() == 0) return Metrics();
   RETURN_IF_ERROR(CheckBatch(batch));
   Layer::Context context;
-  ASSIGN_OR_RETURN(const Layer::Pass pass,
-                   Forward(weights, batch, InputOf(batch, rows), &context));
-  if (!plan_->loss->NeedsScores()) {
+  const bool takes_outputs = plan_->loss->NeedsScores();
+  ASSIGN_OR_RETURN(
+      const Layer::Pass pass,
+      Forward(weights, batch, InputOf(batch, rows), takes_outputs, &context));
+  if (!takes_outputs) {
     const Metrics metrics = exchange_.ComputeLoss(
         *plan_->loss, pass.output, batch.Find(plan_->label.name)->tensor(),
         /*scale=*/1, /*gradient=*/{});
@@ -700,7 +706,8 @@ absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
   RETURN_IF_ERROR(CheckBatch(batch, /*labels=*/false));
   Layer::Context context;
   ASSIGN_OR_RETURN(const Layer::Pass pass,
-                   Forward(weights, batch, InputOf(batch, rows), &context));
+                   Forward(weights, batch, InputOf(batch, rows),
+                           /*takes_outputs=*/true, &context));
   ASSIGN_OR_RETURN(const ConstTensor outputs,
                    OutputsOf(pass, steps_done_.most(), &exchange_));
   plan_->loss->Predict(outputs, out->Find(kPrediction)->tensor());

@@ -121,6 +121,8 @@ class Network : public TrainedModel {
   struct Reckoned {
     bool training = false;
     DType dtype = DType::kFloat32;  // Of what layers hand on.
+    // They cross to the host at its end.
+    bool takes_outputs = false;
     // As if layers that keep layers were computed again.
     bool recomputes = false;
   };
@@ -129,12 +131,14 @@ class Network : public TrainedModel {
                         const Reckoned& pass) const;
   // RESOURCE_EXHAUSTED: it has not, and what would fit.
   absl::Status CheckMemory(uint64_t examples, WeightSpans weights,
-                           bool training);
-  // A pass over the batch, forward; its output is in memory of the device. Fills
-  // the rest of `context`, which outlives the pass.
+                           bool training, bool takes_outputs);
+  // A pass over the batch, forward; its output is in memory of the device, from
+  // where it is taken if `takes_outputs`. Fills the rest of `context`, which
+  // outlives the pass.
   absl::StatusOr<Layer::BackwardPass> Forward(WeightSpans weights,
                                               const Batch& batch,
                                               const ConstTensor& input,
+                                              bool takes_outputs,
                                               Layer::Context* context);
   // Where layers write the gradient of each use of a variable.
   void PlaceGradients(GradientSpans gradients);
