@@ -1,4 +1,4 @@
-"""What portable/pack.sh packs runs where nothing but a shell is installed."""
+"""What portable/pack.sh packs runs where little but a shell is installed."""
 
 import json
 import os
@@ -47,21 +47,21 @@ class PortableTest(unittest.TestCase):
         self._install("/bin/sh")
         for program in ("readlink", "dirname"):
             self._install(shutil.which(program))
-        work = os.path.join(self.root, "work")
-        os.makedirs(work)
+        train = os.path.join(self.root, "train")
+        os.makedirs(train)
         os.makedirs(os.path.join(self.root, "tmp"))
-        job = paramd.tiny_job(work)
-        job["input"]["directory"] = "/work"
-        with open(os.path.join(work, "job.json"), "w", encoding="utf-8") as file:
+        job = paramd.tiny_job(train)
+        job["input"]["directory"] = "/train"
+        with open(os.path.join(train, "job.json"), "w", encoding="utf-8") as file:
             json.dump(job, file)
         done = subprocess.run(
             ["chroot", self.root, f"/{self.top}/paramd", "local", "--job",
-             "/work/job.json", "--servers=2", "--workers=2", "--run_dir=/work/run"],
+             "/train/job.json", "--servers=2", "--workers=2", "--run_dir=/train/run"],
             capture_output=True, text=True, timeout=60, check=False,
             env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, "0 lost, 0 doubled")
-        self.assertTrue(os.listdir(os.path.join(work, "run", "checkpoints")))
+        self.assertTrue(os.listdir(os.path.join(train, "run", "checkpoints")))
 
     def _install(self, program):
         """The program, with the libraries that it loads, where it lies here."""
