@@ -141,7 +141,7 @@ TEST(ExchangeLossTest, NoOutputsCrossWhereAGradientIsComputedAgain) {
 
 // As many examples fit as it says, and no more. How many they are.
 void ExpectReckoned(ComputeFormat format, bool training, size_t* fits) {
-  const EmulatedAccelerator::Options options{.memory_bytes = 3 << 20,
+  const EmulatedAccelerator::Options options{.memory_bytes = 1 << 20,
                                              .in_haste = true};
   Trial run(500, "", format, options);
   const auto pass = [&](uint64_t examples) {
