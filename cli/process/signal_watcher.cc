@@ -93,7 +93,7 @@ void SignalWatcher::OnSignal(int signal) {
     case StopSignals::Verdict::kSecond:
       LogWithinAMoment(LogLevel::kWarning,
                        "a second signal: ending at once, undrained", signal);
-      if (first_.joinable()) first_.detach();  // Nobody waits for it any more.
+      LeaveFirst();
       _exit(128 + signal);
   }
 }
@@ -118,7 +118,12 @@ void SignalWatcher::OnPatienceOver() {
   LogWithinAMoment(LogLevel::kWarning,
                    "what is under way has not ended: ending without it",
                    first_signal_);
+  LeaveFirst();
   late(first_signal_);
+}
+
+void SignalWatcher::LeaveFirst() {
+  if (first_.joinable()) first_.detach();
 }
 
 void SignalWatcher::OnFirst(int signal) {

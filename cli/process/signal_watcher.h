@@ -40,7 +40,8 @@ class SignalWatcher {
 
   // A process that is there still `patience` after its first signal is ended by
   // `handler`, on the watcher's own thread, whatever the first one's handler
-  // waits for. Replaces the one before; begins with a signal that comes later.
+  // waits for; it does not return. Replaces the one before; begins with a
+  // signal that comes later.
   void EndWithin(absl::Duration patience, Handler handler);
 
   // The first signal that came; 0: none yet.
@@ -53,6 +54,8 @@ class SignalWatcher {
   // Of poll; -1: for ever.
   int MillisecondsLeft();
   void OnPatienceOver();
+  // The process ends: nobody waits for the first signal's thread any more.
+  void LeaveFirst();
 
   StopSignals signals_;  // Of the thread.
   std::atomic<int> signal_{0};

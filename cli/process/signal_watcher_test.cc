@@ -62,19 +62,6 @@ TEST_F(SignalWatcherTest, ARepeatIsNotHandedOnAndEndsNobody) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(SignalWatcherTest, WhatHasNotEndedInTimeIsEndedWithoutIt) {
-  std::promise<void> hangs;
-  std::promise<int> late;
-  SignalWatcher watcher(
-      [&](int) { hangs.get_future().wait(); }, absl::InfiniteDuration());
-  watcher.EndWithin(absl::Milliseconds(1), [](int) { ADD_FAILURE(); });
-  watcher.EndWithin(absl::Milliseconds(1),
-                    [&](int signal) { late.set_value(signal); });
-  kill(getpid(), SIGTERM);
-  EXPECT_EQ(late.get_future().get(), SIGTERM);
-  hangs.set_value();
-}
-
 TEST_F(SignalWatcherTest, NobodyIsEndedWithoutASignalOrBeforeItsTime) {
   std::promise<void> first;
   SignalWatcher watcher([&](int) { first.set_value(); });
@@ -99,6 +86,29 @@ TEST(SignalWatcherDeathTest, ASecondSignalIsNamedAndEndsTheProcessAtOnce) {
       },
       ::testing::ExitedWithCode(130),
       "a second signal: ending at once, undrained signal=SIGINT");
+}
+
+TEST(SignalWatcherDeathTest, WhatHasNotEndedInTimeIsEndedWithoutIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  // Whether the first signal's handler has returned or hangs.
+  for (const bool hangs : {false, true}) {
+    EXPECT_EXIT(
+        {
+          SignalWatcher::Catch();
+          SignalWatcher watcher(
+              [&](int) {
+                if (hangs) std::promise<void>().get_future().wait();
+              },
+              absl::InfiniteDuration());
+          watcher.EndWithin(absl::Milliseconds(1), [](int) { _exit(1); });
+          watcher.EndWithin(absl::Milliseconds(1),
+                            [](int signal) { _exit(128 + signal); });
+          kill(getpid(), SIGTERM);
+          std::promise<void>().get_future().wait();
+        },
+        ::testing::ExitedWithCode(143),
+        "what is under way has not ended: ending without it signal=SIGTERM");
+  }
 }
 
 // Stderr becomes a pipe that is full and that nobody reads.
