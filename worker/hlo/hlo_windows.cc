@@ -257,6 +257,20 @@ HloValue MaxPool(const Window& window, HloValue input) {
       });
 }
 
+HloValue MaxPlace(HloValue input) {
+  const Dims dims = input.dims();
+  const Window whole = {.batch = dims[0],
+                        .height = dims[1],
+                        .width = 1,
+                        .channels = dims[2],
+                        .out_height = 1,
+                        .out_width = 1,
+                        .kernel_height = dims[1]};
+  return Reshape(
+      MaxPool(whole, Reshape(input, {dims[0], dims[1], 1, dims[2]})),
+      {dims[0], dims[2]});
+}
+
 HloValue AveragePool(const Window& window, HloValue input) {
   const HloValue padded = Pad(input, 0, Around(window));
   const Dims dims = OutputDims(window);

@@ -12,6 +12,8 @@ namespace paramd::hlo {
 HloValue Convolve(const Convolution& shape, HloValue input, HloValue kernel);
 // Of equal values of a window the first counts.
 HloValue MaxPool(const Window& window, HloValue input);
+// The same over all places: [batch, places, values] to [batch, values].
+HloValue MaxPlace(HloValue input);
 // Over what is inside of the image.
 HloValue AveragePool(const Window& window, HloValue input);
 

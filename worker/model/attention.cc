@@ -158,7 +158,7 @@ uint64_t Attention::flops() const {
   return 2 * places_ * products + 4 * heads_ * places_ * places_;
 }
 
-absl::StatusOr<HloValue> Attention::Emit(const ProgramPass& pass) const {
+HloValue Attention::Emit(const ProgramPass& pass) const {
   const uint64_t examples = pass.input.dims()[0];
   HloGraph* const graph = pass.input.graph;
   const HloValue projected =

@@ -23,11 +23,13 @@ std::unique_ptr<Network> OnProcessor(std::shared_ptr<const NetworkPlan> plan) {
       std::move(plan), [] { return std::make_unique<CpuDevice>(); }, "cpu");
 }
 
-// Rows that a program takes where these are handed in.
+// Rows of each sparse variable that a program takes where these are handed in.
 uint64_t RowsFor(RowNumbers rows) {
   if (rows.empty()) return 0;
   uint64_t padded = 64;
-  while (padded < rows[0].size()) padded *= 2;
+  for (const absl::Span<const uint64_t> some : rows) {
+    while (padded < some.size()) padded *= 2;
+  }
   return padded;
 }
 
@@ -57,7 +59,7 @@ class CompiledNetwork::Programs {
     }
     auto program = std::make_shared<Program>();
     program->shape = shape;
-    ASSIGN_OR_RETURN(program->written, WriteProgram(plan, shape, operands_));
+    program->written = WriteProgram(plan, shape, operands_);
     ASSIGN_OR_RETURN(program->compiled,
                      client_->Compile(program->written.text, device_,
                                       program->written.results.size()));
@@ -90,14 +92,6 @@ absl::StatusOr<std::unique_ptr<CompiledNetwork>> CompiledNetwork::Create(
         "programs are written in fp32 and bf16");
   ASSIGN_OR_RETURN(std::unique_ptr<Network> network,
                    Network::Create(config, input));
-  if (!network->plan()->LooksUpAllAlike()) {
-    return absl::InvalidArgumentError(
-        "embeddings that look up some places of the input alone, or padding, "
-        "are not there for PJRT plugins; every model runs on cpu");
-  }
-  RETURN_IF_ERROR(
-      WriteProgram(*network->plan(), {.examples = 1, .training = true})
-          .status());
   auto programs = std::make_shared<Programs>(
       std::move(client), device,
       format == ComputeFormat::kBf16 ? HloElement::kBF16 : HloElement::kF32);

@@ -23,9 +23,8 @@ namespace paramd {
 // if a program can't be compiled.
 class CompiledNetwork : public TrainedModel {
  public:
-  // INVALID_ARGUMENT as Network::Create, and if there is a layer that can't be
-  // written as a program. REQUIRES: the client has that device; the format is
-  // fp32 or bf16.
+  // INVALID_ARGUMENT as Network::Create. REQUIRES: the client has that device;
+  // the format is fp32 or bf16.
   static absl::StatusOr<std::unique_ptr<CompiledNetwork>> Create(
       const v1::ModelConfig& config, const InputSpec& input,
       std::shared_ptr<PjrtClient> client, size_t device,

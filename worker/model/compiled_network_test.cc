@@ -39,6 +39,17 @@ FeatureSpec Integers(const std::string& name, Dims dims, uint32_t below) {
           .classes = below};
 }
 
+// Lists end with padding, the first example's at once; each begins with a place
+// of its own.
+void Shorten(Column* list, RandomStream* random) {
+  const uint64_t places = list->spec().dims[0];
+  const auto values = list->values<int32_t>();
+  for (uint64_t i = 0; i < values.size(); i += places) {
+    const uint64_t used = i == 0 ? 1 : 1 + random->Below(places);
+    std::fill_n(values.begin() + i + used, places - used, -1);
+  }
+}
+
 // Numbers or integers at random. Numbers are from 0 to 1, as some labels must
 // be.
 Batch RandomBatch(const InputSpec& spec, uint64_t size, uint64_t seed) {
@@ -51,6 +62,7 @@ Batch RandomBatch(const InputSpec& spec, uint64_t size, uint64_t seed) {
       for (int32_t& value : column.values<int32_t>()) {
         value = static_cast<int32_t>(random.Below(column.spec().classes));
       }
+      if (column.spec().name == "list") Shorten(&column, &random);
       continue;
     }
     for (float& value : column.values<float>()) value = random.Uniform();
@@ -222,6 +234,8 @@ const InputSpec kImages = LabelledImages({7, 6, 4}, 5);
 const InputSpec kTokens{
     {Integers("tokens", {6}, 11), Integers("label", {6}, 9)}};
 const InputSpec kFields{{Numbers("fields", {4, 3}), Integers("label", {}, 3)}};
+// The first a place of its own, the others a list with padding.
+const InputSpec kList{{Integers("list", {7}, 6), Integers("label", {}, 3)}};
 const InputSpec kTargets{{Numbers("x", {5}), Numbers("label", {3})}};
 
 // Layers between images and five classes.
@@ -247,6 +261,21 @@ Case OnTargets(const std::string& name, const std::string& loss) {
           "layers { dense { units: 3 } } loss: " +
               loss,
           kTargets};
+}
+
+// Two tables: of the first integer, and of the others behind it.
+Case OnList(const std::string& name, const std::string& list,
+            const std::string& table = "width: 4") {
+  return {name,
+          "layers { parallel { "
+          "branches { layers { select { begin: 0 count: 1 } } "
+          "layers { embedding { name: 'one' " + table + " } } "
+          "layers { flatten {} } } "
+          "branches { layers { select { begin: 1 } } "
+          "layers { embedding { name: 'list' padding: true " + table + " } } " +
+              list + " } } } layers { dense { units: 3 } } "
+              "loss: SOFTMAX_CROSS_ENTROPY",
+          kList};
 }
 
 Case OnFields(const std::string& name, const std::string& layers) {
@@ -393,7 +422,16 @@ std::vector<Case> RecommendersCases() {
                    "layers { factorization_machine {} }"),
           OnFields("Cross",
                    "layers { flatten {} } layers { cross { layers: 3 } "
-                   "}")};
+                   "}"),
+          OnFields("Select", "layers { select { begin: 1 count: 2 } } "
+                             "layers { flatten {} }"),
+          OnList("BagSum", "layers { bag_pool { combine: SUM } }"),
+          OnList("BagMean", "layers { bag_pool { combine: MEAN } }"),
+          OnList("BagSqrtN", "layers { bag_pool { combine: SQRT_N } }"),
+          OnList("BagMax", "layers { bag_pool { combine: MAX } }"),
+          OnList("AttentionPool",
+                 "layers { attention_pool { units: 3 } } "
+                 "layers { flatten {} }")};
 }
 
 std::vector<Case> LossesCases() {
@@ -424,16 +462,16 @@ class EachModelTest : public ::testing::TestWithParam<Case> {};
 TEST_P(EachModelTest, IsWrittenWithAGradientOfEachVariable) {
   const auto plan = PlanNetwork(Parse(GetParam().model), GetParam().input);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const auto program = WriteProgram(**plan, {.examples = 6, .training = true});
-  ASSERT_TRUE(program.ok()) << program.status();
+  const NetworkProgram program =
+      WriteProgram(**plan, {.examples = 6, .training = true});
   const size_t variables = (*plan)->variables.size();
-  ASSERT_EQ(program->results.size(), variables + 1);
+  ASSERT_EQ(program.results.size(), variables + 1);
   for (size_t v = 0; v < variables; ++v) {
-    EXPECT_EQ(program->results[variables - v].text(),
-              program->parameters[v].text())
+    EXPECT_EQ(program.results[variables - v].text(),
+              program.parameters[v].text())
         << (*plan)->variables[v].name();
   }
-  EXPECT_TRUE(WriteProgram(**plan, {.examples = 6}).ok());
+  EXPECT_EQ(WriteProgram(**plan, {.examples = 6}).results.size(), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EachModelTest, ::testing::ValuesIn(Cases()),
@@ -480,27 +518,34 @@ TEST_F(CompiledNetworkTest, GradientsOfBf16AreTheProcessors) {
   }
 }
 
-// Rows, ascending, with what the batch reads among them.
-std::vector<uint64_t> RowsOf(const TrainedModel& model, const Batch& batch) {
-  std::vector<std::vector<uint64_t>> found(1);
+// Of each sparse variable the rows that the batch reads, ascending.
+std::vector<std::vector<uint64_t>> RowsOf(const TrainedModel& model,
+                                          const Batch& batch) {
+  std::vector<std::vector<uint64_t>> found(
+      std::count_if(model.variables().begin(), model.variables().end(),
+                    [](const v1::Variable& one) { return one.sparse(); }));
   EXPECT_TRUE(model.FindRows(batch, absl::MakeSpan(found)).ok());
-  std::vector<uint64_t>& rows = found.front();
-  std::sort(rows.begin(), rows.end());
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  return rows;
+  for (std::vector<uint64_t>& rows : found) {
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  }
+  return found;
 }
 
-// Steps of a model whose first variable is a sparse one of width 4.
+// Steps of a model whose first variables are sparse ones of width 4.
 void ExpectRowsOfTheProcessor(const Case& one, const Batch& batch) {
   Trained got(Compiled(one));
   Trained wanted(OnProcessor(one));
-  const std::vector<uint64_t> rows = RowsOf(*got.model, batch);
+  const std::vector<std::vector<uint64_t>> rows = RowsOf(*got.model, batch);
   ASSERT_EQ(rows, RowsOf(*wanted.model, batch));
-  const std::vector<absl::Span<const uint64_t>> numbers = {rows};
-  const size_t size = 4 * rows.size();
+  const std::vector<absl::Span<const uint64_t>> numbers(rows.begin(),
+                                                        rows.end());
   for (Trained* trained : {&got, &wanted}) {
-    trained->weight_views[0] = trained->weight_views[0].first(size);
-    trained->gradient_views[0] = trained->gradient_views[0].first(size);
+    for (size_t v = 0; v < rows.size(); ++v) {
+      const size_t size = 4 * rows[v].size();
+      trained->weight_views[v] = trained->weight_views[v].first(size);
+      trained->gradient_views[v] = trained->gradient_views[v].first(size);
+    }
     const auto metrics = trained->model->Step(
         trained->weight_views, batch, {.divisor = 2, .rows = numbers},
         trained->gradient_views, [](size_t) {});
@@ -527,6 +572,15 @@ TEST_F(CompiledNetworkTest, RowsOfASparseVariableAreTheProcessors) {
   for (const uint64_t size : {4, 40}) {
     ExpectRowsOfTheProcessor(one, RandomBatch(one.input, size, size));
   }
+}
+
+TEST_F(CompiledNetworkTest, RowsOfTwoTablesAreTheProcessors) {
+  const Case one =
+      OnList("Tables", "layers { bag_pool {} }", "width: 4 sparse: true");
+  const Batch batch = RandomBatch(one.input, 9, 3);
+  const auto rows = RowsOf(*OnProcessor(one), batch);
+  EXPECT_NE(rows[0].size(), rows[1].size());
+  ExpectRowsOfTheProcessor(one, batch);
 }
 
 TEST_F(CompiledNetworkTest, RowsOfAKeyedVariableAreTheProcessors) {

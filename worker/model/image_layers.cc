@@ -128,7 +128,7 @@ void GlobalPool::Backward(const BackwardPass& pass) const {
                                         pass.input_gradient);
 }
 
-absl::StatusOr<HloValue> Conv2d::Emit(const ProgramPass& pass) const {
+HloValue Conv2d::Emit(const ProgramPass& pass) const {
   const HloValue output = hlo::Convolve(Shape(pass.input.dims()[0]),
                                         pass.input, pass.weights[0]);
   if (!options_.bias) return output;
@@ -136,29 +136,19 @@ absl::StatusOr<HloValue> Conv2d::Emit(const ProgramPass& pass) const {
                   hlo::BroadcastLast(pass.weights[1], output.dims()));
 }
 
-absl::StatusOr<HloValue> Pool::Emit(const ProgramPass& pass) const {
+HloValue Pool::Emit(const ProgramPass& pass) const {
   const Window window = Shape(pass.input.dims()[0]).window;
   return kind_ == Pooling::Kind::kMax ? hlo::MaxPool(window, pass.input)
                                       : hlo::AveragePool(window, pass.input);
 }
 
-absl::StatusOr<HloValue> GlobalPool::Emit(const ProgramPass& pass) const {
-  const uint64_t examples = pass.input.dims()[0];
+HloValue GlobalPool::Emit(const ProgramPass& pass) const {
   const uint64_t channels = input_dims().back();
   const uint64_t places = input_size() / channels;
   const HloValue lines =
-      hlo::Reshape(pass.input, {examples, places, 1, channels});
-  const Window whole = {.batch = examples,
-                        .height = places,
-                        .width = 1,
-                        .channels = channels,
-                        .out_height = 1,
-                        .out_width = 1,
-                        .kernel_height = places};
-  const HloValue output = kind_ == Pooling::Kind::kMax
-                              ? hlo::MaxPool(whole, lines)
-                              : hlo::AveragePool(whole, lines);
-  return hlo::Reshape(output, {examples, channels});
+      hlo::Reshape(pass.input, {pass.input.dims()[0], places, channels});
+  if (kind_ == Pooling::Kind::kMax) return hlo::MaxPlace(lines);
+  return hlo::Scale(hlo::Sum(lines, {1}), 1 / static_cast<double>(places));
 }
 
 }  // namespace paramd

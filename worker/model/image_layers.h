@@ -39,7 +39,7 @@ class Conv2d : public Layer {
   bool reads_output() const override { return false; }
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
 
  private:
@@ -59,7 +59,7 @@ class Pool : public Layer {
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override {
     return output_size() * sliding_.kernel * sliding_.kernel;
   }
@@ -81,7 +81,7 @@ class GlobalPool : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return input_size(); }
 
  private:

@@ -118,7 +118,7 @@ void Cross::Backward(const BackwardPass& pass) const {
   device.Add(by_next, 1, by_first, pass.input_gradient);
 }
 
-absl::StatusOr<HloValue> DotInteraction::Emit(const ProgramPass& pass) const {
+HloValue DotInteraction::Emit(const ProgramPass& pass) const {
   const uint64_t examples = pass.input.dims()[0];
   const uint64_t fields = input_dims()[0];
   const HloValue products =
@@ -136,13 +136,13 @@ absl::StatusOr<HloValue> DotInteraction::Emit(const ProgramPass& pass) const {
   return hlo::SwapLast(hlo::Gather(columns, places));
 }
 
-absl::StatusOr<HloValue> GlobalSumPool::Emit(const ProgramPass& pass) const {
+HloValue GlobalSumPool::Emit(const ProgramPass& pass) const {
   const uint64_t examples = pass.input.dims()[0];
   return hlo::Sum(
       hlo::Reshape(pass.input, {examples, places_, input_dims().back()}), {1});
 }
 
-absl::StatusOr<HloValue> Cross::Emit(const ProgramPass& pass) const {
+HloValue Cross::Emit(const ProgramPass& pass) const {
   HloValue x = pass.input;
   for (uint64_t i = 0; i < layers_; ++i) {
     const HloValue factor =

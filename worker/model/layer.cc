@@ -27,12 +27,6 @@ void Layer::AddKernel(const std::string& part, const Dims& shape,
   AddVariable(part, shape, -limit, limit);
 }
 
-absl::StatusOr<HloValue> Layer::Emit(const ProgramPass&) const {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the layer '", name_, "' can't be computed by a PJRT plugin; device cpu "
-      "and cuda:0 can"));
-}
-
 Dims Layer::EmittedDims(const ProgramPass& pass) const {
   return Batched(pass.input.dims()[0], output_);
 }

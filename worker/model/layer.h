@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
 #include "proto/paramd/v1/types.pb.h"
@@ -87,6 +86,9 @@ class Layer {
     bool training = false;
     HloValue share = {};    // A scalar; in training.
     HloValue offsets = {};  // u64, one per example; in training.
+    // Those of all embeddings (s32), and where each one's begin.
+    HloValue integers = {};
+    absl::Span<const uint64_t> starts = {};
     std::vector<Draw> draws = {};
   };
 
@@ -96,6 +98,7 @@ class Layer {
     absl::Span<const HloValue> weights = {};
     // In training: what is subtracted from an untrained variable.
     absl::Span<HloValue> updates = {};
+    // Before an embedding: zeros, for it reads the integers.
     HloValue input = {};
   };
 
@@ -133,9 +136,8 @@ class Layer {
   virtual void Forward(const Pass& pass) const = 0;
   virtual void Backward(const BackwardPass& pass) const = 0;
 
-  // The output. INVALID_ARGUMENT, a sentence that names the layer: it can't be
-  // written as a program.
-  virtual absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const;
+  // The output.
+  virtual HloValue Emit(const ProgramPass& pass) const = 0;
 
   // Of the forward pass, and of what of it Backward computes again, for one
   // example.

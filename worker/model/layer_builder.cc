@@ -553,11 +553,12 @@ LayerBuilder::Made LayerBuilder::MakeEmbedding(
         table.width, " values; at most ", kMaxSize - 1, " are possible"));
   }
   table.number = needs_.lookups.size();
+  table.padding = embedding.padding();
   auto made = std::make_unique<Embedding>(std::move(name), dims_, table);
   needs_.lookups.push_back({.table = made->variables()[0].name(),
                       .first = first_,
                       .count = SizeOf(dims_),
-                      .padding = embedding.padding()});
+                      .padding = table.padding});
   return made;
 }
 

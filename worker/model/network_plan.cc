@@ -359,12 +359,6 @@ bool NetworkPlan::IsUsedBehind(size_t use) const {
   return std::find(place + 1, shared.end(), *place) != shared.end();
 }
 
-bool NetworkPlan::LooksUpAllAlike() const {
-  return std::all_of(lookups.begin(), lookups.end(), [&](const Lookup& one) {
-    return one.first == 0 && one.count == input.size() && !one.padding;
-  });
-}
-
 uint64_t NetworkPlan::input_bytes() const {
   return lookups.empty() ? input.size() * SizeOf(input.dtype)
                          : looked_up * sizeof(int32_t);

@@ -53,8 +53,6 @@ struct NetworkPlan {
 
   // Whether the layers get integers as they are in the input.
   bool TakesInputAsItIs() const;
-  // Whether each embedding looks up all places of an example, each a row.
-  bool LooksUpAllAlike() const;
   // Of one example, what the layers get.
   uint64_t input_bytes() const;
   // Whether an earlier, a later layer has the variable of this place of

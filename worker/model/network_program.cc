@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/status_macros.h"
 #include "worker/hlo/hlo_ops.h"
 #include "worker/model/layer.h"
 
@@ -10,7 +9,6 @@ namespace paramd {
 namespace {
 
 HloType TypeOf(const FeatureSpec& feature, uint64_t examples) {
-  // Keys are places by then.
   return {
       feature.dtype == DType::kFloat32 ? HloElement::kF32 : HloElement::kS32,
       Batched(examples, feature.dims)};
@@ -20,6 +18,21 @@ HloType TypeOf(const v1::Variable& variable, uint64_t rows) {
   Dims dims(variable.shape().begin(), variable.shape().end());
   if (variable.sparse() && rows > 0) dims[0] = rows;
   return {HloElement::kF32, std::move(dims)};
+}
+
+// Integers come as embeddings look them up, keys as places among rows.
+void SetInput(const NetworkPlan& plan, uint64_t examples,
+              Layer::Emission* emission, Layer::ProgramPass* pass) {
+  HloGraph* const graph = emission->graph;
+  const HloType type = TypeOf(plan.input, examples);
+  if (plan.lookups.empty()) {
+    pass->input = graph->Parameter(type);
+    return;
+  }
+  emission->integers =
+      graph->Parameter({HloElement::kS32, {examples * plan.looked_up}});
+  emission->starts = plan.starts;
+  pass->input = hlo::Filled(graph, type, 0);
 }
 
 // Of each variable what is pushed. An untrained one's uses add up, as others
@@ -45,9 +58,8 @@ std::vector<HloValue> GradientsOf(const NetworkPlan& plan, HloValue outputs,
 
 }  // namespace
 
-absl::StatusOr<NetworkProgram> WriteProgram(const NetworkPlan& plan,
-                                            const ProgramShape& shape,
-                                            HloElement operands) {
+NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
+                            HloElement operands) {
   const uint64_t examples = shape.examples;
   HloGraph graph;
   graph.set_operands(operands);
@@ -55,11 +67,11 @@ absl::StatusOr<NetworkProgram> WriteProgram(const NetworkPlan& plan,
   for (const v1::Variable& variable : plan.variables) {
     variables.push_back(graph.Parameter(TypeOf(variable, shape.rows)));
   }
-  Layer::ProgramPass pass;
-  pass.input = graph.Parameter(TypeOf(plan.input, examples));
   Layer::Emission emission;
   emission.graph = &graph;
   emission.training = shape.training;
+  Layer::ProgramPass pass;
+  SetInput(plan, examples, &emission, &pass);
   HloValue label;
   HloValue scale;
   if (shape.training) {
@@ -76,7 +88,7 @@ absl::StatusOr<NetworkProgram> WriteProgram(const NetworkPlan& plan,
   pass.emission = &emission;
   pass.weights = weights;
   pass.updates = absl::MakeSpan(updates);
-  ASSIGN_OR_RETURN(const HloValue outputs, plan.layers->Emit(pass));
+  const HloValue outputs = plan.layers->Emit(pass);
 
   std::vector<HloValue> results = {outputs};
   if (shape.training) {

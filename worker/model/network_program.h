@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-
 #include "worker/hlo/hlo_graph.h"
 #include "worker/model/network_plan.h"
 
@@ -15,7 +13,8 @@ namespace paramd {
 // What shapes of a program follow from.
 struct ProgramShape {
   uint64_t examples = 0;
-  // Of sparse variables, of which some rows are handed in; 0: whole ones are.
+  // Of each sparse variable, of which some rows are handed in; 0: whole ones
+  // are.
   uint64_t rows = 0;
   // A step of training; else what the model is used for.
   bool training = false;
@@ -26,22 +25,18 @@ struct ProgramShape {
 // What a network computes for batches of one size, as StableHLO.
 struct NetworkProgram {
   std::string text;
-  // Of each variable its values, then the input, where rows are handed in as
-  // places among them; in training then the label,
-  // the scale of the gradient (f32), the examples' offsets (u64 each), and the
-  // keys of draws (u64 each).
+  // Of each variable its values, then the input, as Network::InputOf has it; in
+  // training then the label, the scale of the gradient (f32), the examples'
+  // offsets (u64 each), and the keys of draws (u64 each).
   std::vector<HloType> parameters;
   // The outputs; in training then the gradients, the last variable's first.
   std::vector<HloType> results;
   std::vector<std::string> draws;  // The layers that draw.
 };
 
-// INVALID_ARGUMENT, a sentence that names the layer, if there is one that can't
-// be written.
 // `operands`: of products and convolutions.
-absl::StatusOr<NetworkProgram> WriteProgram(
-    const NetworkPlan& plan, const ProgramShape& shape,
-    HloElement operands = HloElement::kF32);
+NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
+                            HloElement operands = HloElement::kF32);
 
 }  // namespace paramd
 

@@ -33,30 +33,29 @@ std::string Text(const HloType& type) { return type.text(); }
 
 TEST(NetworkProgramTest, ParametersAndResultsAreInTheOrderThatIsSaid) {
   const auto plan = PlanOf(std::string(kDropout) + kDense, kImages);
-  const auto program = WriteProgram(*plan, {.examples = 5, .training = true});
-  ASSERT_TRUE(program.ok()) << program.status();
+  const NetworkProgram program =
+      WriteProgram(*plan, {.examples = 5, .training = true});
   std::vector<std::string> parameters, results;
-  for (const HloType& type : program->parameters) {
+  for (const HloType& type : program.parameters) {
     parameters.push_back(Text(type));
   }
-  for (const HloType& type : program->results) results.push_back(Text(type));
+  for (const HloType& type : program.results) results.push_back(Text(type));
   EXPECT_THAT(parameters,
               ElementsAre("tensor<6x4xf32>", "tensor<4xf32>",
                           "tensor<5x2x3xf32>", "tensor<5xi32>", "tensor<f32>",
                           "tensor<5xui64>", "tensor<ui64>"));
   EXPECT_THAT(results, ElementsAre("tensor<5x4xf32>", "tensor<4xf32>",
                                    "tensor<6x4xf32>"));
-  EXPECT_THAT(program->draws, ElementsAre("dropout_1"));
+  EXPECT_THAT(program.draws, ElementsAre("dropout_1"));
 }
 
 TEST(NetworkProgramTest, WhatIsUsedAloneDropsNothingAndReadsNoLabel) {
   const auto plan = PlanOf(std::string(kDropout) + kDense, kImages);
-  const auto program = WriteProgram(*plan, {.examples = 5});
-  ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_EQ(program->parameters.size(), 3u);
-  EXPECT_EQ(program->results.size(), 1u);
-  EXPECT_TRUE(program->draws.empty());
-  EXPECT_THAT(program->text, Not(HasSubstr("xor")));
+  const NetworkProgram program = WriteProgram(*plan, {.examples = 5});
+  EXPECT_EQ(program.parameters.size(), 3u);
+  EXPECT_EQ(program.results.size(), 1u);
+  EXPECT_TRUE(program.draws.empty());
+  EXPECT_THAT(program.text, Not(HasSubstr("xor")));
 }
 
 TEST(NetworkProgramTest, OfASparseVariableAProgramTakesAsManyRowsAsAreSaid) {
@@ -68,34 +67,11 @@ TEST(NetworkProgramTest, OfASparseVariableAProgramTakesAsManyRowsAsAreSaid) {
                   "} ") +
           kDense,
       keys);
-  const auto program =
+  const NetworkProgram program =
       WriteProgram(*plan, {.examples = 5, .rows = 64, .training = true});
-  ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_EQ(Text(program->parameters.front()), "tensor<64x2xf32>");
-  EXPECT_EQ(Text(program->parameters[3]), "tensor<5x3xi32>");
-  EXPECT_EQ(Text(program->results.back()), "tensor<64x2xf32>");
-}
-
-// A layer that says nothing of programs.
-class Unwritten : public Layer {
- public:
-  using Layer::Layer;
-  void Forward(const Pass&) const override {}
-  void Backward(const BackwardPass&) const override {}
-};
-
-TEST(NetworkProgramTest, ALayerThatCantBeWrittenIsNamed) {
-  NetworkPlan plan = std::move(*PlanOf(kDense, kImages));
-  std::vector<std::unique_ptr<Layer>> layers;
-  layers.push_back(
-      std::make_unique<Unwritten>("unwritten_1", Dims{2, 3}, Dims{4}));
-  plan.layers = std::make_unique<Sequence>("layers", std::move(layers));
-  plan.variables.clear();
-  plan.shared.clear();
-  EXPECT_EQ(WriteProgram(plan, {.examples = 1, .training = true}).status(),
-            absl::InvalidArgumentError(
-                "the layer 'unwritten_1' can't be computed by a PJRT plugin; "
-                "device cpu and cuda:0 can"));
+  EXPECT_EQ(Text(program.parameters.front()), "tensor<64x2xf32>");
+  EXPECT_EQ(Text(program.parameters[3]), "tensor<15xi32>");
+  EXPECT_EQ(Text(program.results.back()), "tensor<64x2xf32>");
 }
 
 }  // namespace

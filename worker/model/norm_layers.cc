@@ -152,7 +152,7 @@ void LayerNormLayer::Backward(const BackwardPass& pass) const {
       {pass.gradients[kScale], pass.gradients[kShift], pass.input_gradient});
 }
 
-absl::StatusOr<HloValue> BatchNormLayer::Emit(const ProgramPass& pass) const {
+HloValue BatchNormLayer::Emit(const ProgramPass& pass) const {
   const Emission& emission = *pass.emission;
   const HloValue x = Matrix(pass.input);
   Statistics used = {pass.weights[kMean], pass.weights[kVariance]};
@@ -174,7 +174,7 @@ absl::StatusOr<HloValue> BatchNormLayer::Emit(const ProgramPass& pass) const {
                       pass.input.dims());
 }
 
-absl::StatusOr<HloValue> LayerNormLayer::Emit(const ProgramPass& pass) const {
+HloValue LayerNormLayer::Emit(const ProgramPass& pass) const {
   const HloValue x = Matrix(pass.input);
   Statistics used = StatisticsOf(x, /*over=*/1);
   used.mean = hlo::BroadcastFirst(used.mean, x.dims());

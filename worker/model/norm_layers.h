@@ -28,7 +28,7 @@ class BatchNormLayer : public Layer {
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 8 * output_size(); }
 
  private:
@@ -54,7 +54,7 @@ class LayerNormLayer : public Layer {
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 8 * output_size(); }
 
  private:

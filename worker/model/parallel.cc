@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/status_macros.h"
 #include "worker/hlo/hlo_ops.h"
 
 namespace paramd {
@@ -138,7 +137,7 @@ void Parallel::AddCost(int depth, std::vector<LayerCost>* costs) const {
   }
 }
 
-absl::StatusOr<HloValue> Parallel::Emit(const ProgramPass& pass) const {
+HloValue Parallel::Emit(const ProgramPass& pass) const {
   const uint64_t examples = pass.input.dims()[0];
   std::vector<HloValue> outputs;
   for (const Branch& branch : branches_) {
@@ -146,7 +145,7 @@ absl::StatusOr<HloValue> Parallel::Emit(const ProgramPass& pass) const {
     const size_t variables = branch.layers->variables().size();
     inner.weights = pass.weights.subspan(branch.first_variable, variables);
     inner.updates = pass.updates.subspan(branch.first_variable, variables);
-    ASSIGN_OR_RETURN(outputs.emplace_back(), branch.layers->Emit(inner));
+    outputs.push_back(branch.layers->Emit(inner));
     if (sum_) continue;
     outputs.back() =
         hlo::Reshape(outputs.back(), {examples, branch.layers->output_size()});

@@ -49,7 +49,7 @@ void Recompute::Backward(const BackwardPass& pass) const {
   layers_->Backward(inner);
 }
 
-absl::StatusOr<HloValue> Recompute::Emit(const ProgramPass& pass) const {
+HloValue Recompute::Emit(const ProgramPass& pass) const {
   return layers_->Emit(pass);
 }
 

@@ -23,7 +23,7 @@ class Recompute : public Layer {
   void Backward(const BackwardPass& pass) const override;
   // Of the layers as they are: what to keep and what to compute again is the
   // compiler's to decide.
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 

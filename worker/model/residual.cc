@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/status_macros.h"
 #include "worker/hlo/hlo_ops.h"
 #include "worker/model/drops.h"
 
@@ -138,12 +137,12 @@ void Residual::AddCost(int depth, std::vector<LayerCost>* costs) const {
   if (shortcut_ != nullptr) shortcut_->AddCost(depth + 1, costs);
 }
 
-absl::StatusOr<HloValue> Residual::Emit(const ProgramPass& pass) const {
+HloValue Residual::Emit(const ProgramPass& pass) const {
   const size_t variables = body_->variables().size();
   ProgramPass inner = pass;
   inner.weights = pass.weights.first(variables);
   inner.updates = pass.updates.first(variables);
-  ASSIGN_OR_RETURN(HloValue body, body_->Emit(inner));
+  HloValue body = body_->Emit(inner);
   if (drop_rate_ > 0 && pass.emission->training) {
     const HloValue factors = hlo::Reshape(
         EmitFactors(pass.emission, name(), drop_rate_, /*width=*/1),
@@ -153,8 +152,7 @@ absl::StatusOr<HloValue> Residual::Emit(const ProgramPass& pass) const {
   if (shortcut_ == nullptr) return hlo::Add(body, pass.input);
   inner.weights = pass.weights.subspan(variables);
   inner.updates = pass.updates.subspan(variables);
-  ASSIGN_OR_RETURN(const HloValue around, shortcut_->Emit(inner));
-  return hlo::Add(body, around);
+  return hlo::Add(body, shortcut_->Emit(inner));
 }
 
 }  // namespace paramd

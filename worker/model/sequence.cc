@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/status_macros.h"
 #include "worker/hlo/hlo_ops.h"
 
 namespace paramd {
@@ -201,7 +200,7 @@ void Sequence::AddCost(int depth, std::vector<LayerCost>* costs) const {
   for (const Stage& stage : stages_) stage.layer->AddCost(depth, costs);
 }
 
-absl::StatusOr<HloValue> Sequence::Emit(const ProgramPass& pass) const {
+HloValue Sequence::Emit(const ProgramPass& pass) const {
   const uint64_t examples = pass.input.dims()[0];
   ProgramPass inner = pass;
   for (const Stage& stage : stages_) {
@@ -211,7 +210,7 @@ absl::StatusOr<HloValue> Sequence::Emit(const ProgramPass& pass) const {
     inner.updates = pass.updates.subspan(stage.first_variable, variables);
     inner.input =
         hlo::Reshape(inner.input, Batched(examples, layer.input_dims()));
-    ASSIGN_OR_RETURN(inner.input, layer.Emit(inner));
+    inner.input = layer.Emit(inner);
   }
   return inner.input;
 }

@@ -46,7 +46,7 @@ class Sequence : public Layer {
     BackwardWith(pass, [](size_t) {});
   }
   void BackwardWith(const BackwardPass& pass, Written written) const;
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return FlopsUntil(size()); }
   // Of KeepAgain.
   uint64_t flops_again() const { return FlopsUntil(end_again()); }

@@ -83,7 +83,8 @@ void Dropout::Backward(const BackwardPass& pass) const {
 
 Embedding::Embedding(std::string name, const Dims& input, const Table& table)
     : Layer(std::move(name), input, WithOneMore(input, table.width)),
-      number_(table.number) {
+      number_(table.number),
+      padding_(table.padding) {
   v1::Variable& variable = AddVariable("table", {table.rows, table.width},
                                        -kTableLimit, kTableLimit);
   variable.set_sparse(table.sparse);
@@ -132,11 +133,11 @@ void PositionalEmbedding::Backward(const BackwardPass& pass) const {
               pass.input_gradient.data);
 }
 
-absl::StatusOr<HloValue> Reshape::Emit(const ProgramPass& pass) const {
+HloValue Reshape::Emit(const ProgramPass& pass) const {
   return hlo::Reshape(pass.input, EmittedDims(pass));
 }
 
-absl::StatusOr<HloValue> ElementwiseLayer::Emit(const ProgramPass& pass) const {
+HloValue ElementwiseLayer::Emit(const ProgramPass& pass) const {
   switch (function_) {
     case Elementwise::kRelu:
       return hlo::Relu(pass.input);
@@ -145,16 +146,16 @@ absl::StatusOr<HloValue> ElementwiseLayer::Emit(const ProgramPass& pass) const {
     case Elementwise::kTanh:
       return hlo::Tanh(pass.input);
     case Elementwise::kSigmoid:
-      return hlo::Sigmoid(pass.input);
+      break;
   }
-  return Layer::Emit(pass);
+  return hlo::Sigmoid(pass.input);
 }
 
-absl::StatusOr<HloValue> Dense::Emit(const ProgramPass& pass) const {
+HloValue Dense::Emit(const ProgramPass& pass) const {
   return hlo::Affine(pass.input, pass.weights[0], pass.weights[1]);
 }
 
-absl::StatusOr<HloValue> Dropout::Emit(const ProgramPass& pass) const {
+HloValue Dropout::Emit(const ProgramPass& pass) const {
   if (!pass.emission->training) return pass.input;
   const HloValue factors =
       EmitFactors(pass.emission, name(), rate_, output_size());
@@ -162,11 +163,22 @@ absl::StatusOr<HloValue> Dropout::Emit(const ProgramPass& pass) const {
                        hlo::Reshape(factors, pass.input.dims()));
 }
 
-absl::StatusOr<HloValue> Embedding::Emit(const ProgramPass& pass) const {
-  return hlo::Gather(pass.weights[0], pass.input);
+HloValue Embedding::Emit(const ProgramPass& pass) const {
+  const Emission& emission = *pass.emission;
+  const uint64_t examples = pass.input.dims()[0];
+  const uint64_t begin = emission.starts[number_] * examples;
+  const uint64_t end = begin + examples * input_size();
+  const HloValue places = hlo::Reshape(
+      hlo::Slice(emission.integers, 0, begin, end), pass.input.dims());
+  const HloValue rows = hlo::Gather(pass.weights[0], places);
+  if (!padding_) return rows;
+  const HloValue is_row =
+      hlo::Compare("GE", places, hlo::FilledLike(places, 0));
+  return hlo::Select(hlo::BroadcastFirst(is_row, rows.dims()), rows,
+                     hlo::FilledLike(rows, 0));
 }
 
-absl::StatusOr<HloValue> PositionalEmbedding::Emit(
+HloValue PositionalEmbedding::Emit(
     const ProgramPass& pass) const {
   return hlo::Add(pass.input,
                   hlo::BroadcastLast(pass.weights[0], pass.input.dims()));

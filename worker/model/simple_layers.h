@@ -16,7 +16,7 @@ class Reshape : public Layer {
   bool is_view() const override { return true; }
   void Forward(const Pass&) const override {}
   void Backward(const BackwardPass&) const override {}
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
 };
 
 // A function of each element.
@@ -27,7 +27,7 @@ class ElementwiseLayer : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
 
  private:
   const Elementwise function_;
@@ -43,7 +43,7 @@ class Dense : public Layer {
   bool reads_output() const override { return false; }
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override {
     return (2 * inputs_ + 1) * output_size();
   }
@@ -66,7 +66,7 @@ class Dropout : public Layer {
   }
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
 
  private:
   Tensor Factors(const Pass& pass) const;
@@ -92,13 +92,14 @@ class Embedding : public Layer {
     uint64_t memory_rows = 0;
     // How many embeddings there are before it: see Context::starts.
     size_t number = 0;
+    bool padding = false;  // Integers may be below 0.
   };
 
   Embedding(std::string name, const Dims& input, const Table& table);
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 0; }
 
  private:
@@ -106,6 +107,7 @@ class Embedding : public Layer {
   ConstTensor IndicesOf(const Pass& pass) const;
 
   const size_t number_;
+  const bool padding_;
 };
 
 // Adds <name>/table [places, values] to each example [places, values].
@@ -115,7 +117,7 @@ class PositionalEmbedding : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
+  HloValue Emit(const ProgramPass& pass) const override;
 };
 
 }  // namespace paramd
