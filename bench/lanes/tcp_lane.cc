@@ -40,8 +40,8 @@ void SendAtOnce(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-// One client. It says what it will do in a byte; the server takes the bytes and
-// says so in another, or sends them.
+// One client, until it hangs up. It says what it will do in a byte; the server
+// takes the bytes and says so in another, or sends them.
 constexpr char kPush = 'p';
 constexpr char kPull = 'g';
 
@@ -50,9 +50,8 @@ constexpr char kPull = 'g';
   CHECK(fd >= 0, "a client connects");
   SendAtOnce(fd);
   std::vector<char> memory(bytes);
-  while (true) {
-    char what;
-    ReadAll(fd, &what, 1);
+  char what;
+  while (read(fd, &what, 1) == 1) {
     if (what == kPush) {
       ReadAll(fd, memory.data(), bytes);
       WriteAll(fd, &what, 1);
@@ -60,6 +59,7 @@ constexpr char kPull = 'g';
       WriteAll(fd, memory.data(), bytes);
     }
   }
+  _exit(0);
 }
 
 void MoveOnce(int fd, Transfer transfer, std::vector<char>* memory) {
