@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
-#include "worker/device/cpu_device.h"
 #include "worker/model/drops.h"
 
 namespace paramd {
@@ -17,11 +16,6 @@ namespace {
 // Batches have a few sizes: the job's, evaluation's, and the last ones of both;
 // and rows a few powers of two.
 constexpr size_t kMostPrograms = 16;
-
-std::unique_ptr<Network> OnProcessor(std::shared_ptr<const NetworkPlan> plan) {
-  return std::make_unique<Network>(
-      std::move(plan), [] { return std::make_unique<CpuDevice>(); }, "cpu");
-}
 
 // Rows of each sparse variable that a program takes where these are handed in.
 uint64_t RowsFor(RowNumbers rows) {
@@ -90,30 +84,30 @@ absl::StatusOr<std::unique_ptr<CompiledNetwork>> CompiledNetwork::Create(
     std::shared_ptr<PjrtClient> client, size_t device, ComputeFormat format) {
   CHECK(format == ComputeFormat::kFp32 || format == ComputeFormat::kBf16,
         "programs are written in fp32 and bf16");
-  ASSIGN_OR_RETURN(std::unique_ptr<Network> network,
-                   Network::Create(config, input));
+  ASSIGN_OR_RETURN(std::shared_ptr<const NetworkPlan> plan,
+                   PlanNetwork(config, input));
   auto programs = std::make_shared<Programs>(
       std::move(client), device,
       format == ComputeFormat::kBf16 ? HloElement::kBF16 : HloElement::kF32);
   return std::unique_ptr<CompiledNetwork>(
-      new CompiledNetwork(std::move(network), std::move(programs)));
+      new CompiledNetwork(std::move(plan), std::move(programs)));
 }
 
-CompiledNetwork::CompiledNetwork(std::unique_ptr<Network> network,
+CompiledNetwork::CompiledNetwork(std::shared_ptr<const NetworkPlan> plan,
                                  std::shared_ptr<Programs> programs)
-    : network_(std::move(network)), programs_(std::move(programs)) {}
+    : plan_(std::move(plan)), programs_(std::move(programs)) {}
 
 CompiledNetwork::~CompiledNetwork() = default;
 
 std::unique_ptr<TrainedModel> CompiledNetwork::Clone() const {
   return std::unique_ptr<TrainedModel>(
-      new CompiledNetwork(OnProcessor(network_->plan()), programs_));
+      new CompiledNetwork(plan_, programs_));
 }
 
 std::unique_ptr<TrainedModel> CompiledNetwork::CloneForReplica(
     uint32_t replica) const {
-  return std::unique_ptr<TrainedModel>(new CompiledNetwork(
-      OnProcessor(network_->plan()), programs_->Behind(replica)));
+  return std::unique_ptr<TrainedModel>(
+      new CompiledNetwork(plan_, programs_->Behind(replica)));
 }
 
 std::string CompiledNetwork::device() const { return programs_->DeviceName(); }
@@ -123,7 +117,7 @@ const float* CompiledNetwork::Padded(size_t variable,
                                      const HloType& type) {
   const uint64_t size = SizeOf(type.dims);
   if (values.size() == size) return values.data();
-  CHECK(network_->variables()[variable].sparse() && values.size() < size,
+  CHECK(plan_->variables[variable].sparse() && values.size() < size,
         "weights have the size of their variable, or of the rows");
   std::vector<float>& padded = padded_[variable];
   padded.resize(size);
@@ -144,7 +138,7 @@ void CompiledNetwork::SetInputs(const Program& program, WeightSpans weights,
     inputs_.push_back({Padded(v, weights[v], types[v]), types[v]});
   }
   inputs_.push_back(
-      {network_->InputOf(batch, rows).data, types[weights.size()]});
+      {InputOf(*plan_, batch, rows, &places_).data, types[weights.size()]});
 }
 
 void CompiledNetwork::SetResults(const Program& program,
@@ -158,7 +152,7 @@ void CompiledNetwork::SetResults(const Program& program,
     const uint64_t size = SizeOf(types[i].dims);
     float* data = gradients[variable].data();
     if (gradients[variable].size() != size) {
-      CHECK(network_->variables()[variable].sparse() &&
+      CHECK(plan_->variables[variable].sparse() &&
                 gradients[variable].size() < size,
             "a gradient has the size of its variable, or of the rows");
       std::vector<float>& padded = padded_[variables + variable];
@@ -185,7 +179,7 @@ void CompiledNetwork::AddStepInputs(const Program& program, const Batch& batch,
   const auto add = [&](const void* data) {
     inputs_.push_back({data, program.written.parameters[inputs_.size()]});
   };
-  add(batch.Find(network_->plan()->label.name)->tensor().data);
+  add(batch.Find(plan_->label.name)->tensor().data);
   add(&scale_);
   add(offsets_.data());
   for (const uint64_t& key : keys_) add(&key);
@@ -193,7 +187,7 @@ void CompiledNetwork::AddStepInputs(const Program& program, const Batch& batch,
 
 ConstTensor CompiledNetwork::OutputsOf(const Batch& batch) const {
   return {outputs_.data(), DType::kFloat32,
-          Batched(batch.size(), network_->plan()->layers->output_dims())};
+          Batched(batch.size(), plan_->layers->output_dims())};
 }
 
 absl::StatusOr<Metrics> CompiledNetwork::Step(WeightSpans weights,
@@ -210,13 +204,13 @@ absl::StatusOr<Metrics> CompiledNetwork::Step(WeightSpans weights,
     }
     return Metrics();
   }
-  RETURN_IF_ERROR(network_->CheckBatch(batch));
+  RETURN_IF_ERROR(CheckBatch(*plan_, batch));
   if (options.abandoned != nullptr && options.abandoned->load()) {
     return Metrics();
   }
   ASSIGN_OR_RETURN(
       const std::shared_ptr<const Program> program,
-      programs_->Get(*network_->plan(), {.examples = batch.size(),
+      programs_->Get(*plan_, {.examples = batch.size(),
                                          .rows = RowsFor(options.rows),
                                          .training = true}));
   SetInputs(*program, weights, batch, options.rows);
@@ -225,8 +219,8 @@ absl::StatusOr<Metrics> CompiledNetwork::Step(WeightSpans weights,
   Metrics metrics;
   RETURN_IF_ERROR(program->compiled->Run(inputs_, results_, [&](size_t result) {
     if (result == 0) {
-      metrics = network_->plan()->loss->Compute(
-          OutputsOf(batch), batch.Find(network_->plan()->label.name)->tensor(),
+      metrics = plan_->loss->Compute(
+          OutputsOf(batch), batch.Find(plan_->label.name)->tensor(),
           1 / options.divisor, Tensor(), /*scored=*/false);
       return;
     }
@@ -245,7 +239,7 @@ absl::StatusOr<ConstTensor> CompiledNetwork::Use(WeightSpans weights,
                                                  const Batch& batch,
                                                  RowNumbers rows) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,
-                   programs_->Get(*network_->plan(), {.examples = batch.size(),
+                   programs_->Get(*plan_, {.examples = batch.size(),
                                                       .rows = RowsFor(rows)}));
   SetInputs(*program, weights, batch, rows);
   const HloType& type = program->written.results[0];
@@ -259,19 +253,19 @@ absl::StatusOr<Metrics> CompiledNetwork::EvaluateRows(WeightSpans weights,
                                                       const Batch& batch,
                                                       RowNumbers rows) {
   if (batch.size() == 0) return Metrics();
-  RETURN_IF_ERROR(network_->CheckBatch(batch));
+  RETURN_IF_ERROR(CheckBatch(*plan_, batch));
   ASSIGN_OR_RETURN(const ConstTensor outputs, Use(weights, batch, rows));
-  return CountMetrics(*network_->plan(), outputs, batch);
+  return CountMetrics(*plan_, outputs, batch);
 }
 
 absl::Status CompiledNetwork::PredictRows(WeightSpans weights,
                                           const Batch& batch, RowNumbers rows,
                                           Batch* out) {
-  LayOutPrediction(*network_->plan(), batch, out);
+  LayOutPrediction(*plan_, batch, out);
   if (batch.size() == 0) return absl::OkStatus();
-  RETURN_IF_ERROR(network_->CheckBatch(batch, /*labels=*/false));
+  RETURN_IF_ERROR(CheckBatch(*plan_, batch, /*labels=*/false));
   ASSIGN_OR_RETURN(const ConstTensor outputs, Use(weights, batch, rows));
-  network_->plan()->loss->Predict(outputs, out->columns.front().tensor());
+  plan_->loss->Predict(outputs, out->columns.front().tensor());
   return absl::OkStatus();
 }
 

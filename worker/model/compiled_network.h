@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "worker/model/network.h"
+#include "worker/model/network_batch.h"
 #include "worker/model/network_program.h"
+#include "worker/model/trained_model.h"
 #include "worker/pjrt/pjrt_client.h"
 
 namespace paramd {
@@ -32,7 +33,7 @@ class CompiledNetwork : public TrainedModel {
   ~CompiledNetwork() override;
 
   const std::vector<v1::Variable>& variables() const override {
-    return network_->variables();
+    return plan_->variables;
   }
   std::unique_ptr<TrainedModel> Clone() const override;
   // On the device that is so many behind. REQUIRES: the client has it.
@@ -43,7 +44,7 @@ class CompiledNetwork : public TrainedModel {
                                GradientSpans gradients, Ready ready) override;
   absl::Status FindRows(const Batch& batch,
                         absl::Span<std::vector<uint64_t>> rows) const override {
-    return network_->FindRows(batch, rows);
+    return paramd::FindRows(*plan_, batch, rows);
   }
   absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
                                    const Batch& batch) override {
@@ -57,9 +58,9 @@ class CompiledNetwork : public TrainedModel {
   }
   absl::Status PredictRows(WeightSpans weights, const Batch& batch,
                            RowNumbers rows, Batch* out) override;
-  ModelCost cost() const override { return network_->cost(); }
+  ModelCost cost() const override { return plan_->cost(); }
   std::vector<std::string> metrics() const override {
-    return network_->metrics();
+    return plan_->loss->metrics();
   }
   std::string device() const override;
 
@@ -67,7 +68,7 @@ class CompiledNetwork : public TrainedModel {
   class Programs;
   struct Program;
 
-  CompiledNetwork(std::unique_ptr<Network> network,
+  CompiledNetwork(std::shared_ptr<const NetworkPlan> plan,
                   std::shared_ptr<Programs> programs);
 
   // Values of a variable, with zeros behind them up to the size of `type`.
@@ -86,13 +87,13 @@ class CompiledNetwork : public TrainedModel {
                                   RowNumbers rows);
   ConstTensor OutputsOf(const Batch& batch) const;
 
-  // What the model is: it checks batches, and never computes.
-  const std::unique_ptr<Network> network_;
+  const std::shared_ptr<const NetworkPlan> plan_;
   // Shared by clones, which run the same ones.
   const std::shared_ptr<Programs> programs_;
   std::vector<PjrtProgram::Input> inputs_;
   std::vector<PjrtProgram::Output> results_;
   std::vector<float> outputs_;
+  std::vector<int32_t> places_;
   // Of sparse variables, of which programs take more rows than there are: their
   // values, and in training then their gradients.
   std::vector<std::vector<float>> padded_;

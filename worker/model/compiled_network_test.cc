@@ -19,6 +19,7 @@
 
 #include "base/random.h"
 #include "worker/device/cpu_device.h"
+#include "worker/model/network.h"
 
 namespace paramd {
 namespace {

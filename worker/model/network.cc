@@ -8,93 +8,16 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "tensor/keyed_rows.h"
 #include "worker/device/cpu_device.h"
 
 namespace paramd {
 namespace {
-
-constexpr char kPrediction[] = "prediction";
-
-Dims ShapeOf(const v1::Variable& variable) {
-  return Dims(variable.shape().begin(), variable.shape().end());
-}
 
 std::string MebibytesOf(uint64_t bytes) {
   return absl::StrCat((bytes + (1 << 20) - 1) >> 20, " MiB");
 }
 
 void NoneReady(size_t /*variable*/) {}
-
-// Calls `use` with each integer that is looked up, of all examples, as RowNumbers
-// have it; with none for padding.
-template <typename Use>
-void ForEachRow(const ConstTensor& input, const NetworkPlan::Lookup& lookup,
-                Use use) {
-  const uint64_t examples = input.dims[0];
-  const uint64_t size = input.size() / examples;
-  const auto each = [&](auto values, auto row_of) {
-    for (uint64_t i = lookup.first; i < values.size(); i += size) {
-      for (const auto value : values.subspan(i, lookup.count)) {
-        if (lookup.padding && value == -1) {
-          use(absl::optional<uint64_t>());
-        } else {
-          use(absl::optional<uint64_t>(row_of(value)));
-        }
-      }
-    }
-  };
-  if (input.dtype == DType::kInt64) {
-    each(input.values<int64_t>(),
-         [](int64_t key) { return MixKey(static_cast<uint64_t>(key)); });
-  } else {
-    each(input.values<int32_t>(),
-         [](int32_t row) { return static_cast<uint64_t>(row); });
-  }
-}
-
-// INVALID_ARGUMENT if the batch has not that feature.
-absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
-                                         const Batch& batch) {
-  const Column* column = batch.Find(wanted.name);
-  // How many classes it states is no matter: values are checked one by one.
-  if (column != nullptr && column->spec().dtype == wanted.dtype &&
-      column->spec().dims == wanted.dims && !column->spec().ragged) {
-    return column;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "a batch has not the feature '", wanted.name, "' of ",
-      NameOf(wanted.dtype), " that the model was made for"));
-}
-
-// Whether -1 at this place of an example is no row for all who look it up.
-bool MayBePadding(const NetworkPlan& plan, uint64_t place) {
-  return std::all_of(plan.lookups.begin(), plan.lookups.end(),
-                     [&](const NetworkPlan::Lookup& one) {
-                       return one.padding || place < one.first ||
-                              place >= one.first + one.count;
-                     });
-}
-
-absl::Status CheckIndices(const NetworkPlan& plan, const Column& input,
-                          const Batch& batch) {
-  if (plan.input_bound == 0) return absl::OkStatus();
-  const auto indices = input.values<int32_t>();
-  const uint64_t size = plan.input.size();
-  for (size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] >= 0 &&
-        static_cast<uint64_t>(indices[i]) < plan.input_bound) {
-      continue;
-    }
-    if (indices[i] == -1 && MayBePadding(plan, i % size)) continue;
-    return absl::DataLossError(absl::StrCat(
-        batch.Where(i / size), ": the feature '", plan.input.name, "' has ",
-        indices[i], "; it must be from 0 to ", plan.input_bound - 1,
-        indices[i] == -1 ? ", or the embedding that reads it have \"padding\""
-                         : ""));
-  }
-  return absl::OkStatus();
-}
 
 // That of the device, with what would help where it had not the memory for so
 // many examples. `fitting`: for so many it had.
@@ -256,7 +179,8 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
       gradients_(plan_->shared.size()) {
   sent_.reserve(plan_->variables.size());
   for (size_t i = 0; i < plan_->shared.size(); ++i) {
-    const Dims dims = ShapeOf(plan_->variables[plan_->shared[i]]);
+    const auto& shape = plan_->variables[plan_->shared[i]].shape();
+    const Dims dims(shape.begin(), shape.end());
     weights_[i].dims = dims;
     gradients_[i].dims = dims;
   }
@@ -291,41 +215,6 @@ absl::Status Network::JoinReplicas(const ReplicaGroup& group) {
   return joined;
 }
 
-absl::Status Network::CheckBatch(const Batch& batch, bool labels) const {
-  ASSIGN_OR_RETURN(const Column* const input,
-                   FindColumn(plan_->input, batch));
-  if (!labels) return CheckIndices(*plan_, *input, batch);
-  ASSIGN_OR_RETURN(const Column* const label,
-                   FindColumn(plan_->label, batch));
-  RETURN_IF_ERROR(CheckIndices(*plan_, *input, batch));
-  return plan_->loss->Check(label->tensor(),
-                            [&](uint64_t i) { return batch.Where(i); });
-}
-
-absl::Status Network::FindRows(const Batch& batch,
-                               absl::Span<std::vector<uint64_t>> rows) const {
-  if (rows.empty() || batch.size() == 0) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckBatch(batch));
-  const ConstTensor input = batch.Find(plan_->input.name)->tensor();
-  for (size_t i = 0; i < plan_->lookups.size(); ++i) {
-    const NetworkPlan::Lookup& lookup = plan_->lookups[i];
-    if (!plan_->variables[lookup.table].sparse()) continue;
-    // Another embedding of the same table has looked up the same.
-    const auto first = plan_->lookups.begin();
-    if (std::any_of(first, first + i, [&](const NetworkPlan::Lookup& one) {
-          return one.table == lookup.table && one.first == lookup.first &&
-                 one.count == lookup.count && one.padding == lookup.padding;
-        })) {
-      continue;
-    }
-    std::vector<uint64_t>& some = rows[plan_->sparse_before[lookup.table]];
-    ForEachRow(input, lookup, [&](absl::optional<uint64_t> row) {
-      if (row.has_value()) some.push_back(*row);
-    });
-  }
-  return absl::OkStatus();
-}
-
 void Network::SetRows(RowNumbers rows) {
   for (size_t i = 0; i < plan_->shared.size(); ++i) {
     const size_t v = plan_->shared[i];
@@ -335,33 +224,6 @@ void Network::SetRows(RowNumbers rows) {
                                        : rows[plan_->sparse_before[v]].size();
     gradients_[i].dims[0] = weights_[i].dims[0];
   }
-}
-
-ConstTensor Network::InputOf(const Batch& batch, RowNumbers rows) {
-  const ConstTensor input = batch.Find(plan_->input.name)->tensor();
-  CHECK(!(rows.empty() && plan_->has_keys),
-        "rows of keyed variables are handed in");
-  if (rows.empty() && plan_->TakesInputAsItIs()) return input;
-  places_.clear();
-  for (size_t i = 0; i < plan_->lookups.size(); ++i) {
-    const NetworkPlan::Lookup& lookup = plan_->lookups[i];
-    if (plan_->starts[i] * batch.size() < places_.size()) continue;
-    const auto handed_in =
-        rows.empty() ? absl::Span<const uint64_t>()
-                     : rows[plan_->sparse_before[lookup.table]];
-    ForEachRow(input, lookup, [&](absl::optional<uint64_t> row) {
-      if (!row.has_value() || rows.empty()) {
-        places_.push_back(static_cast<int32_t>(row.value_or(-1)));
-        return;
-      }
-      const auto found =
-          std::lower_bound(handed_in.begin(), handed_in.end(), *row);
-      CHECK(found != handed_in.end() && *found == *row,
-            "what the batch reads is among the rows that are handed in");
-      places_.push_back(static_cast<int32_t>(found - handed_in.begin()));
-    });
-  }
-  return {places_.data(), DType::kInt32, {places_.size()}};
 }
 
 uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
@@ -503,11 +365,11 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     return SendZeros(gradients, ready,
                      [&](bool* finite) { return others.Meet(finite); });
   }
-  RETURN_IF_ERROR(CheckBatch(batch));
+  RETURN_IF_ERROR(CheckBatch(*plan_, batch));
   Layer::Context context = TrainingOf(batch, options);
   ASSIGN_OR_RETURN(
       Layer::BackwardPass pass,
-      Forward(weights, batch, InputOf(batch, options.rows),
+      Forward(weights, batch, InputOf(*plan_, batch, options.rows, &places_),
               /*takes_outputs=*/false, &context));
   if (context.IsAbandoned()) {
     exchange_.Finish();
@@ -660,12 +522,13 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
   SetRows(rows);
   CheckWeights(*plan_, weights_, weights);
   if (batch.size() == 0) return Metrics();
-  RETURN_IF_ERROR(CheckBatch(batch));
+  RETURN_IF_ERROR(CheckBatch(*plan_, batch));
   Layer::Context context;
   const bool takes_outputs = plan_->loss->NeedsScores();
   ASSIGN_OR_RETURN(
       const Layer::Pass pass,
-      Forward(weights, batch, InputOf(batch, rows), takes_outputs, &context));
+      Forward(weights, batch, InputOf(*plan_, batch, rows, &places_),
+              takes_outputs, &context));
   if (!takes_outputs) {
     const Metrics metrics = exchange_.ComputeLoss(
         *plan_->loss, pass.output, batch.Find(plan_->label.name)->tensor(),
@@ -678,57 +541,22 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
   return CountMetrics(*plan_, outputs, batch);
 }
 
-absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
-                                     const ConstTensor& outputs,
-                                     const Batch& batch) {
-  absl::Span<const int64_t> groups;
-  if (!plan.group.name.empty()) {
-    ASSIGN_OR_RETURN(const Column* const group, FindColumn(plan.group, batch));
-    groups = group->values<int64_t>();
-  }
-  return plan.loss->Compute(outputs, batch.Find(plan.label.name)->tensor(), 1,
-                            Tensor(), /*scored=*/true, groups);
-}
-
-void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out) {
-  const InputSpec spec{{FeatureSpec{kPrediction, DType::kFloat32,
-                                    plan.layers->output_dims()}}};
-  out->Reset(spec, batch.size());
-  out->range = batch.range;
-}
-
 absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
                                   RowNumbers rows, Batch* out) {
   SetRows(rows);
   CheckWeights(*plan_, weights_, weights);
   LayOutPrediction(*plan_, batch, out);
   if (batch.size() == 0) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckBatch(batch, /*labels=*/false));
+  RETURN_IF_ERROR(CheckBatch(*plan_, batch, /*labels=*/false));
   Layer::Context context;
-  ASSIGN_OR_RETURN(const Layer::Pass pass,
-                   Forward(weights, batch, InputOf(batch, rows),
-                           /*takes_outputs=*/true, &context));
+  ASSIGN_OR_RETURN(
+      const Layer::Pass pass,
+      Forward(weights, batch, InputOf(*plan_, batch, rows, &places_),
+              /*takes_outputs=*/true, &context));
   ASSIGN_OR_RETURN(const ConstTensor outputs,
                    OutputsOf(pass, steps_done_.most(), &exchange_));
-  plan_->loss->Predict(outputs, out->Find(kPrediction)->tensor());
+  plan_->loss->Predict(outputs, out->columns.front().tensor());
   return absl::OkStatus();
-}
-
-ModelCost Network::cost() const {
-  ModelCost cost;
-  plan_->layers->AddCost(0, &cost.layers);
-  uint64_t recomputed = 0;
-  for (const LayerCost& layer : cost.layers) {
-    recomputed = std::max(recomputed, layer.recomputed_bytes);
-    if (layer.depth > 0) continue;
-    cost.flops += layer.flops;
-    cost.activation_bytes += layer.activation_bytes;
-  }
-  cost.activation_bytes += recomputed;
-  for (const v1::Variable& variable : plan_->variables) {
-    cost.parameters += SizeOf(ShapeOf(variable));
-  }
-  return cost;
 }
 
 }  // namespace paramd

@@ -16,6 +16,7 @@
 #include "worker/model/exchange.h"
 #include "worker/model/loss.h"
 #include "worker/model/loss_scaler.h"
+#include "worker/model/network_batch.h"
 #include "worker/model/network_plan.h"
 #include "worker/model/recorded_passes.h"
 #include "worker/model/trained_model.h"
@@ -56,7 +57,9 @@ class Network : public TrainedModel {
       uint32_t replica) const override;
   absl::Status JoinReplicas(const ReplicaGroup& group) override;
   absl::Status FindRows(const Batch& batch,
-                        absl::Span<std::vector<uint64_t>> rows) const override;
+                        absl::Span<std::vector<uint64_t>> rows) const override {
+    return paramd::FindRows(*plan_, batch, rows);
+  }
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override;
@@ -72,7 +75,7 @@ class Network : public TrainedModel {
   }
   absl::Status PredictRows(WeightSpans weights, const Batch& batch,
                            RowNumbers rows, Batch* out) override;
-  ModelCost cost() const override;
+  ModelCost cost() const override { return plan_->cost(); }
   std::string device() const override { return device_name_; }
   DeviceLink* link() override { return device_->link(); }
   void SetTrace(ChromeTrace* trace) override;
@@ -81,14 +84,7 @@ class Network : public TrainedModel {
     return plan_->loss->metrics();
   }
 
-  // For those that compute the same in another way.
   const std::shared_ptr<const NetworkPlan>& plan() const { return plan_; }
-  // What the layers read, and the loss if `labels`. INVALID_ARGUMENT:
-  // it is not there. DATA_LOSS: values are out of range.
-  absl::Status CheckBatch(const Batch& batch, bool labels = true) const;
-  // What the layers read: the input, in places among the rows if there are
-  // some, until the next call. REQUIRES: CheckBatch(batch) is OK.
-  ConstTensor InputOf(const Batch& batch, RowNumbers rows);
 
  private:
   // Of how many examples steps were that have had memory, and whose kernels are
@@ -183,14 +179,6 @@ class Network : public TrainedModel {
   // Where the replicas meet that it has joined; null: it has not.
   std::shared_ptr<ReplicaMeeting> replicas_;
 };
-
-// The loss and all metrics of these outputs, in host memory, as Evaluate gives
-// them. INVALID_ARGUMENT if the batch has not what they are counted over.
-absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
-                                     const ConstTensor& outputs,
-                                     const Batch& batch);
-// Lays out what Predict gives for a batch; the values are to be written.
-void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out);
 
 }  // namespace paramd
 

@@ -364,6 +364,24 @@ uint64_t NetworkPlan::input_bytes() const {
                          : looked_up * sizeof(int32_t);
 }
 
+ModelCost NetworkPlan::cost() const {
+  ModelCost cost;
+  layers->AddCost(0, &cost.layers);
+  uint64_t recomputed = 0;
+  for (const LayerCost& layer : cost.layers) {
+    recomputed = std::max(recomputed, layer.recomputed_bytes);
+    if (layer.depth > 0) continue;
+    cost.flops += layer.flops;
+    cost.activation_bytes += layer.activation_bytes;
+  }
+  cost.activation_bytes += recomputed;
+  for (const v1::Variable& variable : variables) {
+    cost.parameters +=
+        SizeOf(Dims(variable.shape().begin(), variable.shape().end()));
+  }
+  return cost;
+}
+
 absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     const v1::ModelConfig& config, const InputSpec& input) {
   if (config.layers().empty()) {

@@ -55,6 +55,8 @@ struct NetworkPlan {
   bool TakesInputAsItIs() const;
   // Of one example, what the layers get.
   uint64_t input_bytes() const;
+  // Of all layers, for one example.
+  ModelCost cost() const;
   // Whether an earlier, a later layer has the variable of this place of
   // `shared` too.
   bool IsUsedBefore(size_t use) const;

@@ -1,0 +1,45 @@
+#ifndef PARAMD_WORKER_MODEL_NETWORK_BATCH_H_
+#define PARAMD_WORKER_MODEL_NETWORK_BATCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "worker/input/batch.h"
+#include "worker/model/network_plan.h"
+#include "worker/model/trained_model.h"
+
+namespace paramd {
+
+// What a network reads of a batch, and what it gives for one, whatever computes
+// it.
+
+// INVALID_ARGUMENT: what the layers read is not there, or what the loss reads
+// if `labels`. DATA_LOSS: values are out of range.
+absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
+                        bool labels = true);
+
+// See TrainedModel::FindRows.
+absl::Status FindRows(const NetworkPlan& plan, const Batch& batch,
+                      absl::Span<std::vector<uint64_t>> rows);
+
+// What the layers read: the input, where embeddings read it as it is. Else, in
+// `places`, the integers that they look up (see NetworkPlan::starts), and as
+// places among `rows` if there are some. REQUIRES: CheckBatch is OK.
+ConstTensor InputOf(const NetworkPlan& plan, const Batch& batch,
+                    RowNumbers rows, std::vector<int32_t>* places);
+
+// The loss and all metrics of these outputs, in host memory, as Evaluate gives
+// them. INVALID_ARGUMENT if the batch has not what they are counted over.
+absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
+                                     const ConstTensor& outputs,
+                                     const Batch& batch);
+
+// Lays out what Predict gives for a batch; the values are to be written.
+void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_MODEL_NETWORK_BATCH_H_
