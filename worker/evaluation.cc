@@ -14,6 +14,9 @@
 namespace paramd {
 namespace {
 
+constexpr uint64_t kMostExamples = 500;
+constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+
 void KeepEachOnce(std::vector<std::vector<uint64_t>>* rows) {
   for (std::vector<uint64_t>& some : *rows) {
     std::sort(some.begin(), some.end());
@@ -80,11 +83,12 @@ using Compute =
 template <typename Result>
 void Work(const Pipeline& data, TrainedModel* model, Compute<Result> compute,
           absl::FunctionRef<absl::Status(const Result&)> use, Turns* turns) {
+  const uint64_t size = EvaluationBatch(model->cost());
   Batch batch;
   Result result;
   while (const auto taken = turns->Take()) {
-    const uint64_t begin = *taken * kEvaluationBatch;
-    const uint64_t end = std::min(data.size(), begin + kEvaluationBatch);
+    const uint64_t begin = *taken * size;
+    const uint64_t end = std::min(data.size(), begin + size);
     absl::Status status =
         data.Read({.epoch = 1, .begin = begin, .end = end}, &batch);
     if (status.ok()) status = compute(model, batch, &result);
@@ -98,8 +102,8 @@ template <typename Result>
 absl::Status InOrder(const Pipeline& data, TrainedModel* model, int threads,
                      Compute<Result> compute,
                      absl::FunctionRef<absl::Status(const Result&)> use) {
-  const uint64_t batches =
-      (data.size() + kEvaluationBatch - 1) / kEvaluationBatch;
+  const uint64_t size = EvaluationBatch(model->cost());
+  const uint64_t batches = (data.size() + size - 1) / size;
   Turns turns(batches);
   std::vector<std::unique_ptr<TrainedModel>> clones;
   const uint64_t others =
@@ -117,6 +121,11 @@ absl::Status InOrder(const Pipeline& data, TrainedModel* model, int threads,
 }
 
 }  // namespace
+
+uint64_t EvaluationBatch(const ModelCost& cost) {
+  const uint64_t bytes = std::max<uint64_t>(cost.activation_bytes, 1);
+  return std::clamp<uint64_t>(kMostBytes / bytes, 1, kMostExamples);
+}
 
 absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
                                    TrainedModel* model, int threads,
@@ -143,12 +152,12 @@ absl::StatusOr<std::vector<std::vector<uint64_t>>> RowsReadBy(
       std::count_if(model.variables().begin(), model.variables().end(),
                     [](const v1::Variable& v) { return v.sparse(); }));
   Batch batch;
-  for (uint64_t begin = 0; begin < data.size(); begin += kEvaluationBatch) {
-    const uint64_t end = std::min(data.size(), begin + kEvaluationBatch);
+  for (uint64_t begin = 0; begin < data.size(); begin += kMostExamples) {
+    const uint64_t end = std::min(data.size(), begin + kMostExamples);
     RETURN_IF_ERROR(
         data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
     // Else as long as the test set.
-    if (begin % (kEvaluationBatch * kEvaluationBatch) == 0) KeepEachOnce(&rows);
+    if (begin % (kMostExamples * kMostExamples) == 0) KeepEachOnce(&rows);
     RETURN_IF_ERROR(model.FindTestRows(batch, absl::MakeSpan(rows)));
   }
   KeepEachOnce(&rows);

@@ -13,8 +13,9 @@
 
 namespace paramd {
 
-// So many examples are computed at a time.
-inline constexpr uint64_t kEvaluationBatch = 500;
+// So many examples are computed at a time: 500, or fewer of a model whose layers
+// keep so much of each that they would need more than 256 MiB.
+uint64_t EvaluationBatch(const ModelCost& cost);
 
 // The model's result on all examples of `data` with these weights, computed by
 // so many threads, each with a clone of the model but for the caller's. The

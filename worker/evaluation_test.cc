@@ -70,6 +70,18 @@ std::unique_ptr<Pipeline> TestData(std::unique_ptr<FakeSource> source,
   return *std::move(made);
 }
 
+TEST(EvaluationTest, OfALargeModelFewerExamplesAreComputedAtATime) {
+  const auto batch_of = [](uint64_t activation_bytes) {
+    ModelCost cost;
+    cost.activation_bytes = activation_bytes;
+    return EvaluationBatch(cost);
+  };
+  EXPECT_EQ(batch_of(0), 500u);
+  EXPECT_EQ(batch_of(100'000), 500u);
+  EXPECT_EQ(batch_of(1 << 20), 256u);
+  EXPECT_EQ(batch_of(1 << 30), 1u);
+}
+
 TEST(EvaluationTest, TheNumbersAreTheSameWhateverTheNumberOfThreads) {
   const auto data = TestData(std::make_unique<FakeSource>(kExamples));
   NumberModel model;

@@ -38,9 +38,10 @@ absl::StatusOr<std::shared_ptr<LoopDevice>> MakeFor(
                    PlanDeviceArrays(job, model.variables()));
   // A step; an evaluation, with weights of its own; blocks that a snapshot
   // keeps.
+  const ModelCost cost = model.cost();
   memory.beside_bytes =
-      kTimesActivations * (job.batch_per_replica() + kEvaluationBatch) *
-          model.cost().activation_bytes +
+      kTimesActivations * (job.batch_per_replica() + EvaluationBatch(cost)) *
+          cost.activation_bytes +
       memory.weight_bytes + memory.block_bytes;
   return make(accelerator, memory);
 }

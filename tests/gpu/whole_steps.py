@@ -36,7 +36,7 @@ def jobs(quick):
     """Of each model: its layers, the examples of a batch, batches, and the text."""
     wide, blocks, width = (64, 1, 32) if quick else (4096, 6, 512)
     images = 20 if quick else 4096
-    steps = 12 if quick else 200
+    steps = 12 if quick else 80
     dense = ["flatten"] + 2 * [{"dense": wide}, "relu"] + [{"dense": 10}]
     convolutional = [
         {"conv2d": 8 if quick else 64}, "relu", {"max_pool": 2},
@@ -132,7 +132,7 @@ def report(metric, unit, values):
 def run(options, name, layers, batch, steps, context):
     with tempfile.TemporaryDirectory() as directory:
         job = {
-            "name": name, "epochs": 1 if options.quick else 5,
+            "name": name, "epochs": 1,
             "batch_per_replica": batch,
             "device": options.device,
             "input": input_of(directory, batch * steps, context),

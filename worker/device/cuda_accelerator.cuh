@@ -64,7 +64,7 @@ class CudaAccelerator : public Accelerator {
   explicit CudaAccelerator(int index) : index_(index) { Use(); }
   ~CudaAccelerator() override {
     if (cudaSetDevice(index_) != cudaSuccess) return;
-    for (const cudaStream_t stream : streams_) {
+    for (const cudaStream_t stream : *streams_) {
       cudaStreamSynchronize(stream);
       cudaStreamDestroy(stream);
     }
@@ -89,18 +89,20 @@ class CudaAccelerator : public Accelerator {
     if (!Use()) return nullptr;
     Allocated(cudaMallocHost(&memory, bytes > 0 ? bytes : 1), bytes);
     if (memory == nullptr) return nullptr;
-    // Else freeing would not wait.
-    return Memory(memory, [index = index_](void* freed) {
+    // Else freeing would not wait. For these streams alone: to wait for the
+    // whole device while another thread records would spoil its recording.
+    return Memory(memory, [index = index_, streams = std::weak_ptr(streams_)](
+                              void* freed) {
       cudaSetDevice(index);
-      cudaDeviceSynchronize();
+      if (const auto alive = streams.lock()) {
+        for (const cudaStream_t stream : *alive) cudaStreamSynchronize(stream);
+      }
       cudaFreeHost(freed);
     });
   }
   uint64_t FreeBytes() override {
-    size_t free = 0;
-    size_t total = 0;
-    if (Use()) Check(cudaMemGetInfo(&free, &total), "memory");
-    return free;
+    const uint64_t free = FreeOnDevice();
+    return free > kReserve ? free - kReserve : 0;
   }
 
   Stream MakeStream() override {
@@ -109,8 +111,8 @@ class CudaAccelerator : public Accelerator {
       Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
             "a stream");
     }
-    streams_.push_back(stream);
-    return streams_.size() - 1;
+    streams_->push_back(stream);
+    return streams_->size() - 1;
   }
   Event MakeEvent() override {
     // Who waits sleeps: the processor has other work.
@@ -138,20 +140,20 @@ class CudaAccelerator : public Accelerator {
             void* to) override {
     if (!Use()) return;
     Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault,
-                          streams_[stream]),
+                          (*streams_)[stream]),
           "a copy");
   }
   void Record(Event event, Stream stream) override {
-    if (Use()) Check(cudaEventRecord(events_[event], streams_[stream]), "mark");
+    if (Use()) Check(cudaEventRecord(events_[event], (*streams_)[stream]), "mark");
   }
   void StreamWait(Stream stream, Event event) override {
     if (!Use()) return;
-    Check(cudaStreamWaitEvent(streams_[stream], events_[event], 0), "wait");
+    Check(cudaStreamWaitEvent((*streams_)[stream], events_[event], 0), "wait");
   }
   void HostWait(Event event) override {
     if (Use()) Check(cudaEventSynchronize(events_[event]), "wait");
   }
-  void* StreamHandle(Stream stream) override { return streams_[stream]; }
+  void* StreamHandle(Stream stream) override { return (*streams_)[stream]; }
   absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() override {
     return NcclRing::Open(std::make_unique<CudaAccelerator>(index_),
                           Nccl::Load());
@@ -161,7 +163,7 @@ class CudaAccelerator : public Accelerator {
     capture_ = absl::OkStatus();
     captures_ = true;
     // Other threads may do what they like meanwhile.
-    Check(cudaStreamBeginCapture(streams_[stream],
+    Check(cudaStreamBeginCapture((*streams_)[stream],
                                  cudaStreamCaptureModeThreadLocal),
           "a recording");
   }
@@ -171,7 +173,7 @@ class CudaAccelerator : public Accelerator {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t ready = nullptr;
     size_t nodes = 0;
-    Check(cudaStreamEndCapture(streams_[stream], &graph), "a recording");
+    Check(cudaStreamEndCapture((*streams_)[stream], &graph), "a recording");
     if (graph != nullptr && capture_.ok()) {
       Check(cudaGraphGetNodes(graph, nullptr, &nodes), "a recording");
     }
@@ -180,7 +182,7 @@ class CudaAccelerator : public Accelerator {
     }
     // What it needs there is asked for now, and not beside a sum.
     if (ready != nullptr) {
-      Check(cudaGraphUpload(ready, streams_[stream]), "a graph");
+      Check(cudaGraphUpload(ready, (*streams_)[stream]), "a graph");
     }
     if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();  // It is no error of what comes.
@@ -195,7 +197,7 @@ class CudaAccelerator : public Accelerator {
   void Replay(Stream stream, const Recording& recording) override {
     if (!Use()) return;
     Check(cudaGraphLaunch(static_cast<const CudaGraph&>(recording).get(),
-                          streams_[stream]),
+                          (*streams_)[stream]),
           "a graph");
   }
   absl::StatusOr<std::unique_ptr<StreamSum>> Join(
@@ -203,16 +205,23 @@ class CudaAccelerator : public Accelerator {
     return NcclSum<CudaAccelerator>::Join(this, Nccl::Load(), group);
   }
 
-  cudaStream_t stream(Stream stream) const { return streams_[stream]; }
+  cudaStream_t stream(Stream stream) const { return (*streams_)[stream]; }
   // Makes the device the thread's. False once an error has come.
   bool Use() {
-    if (ok()) Check(cudaSetDevice(index_), "use");
+    if (ok()) Check(cudaSetDevice(index_), "a context");
     return ok();
   }
   // Keeps the first error: what fails behind it is its consequence.
   void Check(cudaError_t error, const char* what) {
     if (error == cudaSuccess || !ok()) return;
+    if (error == cudaErrorMemoryAllocation) return FailForMemory(what);
     Lose(absl::StrCat(what, ": ", cudaGetErrorString(error)));
+  }
+  // It is full: others compute there too, or a step took all.
+  void FailForMemory(absl::string_view what) {
+    cudaGetLastError();  // It is no error of what comes.
+    Fail(absl::ResourceExhaustedError(
+        absl::StrCat(name(), " has no memory left for ", what)));
   }
   void Lose(absl::string_view why) {
     Fail(absl::UnavailableError(absl::StrCat(
@@ -231,19 +240,30 @@ class CudaAccelerator : public Accelerator {
     events_.push_back(event);
     return events_.size() - 1;
   }
+  uint64_t FreeOnDevice() {
+    size_t free = 0;
+    size_t total = 0;
+    if (Use()) Check(cudaMemGetInfo(&free, &total), "memory");
+    return free;
+  }
   void Allocated(cudaError_t error, size_t bytes) {
     if (error != cudaErrorMemoryAllocation) return Check(error, "memory");
     cudaGetLastError();  // It is no error of what comes.
     Fail(absl::ResourceExhaustedError(
-        absl::StrCat(name(), " has ", FreeBytes(), " bytes free; ", bytes,
+        absl::StrCat(name(), " has ", FreeOnDevice(), " bytes free; ", bytes,
                      " were asked for")));
   }
+
+  // Stays free of what is planned: windows that are unfolded take up to 256 MiB,
+  // operands that are packed, kernels and libraries that are loaded the rest.
+  static constexpr uint64_t kReserve = uint64_t{512} << 20;
 
   const int index_;
   absl::Status status_;
   bool captures_ = false;
   absl::Status capture_;  // Of the recording that is made, or was made last.
-  std::vector<cudaStream_t> streams_;
+  const std::shared_ptr<std::vector<cudaStream_t>> streams_ =
+      std::make_shared<std::vector<cudaStream_t>>();
   std::vector<cudaEvent_t> events_;
 };
 

@@ -77,7 +77,11 @@ class CudaKernels : public AcceleratedDevice {
       return;
     }
     cublas_ = *loaded;
-    CheckCublas(cublas_.create(&handle_));
+    const cublasStatus_t created = cublas_.create(&handle_);
+    // It says so, too, where it has not the memory to begin with.
+    const bool is_full = created == CUBLAS_STATUS_NOT_INITIALIZED &&
+                         accelerator_->FreeBytes() == 0;
+    CheckCublas(is_full ? CUBLAS_STATUS_ALLOC_FAILED : created);
     if (!accelerator_->Use()) return;
     // Parts of a sum are float32, whatever the result is written as.
     CheckCublas(cublas_.set_math_mode(
@@ -157,6 +161,9 @@ class CudaKernels : public AcceleratedDevice {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     // What went wrong before it, if anything did.
     accelerator_->Check(cudaGetLastError(), "cuBLAS");
+    if (status == CUBLAS_STATUS_ALLOC_FAILED) {
+      return accelerator_->FailForMemory("cuBLAS");
+    }
     accelerator_->Lose(absl::StrCat("cuBLAS says ", int{status}));
   }
 

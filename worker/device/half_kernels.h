@@ -58,15 +58,11 @@ PARAMD_KERNEL inline uint16_t ToFp16(float number) {
 PARAMD_KERNEL inline float FromFp16(uint16_t half) {
   const uint32_t sign = uint32_t{half & 0x8000u} << 16;
   const uint32_t magnitude = half & 0x7fffu;
-  if (magnitude >= 0x7c00) {
-    return FloatOf(sign | magnitude << 13 | 0x7f800000);
-  }
-  if (magnitude >= 0x400) {
-    return FloatOf(sign | ((magnitude << 13) + (uint32_t{112} << 23)));
-  }
-  // In units of 2^-24: exact.
-  const float small = static_cast<float>(magnitude) * 0x1p-24f;
-  return sign != 0 ? -small : small;
+  // The exponent is another by 112: exact, of the smallest numbers too. Without
+  // a branch, which would wait for memory.
+  const uint32_t finite = BitsOf(FloatOf(magnitude << 13) * 0x1p112f);
+  return FloatOf(
+      sign | (magnitude < 0x7c00 ? finite : magnitude << 13 | 0x7f800000));
 }
 
 // Kernels compute with them as with floats.

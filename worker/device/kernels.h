@@ -9,8 +9,7 @@
 //
 // A row's function is called by several lanes at once, each with its own
 // `Lanes`: lane k of n does elements k, k + n, ...; Sum, of floats or doubles,
-// and Max, of floats, give every lane the result over all of them, and what was
-// written before them is seen behind them.
+// and Max, of floats, give every lane the result over all of them.
 //
 // T is what layers hand on: float, or one of half_kernels.h, which is read as a
 // float and rounded when it is written. All computing is in float, but for what

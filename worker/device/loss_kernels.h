@@ -64,6 +64,22 @@ class SumOfExponentials {
   float sum_ = 0;
 };
 
+// Calls `use` with each place of a lane and its value, in order. Some are read
+// before the first is used: else each would wait for memory alone.
+template <class T, class Lanes, class Use>
+PARAMD_KERNEL void ForEachPlace(const T* values, uint64_t count,
+                                const Lanes& lanes, const Use& use) {
+  constexpr uint64_t kAhead = 8;
+  const uint64_t stride = lanes.count();
+  uint64_t c = lanes.lane();
+  for (; c + (kAhead - 1) * stride < count; c += kAhead * stride) {
+    float ahead[kAhead];
+    for (uint64_t i = 0; i < kAhead; ++i) ahead[i] = values[c + i * stride];
+    for (uint64_t i = 0; i < kAhead; ++i) use(c + i * stride, ahead[i]);
+  }
+  for (; c < count; c += stride) use(c, static_cast<float>(values[c]));
+}
+
 template <class T>
 struct SoftmaxCrossEntropy {
   LossRows<T> rows;
@@ -82,12 +98,11 @@ struct SoftmaxCrossEntropy {
     SumOfExponentials exponentials;
     double above_label = 0;
     uint64_t count = 0;
-    for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
-      const float x = z[c];
+    ForEachPlace(z, columns, lanes, [&](uint64_t c, float x) {
       exponentials.Add(x);
       if (share > 0) above_label += double{x} - double{of_label};
       count += x > of_label || (c < label && x == of_label) ? 1 : 0;
-    }
+    });
     exponentials.Join(lanes);
     above_label = lanes.Sum(above_label);
     const double above = lanes.Sum(static_cast<double>(count));
@@ -101,10 +116,10 @@ struct SoftmaxCrossEntropy {
     const float factor = static_cast<float>(rows.factors[row]);
     const float others = static_cast<float>(share);
     const float hit = static_cast<float>(1 - rows.loss.smoothing);
-    for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
-      const float difference = exponentials.ShareOf(z[c]) - others;
+    ForEachPlace(z, columns, lanes, [&](uint64_t c, float x) {
+      const float difference = exponentials.ShareOf(x) - others;
       out[c] = (c == label ? difference - hit : difference) * factor;
-    }
+    });
   }
 
   template <class Lanes>

@@ -175,9 +175,14 @@ absl::Status EvaluatorProcess::Evaluate(
                                                    weights.end());
   const std::vector<absl::Span<const uint64_t>> rows(keys_->begin(),
                                                      keys_->end());
-  ASSIGN_OR_RETURN(
-      const Metrics result,
-      EvaluateOn(*test_, spans, model_.get(), /*threads=*/1, rows));
+  const auto evaluated =
+      EvaluateOn(*test_, spans, model_.get(), /*threads=*/1, rows);
+  // A device that is lost: UNAVAILABLE would say that nothing is there yet.
+  if (absl::IsUnavailable(evaluated.status())) {
+    return absl::AbortedError(evaluated.status().message());
+  }
+  RETURN_IF_ERROR(evaluated.status());
+  const Metrics& result = *evaluated;
   EvaluationLog::Line line;
   line.number = manifest.snapshot();
   line.step = manifest.global_step();

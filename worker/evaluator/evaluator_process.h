@@ -54,8 +54,9 @@ class EvaluatorProcess {
   // Evaluates the newest checkpoint, unless that is done. One that is damaged is
   // said once, and the one before it is evaluated in its place; one that is
   // deleted meanwhile ends the look. UNAVAILABLE if there is none yet, NOT_FOUND
-  // if there is no run either; nothing is made there. INVALID_ARGUMENT if it is another job's; what the disk answered if
-  // the result can't be written.
+  // if there is no run either; nothing is made there. INVALID_ARGUMENT if it is
+  // another job's; ABORTED if the model's device is lost; what the disk answered
+  // if the result can't be written.
   absl::StatusOr<v1::EvaluateNewestResult> EvaluateNewest();
 
  private:

@@ -13,7 +13,9 @@
 
 #include "checkpoint/file.h"
 #include "checkpoint/testing/sample.h"
+#include "worker/device/cpu_device.h"
 #include "worker/input/testing/idx_test_files.h"
+#include "worker/model/network.h"
 
 namespace paramd {
 namespace {
@@ -153,6 +155,32 @@ TEST_F(EvaluatorProcessTest, ADeletedCheckpointIsNotMissed) {
   Commit(2, 20);
   ASSERT_TRUE(process->EvaluateNewest().ok());
   EXPECT_EQ(Lines().size(), 1u);
+}
+
+// The built-in model, on a device that is lost.
+class LostModel : public Network {
+ public:
+  using Network::Network;
+  absl::StatusOr<Metrics> EvaluateRows(WeightSpans, const Batch&,
+                                       RowNumbers) override {
+    return absl::UnavailableError("cuda:0 is lost: an Xid");
+  }
+};
+
+// To be started again, and not as where there is no checkpoint yet.
+TEST_F(EvaluatorProcessTest, ALostDeviceEndsIt) {
+  Commit(1, 10);
+  const auto process = EvaluatorProcess::Create(
+      options_,
+      [](const v1::JobConfig& job, const InputSpec& input)
+          -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
+        return std::make_unique<LostModel>(
+            *PlanNetwork(job.model(), input),
+            [] { return std::make_unique<CpuDevice>(); }, "cuda:0");
+      });
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ((*process)->EvaluateNewest().status(),
+            absl::AbortedError("cuda:0 is lost: an Xid"));
 }
 
 TEST_F(EvaluatorProcessTest, ACheckpointOfAnotherJobEndsIt) {
