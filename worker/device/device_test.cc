@@ -375,6 +375,33 @@ TEST_F(DeviceTest, ConvertedNumbersAreTheRoundedOnes) {
   }
 }
 
+TEST_F(DeviceTest, EveryNumberOfFp16IsConvertedExactly) {
+  std::vector<float> numbers;
+  for (int exponent = 0; exponent < 31; ++exponent) {
+    for (int mantissa = 0; mantissa < 1024; ++mantissa) {
+      const float number =
+          exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                        : std::ldexp(1024.0f + static_cast<float>(mantissa),
+                                     exponent - 25);
+      numbers.push_back(number);
+      numbers.push_back(-number);
+    }
+  }
+  numbers.push_back(INFINITY);
+  numbers.push_back(-INFINITY);
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  device->SetComputeFormat(ComputeFormat::kFp16);
+  Values values(1, device.get(), DType::kFloat32);
+  Values halves(1, device.get(), DType::kFloat16);
+  const Dims dims = {numbers.size()};
+  const Tensor there = halves.Out(dims);
+  const Tensor back = values.Out(dims);
+  device->Convert(values.Held(numbers, dims), there);
+  device->Convert(there, back);
+  const auto got = values.Read(back);
+  EXPECT_EQ(std::vector<float>(got.begin(), got.end()), numbers);
+}
+
 TEST_F(DeviceTest, AGridOfProductsAgrees) {
   // Scores of attention: queries and keys of 2 x 3 heads, interleaved.
   ExpectAllAgree([&](Device* device, Values* values) {
