@@ -1,5 +1,6 @@
 #include "worker/device/cuda_device.h"
 
+#include <cub/device/device_radix_sort.cuh>
 #include <limits>
 #include <utility>
 
@@ -148,6 +149,22 @@ class CudaKernels : public AcceleratedDevice {
         number(p.c_leading), stride(p.c_stride), number(p.count),
         p.rounds_to_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
         CUBLAS_GEMM_DEFAULT));
+  }
+
+  void SortPairs(uint64_t count, const int32_t* keys, const int32_t* values,
+                 int32_t* sorted_keys, int32_t* sorted_values) {
+    size_t bytes = 0;
+    const auto sort = [&](void* temporary) {
+      if (!accelerator_->Use()) return;
+      accelerator_->Check(
+          cub::DeviceRadixSort::SortPairs(
+              temporary, bytes, keys, sorted_keys, values, sorted_values,
+              static_cast<int>(count), 0, 32, accelerator_->stream(compute())),
+          "a sort");
+    };
+    sort(nullptr);  // Says how many bytes.
+    void* const temporary = Scratch(1, bytes);
+    if (temporary != nullptr) sort(temporary);
   }
 
   uint64_t unfolded_bytes() const { return uint64_t{256} << 20; }

@@ -580,14 +580,16 @@ TEST_F(DeviceTest, SoftmaxAgrees) {
 }
 
 TEST_F(DeviceTest, GatherAndScatterAgree) {
-  ExpectAllAgree([&](Device* device, Values* values) {
-    const Tensor indices = values->Indices(30, 6);
-    const Tensor rows = values->Out({30, 4});
-    const Tensor table = values->Sums({6, 4});
-    device->Gather(values->Weights({6, 4}), indices, rows);
-    device->ScatterAdd(indices, values->In({30, 4}), table);
-    return std::vector<Tensor>{rows, table};
-  });
+  for (const uint64_t count : {1, 30, 300}) {
+    ExpectAllAgree([&](Device* device, Values* values) {
+      const Tensor indices = values->Indices(count, 6);
+      const Tensor rows = values->Out({count, 4});
+      const Tensor table = values->Sums({6, 4});
+      device->Gather(values->Weights({6, 4}), indices, rows);
+      device->ScatterAdd(indices, values->In({count, 4}), table);
+      return std::vector<Tensor>{rows, table};
+    });
+  }
 }
 
 TEST_F(DeviceTest, AnIndexBelowZeroIsNoRow) {

@@ -139,6 +139,9 @@ class ScratchMemory {
 //   Run(count, function)       function(i) for each i below count
 //   RunRows(rows, function)    function(row, lanes): see kernels.h
 //   MultiplyColumnMajor(...)   a ColumnMajorProduct
+//   SortPairs(count, keys, values, sorted_keys, sorted_values)
+//                              by keys, of equal ones as they were; may use
+//                              scratch memory 1
 //   unfolded_bytes()           what unfolded windows may take at a time
 //   Scratch(number, bytes)     memory 0 or 1, until it is asked for again; null
 //                              if status() says why
@@ -417,10 +420,17 @@ class KernelDevice : public Base {
     Zero(table);
     const uint64_t count = indices.size();
     if (count == 0) return;
+    auto* const numbers = static_cast<int32_t*>(
+        this->Scratch(kParts, 3 * count * sizeof(int32_t)));
+    if (numbers == nullptr) return;
+    int32_t* const sorted = numbers + count;
+    int32_t* const places = sorted + count;
+    this->Run(count, kernels::Count{numbers});
+    this->SortPairs(count, IndicesOf(indices), numbers, sorted, places);
     WithElement(rows.dtype, [&](auto zero) {
       using T = decltype(zero);
-      this->RunRows(count, kernels::ScatterAdd<T>{
-                               IndicesOf(indices), ValuesOf<T>(rows),
+      this->RunRows(count, kernels::SumSortedRows<T>{
+                               sorted, places, ValuesOf<T>(rows),
                                FloatsOf(table), count, rows.size() / count});
     });
   }

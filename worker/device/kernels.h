@@ -542,31 +542,46 @@ struct SoftmaxBackward {
   }
 };
 
-// Row i of `rows`, if its index is the first of its kind, sums those that have
-// the same, in order, to the table, which is 0. So each row of the table has one
-// writer.
+struct Count {
+  int32_t* numbers;
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    numbers[i] = static_cast<int32_t>(i);
+  }
+};
+
+// Of indices that are sorted, with the place in `rows` of each beside it: the
+// first of equal ones sums them all, in order, to the table. So each row of the
+// table has one writer.
 template <class T>
-struct ScatterAdd {
-  const int32_t* indices;
+struct SumSortedRows {
+  const int32_t* sorted;
+  const int32_t* places;
   const T* rows;
   float* table;
   uint64_t count;
   uint64_t columns;
   template <class Lanes>
   PARAMD_KERNEL void operator()(uint64_t i, const Lanes& lanes) const {
-    const int32_t index = indices[i];
-    if (index < 0) return;
-    float earlier = 0;
-    for (uint64_t k = lanes.lane(); k < i; k += lanes.count()) {
-      if (indices[k] == index) earlier = 1;
-    }
-    if (lanes.Max(earlier) > 0) return;
-    float* sum = table + static_cast<uint64_t>(index) * columns;
-    for (uint64_t k = i; k < count; ++k) {
-      if (indices[k] != index) continue;
-      for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
-        sum[c] += rows[k * columns + c];
+    const int32_t index = sorted[i];
+    if (index < 0 || (i > 0 && sorted[i - 1] == index)) return;
+    uint64_t end = i + 1;
+    while (end < count && sorted[end] == index) ++end;
+    for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
+      const auto value = [&](uint64_t k) -> float {
+        return rows[static_cast<uint64_t>(places[k]) * columns + c];
+      };
+      float sum = 0;
+      uint64_t k = i;
+      // Some are read before the first is added: else each would wait for
+      // memory alone.
+      constexpr uint64_t kAhead = 8;
+      for (; k + kAhead <= end; k += kAhead) {
+        float ahead[kAhead];
+        for (uint64_t a = 0; a < kAhead; ++a) ahead[a] = value(k + a);
+        for (uint64_t a = 0; a < kAhead; ++a) sum += ahead[a];
       }
+      for (; k < end; ++k) sum += value(k);
+      table[static_cast<uint64_t>(index) * columns + c] = sum;
     }
   }
 };

@@ -44,6 +44,13 @@ class EmulatedKernels : public AcceleratedDevice {
     accelerator_->Launch(compute(), [product] { MultiplyByLoops(product); });
   }
 
+  void SortPairs(uint64_t count, const int32_t* keys, const int32_t* values,
+                 int32_t* sorted_keys, int32_t* sorted_values) {
+    accelerator_->Launch(compute(), [=] {
+      SortPairsByLoops(count, keys, values, sorted_keys, sorted_values);
+    });
+  }
+
   // Few, so that a convolution is of several pieces.
   uint64_t unfolded_bytes() const { return 3000; }
 

@@ -1,8 +1,11 @@
 #ifndef PARAMD_WORKER_DEVICE_TESTING_HOST_KERNELS_H_
 #define PARAMD_WORKER_DEVICE_TESTING_HOST_KERNELS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -56,6 +59,20 @@ inline void MultiplyByLoops(const ColumnMajorProduct& p) {
   }
 }
 
+// What a stable sort on the device gives.
+inline void SortPairsByLoops(uint64_t count, const int32_t* keys,
+                             const int32_t* values, int32_t* sorted_keys,
+                             int32_t* sorted_values) {
+  std::vector<std::pair<int32_t, int32_t>> pairs(count);
+  for (uint64_t i = 0; i < count; ++i) pairs[i] = {keys[i], values[i]};
+  std::stable_sort(
+      pairs.begin(), pairs.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (uint64_t i = 0; i < count; ++i) {
+    std::tie(sorted_keys[i], sorted_values[i]) = pairs[i];
+  }
+}
+
 // The host as what kernels run on: the text that a GPU runs, as loops. A row is
 // done by one lane, or by several, each a thread, so that what lanes owe each
 // other is seen.
@@ -95,6 +112,11 @@ class HostKernels : public Device {
   }
 
   void MultiplyColumnMajor(const ColumnMajorProduct& p) { MultiplyByLoops(p); }
+
+  void SortPairs(uint64_t count, const int32_t* keys, const int32_t* values,
+                 int32_t* sorted_keys, int32_t* sorted_values) {
+    SortPairsByLoops(count, keys, values, sorted_keys, sorted_values);
+  }
 
   uint64_t unfolded_bytes() const { return unfolded_bytes_; }
 
