@@ -296,11 +296,18 @@ PARAMD_INLINE bool IsFiniteAt(const std::byte* gradient, size_t i) {
 PARAMD_INLINE double AddSquaresOf(size_t lane, size_t lanes,
                                   const std::byte* gradient, size_t count,
                                   size_t first, double sum) {
-  for (size_t i = (lane + lanes - first % lanes) % lanes; i < count;
-       i += lanes) {
-    const double g = ElementAt<float>(gradient, i);
-    sum += g * g;
+  const auto add = [&sum](double g) { sum += g * g; };
+  size_t i = (lane + lanes - first % lanes) % lanes;
+  // Many are read before the first is added: a GPU waits for memory.
+  constexpr size_t kAhead = 32;
+  for (; i + (kAhead - 1) * lanes < count; i += kAhead * lanes) {
+    float ahead[kAhead];
+    for (size_t a = 0; a < kAhead; ++a) {
+      ahead[a] = ElementAt<float>(gradient, i + a * lanes);
+    }
+    for (const float g : ahead) add(g);
   }
+  for (; i < count; i += lanes) add(ElementAt<float>(gradient, i));
   return sum;
 }
 
