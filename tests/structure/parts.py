@@ -90,9 +90,6 @@ EXCEPTIONS = {
     "worker/device/device.h": {
         "Device": "a method for each primitive that layers call",
     },
-    "worker/device/kernel_device.h": {
-        "KernelDevice": "a method for each primitive that layers call",
-    },
     "worker/device/reference_device.h": {
         "ReferenceDevice": "a method for each primitive that layers call",
     },
