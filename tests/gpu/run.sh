@@ -192,7 +192,7 @@ for test in "$packed"/tests/*; do
   run_test "$test" "$(basename "$test")" "${TEST_SECONDS:-60}"
   write_result false
 done
-for part in copies products overlap recordings formats layers losses apply sums; do
+for part in copies products overlap recordings formats layers losses rows apply sums; do
   echo "run.sh: bench/gpu $part" >&2
   run_bench "$part" "${PART_SECONDS:-40}" "$packed/bench/gpu" --json \
     --only="$part"

@@ -109,7 +109,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(result["tests"]["one_test"]["reports"], [{"tests": 1}])
         self.assertEqual(sorted(line["metric"] for line in result["bench"]),
                          ["apply", "copies", "formats", "layers", "losses",
-                          "overlap", "products", "recordings", "sums",
+                          "overlap", "products", "recordings", "rows", "sums",
                           "whole_steps"])
 
     def test_what_dies_or_hangs_costs_no_other_test(self):
@@ -128,7 +128,7 @@ class RunTest(unittest.TestCase):
         code, _, result = self.run_it(PART_SECONDS=5, HANGS=1)
         self.assertEqual(code, 1)
         self.assertEqual(result["bench_parts"]["copies"]["exit"], 124)
-        self.assertEqual(len(result["bench"]), 9)
+        self.assertEqual(len(result["bench"]), 10)
 
     def test_all_of_it_ends_in_time(self):
         self.add("tests/one_test", _TEST)
