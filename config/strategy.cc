@@ -98,7 +98,11 @@ void CheckStrategySettings(
 }
 
 absl::Status CheckStrategyFits(const Job& job, const ClusterSpec& cluster) {
-  if (UsesServers(job) || cluster.standalone) return absl::OkStatus();
+  // An evaluator reads checkpoints, whoever writes them.
+  if (UsesServers(job) || cluster.standalone ||
+      cluster.self.type == TaskType::kEvaluator) {
+    return absl::OkStatus();
+  }
   const std::string name = StrategyName(job.strategy());
   if (!cluster.ps.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(

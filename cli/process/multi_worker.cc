@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -33,6 +34,7 @@ namespace fs = std::filesystem;
 
 // What nobody reads is not written.
 constexpr uint64_t kNever = 1000000000000;
+constexpr uint32_t kLongestTimeout = 4000000000;  // Milliseconds: weeks.
 // Between beats while somebody waits.
 constexpr absl::Duration kUrgent = absl::Milliseconds(10);
 constexpr absl::Duration kBeatDeadline = absl::Seconds(2);
@@ -87,8 +89,11 @@ Rendezvous::Options RendezvousOptions(const ClusterSpec& cluster,
   return options;
 }
 
-// Of a worker that is not the chief: nobody reads what it writes.
-absl::Status UseOwnDirectory(uint32_t worker, v1::JobConfig* job) {
+// Of a worker that is not the chief: nobody reads what it writes. The directory
+// is the process's alone.
+absl::StatusOr<std::string> UseOwnDirectory(uint32_t worker,
+                                            uint64_t incarnation,
+                                            v1::JobConfig* job) {
   std::error_code error;
   std::string directory;
   if (job->run_dir().empty()) {
@@ -102,8 +107,8 @@ absl::Status UseOwnDirectory(uint32_t worker, v1::JobConfig* job) {
                        strerror(errno), "; set run_dir, or TMPDIR"));
     }
   } else {
-    directory = absl::StrCat(job->run_dir(), "/workers/", worker);
-    fs::remove_all(directory, error);  // Of a process that was killed.
+    directory = absl::StrCat(job->run_dir(), "/workers/", worker, "-",
+                             absl::Hex(incarnation));
   }
   RETURN_IF_ERROR(UseRunDirectory(directory, /*may_hold_a_run=*/true));
   job->set_run_dir(directory);
@@ -113,7 +118,20 @@ absl::Status UseOwnDirectory(uint32_t worker, v1::JobConfig* job) {
   job->mutable_backup_and_restore()->clear_directory();
   job->mutable_summary()->set_directory(directory + "/summaries");
   job->mutable_summary()->set_every_steps(kNever);
-  return absl::OkStatus();
+  return directory;
+}
+
+// What processes that were this worker before, and were killed, have left.
+void DeleteOthers(const fs::path& own) {
+  const std::string name = own.filename();
+  const std::string worker = name.substr(0, name.find('-') + 1);
+  std::error_code error;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(own.parent_path(), error)) {
+    const std::string other = entry.path().filename();
+    if (other == name || !absl::StartsWith(other, worker)) continue;
+    fs::remove_all(entry.path(), error);
+  }
 }
 
 }  // namespace
@@ -126,18 +144,25 @@ absl::StatusOr<std::unique_ptr<MultiWorker>> MultiWorker::Create(
   std::set<std::string> runs = {job->config.run_dir(),
                                 StateDirectory(job->config)};
   runs.erase("");
+  // How long the others are waited for is the rendezvous's to say.
+  job->config.set_start_timeout_ms(kLongestTimeout);
+  std::string directory;
   if (cluster.worker_index() > 0) {
-    RETURN_IF_ERROR(UseOwnDirectory(
-        static_cast<uint32_t>(cluster.worker_index()), &job->config));
+    ASSIGN_OR_RETURN(
+        directory,
+        UseOwnDirectory(static_cast<uint32_t>(cluster.worker_index()),
+                        self.incarnation, &job->config));
   }
-  return std::unique_ptr<MultiWorker>(
-      new MultiWorker(cluster, std::move(self), *job, std::move(runs)));
+  return std::unique_ptr<MultiWorker>(new MultiWorker(
+      cluster, std::move(self), *job, std::move(runs), std::move(directory)));
 }
 
 MultiWorker::MultiWorker(const ClusterSpec& cluster, Identity self,
-                         const LoadedJob& job, std::set<std::string> runs)
+                         const LoadedJob& job, std::set<std::string> runs,
+                         std::string directory)
     : job_(job),
       runs_(std::move(runs)),
+      directory_(std::move(directory)),
       workers_(cluster.workers),
       index_(static_cast<uint32_t>(cluster.worker_index())),
       self_(std::move(self)),
@@ -160,9 +185,9 @@ MultiWorker::MultiWorker(const ClusterSpec& cluster, Identity self,
 }
 
 MultiWorker::~MultiWorker() {
-  if (is_chief()) return;
+  if (directory_.empty()) return;
   std::error_code error;
-  const fs::path directory(std::string(job_.config.run_dir()));
+  const fs::path directory(directory_);
   fs::remove_all(directory, error);
   // Of the last one.
   if (directory.parent_path().filename() == "workers") {
@@ -187,6 +212,8 @@ Membership MultiWorker::membership() {
 void MultiWorker::SetParts(Process* process, Runtime* runtime) {
   process_ = process;
   runtime_ = runtime;
+  const fs::path own(directory_);
+  if (own.parent_path().filename() == "workers") DeleteOthers(own);
   source_.SetRuntime(runtime);
   link_.SetModel(process->ModelChecksum());
   runtime->OnStatus([this](v1::StatusReply* status) { FillStatus(status); });
@@ -223,6 +250,18 @@ absl::StatusOr<ProcessAnswer> MultiWorker::Answer(
   }
   return absl::UnimplementedError(
       absl::StrCat("beats are for worker-0; this is ", NameOf(index_)));
+}
+
+absl::StatusOr<ProcessAnswer> MultiWorker::AnswerFinished(
+    const google::protobuf::Message& request) {
+  if (request.GetDescriptor() != v1::BeatRequest::descriptor()) {
+    return absl::UnimplementedError("the job is finished");
+  }
+  auto reply = std::make_unique<v1::BeatReply>();
+  reply->set_finished(true);
+  ProcessAnswer answer;
+  answer.head = std::move(reply);
+  return answer;
 }
 
 absl::StatusOr<v1::BeatReply> MultiWorker::TakeBeat(
@@ -340,7 +379,7 @@ void MultiWorker::KeepBeating() {
       unanswered_since_ = Time::Never();
       introduce = reply->introduce();
       if (introduce) continue;
-      link_.Hear(*reply);
+      Hear(*reply);
     } else if (absl::IsInvalidArgument(reply.status()) ||
                absl::IsAlreadyExists(reply.status())) {
       link_.Fail(reply.status());
@@ -354,6 +393,16 @@ void MultiWorker::KeepBeating() {
                                            : HeartbeatOf(job_.config));
     if (!reply.ok()) absl::SleepFor(kUrgent);
   }
+}
+
+// Where the chief waits no longer, what has been trained is kept, as where it is
+// told to leave.
+void MultiWorker::Hear(const v1::BeatReply& reply) {
+  if (!is_chief() || reply.gave_up().empty() || !link_.stands_before_a_step()) {
+    return link_.Hear(reply);
+  }
+  runtime_->Drain(absl::DeadlineExceededError(reply.gave_up()),
+                  absl::Milliseconds(job_.config.drain_timeout_ms()));
 }
 
 absl::StatusOr<v1::BeatReply> MultiWorker::Beat(bool introduce) {

@@ -30,7 +30,9 @@ namespace paramd {
 // its own, whose gradient is the sum of all workers'. The chief's run is the one
 // that people see; the others keep theirs, for as long as they live, in
 //
-//   <run_dir>/workers/<k>, or without run_dir a temporary directory
+//   <run_dir>/workers/<k>-<incarnation>, or without run_dir a temporary one
+//
+// so that one that is started twice harms none.
 //
 // A thread tells the chief's Rendezvous where this worker is (Beat); the chief is
 // worker 0, and has it in this object.
@@ -41,7 +43,7 @@ class MultiWorker {
  public:
   static bool IsMeant(const v1::JobConfig& job, const ClusterSpec& cluster) {
     return job.strategy() == v1::JobConfig::MULTI_WORKER_MIRRORED &&
-           !cluster.standalone;
+           !cluster.standalone && cluster.worker_index() >= 0;
   }
 
   // Makes the job that of this worker, with a directory of its own. An error
@@ -55,16 +57,20 @@ class MultiWorker {
   ProcessCalls calls() {
     return [this](const auto& request) { return Answer(request); };
   }
+  // The same of the chief when the job is finished and it lingers.
+  static absl::StatusOr<ProcessAnswer> AnswerFinished(
+      const google::protobuf::Message& request);
 
-  // Both outlive Run.
+  // Both outlive Run. The process has bound its port: whoever was this worker on
+  // this machine before has ended, and what it left is deleted.
   void SetParts(Process* process, Runtime* runtime);
   // The process's Run.
   absl::Status Run();
 
  private:
-  // `runs`: where the chief's run may be.
+  // `runs`: where the chief's run may be. `directory`: see directory_.
   MultiWorker(const ClusterSpec& cluster, Identity self, const LoadedJob& job,
-              std::set<std::string> runs);
+              std::set<std::string> runs, std::string directory);
 
   bool is_chief() const { return index_ == 0; }
   std::string NameOf(uint32_t worker) const;
@@ -81,6 +87,7 @@ class MultiWorker {
   // seconds later.
   void TellTheEnd(bool everybody) ABSL_LOCKS_EXCLUDED(mutex_);
   void KeepBeating();
+  void Hear(const v1::BeatReply& reply);
   absl::StatusOr<v1::BeatReply> Beat(bool introduce);
   // The chief did not answer.
   void Unanswered(const absl::Status& why);
@@ -92,6 +99,7 @@ class MultiWorker {
 
   const LoadedJob job_;
   const std::set<std::string> runs_;
+  const std::string directory_;  // Its own, deleted at its end; or empty.
   const std::vector<std::string> workers_;  // Their addresses.
   const uint32_t index_;
   const Identity self_;

@@ -202,8 +202,10 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
       MemoryLimitsOf(prepared.job.config.memory_limit_bytes(),
                      MemoryOfThisProcess())
           .received;
-  if (prepared.multi_worker != nullptr) {
-    options.process_calls = prepared.multi_worker->calls();
+  if (prepared.role.member.has_value()) {
+    options.process_calls = prepared.multi_worker != nullptr
+                                ? prepared.multi_worker->calls()
+                                : MultiWorker::AnswerFinished;
     options.workers = static_cast<uint32_t>(cluster.workers.size());
     return options;  // All cores are in this process.
   }
@@ -389,7 +391,8 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
     RETURN_IF_ERROR(MakeMultiWorker(options, prepared));
     membership = prepared->multi_worker->membership();
   }
-  if (config.strategy() == v1::JobConfig::MIRRORED && ReplicasOf(config) > 1) {
+  if (config.strategy() == v1::JobConfig::MIRRORED && ReplicasOf(config) > 1 &&
+      !prepared->role.evaluator.has_value()) {
     ASSIGN_OR_RETURN(prepared->mirrors, Mirrors::Create(&prepared->job));
     membership = prepared->mirrors->first();
   }

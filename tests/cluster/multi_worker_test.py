@@ -119,15 +119,61 @@ class MultiWorkerTest(unittest.TestCase):
                 self.assertEqual(run.wait(), 0, run.output)
             self.assert_same(workers.tensors(), self.undisturbed(job, 2))
 
-    def test_without_the_lost_worker_the_others_end_with_138(self):
-        workers = Workers(2, {**JOB, "epochs": 100, "all_reduce": {
-            "rejoin_timeout_ms": 5000}})
+    def test_without_the_lost_worker_they_keep_what_they_have_and_end_with_138(
+            self):
+        workers = Workers(2, {
+            **JOB, "epochs": 100, "checkpoint": {"every_steps": 100000},
+            "all_reduce": {"rejoin_timeout_ms": 5000}})
         chief = self.start(workers, 0)
         other = self.start(workers, 1)
         chief.wait_for("evaluation after epoch 1")
         other.kill()
         self.assertEqual(chief.wait(), 138, chief.output)
         self.assertIn("worker-1 did not come within 5s", chief.output)
+        newest = paramd.checkpoints(workers.run_dir)[-1]
+        self.assertGreaterEqual(int(newest.rpartition("-")[2]), 84)
+
+    def test_one_that_is_started_twice_harms_nobody(self):
+        workers = Workers(2, {**JOB, "epochs": 6})
+        runs = [self.start(workers, w) for w in range(2)]
+        runs[0].wait_for("evaluation after epoch 1")
+        again = self.start(workers, 1)
+        self.assertEqual(again.wait(), 2, again.output)
+        self.assertIn("Address already in use", again.output)
+        for run in runs:
+            self.assertEqual(run.wait(), 0, run.output)
+
+    def test_an_evaluator_reads_the_chiefs_checkpoints(self):
+        workers = Workers(2, {**JOB, "epochs": 1})
+        runs = [self.start(workers, w) for w in range(2)]
+        for run in runs:
+            self.assertEqual(run.wait(), 0, run.output)
+        task = {"type": "evaluator", "index": 0}
+        cluster = {"worker": workers.addresses,
+                   "evaluator": paramd.draw_addresses(1)}
+        for tf_config in ({"cluster": cluster, "task": task}, {"task": task}):
+            run = paramd.Run("run", "--job", workers.job, "--run_dir",
+                             workers.run_dir, directory=workers.directory,
+                             environment={"TF_CONFIG": json.dumps(tf_config)})
+            self.assertEqual(run.wait(), 0, run.output)
+        self.assertEqual(sorted(os.listdir(workers.run_dir)),
+                         ["checkpoints", "committed", "configuration",
+                          "evaluation.jsonl", "result.json", "summaries"])
+
+    def test_a_chief_that_lingers_tells_who_comes_back(self):
+        workers = Workers(2, {**JOB, "epochs": 1})
+        runs = [self.start(workers, w, "--linger_when_finished")
+                for w in range(2)]
+        for run in runs:
+            run.wait_for("staying until SIGTERM")
+        runs[1].signal(signal.SIGTERM)
+        self.assertEqual(runs[1].wait(), 0, runs[1].output)
+        # It does not see the chief's run.
+        late = self.start(workers, 1, run_dir=False)
+        self.assertEqual(late.wait(), 0, late.output)
+        self.assertIn("the chief has finished the job already", late.output)
+        runs[0].signal(signal.SIGTERM)
+        self.assertEqual(runs[0].wait(), 0, runs[0].output)
 
     def test_without_the_chief_they_end_with_138(self):
         workers = Workers(2, {**JOB, "epochs": 100, "all_reduce": {

@@ -51,6 +51,11 @@ void RoundLink::Fail(absl::Status status) {
   news_.NotifyAll();
 }
 
+bool RoundLink::stands_before_a_step() const {
+  const MutexLock lock(&mutex_);
+  return member_.said().has_next();
+}
+
 bool RoundLink::urgent() const {
   const MutexLock lock(&mutex_);
   return PausesLocked();

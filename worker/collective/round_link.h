@@ -36,6 +36,8 @@ class RoundLink {
   void SetModel(uint32_t crc32c) ABSL_LOCKS_EXCLUDED(mutex_);
   v1::BeatRequest Say() ABSL_LOCKS_EXCLUDED(mutex_);
   void Hear(const v1::BeatReply& reply) ABSL_LOCKS_EXCLUDED(mutex_);
+  // It has something to lose.
+  bool stands_before_a_step() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Somebody waits for what the chief says next.
   bool urgent() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits until something has changed that the chief is to be told, or for so
