@@ -91,9 +91,8 @@ Rendezvous::Options RendezvousOptions(const ClusterSpec& cluster,
 
 // Of a worker that is not the chief: nobody reads what it writes. The directory
 // is the process's alone.
-absl::StatusOr<std::string> UseOwnDirectory(uint32_t worker,
-                                            uint64_t incarnation,
-                                            v1::JobConfig* job) {
+absl::Status UseOwnDirectory(uint32_t worker, uint64_t incarnation,
+                             v1::JobConfig* job) {
   std::error_code error;
   std::string directory;
   if (job->run_dir().empty()) {
@@ -118,7 +117,7 @@ absl::StatusOr<std::string> UseOwnDirectory(uint32_t worker,
   job->mutable_backup_and_restore()->clear_directory();
   job->mutable_summary()->set_directory(directory + "/summaries");
   job->mutable_summary()->set_every_steps(kNever);
-  return directory;
+  return absl::OkStatus();
 }
 
 // What processes that were this worker before, and were killed, have left.
@@ -146,23 +145,19 @@ absl::StatusOr<std::unique_ptr<MultiWorker>> MultiWorker::Create(
   runs.erase("");
   // How long the others are waited for is the rendezvous's to say.
   job->config.set_start_timeout_ms(kLongestTimeout);
-  std::string directory;
   if (cluster.worker_index() > 0) {
-    ASSIGN_OR_RETURN(
-        directory,
+    RETURN_IF_ERROR(
         UseOwnDirectory(static_cast<uint32_t>(cluster.worker_index()),
                         self.incarnation, &job->config));
   }
-  return std::unique_ptr<MultiWorker>(new MultiWorker(
-      cluster, std::move(self), *job, std::move(runs), std::move(directory)));
+  return std::unique_ptr<MultiWorker>(
+      new MultiWorker(cluster, std::move(self), *job, std::move(runs)));
 }
 
 MultiWorker::MultiWorker(const ClusterSpec& cluster, Identity self,
-                         const LoadedJob& job, std::set<std::string> runs,
-                         std::string directory)
+                         const LoadedJob& job, std::set<std::string> runs)
     : job_(job),
       runs_(std::move(runs)),
-      directory_(std::move(directory)),
       workers_(cluster.workers),
       index_(static_cast<uint32_t>(cluster.worker_index())),
       self_(std::move(self)),
@@ -185,9 +180,9 @@ MultiWorker::MultiWorker(const ClusterSpec& cluster, Identity self,
 }
 
 MultiWorker::~MultiWorker() {
-  if (directory_.empty()) return;
+  if (is_chief()) return;
   std::error_code error;
-  const fs::path directory(directory_);
+  const fs::path directory(std::string(job_.config.run_dir()));
   fs::remove_all(directory, error);
   // Of the last one.
   if (directory.parent_path().filename() == "workers") {
@@ -212,8 +207,10 @@ Membership MultiWorker::membership() {
 void MultiWorker::SetParts(Process* process, Runtime* runtime) {
   process_ = process;
   runtime_ = runtime;
-  const fs::path own(directory_);
-  if (own.parent_path().filename() == "workers") DeleteOthers(own);
+  const fs::path own(std::string(job_.config.run_dir()));
+  if (!is_chief() && own.parent_path().filename() == "workers") {
+    DeleteOthers(own);
+  }
   source_.SetRuntime(runtime);
   link_.SetModel(process->ModelChecksum());
   runtime->OnStatus([this](v1::StatusReply* status) { FillStatus(status); });

@@ -68,9 +68,9 @@ class MultiWorker {
   absl::Status Run();
 
  private:
-  // `runs`: where the chief's run may be. `directory`: see directory_.
+  // `runs`: where the chief's run may be.
   MultiWorker(const ClusterSpec& cluster, Identity self, const LoadedJob& job,
-              std::set<std::string> runs, std::string directory);
+              std::set<std::string> runs);
 
   bool is_chief() const { return index_ == 0; }
   std::string NameOf(uint32_t worker) const;
@@ -99,7 +99,6 @@ class MultiWorker {
 
   const LoadedJob job_;
   const std::set<std::string> runs_;
-  const std::string directory_;  // Its own, deleted at its end; or empty.
   const std::vector<std::string> workers_;  // Their addresses.
   const uint32_t index_;
   const Identity self_;

@@ -329,8 +329,11 @@ absl::StatusOr<std::unique_ptr<LinkedCollective>> MakeGlooCollective(
   addrinfo* found = nullptr;
   const int wrong = getaddrinfo(host.c_str(), nullptr, &hints, &found);
   if (wrong != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "no other worker can reach '", host, "': ", gai_strerror(wrong)));
+    const std::string sentence = absl::StrCat(
+        "no other worker can reach '", host, "': ", gai_strerror(wrong));
+    // A name server that does not answer may do so later.
+    return wrong == EAI_AGAIN ? absl::UnavailableError(sentence)
+                              : absl::InvalidArgumentError(sentence);
   }
   freeaddrinfo(found);
   auto made = std::make_unique<GlooCollective>(rank, size);

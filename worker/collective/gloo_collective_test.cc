@@ -123,7 +123,10 @@ TEST(GlooCollectiveTest, AbortEndsTheWaitForAConnection) {
 
 TEST(GlooCollectiveTest, AHostThatIsNoneIsNamed) {
   const auto made = MakeGlooCollective("nowhere.invalid", 0, 2);
-  EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
+  // Unless no name server is there.
+  EXPECT_TRUE(absl::IsInvalidArgument(made.status()) ||
+              absl::IsUnavailable(made.status()))
+      << made.status();
   EXPECT_THAT(std::string(made.status().message()),
               ::testing::HasSubstr("nowhere.invalid"));
 }

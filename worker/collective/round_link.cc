@@ -192,7 +192,7 @@ absl::Status RoundLink::Link(const v1::BeatReply& round, size_t rank) {
     return absl::OkStatus();
   }
   together_ = true;
-  Log(LogLevel::kInfo, "all workers are here",
+  Log(LogLevel::kInfo, "all workers of the round are here",
       {{"round", round.round()}, {"workers", size}});
   return absl::OkStatus();
 }
