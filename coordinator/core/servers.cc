@@ -222,7 +222,9 @@ Servers::Due Servers::NextCall(uint32_t index, const JobView& job) const {
     return {Call::kConfigure, server.next_call};
   }
   const Call call = snapshots_.CallFor(index);
-  if (call != Call::kNone) return {call, server.next_call};
+  // What is due before it may be asked again comes first.
+  const bool is_to_hear = server.next_keepalive <= server.next_call;
+  if (call != Call::kNone && !is_to_hear) return {call, server.next_call};
   return {Call::kConfigure, std::max(server.next_call, server.next_keepalive)};
 }
 
@@ -391,6 +393,11 @@ void Servers::OnFailed(uint32_t index, Call call, const absl::Status& status,
       server.next_call =
           turn->now +
           std::max(kFillingPoll, absl::Milliseconds(refusal.retry_after_ms()));
+      // It may not know the snapshot's number, or be another process by now:
+      // a configuration tells it, and us.
+      if (IsOfSnapshot(call) && refusal.reason() == v1::Refusal::NOT_READY) {
+        server.next_keepalive = turn->now;
+      }
       return;
     case Failure::kReplaced:
     case Failure::kAway:

@@ -20,6 +20,8 @@ namespace paramd {
 //      ▲                                                  │
 //      └──────────────── suspected ───────────────────────┘
 //
+// One that is not ready for a call of the snapshot is configured before it is
+// asked again: it may not have heard of the number, or be another process.
 // A server that does not see its checkpoint gets the slices through here. When
 // the job has ended each is told, and once more when everybody knows.
 //

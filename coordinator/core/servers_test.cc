@@ -175,6 +175,35 @@ TEST_F(ServersTest, WhatTheSnapshotNeedsComesBeforeKeepingAlive) {
   EXPECT_EQ("ps-1: no space", failed->why.message());
 }
 
+TEST_F(ServersTest, OneThatIsNotReadyForTheSnapshotIsToldOfItFirst) {
+  Fill();
+  snapshots_.call = Call::kSeal;
+  Advance();
+  Refuse(0, RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
+                         absl::Milliseconds(50),
+                         "ps-0 has not heard of snapshot 1.4 yet"));
+  bench_.now = servers_.next_tick(bench_.job);
+  Advance();
+  const auto* configure = Called<v1::ConfigureRequest>(0);
+  ASSERT_NE(nullptr, configure);
+  EXPECT_EQ(Pair(1, 4), configure->header().snapshot());
+  AnswerConfigure(0, true);
+  Advance();
+  EXPECT_NE(nullptr, Called<v1::SealRequest>(0));
+}
+
+TEST_F(ServersTest, OneThatIsBusyIsAskedForTheSameAgain) {
+  Fill();
+  snapshots_.call = Call::kSeal;
+  Advance();
+  Refuse(0, RefuseForNow(v1::Refusal::RETRY, "ps-0", absl::Milliseconds(50),
+                         "ps-0 is applying a step"));
+  bench_.now = servers_.next_tick(bench_.job);
+  Advance();
+  EXPECT_NE(nullptr, Called<v1::SealRequest>(0));
+  EXPECT_EQ(1u, bench_.out.sends.size());
+}
+
 TEST_F(ServersTest, OneThatDoesNotAnswerIsRecalled) {
   Fill();
   bench_.now = bench_.now + absl::Seconds(1);

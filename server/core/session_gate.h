@@ -30,7 +30,8 @@ namespace paramd {
 class SessionGate : public CallChecks {
  public:
   // A stamp or a seal so far beyond the newest snapshot heard of waits until
-  // the coordinator has told of it: between two of its calls it opens fewer.
+  // the coordinator has told of it. Between two of its calls it opens fewer,
+  // unless storage fails at once; when a seal is refused, it tells.
   static constexpr uint64_t kMostSnapshotsAhead = 16;
 
   explicit SessionGate(const ShardView& view) : view_(view) {}
