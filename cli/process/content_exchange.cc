@@ -22,6 +22,7 @@
 #include "config/job_config.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/coordinator_process.h"
+#include "proto/refusal.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -112,7 +113,7 @@ absl::StatusOr<ProcessAnswer> ContentSource::Read(
     is_asking_ = false;
   }
   if (files_.empty()) {
-    if (!is_asking_) Prepare();
+    if (!is_asking_ && now_() >= next_attempt_) Prepare();
     reply->set_not_yet(true);
   } else if (request.file().empty()) {
     for (const auto& [name, path] : files_) {
@@ -143,6 +144,10 @@ void ContentSource::Prepare() {
     if (listed.ok()) return;
     files_.clear();
   }
+  if (IsZero(wanted_)) {
+    Log(LogLevel::kInfo,
+        "another worker needs what this one has: writes a checkpoint for it");
+  }
   auto request = std::make_unique<v1::CheckpointRequest>();
   *request->mutable_snapshot() = wanted_;
   is_asking_ = true;
@@ -166,6 +171,7 @@ void ContentSource::OnCheckpoint(uint64_t round, const absl::Status& status,
   if (!listed.ok()) {
     wanted_.Clear();
     files_.clear();
+    next_attempt_ = now_() + kPause;
     Log(LogLevel::kWarning, "no checkpoint for a worker that has none yet",
         {{"why", listed.message()}});
   }

@@ -5,10 +5,13 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "base/clock.h"
+#include "base/time.h"
 #include "config/job_config.h"
 #include "net/process_calls.h"
 #include "net/runtime.h"
@@ -20,11 +23,17 @@ namespace paramd {
 // What one worker of strategy "multi_worker_mirrored" has, for one that has
 // nothing: its configuration log, and a checkpoint of the instant at which it
 // stands, which is written for that unless the newest one is of this instant.
+// One that can't be written is tried again after kPause.
 //
 // Not thread-safe: on the loop thread.
 class ContentSource {
  public:
-  explicit ContentSource(const v1::JobConfig& job) : job_(job) {}
+  static constexpr absl::Duration kPause = absl::Seconds(1);
+
+  // `now` tells the time.
+  explicit ContentSource(const v1::JobConfig& job,
+                         std::function<Time()> now = MonotonicNow)
+      : job_(job), now_(std::move(now)) {}
 
   // REQUIRES: called before Read. Outlives this.
   void SetRuntime(Runtime* runtime) { runtime_ = runtime; }
@@ -42,9 +51,11 @@ class ContentSource {
   absl::Status List(const std::string& checkpoint);
 
   const v1::JobConfig job_;
+  const std::function<Time()> now_;
   Runtime* runtime_ = nullptr;
   uint64_t round_ = 0;        // The one that is prepared, or being so.
   bool is_asking_ = false;
+  Time next_attempt_;  // None failed: any time.
   v1::SnapshotNumber wanted_;  // The checkpoint; zero: not known yet.
   std::map<std::string, std::string> files_;  // Path by name; empty: not yet.
 };

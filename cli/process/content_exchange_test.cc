@@ -2,7 +2,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -16,6 +19,53 @@ namespace {
 namespace fs = std::filesystem;
 
 using ::testing::HasSubstr;
+
+// A running job without a checkpoint. What its coordinator is asked stays open
+// until the test answers it.
+class FakeRuntime : public Runtime {
+ public:
+  void AddCore(PeerId, Core*) override {}
+  void OnExpired(PeerId, std::function<void(CallId)>) override {}
+  void HandleIo(const google::protobuf::Descriptor*, IoHandler) override {}
+  void OnStatus(std::function<void(v1::StatusReply*)>) override {}
+  v1::StatusReply Status() override { return {}; }
+  void Ask(PeerId, Head, absl::Duration, Answer done) override {
+    asked.push_back(std::move(done));
+  }
+  void Post(std::function<void()>) override {}
+  std::function<void()> Waker() override {
+    return [] {};
+  }
+  absl::Status Run() override { return absl::OkStatus(); }
+  void Drain(absl::Status, absl::Duration) override {}
+  void Stop(absl::Status) override {}
+
+  std::vector<Answer> asked;
+};
+
+TEST(ContentSourceTest, ACheckpointThatFailedIsTriedAgainAfterAPause) {
+  Time now;
+  FakeRuntime runtime;
+  ContentSource source(v1::JobConfig(), [&] { return now; });
+  source.SetRuntime(&runtime);
+  v1::ReadStateRequest request;
+  request.set_round(3);
+  const auto read = [&] {
+    const auto answer = source.Read(request, /*standing_in=*/3);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_TRUE(
+        static_cast<const v1::ReadStateReply&>(*answer->head).not_yet());
+  };
+  read();
+  read();
+  ASSERT_EQ(runtime.asked.size(), 1u) << "one at a time";
+  runtime.asked[0](absl::UnavailableError("no space"), nullptr);
+  read();
+  EXPECT_EQ(runtime.asked.size(), 1u);
+  now = now + ContentSource::kPause;
+  read();
+  EXPECT_EQ(runtime.asked.size(), 2u);
+}
 
 // Whoever answers, it writes nothing but files of the log and the checkpoint.
 TEST(TakeContentTest, AFileOfAnotherDirectoryIsRefusedAndNothingIsWritten) {

@@ -309,7 +309,7 @@ void Dispatcher::AdvanceLeaving(Turn* turn) {
 void Dispatcher::AdvanceRequested(Turn* turn) {
   parts_.requested.Advance(parts_.ForRequests(), turn);
   if (!parts_.requested.WantsOne() || !parts_.MayOpenRequested()) return;
-  turn->out->Note("an operator asks for a checkpoint");
+  turn->out->Note("a checkpoint is asked for");
   parts_.OpenSnapshot({}, turn);
 }
 
