@@ -60,18 +60,30 @@ uint64_t LongestSlice(const std::vector<RowShape>& shapes, uint32_t servers) {
                     kSliceBytes);
 }
 
-// A keyed variable's slices are whole buckets: which keys are together does not
-// depend on the number of servers.
-uint64_t RowsOfSlice(const RowShape& shape, uint64_t longest, bool keyed) {
-  const uint64_t row_bytes = shape.row_elements * sizeof(float);
-  const uint64_t least = keyed ? BucketRows(shape.row_elements) : 1;
-  return std::max<uint64_t>(1, longest / row_bytes / least) * least;
+uint64_t RowsIn(uint64_t bytes, const RowShape& shape) {
+  return std::max<uint64_t>(1, bytes / (shape.row_elements * sizeof(float)));
 }
 
-void CutIntoSlices(const RowShape& shape, uint64_t longest, uint32_t index,
+// The fewest rows that are whole blocks; as many as a slice of one server has
+// if blocks begin amid rows.
+uint64_t RowsOfBlocks(const RowShape& shape) {
+  const uint64_t rows =
+      kBlockElements / std::gcd(kBlockElements, shape.row_elements);
+  const uint64_t alone = RowsIn(kSliceBytes, shape);
+  return alone % rows == 0 ? rows : alone;
+}
+
+// A keyed variable's slices are whole buckets: which keys are together does not
+// depend on the number of servers. What is of a sparse variable is of a row.
+uint64_t RowsOfPiece(const v1::Variable& variable, const RowShape& shape,
+                     Pieces pieces) {
+  if (variable.keyed()) return BucketRows(shape.row_elements);
+  return pieces == Pieces::kRows || variable.sparse() ? 1
+                                                      : RowsOfBlocks(shape);
+}
+
+void CutIntoSlices(const RowShape& shape, uint64_t rows, uint32_t index,
                    v1::Layout* layout) {
-  const uint64_t rows = RowsOfSlice(
-      shape, longest, layout->variables(static_cast<int>(index)).keyed());
   for (uint64_t begin = 0; begin < shape.rows; begin += rows) {
     v1::Slice* slice = layout->add_slices();
     slice->set_variable(index);
@@ -102,8 +114,15 @@ void GiveToServers(const std::vector<RowShape>& shapes, uint32_t servers,
 
 }  // namespace
 
+Pieces PiecesOf(const v1::JobConfig& job) {
+  return job.optimizer().clip_norm() > 0 || job.spike_factor() > 0
+             ? Pieces::kBlocks
+             : Pieces::kRows;
+}
+
 absl::StatusOr<v1::Layout> PlanLayout(
-    const std::vector<v1::Variable>& variables, uint32_t servers) {
+    const std::vector<v1::Variable>& variables, uint32_t servers,
+    Pieces pieces) {
   if (variables.size() > kMaxVariables) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the model has ", variables.size(), " variables; at most ",
@@ -133,7 +152,10 @@ absl::StatusOr<v1::Layout> PlanLayout(
   }
   const uint64_t longest = LongestSlice(shapes, servers);
   for (uint32_t v = 0; v < shapes.size(); ++v) {
-    CutIntoSlices(shapes[v], longest, v, &layout);
+    const uint64_t piece = RowsOfPiece(variables[v], shapes[v], pieces);
+    const uint64_t count =
+        std::max<uint64_t>(1, RowsIn(longest, shapes[v]) / piece);
+    CutIntoSlices(shapes[v], count * piece, v, &layout);
   }
   GiveToServers(shapes, servers, &layout);
   return layout;

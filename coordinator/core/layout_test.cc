@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include "tensor/shape.h"
 
 namespace paramd {
 namespace {
@@ -106,6 +109,67 @@ TEST(PlanLayoutTest, AModelTooSmallToSpreadIsNotCutFiner) {
   const auto layout = PlanLayout({Make("w", {16383})}, 4);
   ASSERT_TRUE(layout.ok());
   EXPECT_EQ(layout->slices_size(), 4) << "16 KiB each";
+}
+
+// Where each block begins: its slice's first element and its own place there.
+std::set<uint64_t> BlocksOf(const std::vector<uint64_t>& shape,
+                            uint32_t servers) {
+  const auto layout = PlanLayout({Make("w", shape)}, servers, Pieces::kBlocks);
+  const RowShape rows = *ToRowShape(shape);
+  std::set<uint64_t> blocks;
+  for (const v1::Slice& slice : layout->slices()) {
+    const uint64_t elements =
+        (slice.row_end() - slice.row_begin()) * rows.row_elements;
+    for (uint64_t b = 0; b < BlockCount(elements); ++b) {
+      blocks.insert(slice.row_begin() * rows.row_elements + b * kBlockElements);
+    }
+  }
+  return blocks;
+}
+
+TEST(PlanLayoutTest, BlocksAreThoseOfOneServerWhereTheJobNeedsThat) {
+  // A kernel below a block, and rows of which a block has whole ones, none that
+  // is whole, a slice none that is, or one that is several blocks.
+  const std::vector<std::vector<uint64_t>> shapes = {
+      {784, 32}, {100000}, {4096, 1024}, {5000, 1000}, {9, 300000},
+      {40, 98304}, {5, 524288},          {3, 2000000}};
+  for (const auto& shape : shapes) {
+    const std::set<uint64_t> alone = BlocksOf(shape, 1);
+    for (const uint32_t servers : {2, 3, 8, 64}) {
+      EXPECT_EQ(BlocksOf(shape, servers), alone)
+          << ShapeName(shape) << " on " << servers;
+    }
+  }
+  EXPECT_EQ(BlocksOf({784, 32}, 2).size(), 1u);
+}
+
+TEST(PlanLayoutTest, WholeBlocksAreSpreadOverTheServers) {
+  const auto layout =
+      PlanLayout({Make("w", {4096, 1024})}, 16, Pieces::kBlocks);
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->slices_size(), 16);
+}
+
+TEST(PlanLayoutTest, RowsOfASparseVariableNeedNoWholeBlocks) {
+  v1::Variable table = Make("t", {10000, 16});
+  table.set_sparse(true);
+  const auto rows = PlanLayout({table}, 4);
+  const auto blocks = PlanLayout({table}, 4, Pieces::kBlocks);
+  ASSERT_TRUE(blocks.ok());
+  EXPECT_GT(blocks->slices_size(), 1);
+  EXPECT_EQ(blocks->SerializeAsString(), rows->SerializeAsString());
+}
+
+TEST(PiecesOfTest, NormsAndSpikesAreOfWholeBlocks) {
+  v1::JobConfig job;
+  EXPECT_EQ(PiecesOf(job), Pieces::kRows);
+  job.mutable_optimizer()->set_clip_value(1);
+  EXPECT_EQ(PiecesOf(job), Pieces::kRows);
+  job.mutable_optimizer()->set_clip_norm(1);
+  EXPECT_EQ(PiecesOf(job), Pieces::kBlocks);
+  job.clear_optimizer();
+  job.set_spike_factor(1000);
+  EXPECT_EQ(PiecesOf(job), Pieces::kBlocks);
 }
 
 TEST(PlanLayoutTest, TheBalanceIsSaidInOneSentence) {

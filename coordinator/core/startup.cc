@@ -295,7 +295,8 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
     *planned->mutable_warm_start() = found.warm_start();
   }
   ASSIGN_OR_RETURN(*planned->mutable_layout(),
-                   PlanLayout(options.variables, options.servers));
+                   PlanLayout(options.variables, options.servers,
+                              PiecesOf(job)));
   turn->out->Note(BalanceText(planned->layout(), options.servers));
   *planned->mutable_optimizer() = job.optimizer();
   const auto consistency = ParseStaleness(job.staleness());

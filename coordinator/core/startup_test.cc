@@ -26,7 +26,11 @@ CoordinatorOptions OneVariable() {
 
 class StartupTest : public ::testing::Test {
  protected:
-  StartupTest() { bench_.phase = JobPhase::kReadingLog; }
+  StartupTest() : StartupTest(OneVariable()) {}
+  explicit StartupTest(const CoordinatorOptions& options)
+      : bench_(options), startup_(options) {
+    bench_.phase = JobPhase::kReadingLog;
+  }
 
   // The phase that was reached last, which everybody then sees.
   void See() {
@@ -84,8 +88,8 @@ class StartupTest : public ::testing::Test {
                                         bench_.out.ios[0].head.get());
   }
 
-  PartBench bench_{OneVariable()};
-  Startup startup_{bench_.options};
+  PartBench bench_;
+  Startup startup_;
   const Epochs epochs_{bench_.options.examples, bench_.options.job.epochs()};
   std::vector<v1::SnapshotNumber> retired_;
 };
@@ -188,6 +192,27 @@ TEST_F(StartupTest, ServersAreToldWhatTheJobSays) {
   EXPECT_EQ(told.lease_ms(), bench_.options.job.lease_ms());
   EXPECT_EQ(told.finish_timeout_ms(), bench_.options.job.finish_timeout_ms());
   EXPECT_FALSE(told.has_spike_factor()) << "this job leaves it out";
+}
+
+class ClippingStartupTest : public StartupTest {
+ protected:
+  ClippingStartupTest() : StartupTest(Clipping()) {}
+
+ private:
+  static CoordinatorOptions Clipping() {
+    CoordinatorOptions options = OneVariable();
+    options.variables[0].set_shape(0, 10000);
+    options.job.mutable_optimizer()->set_clip_norm(1);
+    return options;
+  }
+};
+
+TEST_F(ClippingStartupTest, ABlockWhoseNormIsClippedIsNotCut) {
+  Recall();
+  const auto plan = Plan({});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_LT(1u, bench_.options.servers);
+  EXPECT_EQ(1, plan->configuration.layout().slices_size());
 }
 
 TEST_F(StartupTest, OfOtherVariablesNoStepIsMade) {

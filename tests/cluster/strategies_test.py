@@ -69,6 +69,10 @@ class StrategiesTest(unittest.TestCase):
         self.assert_same(self.train(CENTRAL), with_servers)
         self.assert_same(self.train(MIRRORED), with_servers)
 
+    def test_a_clipped_norm_is_of_the_same_numbers_on_two_servers(self):
+        clipped = "--set=optimizer.clip_norm=0.1"
+        self.assert_same(self.train(CENTRAL, clipped), self.train(PS, clipped))
+
     def test_three_replicas_have_the_bits_of_three_workers_with_servers(self):
         with_servers = self.train(
             ["local", "--workers=3", "--servers=1", "--staleness=sync"],
