@@ -19,6 +19,7 @@
 #include "cli/observe/status_poller.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/job_flags.h"
+#include "cli/process/next_commands.h"
 #include "cli/process/run_directory.h"
 #include "cli/process/run_result.h"
 #include "cli/process/termination_log.h"
@@ -26,6 +27,7 @@
 #include "cli/terminal/console.h"
 #include "cli/terminal/dashboard.h"
 #include "cli/terminal/remaining_time.h"
+#include "config/strategy.h"
 #include "coordinator/chief_lease.h"
 #include "worker/chrome_trace.h"
 
@@ -373,12 +375,11 @@ bool ResumesAt(const v1::JobConfig& job, const std::string& run_dir) {
 }
 
 void PrintEnd(const Invocation& invocation, const LocalOptions& options,
-              const std::string& run_dir, Console* console) {
+              const v1::JobConfig& job, const std::string& run_dir,
+              Console* console) {
   EndView end;
   end.program = invocation.program;
-  end.job_path = options.job.job_path;
-  end.run_dir = ShortPath(run_dir);
-  end.has_servers = options.servers > 0;
+  end.next = NextCommands(options.job, job, ShortPath(run_dir));
   const auto result = ReadRunResult(run_dir);
   if (result.ok()) FillEnd(*result, &end);
   PrintError(result.status());
@@ -392,11 +393,16 @@ Supervisor::Outcome NotBegun(const absl::Status& status) {
           .sentence = std::string(status.message())};
 }
 
-// Of workers alone there are no servers, and nobody asked for any.
+// InvalidArgument if the strategy has no several processes, or no servers, and
+// some were asked for.
 absl::Status ChooseServers(const Invocation& invocation,
                            const v1::JobConfig& job, LocalOptions* options) {
+  if (UsesServers(job)) return absl::OkStatus();
   if (job.strategy() != v1::JobConfig::MULTI_WORKER_MIRRORED) {
-    return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "strategy: \"", StrategyName(job.strategy()), "\" runs in one process, "
+        "and paramd local starts several; use paramd run, or choose "
+        "\"parameter_server\" or \"multi_worker_mirrored\""));
   }
   for (const std::string& argument : invocation.arguments) {
     if (argument != "--servers" && !absl::StartsWith(argument, "--servers=")) {
@@ -429,7 +435,7 @@ Supervisor::Outcome RunJob(const Invocation& invocation,
                        *tls);
   const Supervisor::Outcome outcome = cluster.Run();
   if (outcome.exit_code == kExitFinished) {
-    PrintEnd(invocation, options, *run_dir, cluster.console());
+    PrintEnd(invocation, options, job, *run_dir, cluster.console());
   } else {
     PrintFailure(outcome, cluster.console());
     const bool may_go_on = outcome.exit_code == kExitInterrupted ||

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
+#include "cli/process/next_commands.h"
 #include "cli/process/prepared_process.h"
 #include "cli/process/run_directory.h"
 #include "cli/process/run_result.h"
@@ -41,8 +42,8 @@ void PrintEnd(const Invocation& invocation, const RunOptions& options,
   const std::string& run_dir = prepared.job.config.run_dir();
   EndView end;
   end.program = invocation.program;
-  end.job_path = options.process.job.job_path;
-  end.run_dir = ShortPath(run_dir);
+  end.next = NextCommands(options.process.job, prepared.job.config,
+                          ShortPath(run_dir));
   const auto result = ReadRunResult(run_dir);
   if (result.ok()) FillEnd(*result, &end);
   PrintError(result.status());

@@ -313,14 +313,10 @@ std::string RenderEnd(const EndView& view) {
   for (const std::string& warning : view.warnings) {
     absl::StrAppend(&text, "warning:       ", warning, "\n");
   }
-  const std::string program = ShellQuoted(view.program);
-  const std::string local =
-      absl::StrCat("  ", program, " local --job ", ShellQuoted(view.job_path));
-  absl::StrAppend(&text, "\nTry next\n  ", program, " checkpoint inspect ",
-                  ShellQuoted(view.run_dir), "\n", local,
-                  view.has_servers ? " --servers 3" : "", " --workers 4\n",
-                  local,
-                  " --set optimizer.learning_rate=0.01\n");
+  absl::StrAppend(&text, "\nTry next\n");
+  for (const std::string& command : view.next) {
+    absl::StrAppend(&text, "  ", ShellQuoted(view.program), " ", command, "\n");
+  }
   return text;
 }
 

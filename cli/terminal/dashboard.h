@@ -75,10 +75,8 @@ std::string RenderLine(const ClusterView& view);
 
 // What a run came to.
 struct EndView {
-  std::string program;   // As it was called: "paramd", "bazel-bin/cli/paramd".
-  std::string job_path;  // As it was given.
-  std::string run_dir;
-  bool has_servers = true;
+  std::string program;  // As it was called: "paramd", "bazel-bin/cli/paramd".
+  std::vector<std::string> next;  // Commands to try, without the program.
   std::string test;  // "accuracy: 0.881"; empty: it was not evaluated.
   uint32_t epochs = 0;
   double seconds = 0;
@@ -90,7 +88,7 @@ struct EndView {
   std::vector<std::string> warnings;
 };
 
-// The result and three commands to try next, ready to be pasted into a shell.
+// The result and the commands to try next, ready to be pasted into a shell.
 std::string RenderEnd(const EndView& view);
 
 // The metrics of an evaluation, or its loss where the model has none:

@@ -202,11 +202,11 @@ TEST(DashboardTest, TheEndSaysWhatTheJobSeemsNotToHaveLearnt) {
               HasSubstr("warning:       1000 of 10000 examples are right\n"));
 }
 
-TEST(DashboardTest, TheEndNamesTheResultAndThreeCommands) {
+TEST(DashboardTest, TheEndNamesTheResultAndWhatToTryNext) {
   EndView end;
   end.program = "bazel-bin/cli/paramd";
-  end.job_path = "my job.json";
-  end.run_dir = "runs/fashion-mnist-1";
+  end.next = {"checkpoint inspect runs/fashion-mnist-1",
+              "local --job 'my job.json' --workers 4"};
   end.test = "accuracy: 0.887";
   end.epochs = 5;
   end.seconds = 53.9;
@@ -220,10 +220,7 @@ TEST(DashboardTest, TheEndNamesTheResultAndThreeCommands) {
             "\n"
             "Try next\n"
             "  bazel-bin/cli/paramd checkpoint inspect runs/fashion-mnist-1\n"
-            "  bazel-bin/cli/paramd local --job 'my job.json' "
-            "--servers 3 --workers 4\n"
-            "  bazel-bin/cli/paramd local --job 'my job.json' "
-            "--set optimizer.learning_rate=0.01\n");
+            "  bazel-bin/cli/paramd local --job 'my job.json' --workers 4\n");
   end.test.clear();
   end.checkpoint_path.clear();
   EXPECT_THAT(RenderEnd(end), Not(HasSubstr("accuracy")));
