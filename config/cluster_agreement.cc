@@ -46,6 +46,11 @@ std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster) {
     if (is_self || cluster.ps[i].empty()) continue;
     entries.push_back(absl::StrCat("ps[", i, "]=", cluster.ps[i]));
   }
+  // Without servers each worker computes its share of a step.
+  if (cluster.ps.empty() && cluster.knows_all_workers) {
+    entries.push_back(
+        absl::StrCat("number of workers=", cluster.workers.size()));
+  }
   if (!cluster.is_chief() && !cluster.chief_address().empty()) {
     entries.push_back(absl::StrCat("chief=", cluster.chief_address()));
   }

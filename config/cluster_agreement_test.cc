@@ -52,6 +52,21 @@ TEST(ClusterAgreementTest, WhatProducersTellDifferentlyAgrees) {
   }
 }
 
+TEST(ClusterAgreementTest, WorkersWithoutServersAgreeOnTheirNumber) {
+  ClusterSpec cluster;
+  cluster.standalone = false;
+  cluster.workers = {"a:1", "b:1"};
+  const auto two = EntriesToAgree(cluster);
+  cluster.workers.push_back("c:1");
+  cluster.self.index = 1;
+  const auto three = EntriesToAgree(cluster);
+  EXPECT_THAT(two, ElementsAre("number of workers=2"));
+  EXPECT_THAT(three, ElementsAre("number of workers=3", "chief=a:1"));
+  EXPECT_EQ(FirstDifference(two, three)->name, "number of workers");
+  cluster.knows_all_workers = false;
+  EXPECT_THAT(EntriesToAgree(cluster), ElementsAre("chief=a:1"));
+}
+
 TEST(ClusterAgreementTest, ADifferenceIsNamedWithBothValues) {
   const auto difference = [](absl::string_view theirs) {
     return *FirstDifference(EntriesOf(kAll, "worker", 0),

@@ -49,6 +49,14 @@ bool FollowsFromStrategy(absl::string_view path) {
          path == "push_every" || path == "backup_workers";
 }
 
+// How many compute a step, as workers with servers may be more and fewer: workers
+// that each have a copy are recorded as replicas. The batch of each follows if all
+// together have one.
+bool FollowsFromNumber(absl::string_view path, const v1::JobConfig& job) {
+  return path == "replicas" ||
+         (path == "batch_per_replica" && job.global_batch() > 0);
+}
+
 // As for checkpoints: when a backup is made is no matter of what is trained.
 bool IsOfBackup(absl::string_view path) {
   return absl::StartsWith(path, "backup_and_restore.");
@@ -130,6 +138,7 @@ SettingChanges ChangesSince(const std::vector<std::string>& recorded,
   const bool other_strategy = IsOtherStrategy(before, job);
   const auto add = [&](const Difference& difference, bool may_change) {
     const bool may = may_change || IsOfBackup(difference.name) ||
+                     FollowsFromNumber(difference.name, job) ||
                      (other_strategy && FollowsFromStrategy(difference.name)) ||
                      (other_model && absl::StartsWith(
                                                        difference.name,

@@ -92,6 +92,27 @@ TEST(SettingChangesTest, AnotherStrategyMayDivideAStepInAnotherWay) {
               HasSubstr("accumulate is 2, was not there"));
 }
 
+TEST(SettingChangesTest, MoreReplicasMayComputeAStep) {
+  v1::JobConfig before = Job();
+  before.set_strategy(v1::JobConfig::MULTI_WORKER_MIRRORED);
+  before.set_replicas(2);
+  before.set_batch_per_replica(60);
+  v1::JobConfig job = before;
+  job.set_replicas(3);
+  SettingChanges changes = ChangesSince(RecordedSettings(before), job);
+  EXPECT_THAT(changes.may_not, IsEmpty());
+  EXPECT_EQ(ChangesText(changes.may), "replicas is 3, was 2");
+
+  job.set_batch_per_replica(40);
+  changes = ChangesSince(RecordedSettings(before), job);
+  EXPECT_EQ(ChangesText(changes.may_not), "batch_per_replica is 40, was 60");
+
+  before.set_global_batch(120);
+  job.set_global_batch(120);
+  changes = ChangesSince(RecordedSettings(before), job);
+  EXPECT_THAT(changes.may_not, IsEmpty());
+}
+
 TEST(SettingChangesTest, WhereVariablesMayBeOthersTheModelMayButNotTheSeed) {
   v1::JobConfig job = Job();
   job.mutable_checkpoint()->set_allow_missing("head/*");

@@ -251,6 +251,37 @@ class MultiWorkerTest(unittest.TestCase):
             self.assertIn(sentence, other.output)
         chief.kill()
 
+    def test_a_worker_that_is_told_of_other_workers_is_refused(self):
+        workers = Workers(2, JOB)
+        chief = self.start(workers, 0)
+        workers.addresses = [*workers.addresses, *paramd.draw_addresses(1)]
+        other = self.start(workers, 1)
+        self.assertEqual(other.wait(), 2, other.output)
+        self.assertIn("number of workers differs: worker-1 has '3', worker-0 "
+                      "has '2'", other.output)
+        chief.kill()
+
+    def test_a_run_goes_on_with_more_workers_and_with_fewer(self):
+        for job in ({**JOB, "epochs": 1},
+                    {**JOB, "epochs": 1, "global_batch": 120}):
+            if "global_batch" in job:
+                del job["batch_per_replica"]
+            workers = Workers(1, job)
+            for epochs, count in enumerate((2, 3, 1), start=1):
+                run = paramd.Run("local", "--job", workers.job, "--run_dir",
+                                 workers.run_dir, f"--workers={count}",
+                                 f"--epochs={epochs}",
+                                 *(["--resume"] if epochs > 1 else []))
+                self.assertEqual(run.wait(), 0, run.output)
+            self.assertIn("replicas", [change["name"] for change
+                                       in self.result(workers)["changed"]])
+
+    @staticmethod
+    def result(workers):
+        with open(os.path.join(workers.run_dir, "result.json"),
+                  encoding="utf-8") as file:
+            return json.load(file)
+
     def test_a_worker_with_another_device_is_refused_in_one_sentence(self):
         workers = Workers(2, JOB)
         chief = self.start(workers, 0)
