@@ -332,7 +332,8 @@ class MultiWorkerTest(unittest.TestCase):
                  "fewest_workers: is 3, but the cluster has 2 workers"),
                 (["--set=checkpoint.incremental=2"],
                  "takes one checkpoint whole"),
-                (["--tls_dir=certificates"], "are not encrypted")]:
+                (["--tls_dir=certificates"],
+                 "are not encrypted; give --insecure in its place")]:
             run = workers.start(0, *flags)
             self.assertEqual(run.wait(), 2, run.output)
             self.assertIn(sentence, run.output)
