@@ -57,7 +57,8 @@ class LiveWeights {
   // Both block, and try again what may pass, a server that is being restored
   // for example. UNAVAILABLE, saying whom and why, if nobody answers at the
   // address, at once, or if it has not passed in time; CANCELLED if the job has
-  // ended; NOT_FOUND if a process has no chief; other refusals as they are.
+  // ended; NOT_FOUND if a process has no chief; FAILED_PRECONDITION if the
+  // job has no servers; other refusals as they are.
 
   // All variables of the job, in its order.
   absl::StatusOr<std::vector<v1::Variable>> Variables();

@@ -94,6 +94,10 @@ class LiveWeightsTest : public ::testing::Test {
     if (!is_chief_) return reply.SerializeAsString();
     reply.mutable_job()->set_waiting_for("ps-1");
     for (uint32_t i = 0; i < 2; ++i) {
+      v1::Member* const worker = reply.mutable_job()->add_members();
+      worker->mutable_task()->set_type(v1::WORKER);
+      worker->mutable_task()->set_index(i);
+      if (!has_servers_) continue;
       v1::Member* const member = reply.mutable_job()->add_members();
       member->mutable_task()->set_type(v1::PS);
       member->mutable_task()->set_index(i);
@@ -171,6 +175,7 @@ class LiveWeightsTest : public ::testing::Test {
   Mutex mutex_;
   v1::Configuration configuration_ ABSL_GUARDED_BY(mutex_);
   bool is_chief_ ABSL_GUARDED_BY(mutex_) = true;
+  bool has_servers_ ABSL_GUARDED_BY(mutex_) = true;
   // What pulls are answered with: fewer bytes, these refusals, the last first,
   // or up to that many pulls another generation and a step that goes on.
   bool cut_ ABSL_GUARDED_BY(mutex_) = false;
@@ -320,6 +325,16 @@ TEST_F(LiveWeightsTest, BeforeTheVariablesArePlacedTheChiefSaysWhy) {
   EXPECT_TRUE(absl::IsUnavailable(pulled.status()));
   EXPECT_EQ(pulled.status().message(),
             "the chief has not placed the variables yet: it waits for ps-1");
+}
+
+TEST_F(LiveWeightsTest, AJobWithoutServersIsRefusedAtOnce) {
+  {
+    MutexLock lock(&mutex_);
+    has_servers_ = false;
+  }
+  const auto pulled = Live().Pull(Both());
+  EXPECT_TRUE(absl::IsFailedPrecondition(pulled.status())) << pulled.status();
+  EXPECT_THAT(pulled.status().message(), HasSubstr("the job has no servers"));
 }
 
 TEST_F(LiveWeightsTest, AProcessWithoutAChiefIsNamed) {

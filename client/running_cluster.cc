@@ -4,6 +4,7 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -95,6 +96,15 @@ absl::StatusOr<std::vector<RunningProcess>> ServersIn(
   return servers;
 }
 
+// Its servers are all listed, from the beginning, and so are its workers.
+bool HasNoServers(const v1::JobStats& job) {
+  return !job.members().empty() &&
+         std::none_of(job.members().begin(), job.members().end(),
+                      [](const v1::Member& member) {
+                        return member.task().type() == v1::PS;
+                      });
+}
+
 }  // namespace
 
 absl::Status RunningProcess::Explain(const grpc::Status& status,
@@ -170,6 +180,12 @@ absl::StatusOr<RunningCluster> FindCluster(const ClusterAddress& where,
                    AskChief(where, deadline, answered, &chief));
   if (status.job().state() == v1::FINISHED) {
     return absl::CancelledError(kEnded);
+  }
+  if (HasNoServers(status.job())) {
+    return absl::FailedPreconditionError(
+        "the job has no servers whose weights could be read: each of its "
+        "workers has a copy; take a checkpoint (paramd checkpoint now), and "
+        "read that");
   }
   RunningCluster cluster;
   ASSIGN_OR_RETURN(cluster.servers, ServersIn(status.job(), where.tls));

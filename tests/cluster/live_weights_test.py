@@ -137,5 +137,19 @@ class EndTest(unittest.TestCase):
         self.assertIn("the chief at", err)
 
 
+class NoServersTest(unittest.TestCase):
+
+    def test_a_job_of_workers_that_have_copies_has_none(self):
+        cluster = paramd.Cluster(servers=0, workers=2)
+        run = cluster.start("worker-0", "--strategy=multi_worker_mirrored",
+                            cluster={"worker": cluster.cluster["worker"]})
+        self.addCleanup(run.kill)
+        run.wait_for("ready")
+        code, _, err = call("evaluate", "--job", cluster.job, "--live",
+                            cluster.address("worker-0"))
+        self.assertEqual(2, code, err)
+        self.assertIn("the job has no servers", err)
+
+
 if __name__ == "__main__":
     unittest.main()
