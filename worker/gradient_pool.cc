@@ -4,11 +4,15 @@
 
 namespace paramd {
 
-std::vector<Buffer> GradientPool::Make(UnifiedMemory* device) const {
+std::vector<Buffer> GradientPool::Make(bool on_device) const {
   std::vector<Buffer> made;
   for (const uint64_t bytes : bytes_) {
     Buffer memory;
-    if (device != nullptr) memory = device->Allocate(bytes);
+    if (on_device) {
+      memory = device_->Allocate(bytes);
+    } else if (pinned_ != nullptr) {
+      memory = pinned_->Allocate(bytes);
+    }
     made.push_back(memory.empty() ? Buffer::Allocate(bytes)
                                   : std::move(memory));
   }
@@ -28,7 +32,7 @@ GradientPool::Set GradientPool::Take(absl::Span<const uint64_t> fresh,
       });
   if (free == sets.end()) {
     if (sets.size() == kKept) sets.erase(sets.begin());
-    free = sets.insert(sets.end(), Make(on_device ? device_ : nullptr));
+    free = sets.insert(sets.end(), Make(on_device));
   }
   Set set;
   for (size_t v = 0; v < free->size(); ++v) {

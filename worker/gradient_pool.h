@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 
 #include "tensor/buffer.h"
+#include "tensor/buffer_arena.h"
 #include "tensor/unified_memory.h"
 
 namespace paramd {
@@ -20,10 +21,11 @@ namespace paramd {
 class GradientPool {
  public:
   // Bytes of each variable's gradient; 0 where each step has another size.
-  // `device`, which outlives it, may be null.
+  // `device` and `pinned`, which outlive it, may be null.
   explicit GradientPool(std::vector<uint64_t> bytes,
-                        UnifiedMemory* device = nullptr)
-      : bytes_(std::move(bytes)), device_(device) {}
+                        UnifiedMemory* device = nullptr,
+                        BufferArena* pinned = nullptr)
+      : bytes_(std::move(bytes)), device_(device), pinned_(pinned) {}
 
   // One unique buffer a variable, content not initialised. The pool keeps a
   // reference, so the caller's are not unique; it writes through `mutables`.
@@ -33,17 +35,18 @@ class GradientPool {
   };
   // `fresh`: bytes of gradients that lie in memory of their own, by variable; 0
   // or none: in that of the pool. `on_device`: the pool's lies in the device's
-  // memory, as far as there is some.
+  // memory, else in the pinned one, as far as there is some.
   Set Take(absl::Span<const uint64_t> fresh = {}, bool on_device = false);
 
  private:
   // More sets than are ever under way at once: computed, waiting, pushed.
   static constexpr size_t kKept = 4;
 
-  std::vector<Buffer> Make(UnifiedMemory* device) const;
+  std::vector<Buffer> Make(bool on_device) const;
 
   const std::vector<uint64_t> bytes_;
   UnifiedMemory* const device_;
+  BufferArena* const pinned_;
   std::vector<std::vector<Buffer>> sets_;
   std::vector<std::vector<Buffer>> sets_on_device_;
 };

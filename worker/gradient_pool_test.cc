@@ -1,5 +1,7 @@
 #include "worker/gradient_pool.h"
 
+#include <memory>
+
 #include "gtest/gtest.h"
 
 #include "tensor/testing/fake_unified_memory.h"
@@ -36,6 +38,22 @@ TEST(GradientPoolTest, OnADeviceAreTheGradientsThatItFinishes) {
   EXPECT_TRUE(device.Has(more.buffers[0].bytes()));
   EXPECT_FALSE(device.Has(more.buffers[1].bytes()));
   EXPECT_EQ(more.mutables[1].size(), 1u);
+}
+
+TEST(GradientPoolTest, OthersArePinnedAsFarAsThereIsRoom) {
+  alignas(64) std::byte memory[2 * 64];
+  const auto pinned =
+      BufferArena::Create(memory, /*page=*/64, std::make_shared<int>());
+  testing::FakeUnifiedMemory device(4 * 64);
+  GradientPool pool({16, 4}, &device, pinned.get());
+  const GradientPool::Set first = pool.Take();
+  const GradientPool::Set there = pool.Take({}, /*on_device=*/true);
+  const GradientPool::Set second = pool.Take();
+  for (size_t v = 0; v < 2; ++v) {
+    EXPECT_TRUE(pinned->Has(first.buffers[v].bytes()));
+    EXPECT_TRUE(device.Has(there.buffers[v].bytes()));
+    EXPECT_FALSE(pinned->Has(second.buffers[v].bytes()));
+  }
 }
 
 }  // namespace

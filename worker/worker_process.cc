@@ -18,6 +18,7 @@
 #include "worker/input/growing_source.h"
 #include "worker/input/open_pipeline.h"
 #include "worker/metric_messages.h"
+#include "worker/pinned_memory.h"
 
 namespace paramd {
 namespace {
@@ -44,6 +45,10 @@ std::vector<uint64_t> GradientBytes(const TrainedModel& model) {
 UnifiedMemory* UnifiedMemoryOf(TrainedModel* model) {
   DeviceLink* const link = model->link();
   return link == nullptr ? nullptr : link->unified_memory();
+}
+BufferArena* PinnedMemoryOf(TrainedModel* model) {
+  DeviceLink* const link = model->link();
+  return link == nullptr ? nullptr : link->pinned_memory();
 }
 
 // 0 where labels are no classes.
@@ -112,7 +117,9 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   if (job.accumulate() <= 1 && job.push_every() <= 1 && ReplicasOf(job) == 1) {
     worker.weight_memory.lent = parts.model->lent_weights();
   }
+  PinMemory(GradientBytes(*parts.model), parts.model->link());
   worker.weight_memory.device = UnifiedMemoryOf(parts.model.get());
+  worker.weight_memory.pinned = PinnedMemoryOf(parts.model.get());
   if (trace != nullptr) {
     parts.observer = std::make_unique<TraceObserver>(trace);
     worker.observer = parts.observer.get();
@@ -132,7 +139,8 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
       test_(std::move(parts.test)),
       model_(std::move(parts.model)),
       evaluator_(model_->Clone()),
-      pool_(GradientBytes(*model_), UnifiedMemoryOf(model_.get())),
+      pool_(GradientBytes(*model_), UnifiedMemoryOf(model_.get()),
+            PinnedMemoryOf(model_.get())),
       steps_(options.job,
              member.replicas > 0 ? member.replicas : ReplicasOf(options.job),
              model_.get(), member.group),

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "tensor/buffer_arena.h"
 #include "tensor/unified_memory.h"
 
 namespace paramd {
@@ -15,10 +16,12 @@ namespace paramd {
 using LentWeights = std::vector<std::array<float*, 2>>;
 
 // Where such copies lie. What is not lent does in memory of the device, which
-// outlives them, as far as that has room; null: there is none.
+// outlives them, or in pinned memory, as far as they have room; null: there is
+// none.
 struct WeightMemory {
   LentWeights lent;
   UnifiedMemory* device = nullptr;
+  BufferArena* pinned = nullptr;
 };
 
 }  // namespace paramd

@@ -27,7 +27,9 @@ Weights Weights::WithoutSparse(const Placement& placement,
 
 Weights::Weights(const Placement& placement, bool with_sparse,
                  const WeightMemory& memory, size_t which)
-    : device_(memory.device), lent_(placement.elements().size()) {
+    : device_(memory.device),
+      pinned_(memory.pinned),
+      lent_(placement.elements().size()) {
   const LentWeights& lent = memory.lent;
   for (size_t v = 0; v < placement.elements().size(); ++v) {
     const uint64_t elements = placement.elements()[v];
@@ -53,6 +55,7 @@ Weights::Weights(const Placement& placement, bool with_sparse,
 Buffer Weights::Allocate(size_t bytes) const {
   Buffer memory;
   if (device_ != nullptr) memory = device_->Allocate(bytes);
+  if (memory.empty() && pinned_ != nullptr) memory = pinned_->Allocate(bytes);
   if (memory.empty()) memory = Buffer::Allocate(bytes);
   std::memset(memory.mutable_bytes().data(), 0, bytes);
   return memory;

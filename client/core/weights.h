@@ -57,6 +57,7 @@ class Weights {
   Buffer Allocate(size_t bytes) const;
 
   UnifiedMemory* device_ = nullptr;
+  BufferArena* pinned_ = nullptr;
 
   std::vector<Buffer> values_;                           // By variable.
   std::vector<bool> lent_;                               // By variable.

@@ -17,7 +17,7 @@
 #include "base/status_macros.h"
 #include "server/core/optimizer_kernels.h"
 #include "server/core/optimizers/loops.h"
-#include "tensor/unified_arena.h"
+#include "tensor/buffer_arena.h"
 
 namespace paramd {
 namespace {
@@ -241,7 +241,7 @@ class CudaLoops : public LoopDevice {
     RETURN_IF_ERROR(StatusOf(cudaMalloc(&staging_, kStagedBytes)));
     RETURN_IF_ERROR(StatusOf(cudaMallocHost(&answer_, kSumBytes)));
     RETURN_IF_ERROR(StatusOf(LoadKernels()));
-    arena_ = UnifiedArena::Create(
+    arena_ = BufferArena::Create(
         {static_cast<std::byte*>(managed), memory.most_bytes}, kPage,
         std::move(owner));
     return absl::OkStatus();
@@ -293,7 +293,7 @@ class CudaLoops : public LoopDevice {
   }
 
   const int index_;
-  std::shared_ptr<UnifiedArena> arena_;
+  std::shared_ptr<BufferArena> arena_;
   Mutex mutex_;  // One at a time: of several shards each has a thread.
   cudaStream_t stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
   double* sums_ ABSL_GUARDED_BY(mutex_) = nullptr;

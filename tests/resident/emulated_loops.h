@@ -11,7 +11,7 @@
 
 #include "base/mutex.h"
 #include "server/core/optimizers/loop_device.h"
-#include "tensor/unified_arena.h"
+#include "tensor/buffer_arena.h"
 #include "worker/device/testing/emulated_accelerator.h"
 #include "worker/device/testing/emulated_unified_memory.h"
 
@@ -61,7 +61,7 @@ class EmulatedLoops : public LoopDevice {
 
   const bool waits_;
   const std::shared_ptr<EmulatedUnifiedMemory> memory_;
-  const std::shared_ptr<UnifiedArena> arena_;
+  const std::shared_ptr<BufferArena> arena_;
   Mutex mutex_;  // An accelerator is of one thread at a time.
   EmulatedAccelerator accelerator_ ABSL_GUARDED_BY(mutex_);
   const EmulatedAccelerator::Stream stream_;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "tensor/buffer_arena.h"
 #include "tensor/unified_memory.h"
 #include "worker/device/device.h"
 #include "worker/device/device_ring.h"
@@ -108,6 +109,14 @@ class DeviceLink {
   }
   UnifiedMemory* unified_memory() const { return unified_memory_.get(); }
 
+  // Buffers of such memory as AllocateHost gives: what is handed in there is
+  // copied from and to where it lies. Before anything is computed, if at all;
+  // null: none.
+  void SetPinnedMemory(std::shared_ptr<BufferArena> memory) {
+    pinned_memory_ = std::move(memory);
+  }
+  BufferArena* pinned_memory() const { return pinned_memory_.get(); }
+
   // ---- with the devices of the other replicas, beside computing and copies
 
   // An end of a ring between processes. As Accelerator::OpenRing.
@@ -126,6 +135,7 @@ class DeviceLink {
 
  private:
   std::shared_ptr<UnifiedMemory> unified_memory_;
+  std::shared_ptr<BufferArena> pinned_memory_;
 };
 
 }  // namespace paramd

@@ -27,6 +27,12 @@ bool LiesThere(const DeviceLink& link, absl::Span<const float> values) {
          link.unified_memory()->Has(AsBytes(values));
 }
 
+// In host memory that copies reach where it lies.
+bool IsPinned(const DeviceLink& link, absl::Span<const float> values) {
+  return link.pinned_memory() != nullptr &&
+         link.pinned_memory()->Has(AsBytes(values));
+}
+
 }  // namespace
 
 Exchange::Exchange(Device* device, size_t variables)
@@ -83,11 +89,15 @@ const float* Exchange::PlaceWeights(size_t v, absl::Span<const float> values) {
   if (link_ == nullptr || LiesThere(*link_, values)) return values.data();
   Variable& variable = variables_[v];
   const uint64_t bytes = values.size() * sizeof(float);
-  if (std::min(variable.weights.bytes, variable.weights_twin.bytes) < bytes) {
-    variable.known = 0;
-  }
   link_->Wait(variable.up);
-  ReserveHost(bytes, &variable.weights_twin);
+  if (IsPinned(*link_, values)) {
+    variable.known = 0;
+  } else {
+    if (std::min(variable.weights.bytes, variable.weights_twin.bytes) < bytes) {
+      variable.known = 0;
+    }
+    ReserveHost(bytes, &variable.weights_twin);
+  }
   return reinterpret_cast<const float*>(Reserve(bytes, &variable.weights));
 }
 
@@ -95,8 +105,10 @@ float* Exchange::PlaceGradient(size_t v, absl::Span<float> values) {
   if (link_ == nullptr) return values.data();
   Variable& variable = variables_[v];
   const uint64_t bytes = values.size() * sizeof(float);
-  variable.on_device = LiesThere(*link_, values) ? values.data() : nullptr;
-  if (sharing_ != Sharing::kContribute && variable.on_device == nullptr) {
+  const bool goes_there =
+      LiesThere(*link_, values) || IsPinned(*link_, values);
+  variable.wanted_at = goes_there ? values.data() : nullptr;
+  if (sharing_ != Sharing::kContribute && variable.wanted_at == nullptr) {
     ReserveHost(bytes, &variable.gradient_twin);
   }
   return reinterpret_cast<float*>(Reserve(bytes, &variable.gradient));
@@ -108,6 +120,11 @@ void Exchange::BringWeights(size_t v, absl::Span<const float> values) {
   float* const twin = reinterpret_cast<float*>(variable.weights_twin.get());
   float* const there = reinterpret_cast<float*>(variable.weights.get());
   link_->Describe(kWeights);
+  if (IsPinned(*link_, values)) {
+    link_->Upload(values.data(), values.size() * sizeof(float), there);
+    link_->MarkUploads(variable.up);
+    return link_->ComputeBehind(variable.up);
+  }
   for (size_t begin = 0; begin < values.size(); begin += kBlock) {
     const size_t count = std::min(kBlock, values.size() - begin);
     const size_t bytes = count * sizeof(float);
@@ -295,8 +312,8 @@ void Exchange::SumBuckets() {
 void Exchange::Download(size_t v, uint64_t values) {
   Variable& variable = variables_[v];
   link_->Describe(kGradients);
-  void* const to = variable.on_device != nullptr
-                       ? static_cast<void*>(variable.on_device)
+  void* const to = variable.wanted_at != nullptr
+                       ? static_cast<void*>(variable.wanted_at)
                        : variable.gradient_twin.get();
   link_->Download(variable.gradient.get(), values * sizeof(float), to,
                   variable.down);
@@ -307,7 +324,7 @@ void Exchange::TakeGradient(size_t v, absl::Span<float> values) {
   Variable& variable = variables_[v];
   if (sharing_ == Sharing::kContribute) return link_->Wait(variable.summed);
   link_->Wait(variable.down);
-  if (values.empty() || variable.on_device != nullptr ||
+  if (values.empty() || variable.wanted_at != nullptr ||
       !device_.status().ok()) {
     return;
   }

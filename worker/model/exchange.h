@@ -37,8 +37,10 @@ struct GrowingMemory {
 // summed before that on their devices, several together. Of the same sizes, a
 // step after the first allocates nothing.
 //
-// What is handed in in the device's unified memory crosses in neither direction:
-// weights are read where they are, and gradients are copied there on the device.
+// What is handed in in pinned memory needs no twin: weights cross from there, all
+// of them, and gradients to there. What is in the device's unified memory crosses
+// in neither direction: weights are read where they are, and gradients are copied
+// there on the device.
 //
 // After each of Place... and Reserve... `device->status()` says whether there
 // was memory; until then nothing is to be called on what they gave. Not
@@ -136,7 +138,7 @@ class Exchange {
     uint64_t known = 0;  // Values of the twin that the device has too.
     GrowingMemory gradient;
     GrowingMemory gradient_twin;
-    float* on_device = nullptr;  // Where the gradient goes; null: to the twin.
+    float* wanted_at = nullptr;  // Where the gradient goes; null: to the twin.
     DeviceLink::Mark up = 0;
     DeviceLink::Mark down = 0;
     // Among replicas: of a sum that it is the last one of; and of the sum that

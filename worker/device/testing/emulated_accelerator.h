@@ -146,6 +146,8 @@ class EmulatedAccelerator : public Accelerator {
   std::deque<Handle> handles_;  // They stay where they are.
   Regions device_;
   Regions pinned_;
+  // Gone when it is: pinned memory may be kept longer.
+  const std::shared_ptr<int> alive_ = std::make_shared<int>();
   std::vector<std::shared_ptr<EmulatedUnifiedMemory>> unified_;
   uint64_t used_bytes_ = 0;
   uint64_t taken_ = 0;

@@ -1,4 +1,4 @@
-#include "tensor/unified_arena.h"
+#include "tensor/buffer_arena.h"
 
 #include <atomic>
 #include <cstddef>
@@ -20,16 +20,16 @@ struct Owned {
       : memory(std::make_shared<std::vector<std::byte>>(bytes)),
         gone(memory) {}
 
-  std::shared_ptr<UnifiedArena> Arena() {
+  std::shared_ptr<BufferArena> Arena() {
     const absl::Span<std::byte> bytes = absl::MakeSpan(*memory);
-    return UnifiedArena::Create(bytes, kPage, std::move(memory));
+    return BufferArena::Create(bytes, kPage, std::move(memory));
   }
 
   std::shared_ptr<std::vector<std::byte>> memory;
   std::weak_ptr<std::vector<std::byte>> gone;
 };
 
-TEST(UnifiedArenaTest, BuffersAreApartBeginWithAPageAndLieThere) {
+TEST(BufferArenaTest, BuffersAreApartBeginWithAPageAndLieThere) {
   Owned owned(10 * kPage);
   const std::byte* const first = owned.memory->data();
   const auto arena = owned.Arena();
@@ -49,7 +49,7 @@ TEST(UnifiedArenaTest, BuffersAreApartBeginWithAPageAndLieThere) {
   EXPECT_TRUE(arena->Has({first + 9 * kPage, kPage}));
 }
 
-TEST(UnifiedArenaTest, WhatIsFullGivesNothing) {
+TEST(BufferArenaTest, WhatIsFullGivesNothing) {
   const auto arena = Owned(4 * kPage).Arena();
   EXPECT_TRUE(arena->Allocate(0).empty());
   const Buffer most = arena->Allocate(3 * kPage);
@@ -58,7 +58,7 @@ TEST(UnifiedArenaTest, WhatIsFullGivesNothing) {
   EXPECT_FALSE(arena->Allocate(kPage).empty());
 }
 
-TEST(UnifiedArenaTest, WhatComesBackIsGivenAgain) {
+TEST(BufferArenaTest, WhatComesBackIsGivenAgain) {
   const auto arena = Owned(2 * kPage).Arena();
   Buffer one = arena->Allocate(kPage);
   const Buffer two = arena->Allocate(kPage - 1);
@@ -68,7 +68,7 @@ TEST(UnifiedArenaTest, WhatComesBackIsGivenAgain) {
   EXPECT_EQ(arena->Allocate(kPage - 3).bytes().data(), place);
 }
 
-TEST(UnifiedArenaTest, MemoryIsThereUntilTheLastBufferIsDropped) {
+TEST(BufferArenaTest, MemoryIsThereUntilTheLastBufferIsDropped) {
   Owned owned(2 * kPage);
   const auto gone = owned.gone;
   auto arena = owned.Arena();
@@ -82,7 +82,7 @@ TEST(UnifiedArenaTest, MemoryIsThereUntilTheLastBufferIsDropped) {
   EXPECT_TRUE(gone.expired());
 }
 
-TEST(UnifiedArenaTest, BuffersAreMadeAndDroppedOnAnyThreads) {
+TEST(BufferArenaTest, BuffersAreMadeAndDroppedOnAnyThreads) {
   const auto arena = Owned(64 * kPage).Arena();
   std::vector<std::thread> threads;
   std::atomic<int> made{0};

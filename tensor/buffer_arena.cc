@@ -1,22 +1,22 @@
-#include "tensor/unified_arena.h"
+#include "tensor/buffer_arena.h"
 
 #include <functional>
 #include <utility>
 
 namespace paramd {
 
-std::shared_ptr<UnifiedArena> UnifiedArena::Create(
+std::shared_ptr<BufferArena> BufferArena::Create(
     absl::Span<std::byte> memory, size_t page, std::shared_ptr<void> owner) {
-  return std::shared_ptr<UnifiedArena>(
-      new UnifiedArena(memory, page, std::move(owner)));
+  return std::shared_ptr<BufferArena>(
+      new BufferArena(memory, page, std::move(owner)));
 }
 
-UnifiedArena::~UnifiedArena() {
+BufferArena::~BufferArena() {
   const MutexLock lock(&mutex_);
   TakeReturned();
 }
 
-Buffer UnifiedArena::Allocate(size_t size) {
+Buffer BufferArena::Allocate(size_t size) {
   if (size == 0) return Buffer();
   const size_t whole = (size + page_ - 1) / page_ * page_;
   std::unique_ptr<Piece> piece;
@@ -37,19 +37,19 @@ Buffer UnifiedArena::Allocate(size_t size) {
   }
   piece->arena = shared_from_this();
   const absl::Span<std::byte> bytes = piece->bytes.subspan(0, size);
-  return Buffer::Writable(bytes, &UnifiedArena::Release, piece.release());
+  return Buffer::Writable(bytes, &BufferArena::Release, piece.release());
 }
 
-bool UnifiedArena::Has(absl::Span<const std::byte> bytes) const {
+bool BufferArena::Has(absl::Span<const std::byte> bytes) const {
   const std::less_equal<const std::byte*> not_behind;
   return not_behind(memory_.data(), bytes.data()) &&
          not_behind(bytes.data() + bytes.size(),
                     memory_.data() + memory_.size());
 }
 
-void UnifiedArena::Release(void* context) {
+void BufferArena::Release(void* context) {
   auto* const piece = static_cast<Piece*>(context);
-  const std::shared_ptr<UnifiedArena> arena = std::move(piece->arena);
+  const std::shared_ptr<BufferArena> arena = std::move(piece->arena);
   piece->next = arena->returned_.load(std::memory_order_relaxed);
   while (!arena->returned_.compare_exchange_weak(piece->next, piece,
                                                  std::memory_order_release,
@@ -57,7 +57,7 @@ void UnifiedArena::Release(void* context) {
   }
 }
 
-void UnifiedArena::TakeReturned() {
+void BufferArena::TakeReturned() {
   Piece* piece = returned_.exchange(nullptr, std::memory_order_acquire);
   while (piece != nullptr) {
     Piece* const next = piece->next;

@@ -1,5 +1,5 @@
-#ifndef PARAMD_TENSOR_UNIFIED_ARENA_H_
-#define PARAMD_TENSOR_UNIFIED_ARENA_H_
+#ifndef PARAMD_TENSOR_BUFFER_ARENA_H_
+#define PARAMD_TENSOR_BUFFER_ARENA_H_
 
 #include <atomic>
 #include <cstddef>
@@ -20,16 +20,16 @@ namespace paramd {
 // of blocks, and come again.
 //
 // Thread-safe. Lives until the last buffer is dropped.
-class UnifiedArena : public std::enable_shared_from_this<UnifiedArena> {
+class BufferArena : public std::enable_shared_from_this<BufferArena> {
  public:
-  // Each buffer begins with a page. `owner` keeps the memory, which begins with
-  // one.
-  static std::shared_ptr<UnifiedArena> Create(absl::Span<std::byte> memory,
-                                              size_t page,
-                                              std::shared_ptr<void> owner);
-  ~UnifiedArena();
-  UnifiedArena(const UnifiedArena&) = delete;
-  UnifiedArena& operator=(const UnifiedArena&) = delete;
+  // Each buffer begins with a page, of so many bytes. `owner` keeps the memory,
+  // which begins with one.
+  static std::shared_ptr<BufferArena> Create(absl::Span<std::byte> memory,
+                                             size_t page,
+                                             std::shared_ptr<void> owner);
+  ~BufferArena();
+  BufferArena(const BufferArena&) = delete;
+  BufferArena& operator=(const BufferArena&) = delete;
 
   // Empty if there is no room.
   Buffer Allocate(size_t size) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -38,12 +38,12 @@ class UnifiedArena : public std::enable_shared_from_this<UnifiedArena> {
  private:
   // A part that is, or was, a buffer's.
   struct Piece {
-    std::shared_ptr<UnifiedArena> arena;  // Null while it is free.
+    std::shared_ptr<BufferArena> arena;  // Null while it is free.
     absl::Span<std::byte> bytes;          // Whole pages.
     Piece* next = nullptr;
   };
 
-  UnifiedArena(absl::Span<std::byte> memory, size_t page,
+  BufferArena(absl::Span<std::byte> memory, size_t page,
                std::shared_ptr<void> owner)
       : memory_(memory), page_(page), owner_(std::move(owner)) {}
 
@@ -65,4 +65,4 @@ class UnifiedArena : public std::enable_shared_from_this<UnifiedArena> {
 
 }  // namespace paramd
 
-#endif  // PARAMD_TENSOR_UNIFIED_ARENA_H_
+#endif  // PARAMD_TENSOR_BUFFER_ARENA_H_
