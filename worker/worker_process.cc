@@ -119,7 +119,11 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   }
   PinMemory(GradientBytes(*parts.model), parts.model->link());
   worker.weight_memory.device = UnifiedMemoryOf(parts.model.get());
-  worker.weight_memory.pinned = PinnedMemoryOf(parts.model.get());
+  if (BufferArena* const pinned = PinnedMemoryOf(parts.model.get())) {
+    worker.weight_memory.pinned = [pinned](size_t size) {
+      return pinned->Allocate(size);
+    };
+  }
   if (trace != nullptr) {
     parts.observer = std::make_unique<TraceObserver>(trace);
     worker.observer = parts.observer.get();

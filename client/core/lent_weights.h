@@ -2,9 +2,11 @@
 #define PARAMD_CLIENT_CORE_LENT_WEIGHTS_H_
 
 #include <array>
+#include <cstddef>
+#include <functional>
 #include <vector>
 
-#include "tensor/buffer_arena.h"
+#include "tensor/buffer.h"
 #include "tensor/unified_memory.h"
 
 namespace paramd {
@@ -16,12 +18,12 @@ namespace paramd {
 using LentWeights = std::vector<std::array<float*, 2>>;
 
 // Where such copies lie. What is not lent does in memory of the device, which
-// outlives them, or in pinned memory, as far as they have room; null: there is
-// none.
+// outlives them, or is pinned, as far as that has room (else a buffer is empty);
+// null: there is none.
 struct WeightMemory {
   LentWeights lent;
   UnifiedMemory* device = nullptr;
-  BufferArena* pinned = nullptr;
+  std::function<Buffer(size_t size)> pinned = nullptr;
 };
 
 }  // namespace paramd

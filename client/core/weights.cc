@@ -55,7 +55,7 @@ Weights::Weights(const Placement& placement, bool with_sparse,
 Buffer Weights::Allocate(size_t bytes) const {
   Buffer memory;
   if (device_ != nullptr) memory = device_->Allocate(bytes);
-  if (memory.empty() && pinned_ != nullptr) memory = pinned_->Allocate(bytes);
+  if (memory.empty() && pinned_ != nullptr) memory = pinned_(bytes);
   if (memory.empty()) memory = Buffer::Allocate(bytes);
   std::memset(memory.mutable_bytes().data(), 0, bytes);
   return memory;

@@ -1,6 +1,7 @@
 #ifndef PARAMD_CLIENT_CORE_WEIGHTS_H_
 #define PARAMD_CLIENT_CORE_WEIGHTS_H_
 
+#include <functional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -57,7 +58,7 @@ class Weights {
   Buffer Allocate(size_t bytes) const;
 
   UnifiedMemory* device_ = nullptr;
-  BufferArena* pinned_ = nullptr;
+  std::function<Buffer(size_t size)> pinned_;
 
   std::vector<Buffer> values_;                           // By variable.
   std::vector<bool> lent_;                               // By variable.
