@@ -51,8 +51,8 @@ absl::StatusOr<v1::StatusReply> AskChief(const ClusterAddress& where,
 // Asks whoever is at the address, and then the chief, until `deadline` at the
 // latest. `answered` becomes true once anybody has answered. UNAVAILABLE,
 // saying why, if one does not, or if the job is not that far yet; CANCELLED if
-// it has ended; NOT_FOUND if there is no chief; FAILED_PRECONDITION if the job has
-// no servers; other refusals as they are.
+// it has ended; NOT_FOUND if there is no chief; FAILED_PRECONDITION if the job
+// has no servers; other refusals as they are.
 absl::StatusOr<RunningCluster> FindCluster(const ClusterAddress& where,
                                            absl::Time deadline, bool* answered);
 

@@ -49,9 +49,9 @@ bool FollowsFromStrategy(absl::string_view path) {
          path == "push_every" || path == "backup_workers";
 }
 
-// How many compute a step, as workers with servers may be more and fewer: workers
-// that each have a copy are recorded as replicas. The batch of each follows if all
-// together have one.
+// How many compute a step, as workers with servers may be more and fewer:
+// workers that each have a copy are recorded as replicas. The batch of each
+// follows if all together have one.
 bool FollowsFromNumber(absl::string_view path, const v1::JobConfig& job) {
   return path == "replicas" ||
          (path == "batch_per_replica" && job.global_batch() > 0);

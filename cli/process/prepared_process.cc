@@ -272,8 +272,8 @@ absl::Status MakeMultiWorker(const RunOptions& options,
   if (!options.tls_dir.empty()) {
     return absl::InvalidArgumentError(
         "--tls_dir: strategy \"multi_worker_mirrored\" sums gradients over "
-        "connections that are not encrypted; give --insecure in its place, in a "
-        "network that you trust, or choose strategy \"parameter_server\"");
+        "connections that are not encrypted; give --insecure in its place, in "
+        "a network that you trust, or choose strategy \"parameter_server\"");
   }
   Identity self;
   self.task.set_type(v1::WORKER);

@@ -24,12 +24,12 @@ enum class Pieces {
 Pieces PiecesOf(const v1::JobConfig& job);
 
 // Cuts the variables into slices of whole rows and gives each, largest first, to
-// the server with the fewest bytes; of equals, to the lowest. A slice has at most
-// 4 MiB and, on several servers, a quarter of a server's share of the model, but
-// need not have less than 16 KiB; a row is never cut, nor a block where pieces
-// are blocks. So nobody holds more than 1.25 times its share where the model has
-// 64 KiB for each server and no piece is longer than a quarter of that share.
-// The same input gives the same layout everywhere.
+// the server with the fewest bytes; of equals, to the lowest. A slice has at
+// most 4 MiB and, on several servers, a quarter of a server's share of the
+// model, but need not have less than 16 KiB; a row is never cut, nor a block
+// where pieces are blocks. So nobody holds more than 1.25 times its share where
+// the model has 64 KiB for each server and no piece is longer than a quarter of
+// that share. The same input gives the same layout everywhere.
 // kInvalidArgument naming the variable whose name (1 to 512 bytes, once), type
 // or shape is not valid, or if there are over 1,000,000.
 // REQUIRES: servers > 0.
