@@ -122,7 +122,11 @@ bool EmulatedUnifiedMemory::Fetch(uintptr_t address) {
   if (!Has(reinterpret_cast<void*>(page), 1)) return false;
   ++pages_fetched_;
   for (const Writer& writer : writers_) {
-    if (writer.begin < page + kPage && page < writer.end) {
+    const uintptr_t begin = writer.begin;
+    const uintptr_t end = writer.end;
+    // Of one and the same: another may have come meanwhile.
+    if (begin == 0 || begin != writer.begin) continue;
+    if (begin < page + kPage && page < end) {
       ++pages_torn_;
       break;
     }
