@@ -26,6 +26,16 @@ double Seconds(int times, Function f) {
   return absl::ToDoubleSeconds(MonotonicNow() - begin) / times;
 }
 
+// The same of what the device is given to compute.
+template <class Function>
+double SecondsOn(Device* device, int times, Function f) {
+  return Seconds(1, [&] {
+           for (int i = 0; i < times; ++i) f();
+           device->Finish();
+         }) /
+         times;
+}
+
 inline constexpr ComputeFormat kFormats[] = {
     ComputeFormat::kFp32, ComputeFormat::kTf32, ComputeFormat::kBf16,
     ComputeFormat::kFp16};

@@ -30,15 +30,11 @@ void Products(ComputeFormat format, Report* report) {
       device->Copy(wide.get(), side * side * sizeof(float), a.get());
     }
     const auto run = [&](int times) {
-      return Seconds(1, [&] {
-               for (int i = 0; i < times; ++i) {
-                 device->Multiply({.m = side, .n = side, .k = side}, input,
-                                  {b.get(), DType::kFloat32, dims},
-                                  {c.get(), DType::kFloat32, dims});
-               }
-               device->Finish();
-             }) /
-             times;
+      return SecondsOn(device.get(), times, [&] {
+        device->Multiply({.m = side, .n = side, .k = side}, input,
+                         {b.get(), DType::kFloat32, dims},
+                         {c.get(), DType::kFloat32, dims});
+      });
     };
     run(3);
     CHECK(device->status().ok(), "products are computed");
@@ -82,11 +78,7 @@ void Losses(ComputeFormat format, Report* report) {
       device->Allocate(kRows * RowLoss::kNumbers * sizeof(double));
   CHECK(device->status().ok(), "there is memory for losses");
   const auto seconds = [&](auto call) {
-    return Seconds(1, [&] {
-             for (int i = 0; i < 10; ++i) call();
-             device->Finish();
-           }) /
-           10;
+    return SecondsOn(device.get(), 10, call);
   };
   const auto compute = [&] {
     device->Losses({}, {outputs.get(), dtype, dims},
@@ -131,11 +123,7 @@ void AddedRows(Report* report) {
   CHECK(device->status().ok(), "there is memory for rows");
   device->Copy(places.data(), kLookups * sizeof(int32_t), indices.get());
   const auto seconds = [&](auto call) {
-    return Seconds(1, [&] {
-             for (int i = 0; i < 10; ++i) call();
-             device->Finish();
-           }) /
-           10;
+    return SecondsOn(device.get(), 10, call);
   };
   const auto add = [&] {
     device->ScatterAdd({indices.get(), DType::kInt32, {kLookups}},
