@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what paramd needs, builds it and trains Fashion-MNIST on a cluster of
 # four processes of this machine. See ./quickstart.sh --help.
-set -euo pipefail
+set -Eeuo pipefail
 
 usage() {
   cat <<'END'
@@ -20,6 +20,7 @@ END
 started_in=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . third_party/packages.sh
+trap 'say_where "$0" "$LINENO" "$BASH_COMMAND"' ERR
 
 readonly LOG=quickstart.log
 yes=false
@@ -38,6 +39,32 @@ done
 # "1:05" of 65 seconds.
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 
+# What the build has done and how long the rest takes at its pace, of Bazel's last
+# "[40 / 150] ..." in the log; nothing before it compiles.
+progress() {
+  local count done of
+  count=$(grep -aoE '^\[[0-9,]+ / [0-9,]+\]' "$LOG" | tail -n 1 | tr -d '[],') || return 0
+  read -r done _ of <<<"$count"
+  if [ "$done" -ge 10 ] && [ "$done" -lt "$of" ]; then
+    echo "  $done of $of actions, about" \
+      "$(clock $(($1 * (of - done) / done))) left"
+  fi
+}
+
+# tick TITLE BEGIN: shows how far it is, on a terminal each second, else each
+# minute.
+tick() {
+  local passed
+  while sleep 1; do
+    passed=$((SECONDS - $2))
+    if [ -t 1 ]; then
+      printf '\r%-58s %6s\e[K' "$1$(progress "$passed")" "$(clock "$passed")"
+    elif [ $((passed % 60)) = 0 ]; then
+      echo "$1: $(clock "$passed")$(progress "$passed")"
+    fi
+  done
+}
+
 ticker=
 stop_ticker() {
   if [ -n "$ticker" ]; then
@@ -53,32 +80,26 @@ trap stop_ticker EXIT
 phase() {
   local title="[$1/3] $2" begin=$SECONDS code=0
   shift 2
-  if [ -t 1 ]; then
-    (while :; do
-       printf '\r%-58s %6s' "$title" "$(clock $((SECONDS - begin)))"
-       sleep 1
-     done) &
-    ticker=$!
-  else
-    echo "$title"
-  fi
+  [ -t 1 ] || echo "$title"
   echo "== $title" >>"$LOG"
+  tick "$title" "$begin" &
+  ticker=$!
   "$@" >>"$LOG" 2>&1 </dev/null || code=$?
   stop_ticker
+  [ ! -t 1 ] || printf '\r\e[K'
   if [ "$code" != 0 ]; then
-    printf '\r%-58s failed after %s\n\n' "$title" \
-      "$(clock $((SECONDS - begin)))"
+    printf '%-58s failed after %s\n\n' "$title" "$(clock $((SECONDS - begin)))"
     echo "The last lines of $PWD/$LOG:"
     tail -n 20 "$LOG" | sed 's/^/  /'
     exit "$code"
   fi
-  printf '\r%-58s %6s\n' "$title" "$(clock $((SECONDS - begin)))"
+  printf '%-58s %6s\n' "$title" "$(clock $((SECONDS - begin)))"
 }
 
 # The command whose build ends with bazel-bin/cli/paramd; then Bazel's server
 # goes, and its memory is free for training.
 build() {
-  bazel_here build --noshow_progress \
+  bazel_here build --curses=no --show_progress_rate_limit=5 \
     --embed_label="$(git rev-parse --short HEAD 2>/dev/null)" //cli:paramd &&
     bazel_here shutdown &&
     ln -sfn bazel-bin/cli/paramd paramd
@@ -86,9 +107,7 @@ build() {
 
 # Says what will be done, and asks if that changes the machine.
 announce() {
-  # On 2 cores: 1 minute to install, 4 to build and 1 to train.
-  local size number download disk minutes=1
-  [ -x bazel-bin/cli/paramd ] || minutes=$((1 + (8 + $(nproc) - 1) / $(nproc)))
+  local size number download disk
   echo "paramd quickstart"
   if [ ${#missing[@]} = 0 ]; then
     echo "  1. install  nothing: all packages are there"
@@ -98,7 +117,6 @@ announce() {
   else
     size=$(installation_size "${missing[@]}") || true
     read -r number download disk <<<"${size:-191 314 1026}"
-    minutes=$((minutes + 1))
     echo "  1. install  $([ -n "$size" ] || echo "about ")$number packages with" \
       "apt: $download MB to download, $disk MB on disk"
     echo "              ${missing[*]}" | fold -s -w 76 | sed '2,$s/^/              /'
@@ -106,7 +124,9 @@ announce() {
   echo "  2. build    paramd with Bazel, downloading nothing"
   echo "  3. train    Fashion-MNIST, 5 epochs, on 2 ps and 2 workers on loopback;"
   echo "              in the third epoch worker-1 is killed with kill -9"
-  echo "About $minutes min. Nothing outside this folder and apt is touched."
+  echo "On the $(nproc) cores of this machine; the build says how much is left once it" \
+    "compiles."
+  echo "Nothing outside this folder and apt is touched."
   echo
 }
 

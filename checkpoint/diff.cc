@@ -16,7 +16,7 @@ namespace {
 
 using Numbers = CheckpointReader::Numbers;
 
-constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
+constexpr uint64_t kComparedBytes = uint64_t{4} << 20;
 
 std::vector<uint64_t> ShapeOf(const Numbers& numbers) {
   return numbers.shape();
@@ -117,8 +117,8 @@ absl::StatusOr<CheckpointDifference> DiffCheckpoints(
     common.shape = ShapeOf(in_a);
     common.elements = in_a.bytes() / sizeof(float);
     Sums sums;
-    for (uint64_t at = 0; at < in_a.bytes(); at += kPieceBytes) {
-      const uint64_t length = std::min(kPieceBytes, in_a.bytes() - at);
+    for (uint64_t at = 0; at < in_a.bytes(); at += kComparedBytes) {
+      const uint64_t length = std::min(kComparedBytes, in_a.bytes() - at);
       RETURN_IF_ERROR(ReadRun(a, in_a, at, length, &from));
       RETURN_IF_ERROR(ReadRun(b, in_b, at, length, &to));
       Compare(from, to, &common, &sums);

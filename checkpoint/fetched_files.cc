@@ -11,7 +11,7 @@
 namespace paramd {
 namespace {
 
-constexpr size_t kAppendBytes = size_t{8} << 20;
+constexpr size_t kFetchedBytes = size_t{8} << 20;
 
 }  // namespace
 
@@ -51,8 +51,8 @@ absl::StatusOr<v1::WriteFetchedResult> FetchedFiles::Write(
   // Done or failed, it is open no longer.
   auto ended = absl::MakeCleanup([&] { open_.erase(request.name()); });
   ChainReader reader(payload);
-  for (auto bytes = reader.Next(kAppendBytes); !bytes.empty();
-       bytes = reader.Next(kAppendBytes)) {
+  for (auto bytes = reader.Next(kFetchedBytes); !bytes.empty();
+       bytes = reader.Next(kFetchedBytes)) {
     RETURN_IF_ERROR(file->Append(bytes));
   }
   v1::WriteFetchedResult result;

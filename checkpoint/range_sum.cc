@@ -11,7 +11,7 @@
 namespace paramd {
 namespace {
 
-constexpr size_t kReadBytes = size_t{4} << 20;
+constexpr size_t kSummedBytes = size_t{4} << 20;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ absl::StatusOr<FileSum> RangeSum::Finish(const ReadableFile& file) {
       continue;
     }
     const uint64_t end = next == ranges_.end() ? file.size() : next->first;
-    piece.resize(std::min<uint64_t>(kReadBytes, end - at));
+    piece.resize(std::min<uint64_t>(kSummedBytes, end - at));
     RETURN_IF_ERROR(file.ReadAt(at, absl::MakeSpan(piece)));
     sum.crc32c = Crc32c(piece, sum.crc32c);
     at += piece.size();

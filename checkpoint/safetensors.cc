@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kReadBytes = uint64_t{4} << 20;
+constexpr uint64_t kMostReadBytes = uint64_t{4} << 20;
 
 // Bits of an element; 0 if the format has no such dtype.
 uint64_t DTypeBits(absl::string_view dtype) {
@@ -349,7 +349,7 @@ const TensorInfo* SafetensorsFile::Find(absl::string_view name) const {
 absl::Status SafetensorsFile::Read(const TensorInfo& tensor, uint64_t offset,
                                    uint64_t length, BufferChain* out) const {
   while (length > 0) {
-    Buffer piece = Buffer::Allocate(std::min(length, kReadBytes));
+    Buffer piece = Buffer::Allocate(std::min(length, kMostReadBytes));
     RETURN_IF_ERROR(ReadInto(tensor, offset, piece.mutable_bytes()));
     offset += piece.size();
     length -= piece.size();

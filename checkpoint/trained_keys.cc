@@ -17,7 +17,7 @@ namespace paramd {
 namespace {
 
 // Of a table there, read at once.
-constexpr uint64_t kWindowBytes = uint64_t{4} << 20;
+constexpr uint64_t kKeysWindowBytes = uint64_t{4} << 20;
 
 // Rows of each bucket of a variable, and how many there are.
 struct Buckets {
@@ -134,7 +134,7 @@ absl::Status ReadBucket(const TrainedTable& table, uint64_t bucket,
   const Buckets buckets = BucketsOf(variable_rows, table.width);
   const RowRange there = RowsFor(bucket, buckets.count, table);
   const uint64_t window =
-      std::max<uint64_t>(1, kWindowBytes / (table.width * sizeof(float)));
+      std::max<uint64_t>(1, kKeysWindowBytes / (table.width * sizeof(float)));
   BucketContent content;
   for (uint64_t row = there.begin; row < there.end; row += window) {
     RETURN_IF_ERROR(AddFound(table, {row, std::min(there.end, row + window)},
@@ -179,7 +179,7 @@ absl::StatusOr<uint64_t> CheckKeysFit(const TrainedTable& table,
   std::vector<uint32_t> counts(buckets.count);
   uint64_t all = 0;
   TrainedTensors::Keys keys;
-  constexpr uint64_t kAtOnce = kWindowBytes / sizeof(uint64_t);
+  constexpr uint64_t kAtOnce = kKeysWindowBytes / sizeof(uint64_t);
   for (uint64_t begin = 0; begin < table.rows; begin += kAtOnce) {
     const RowRange window = {begin, std::min(table.rows, begin + kAtOnce)};
     RETURN_IF_ERROR(tensors->ReadKeys({table.tensor, window}, &keys));

@@ -23,15 +23,15 @@ namespace {
 constexpr absl::Duration kShortestWait = absl::Milliseconds(50);
 
 // A connection to the chief.
-struct Chief {
+struct ChiefCall {
   std::string where;  // For people.
   std::shared_ptr<const Tls> tls;
   std::unique_ptr<OperatorAddress> socket;  // Keeps its name valid.
   std::shared_ptr<grpc::Channel> channel;
 };
 
-absl::StatusOr<Chief> Connect(const ChiefAddress& chief) {
-  Chief connection;
+absl::StatusOr<ChiefCall> Connect(const ChiefAddress& chief) {
+  ChiefCall connection;
   if (!chief.socket.empty()) {
     connection.where = chief.socket;
     ASSIGN_OR_RETURN(connection.socket, OperatorAddress::Of(chief.socket));
@@ -51,7 +51,7 @@ absl::StatusOr<Chief> Connect(const ChiefAddress& chief) {
 }
 
 // What is said of a call that had no answer of a process.
-absl::Status Unreached(const Chief& chief, const absl::Status& status) {
+absl::Status Unreached(const ChiefCall& chief, const absl::Status& status) {
   if (RefusalOf(status).reason() != v1::Refusal::REASON_UNSPECIFIED) {
     return status;
   }
@@ -66,7 +66,7 @@ absl::Status Unreached(const Chief& chief, const absl::Status& status) {
 
 // Again where that may help.
 template <typename Request, typename Reply>
-absl::StatusOr<Reply> CallUntil(absl::Time deadline, const Chief& chief,
+absl::StatusOr<Reply> CallUntil(absl::Time deadline, const ChiefCall& chief,
                                 const Request& request) {
   for (;;) {
     UnaryCall<Request, Reply> call(chief.channel, deadline);
@@ -94,14 +94,14 @@ absl::StatusOr<v1::SetReply> CallSet(const ChiefAddress& chief,
                                      const v1::SetRequest& request,
                                      absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
-  ASSIGN_OR_RETURN(const Chief connection, Connect(chief));
+  ASSIGN_OR_RETURN(const ChiefCall connection, Connect(chief));
   return CallUntil<v1::SetRequest, v1::SetReply>(deadline, connection, request);
 }
 
 absl::StatusOr<v1::CheckpointReply> CallCheckpoint(const ChiefAddress& chief,
                                                    absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
-  ASSIGN_OR_RETURN(const Chief connection, Connect(chief));
+  ASSIGN_OR_RETURN(const ChiefCall connection, Connect(chief));
   v1::CheckpointRequest request;
   for (;;) {
     const auto reply = CallUntil<v1::CheckpointRequest, v1::CheckpointReply>(

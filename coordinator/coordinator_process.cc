@@ -34,7 +34,7 @@ IoResult ToIoResult(absl::StatusOr<Reply> reply) {
 
 // A start that finds no space, or a failing disk, may come again: space is freed
 // and file systems are mounted again.
-absl::Status MayPass(const absl::Status& status) {
+absl::Status AsUnavailable(const absl::Status& status) {
   const bool may_pass = absl::IsResourceExhausted(status) ||  // ENOSPC, EDQUOT
                         absl::IsUnknown(status);              // EIO
   return may_pass ? absl::UnavailableError(status.message()) : status;
@@ -43,9 +43,9 @@ absl::Status MayPass(const absl::Status& status) {
 // Makes the directory and writes a file there, so that a directory that can't
 // be used is found when the process starts and not at the first checkpoint.
 absl::Status CheckWritable(const std::string& directory) {
-  RETURN_IF_ERROR(MayPass(MakeDirectories(directory)));
+  RETURN_IF_ERROR(AsUnavailable(MakeDirectories(directory)));
   const std::string probe = absl::StrCat(directory, "/.probe-", getpid());
-  return MayPass(NewFile::Create(probe).status());
+  return AsUnavailable(NewFile::Create(probe).status());
 }
 
 // An entry of the configuration log gets its name by a link, which only one of
@@ -113,11 +113,11 @@ absl::StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Create(
             .CheckNoneIsMissing(absolute.checkpoint_directory));
   }
   RETURN_IF_ERROR(CheckWritable(absolute.state_directory));
-  RETURN_IF_ERROR(MayPass(CheckHasLinks(absolute.state_directory)));
+  RETURN_IF_ERROR(AsUnavailable(CheckHasLinks(absolute.state_directory)));
   RETURN_IF_ERROR(CheckWritable(absolute.checkpoint_directory));
   chief.run_directory = absolute.state_directory;
   auto lease = ChiefLease::Take(chief);
-  RETURN_IF_ERROR(MayPass(lease.status()));
+  RETURN_IF_ERROR(AsUnavailable(lease.status()));
   std::unique_ptr<CoordinatorProcess> process(
       new CoordinatorProcess(options, absolute));
   process->lease_ = *std::move(lease);

@@ -14,18 +14,18 @@ using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
 constexpr size_t kMostWatching = 64;
-constexpr size_t kMostNameBytes = 512;
+constexpr size_t kMostServiceBytes = 512;
 constexpr absl::Duration kLook = absl::Seconds(1);
 
 absl::StatusOr<std::string> ServiceIn(const grpc::ByteBuffer& message) {
   auto decoded = DecodeMessage(message, HealthCheckRequest::default_instance());
   if (!decoded.ok()) return decoded.status();
   auto& request = static_cast<HealthCheckRequest&>(*decoded->head);
-  if (request.service().size() > kMostNameBytes) {
+  if (request.service().size() > kMostServiceBytes) {
     return Refuse(
         v1::Refusal::OVER_LIMIT, "service",
         absl::StrCat("the name of a service of ", request.service().size(),
-                     " bytes; the limit is ", kMostNameBytes));
+                     " bytes; the limit is ", kMostServiceBytes));
   }
   return std::move(*request.mutable_service());
 }

@@ -17,7 +17,7 @@ namespace paramd {
 namespace {
 
 constexpr size_t kMostConnections = 64;
-constexpr int kMostReceiveBytes = 4 << 10;
+constexpr int kMostHealthBytes = 4 << 10;
 constexpr uint64_t kMostReceived = 16 << 20;
 
 }  // namespace
@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Listen(
   made->streams_.AddTo(&builder);
   made->received_.Resize(kMostReceived);
   builder.SetResourceQuota(made->received_);
-  builder.SetMaxReceiveMessageSize(kMostReceiveBytes);
+  builder.SetMaxReceiveMessageSize(kMostHealthBytes);
   builder.AddChannelArgument("grpc.server_handshake_timeout_ms", 20000);
   builder.AddChannelArgument("grpc.max_concurrent_streams", 16);
   builder.AddChannelArgument("grpc.per_message_decompression", 0);

@@ -19,7 +19,7 @@ constexpr size_t kMostClusterBytes = size_t{512} << 10;
 constexpr size_t kMostSettingsBytes = size_t{64} << 10;
 constexpr size_t kMostQuotedBytes = 200;
 // Beside cluster and settings: a few names.
-constexpr size_t kMostNameBytes = size_t{16} << 10;
+constexpr size_t kMostNamesBytes = size_t{16} << 10;
 // Of the cluster, where each ps has one, and settings.
 constexpr int kMostEntries = 16384;
 
@@ -74,8 +74,8 @@ absl::Status CheckCost(const Hello& theirs) {
   };
   const size_t names = theirs.build().size() + theirs.job_name().size() +
                        theirs.job_digest().size();
-  if (names > kMostNameBytes) {
-    return refuse("bytes of names", names, kMostNameBytes);
+  if (names > kMostNamesBytes) {
+    return refuse("bytes of names", names, kMostNamesBytes);
   }
   if (theirs.cluster_size() > kMostEntries) {
     return refuse("entries of the cluster", theirs.cluster_size(),

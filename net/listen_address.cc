@@ -27,7 +27,7 @@
 namespace paramd {
 namespace {
 
-constexpr int kBacklog = 4096;
+constexpr int kPortBacklog = 4096;
 // A connection whose peer acknowledges nothing for so long is lost.
 constexpr int kUserTimeoutMs = 20000;
 
@@ -99,7 +99,7 @@ int Open(int family, const sockaddr* address, socklen_t size) {
   Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
   if (family == AF_INET6) Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (bind(fd, address, size) == 0 && listen(fd, kBacklog) == 0) return fd;
+  if (bind(fd, address, size) == 0 && listen(fd, kPortBacklog) == 0) return fd;
   const int error = errno;
   close(fd);
   errno = error;

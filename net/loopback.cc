@@ -15,7 +15,7 @@ namespace {
 // Every Linux has it, and lets everybody choose it.
 constexpr absl::string_view kUnpaced = "reno";
 constexpr absl::string_view kPaced = "bbr";
-constexpr size_t kMostNameBytes = 16;  // The kernel's TCP_CA_NAME_MAX.
+constexpr size_t kControlNameBytes = 16;  // The kernel's TCP_CA_NAME_MAX.
 
 bool SameHost(const sockaddr_storage& a, const sockaddr_storage& b) {
   if (a.ss_family != b.ss_family) return false;
@@ -57,7 +57,7 @@ bool StaysOnMachine(int fd) {
 }
 
 void SendUnpaced(int fd) {
-  char name[kMostNameBytes] = {};
+  char name[kControlNameBytes] = {};
   socklen_t size = sizeof(name) - 1;
   if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0 ||
       !absl::StartsWith(name, kPaced)) {

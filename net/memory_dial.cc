@@ -8,7 +8,7 @@
 namespace paramd {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(5);
+constexpr absl::Duration kDialPatience = absl::Seconds(5);
 
 }  // namespace
 
@@ -20,7 +20,7 @@ absl::StatusOr<std::shared_ptr<MemoryDial>> MemoryDial::Begin(
   const OwnedFd memory(made.fd);
   RETURN_IF_ERROR(SendMemory(fd.get(), memory.get()));
   return std::shared_ptr<MemoryDial>(new MemoryDial(
-      std::move(fd), std::move(made.mapping), MonotonicNow() + kPatience));
+      std::move(fd), std::move(made.mapping), MonotonicNow() + kDialPatience));
 }
 
 absl::Status MemoryDial::Look() {

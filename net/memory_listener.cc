@@ -20,8 +20,8 @@
 namespace paramd {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(5);
-constexpr int kAcceptAgainMs = 100;
+constexpr absl::Duration kGreetingPatience = absl::Seconds(5);
+constexpr int kAcceptMemoryAgainMs = 100;
 
 absl::StatusOr<uint64_t> DrawBits() {
   uint64_t bits = 0;
@@ -77,7 +77,7 @@ void MemoryListener::Run() {
     for (const Connection& connection : connections_) {
       waiting.push_back({connection.fd.get(), POLLIN, 0});
     }
-    poll(waiting.data(), waiting.size(), accepts ? Patience() : kAcceptAgainMs);
+    poll(waiting.data(), waiting.size(), accepts ? Patience() : kAcceptMemoryAgainMs);
     if (waiting[0].revents != 0) return;
     const Time now = MonotonicNow();
     size_t kept = 0;
@@ -125,7 +125,7 @@ bool MemoryListener::Accept() {
   }
   Connection connection;
   connection.fd = std::move(fd);
-  connection.until = MonotonicNow() + kPatience;
+  connection.until = MonotonicNow() + kGreetingPatience;
   connections_.push_back(std::move(connection));
   return true;
 }

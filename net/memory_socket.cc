@@ -19,7 +19,7 @@ namespace paramd {
 namespace {
 
 constexpr uint8_t kFormat = 1;
-constexpr int kBacklog = 64;
+constexpr int kMemoryBacklog = 64;
 
 absl::Status Failed(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", strerror(errno)));
@@ -107,7 +107,7 @@ absl::StatusOr<OwnedFd> ListenInMemory(const std::string& name) {
   auto fd = MakeSocket();
   if (!fd.ok()) return fd;
   if (bind(fd->get(), address.get(), address.size) != 0 ||
-      listen(fd->get(), kBacklog) != 0) {
+      listen(fd->get(), kMemoryBacklog) != 0) {
     return Failed("cannot listen");
   }
   return fd;

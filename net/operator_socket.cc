@@ -16,14 +16,14 @@
 namespace paramd {
 namespace {
 
-constexpr int kBacklog = 16;
+constexpr int kOperatorBacklog = 16;
 
-struct Place {
+struct SocketPlace {
   std::string directory;
   std::string name;
 };
 
-Place PlaceOf(const std::string& path) {
+SocketPlace PlaceOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return {".", path};
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
@@ -59,7 +59,7 @@ absl::Status ListenAs(int directory, int fd, const std::string& name) {
       bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) ==
           0 &&
       fchmodat(directory, new_name.c_str(), 0600, 0) == 0 &&
-      listen(fd, kBacklog) == 0 &&
+      listen(fd, kOperatorBacklog) == 0 &&
       renameat(directory, new_name.c_str(), directory, name.c_str()) == 0;
   if (listens) return absl::OkStatus();
   const int error = errno;
@@ -71,7 +71,7 @@ absl::Status ListenAs(int directory, int fd, const std::string& name) {
 
 absl::StatusOr<std::unique_ptr<OperatorSocket>> OperatorSocket::Bind(
     const std::string& path) {
-  const Place place = PlaceOf(path);
+  const SocketPlace place = PlaceOf(path);
   const int directory = OpenDirectory(place.directory);
   if (directory < 0) return Cannot(path, strerror(errno));
   const int fd =
@@ -107,7 +107,7 @@ OperatorSocket::~OperatorSocket() {
 
 absl::StatusOr<std::unique_ptr<OperatorAddress>> OperatorAddress::Of(
     const std::string& path) {
-  const Place place = PlaceOf(path);
+  const SocketPlace place = PlaceOf(path);
   const int directory = OpenDirectory(place.directory);
   struct stat there = {};
   if (directory < 0 ||

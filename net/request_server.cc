@@ -27,7 +27,7 @@ namespace {
 constexpr size_t kCallsOfAWorker = 64;
 constexpr absl::Duration kLongestWait = absl::Seconds(60);
 // A caller ends its call at its own deadline, with a better sentence.
-constexpr absl::Duration kGrace = absl::Milliseconds(100);
+constexpr absl::Duration kAnswerGrace = absl::Milliseconds(100);
 // Requests posted ahead, by method. The distribution's gRPC walks over all of
 // them at every completion, so they are few.
 constexpr int kAheadBulk = 8;
@@ -291,7 +291,7 @@ absl::Status RequestServer::GiveToCore(Request* request, const Caller& caller,
   const absl::Duration patience = absl::FromChrono(
       request->context.deadline() - std::chrono::system_clock::now());
   request->deadline =
-      MonotonicNow() + std::min(patience + kGrace, kLongestWait);
+      MonotonicNow() + std::min(patience + kAnswerGrace, kLongestWait);
   request->core = core;
   const CallId id = host_->Request(caller.task, core, std::move(message.head),
                                    std::move(message.payload));

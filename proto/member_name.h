@@ -11,7 +11,7 @@ namespace paramd {
 
 // The session: "worker-1 generation 1.4". "worker-1" if the generation is zero:
 // it has none.
-std::string WorkerName(uint32_t worker, const v1::SessionId& generation);
+std::string WorkerName(uint32_t worker, const v1::SessionId& generation = {});
 
 // The life: "ps-0 generation 1.2", "ps-0".
 std::string ServerName(uint32_t server, const v1::ServerLife& generation);

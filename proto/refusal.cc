@@ -48,6 +48,10 @@ absl::Status Refuse(v1::Refusal::Reason reason, absl::string_view entity,
   return Refuse(refusal, sentence);
 }
 
+absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
+  return Refuse(v1::Refusal::INVALID, entity, sentence);
+}
+
 absl::Status RefuseForNow(v1::Refusal::Reason reason,
                           absl::string_view waiting_for,
                           absl::Duration retry_after,

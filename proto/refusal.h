@@ -25,6 +25,9 @@ absl::Status Refuse(const v1::Refusal& refusal, absl::string_view sentence);
 absl::Status Refuse(v1::Refusal::Reason reason, absl::string_view entity,
                     absl::string_view sentence);
 
+// Of a request that is wrong, and would be the next time too.
+absl::Status Invalid(absl::string_view entity, absl::string_view sentence);
+
 // NOT_READY, WAIT or RETRY: again after `retry_after`, naming who is waited for.
 absl::Status RefuseForNow(v1::Refusal::Reason reason,
                           absl::string_view waiting_for,

@@ -8,20 +8,20 @@
 namespace paramd {
 namespace {
 
-size_t RoundUp(size_t size, size_t unit) {
-  return (size + unit - 1) / unit * unit;
+size_t RoundUpToPages(size_t size, size_t page) {
+  return (size + page - 1) / page * page;
 }
 
 }  // namespace
 
 std::unique_ptr<HugePages> HugePages::Map(size_t size) {
-  size = RoundUp(size, static_cast<size_t>(getpagesize()));
+  size = RoundUpToPages(size, static_cast<size_t>(getpagesize()));
   const size_t mapped = size + kBytes;
   void* const memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   auto* const start = static_cast<std::byte*>(memory);
-  const size_t before = RoundUp(reinterpret_cast<uintptr_t>(start), kBytes) -
+  const size_t before = RoundUpToPages(reinterpret_cast<uintptr_t>(start), kBytes) -
                         reinterpret_cast<uintptr_t>(start);
   if (before > 0) munmap(start, before);
   munmap(start + before + size, mapped - before - size);

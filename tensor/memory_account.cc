@@ -9,7 +9,7 @@
 namespace paramd {
 namespace {
 
-constexpr size_t kAlignment = 64;
+constexpr size_t kCountedAlignment = 64;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ struct MemoryAccount::Counted {
   static void Release(void* context) {
     const std::unique_ptr<Counted> counted(static_cast<Counted*>(context));
     if (counted->pages == nullptr) {
-      ::operator delete(counted->memory, std::align_val_t{kAlignment});
+      ::operator delete(counted->memory, std::align_val_t{kCountedAlignment});
     } else if (counted->pages.use_count() > 1) {
       // Others keep the addresses; should they go meanwhile, nothing is lost.
       madvise(counted->memory, counted->size, MADV_DONTNEED);
@@ -62,7 +62,7 @@ Buffer MemoryAccount::Count(std::byte* memory, size_t size,
 
 Buffer MemoryAccount::Allocate(size_t size) {
   auto* const memory = static_cast<std::byte*>(
-      ::operator new(size, std::align_val_t{kAlignment}));
+      ::operator new(size, std::align_val_t{kCountedAlignment}));
   return Count(memory, size, nullptr);
 }
 

@@ -88,13 +88,8 @@ bazel_here() {
   return "$code"
 }
 
-# Prints a name for what compiles and what is compiled against: outputs of one
-# state of the machine's packages are of no use in another. Go's are not used; of
-# Gloo and what comes with it only a few functions are, in worker/collective.
-toolchain_name() {
-  dpkg-query -W -f='${db:Status-Status} ${Package} ${Version}\n' '*-dev' \
-    'binutils*' 'clang*' 'cpp*' 'g++*' 'gcc*' "${BUILD_PACKAGES[@]}" \
-    "${TEST_PACKAGES[@]}" 2>/dev/null | sed -n 's/^installed //p' |
-    grep -vE '^(golang|libgloo|libhiredis|libibverbs|libnl-)' | sort -u |
-    sha256sum | cut -c1-16
+# say_where SCRIPT LINE COMMAND: of a command that nobody expected to fail; for a
+# trap on ERR.
+say_where() {
+  echo "$1: line $2 failed, and the script ends: $3" >&2
 }

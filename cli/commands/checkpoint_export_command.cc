@@ -20,7 +20,7 @@ namespace paramd {
 namespace {
 
 // As they were typed.
-struct Wanted {
+struct WantedExport {
   std::string to;
   std::string format = "safetensors";
   std::string dtype = "fp32";
@@ -28,7 +28,7 @@ struct Wanted {
   bool slots = false;
 };
 
-absl::StatusOr<ExportOptions> OptionsOf(const Wanted& wanted) {
+absl::StatusOr<ExportOptions> OptionsOf(const WantedExport& wanted) {
   ExportOptions options;
   if (wanted.to.empty()) {
     return absl::InvalidArgumentError(
@@ -60,7 +60,7 @@ absl::StatusOr<ExportOptions> OptionsOf(const Wanted& wanted) {
 }
 
 absl::StatusOr<ExportResult> Export(const std::string& path,
-                                    const Wanted& wanted) {
+                                    const WantedExport& wanted) {
   ASSIGN_OR_RETURN(ExportOptions options, OptionsOf(wanted));
   ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(path));
   const std::string& newest = paths.front();
@@ -83,7 +83,7 @@ absl::StatusOr<ExportResult> Export(const std::string& path,
 }  // namespace
 
 int CheckpointExportCommand(const Invocation& invocation) {
-  Wanted wanted;
+  WantedExport wanted;
   Flags flags("checkpoint export", "PATH --to OUT [flags]",
               "Writes a checkpoint's variables, each as one tensor, for other "
               "programs: as one\nHugging Face style directory or as a "

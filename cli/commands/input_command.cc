@@ -27,7 +27,7 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Minutes(5);
 
-struct Wanted {
+struct WantedBench {
   JobFlags job;
   int seconds = 10;
   int steps = 0;  // 0: as many as there is time for.
@@ -47,7 +47,7 @@ struct Measured {
 };
 
 // Takes batches and does nothing with them.
-absl::StatusOr<Measured> Run(const Wanted& wanted, v1::JobConfig job,
+absl::StatusOr<Measured> Run(const WantedBench& wanted, v1::JobConfig job,
                              ChromeTrace* trace) {
   RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job), &job));
   // Of one that grows, what is there now.
@@ -172,7 +172,7 @@ absl::Status WriteTrace(const ChromeTrace& trace, const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status Bench(const Wanted& wanted) {
+absl::Status Bench(const WantedBench& wanted) {
   ASSIGN_OR_RETURN(const LoadedJob job, wanted.job.Load());
   ChromeTrace trace("input bench");
   const bool has_trace = !wanted.trace_path.empty();
@@ -185,7 +185,7 @@ absl::Status Bench(const Wanted& wanted) {
 }  // namespace
 
 int InputBenchCommand(const Invocation& invocation) {
-  Wanted wanted;
+  WantedBench wanted;
   Flags flags("input bench", "--job FILE [flags]",
               "Runs the input of a job alone, as fast as it goes, and shows "
               "what each stage\ntakes, how long its threads are idle, how full "

@@ -17,7 +17,7 @@ namespace paramd {
 namespace {
 
 // As they were typed.
-struct Wanted {
+struct WantedPredictions {
   ChosenModelFlags chosen;
   std::string format = "csv";
   std::string output;
@@ -39,7 +39,7 @@ absl::Status Write(const ChosenModel& chosen, int threads,
   return predictions.Finish();
 }
 
-absl::Status Predict(const Wanted& wanted, const ModelFactory& models) {
+absl::Status Predict(const WantedPredictions& wanted, const ModelFactory& models) {
   ASSIGN_OR_RETURN(const auto format,
                    PredictionFile::ParseFormat(wanted.format));
   if (format == PredictionFile::Format::kNpy && wanted.output.empty()) {
@@ -65,7 +65,7 @@ absl::Status Predict(const Wanted& wanted, const ModelFactory& models) {
 }  // namespace
 
 int PredictCommand(const Invocation& invocation) {
-  Wanted wanted;
+  WantedPredictions wanted;
   Flags flags("predict",
               "--job FILE (--checkpoint PATH|--live ADDRESS) [flags]",
               "Writes what the model with a checkpoint's weights, or those that "

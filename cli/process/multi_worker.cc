@@ -33,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // What nobody reads is not written.
-constexpr uint64_t kNever = 1000000000000;
+constexpr uint64_t kNoSummaries = 1000000000000;
 constexpr uint32_t kLongestTimeout = 4000000000;  // Milliseconds: weeks.
 // Between beats while somebody waits.
 constexpr absl::Duration kUrgent = absl::Milliseconds(10);
@@ -116,7 +116,7 @@ absl::Status UseOwnDirectory(uint32_t worker, uint64_t incarnation,
   job->mutable_checkpoint()->set_every_seconds(0);
   job->mutable_backup_and_restore()->clear_directory();
   job->mutable_summary()->set_directory(directory + "/summaries");
-  job->mutable_summary()->set_every_steps(kNever);
+  job->mutable_summary()->set_every_steps(kNoSummaries);
   return absl::OkStatus();
 }
 

@@ -10,7 +10,7 @@
 namespace paramd {
 namespace {
 
-constexpr absl::Duration kPeriod = absl::Seconds(5);
+constexpr absl::Duration kTellEvery = absl::Seconds(5);
 constexpr absl::Duration kDeadline = absl::Seconds(1);
 
 }  // namespace
@@ -39,7 +39,7 @@ void FinishedJob::Receive(Message message, Time /*now*/, Outbox* out) {
 }
 
 void FinishedJob::Tick(Time now, Outbox* out) {
-  next_tell_ = now + kPeriod;
+  next_tell_ = now + kTellEvery;
   for (uint32_t server = 0; server < is_asked_.size(); ++server) {
     if (is_asked_[server]) continue;
     is_asked_[server] = true;

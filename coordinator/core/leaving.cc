@@ -8,7 +8,7 @@ namespace paramd {
 namespace {
 
 // Between checkpoints to leave with, should one fail.
-constexpr absl::Duration kRetry = absl::Seconds(1);
+constexpr absl::Duration kSnapshotRetry = absl::Seconds(1);
 
 // Nobody has pushed anything yet, and nobody is there who could.
 bool IsUntouched(const JobView& job) {
@@ -50,7 +50,7 @@ void Leaving::Advance(const v1::SnapshotNumber& newest, Turn* turn) {
         std::none_of(job.servers.begin(), job.servers.end(),
                      [](const ServerRecord& s) { return s.suspected; });
     if (!all_here || turn->now < next_snapshot_) return;
-    next_snapshot_ = turn->now + kRetry;
+    next_snapshot_ = turn->now + kSnapshotRetry;
     turn->Raise(SnapshotToLeaveWith{});
     return;
   }

@@ -10,7 +10,7 @@
 namespace paramd {
 namespace {
 
-constexpr absl::Duration kAskAgain = absl::Milliseconds(200);
+constexpr absl::Duration kAskForStorageAgain = absl::Milliseconds(200);
 
 using Present = RequestedCheckpoints::Present;
 
@@ -40,7 +40,7 @@ void AnswerNotYet(CallId call, const v1::SnapshotNumber& number, Turn* turn) {
 
 absl::Status RequestedCheckpoints::Failure() const {
   return RefuseForNow(
-      v1::Refusal::NOT_READY, "storage", kAskAgain,
+      v1::Refusal::NOT_READY, "storage", kAskForStorageAgain,
       absl::StrCat("checkpoint ", VersionName(failed_), " was given up: ",
                    why_));
 }
@@ -59,7 +59,7 @@ absl::Status RequestedCheckpoints::CheckMayAsk(const v1::SnapshotNumber& number,
   if (job.phase < JobPhase::kRunning) {
     const std::string whom = job.waiting_for();
     return RefuseForNow(
-        v1::Refusal::RETRY, whom, kAskAgain,
+        v1::Refusal::RETRY, whom, kAskForStorageAgain,
         absl::StrCat("no checkpoint can be written yet: waiting for ", whom));
   }
   const bool has_failed = !IsZero(number) && !(failed_ < number);

@@ -25,7 +25,7 @@ constexpr absl::Duration kCallDeadline = absl::Seconds(5);
 constexpr absl::Duration kWrittenDeadline = absl::Seconds(10);
 // Short, so that a lost one is repeated several times before the end.
 constexpr absl::Duration kFinishDeadline = absl::Seconds(1);
-constexpr absl::Duration kRetry = absl::Milliseconds(200);
+constexpr absl::Duration kCallRetry = absl::Milliseconds(200);
 constexpr absl::Duration kFillingPoll = absl::Milliseconds(20);
 
 // Of servers that can't be reached, in a sentence.
@@ -386,7 +386,7 @@ void Servers::OnFailed(uint32_t index, Call call, const absl::Status& status,
     server.heard = turn->now;
   }
   server.why = std::string(status.message());
-  server.next_call = turn->now + kRetry;
+  server.next_call = turn->now + kCallRetry;
   const std::string why = absl::StrCat("ps-", index, ": ", server.why);
   switch (FailureOf(call, status, refusal)) {
     case Failure::kNotYet:

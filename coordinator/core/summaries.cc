@@ -38,7 +38,7 @@ void AddEvaluation(const v1::Evaluation& evaluation, Scalars* scalars) {
 }
 
 // now - before, or all of `now` if it began anew.
-v1::Staleness Difference(const v1::Staleness& now,
+v1::Staleness StalenessSince(const v1::Staleness& now,
                          const v1::Staleness& before) {
   if (now.blocks() < before.blocks() ||
       now.histogram_size() != before.histogram_size()) {
@@ -125,7 +125,7 @@ std::unique_ptr<v1::WriteSummary> Summaries::Take(
 v1::Staleness Summaries::TakeStaleness() {
   v1::Staleness sum;
   for (auto& [index, server] : servers_) {
-    Add(Difference(server.newest, server.taken), &sum);
+    Add(StalenessSince(server.newest, server.taken), &sum);
     server.taken = server.newest;
   }
   return sum;

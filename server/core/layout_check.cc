@@ -16,10 +16,6 @@ constexpr size_t kMaxNameBytes = 512;
 // A KeySketch counts no further.
 constexpr uint32_t kMostAdmitAfter = 255;
 
-absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
-  return Refuse(v1::Refusal::INVALID, entity, sentence);
-}
-
 absl::Status CheckKeyed(const v1::Variable& variable) {
   const std::string& name = variable.name();
   if (!variable.sparse()) {

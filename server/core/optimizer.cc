@@ -21,7 +21,7 @@ namespace {
 constexpr double kAdamWDecay = 0.01;
 
 // A row is seldom in a cache: those so far behind it are fetched meanwhile.
-constexpr size_t kAhead = 6;
+constexpr size_t kRowsAhead = 6;
 
 void FetchRow(const float* begin, size_t count) {
   constexpr size_t kLine = 64 / sizeof(float);
@@ -283,9 +283,9 @@ void Optimizer::ApplyRows(const NumberReader& gradient, uint64_t applied,
   // Looks at no gradient yet: a norm is of one row.
   Rule::Step step = StepOf(gradient, applied, /*elements=*/0, options);
   for (size_t i = 0; i < rows.numbers.size(); ++i) {
-    if (i + kAhead < rows.numbers.size() &&
-        rows.numbers[i + kAhead] != kNoRow) {
-      const size_t ahead = rows.numbers[i + kAhead] * rows.width;
+    if (i + kRowsAhead < rows.numbers.size() &&
+        rows.numbers[i + kRowsAhead] != kNoRow) {
+      const size_t ahead = rows.numbers[i + kRowsAhead] * rows.width;
       FetchRow(block.values + ahead, rows.width);
       if (block.slots != nullptr && !sums_rows) {
         FetchRow(block.slots + integers + ahead, rows.width);

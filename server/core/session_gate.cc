@@ -9,14 +9,6 @@
 #include "proto/refusal.h"
 
 namespace paramd {
-namespace {
-
-absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
-  return Refuse(v1::Refusal::INVALID, entity, sentence);
-}
-
-}  // namespace
-
 void SessionGate::Accept(const v1::Configuration& configuration) {
   configuration_ = configuration;
   generation_ = view_.FindSelf(configuration)->generation();

@@ -20,10 +20,6 @@ namespace {
 constexpr int kMaxVariables = 1000000;
 constexpr uint64_t kMaxElements = uint64_t{1} << 48;
 
-absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
-  return Refuse(v1::Refusal::INVALID, entity, sentence);
-}
-
 uint64_t RowsOf(const Slice& slice) {
   return slice.rows().end - slice.rows().begin;
 }

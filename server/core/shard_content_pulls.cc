@@ -19,10 +19,6 @@ constexpr size_t kHeadBytesPerBlock = 48;
 // The same where only rows of it are sent.
 constexpr size_t kHeadBytesPerRowBlock = 20;
 
-absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
-  return Refuse(v1::Refusal::INVALID, entity, sentence);
-}
-
 }  // namespace
 
 absl::StatusOr<NumberFormat> ShardContent::FormatIn(v1::Encoding encoding) {

@@ -18,10 +18,6 @@
 namespace paramd {
 namespace {
 
-absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
-  return Refuse(v1::Refusal::INVALID, entity, sentence);
-}
-
 // The index of a block that was named before. Sessions name blocks in order:
 // then there is none.
 absl::optional<size_t> NamedTwice(

@@ -21,10 +21,6 @@ constexpr absl::Duration kMostWrittenPark = absl::Seconds(5);
 // For the head of a reply.
 constexpr size_t kReplyHeadBytes = 1024;
 
-absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
-  return Refuse(v1::Refusal::INVALID, entity, sentence);
-}
-
 }  // namespace
 
 // ---- what is told with other calls ------------------------------------------

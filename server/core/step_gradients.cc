@@ -19,14 +19,6 @@ namespace {
 
 constexpr size_t kMostNames = 3;
 
-absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
-  return Refuse(v1::Refusal::INVALID, entity, sentence);
-}
-
-std::string WorkerName(uint32_t worker) {
-  return paramd::WorkerName(worker, v1::SessionId());
-}
-
 }  // namespace
 
 StepGradients::StepGradients(const Options& options, ShardContent* content)
@@ -100,7 +92,7 @@ std::string StepGradients::WaitingFor(uint64_t step) const {
     const auto session = sessions_.find(worker);
     names.push_back(session == sessions_.end()
                         ? WorkerName(worker)
-                        : paramd::WorkerName(worker, session->second));
+                        : WorkerName(worker, session->second));
   }
   if (names.empty()) {
     return absl::StrCat("the coordinator to decide step ", step);

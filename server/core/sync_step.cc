@@ -16,14 +16,6 @@ namespace {
 // Decide is asked again by then, so its caller is never far behind.
 constexpr absl::Duration kDecidePatience = absl::Seconds(1);
 
-absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
-  return Refuse(v1::Refusal::INVALID, entity, sentence);
-}
-
-std::string WorkerName(uint32_t worker) {
-  return paramd::WorkerName(worker, v1::SessionId());
-}
-
 absl::Status Late(uint64_t step, uint32_t worker) {
   v1::Refusal refusal;
   refusal.set_reason(v1::Refusal::LATE);

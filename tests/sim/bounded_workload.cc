@@ -24,7 +24,7 @@
 namespace paramd {
 namespace {
 
-constexpr char kDigest[] = "digest of the bounded";
+constexpr char kBoundedDigest[] = "digest of the bounded";
 constexpr uint32_t kServers = 2;
 constexpr uint32_t kWorkers = 4;
 constexpr uint32_t kEpochs = 10;
@@ -192,7 +192,7 @@ class BoundedRun : private SimulationWatcher {
   void AddCoordinator() {
     Coordinator::Options options;
     options.job = config_;
-    options.job_digest = kDigest;
+    options.job_digest = kBoundedDigest;
     options.run_id = "bounded-1";
     options.variables = job_.variables();
     options.servers = kServers;
@@ -219,7 +219,7 @@ class BoundedRun : private SimulationWatcher {
     options.index = index;
     options.incarnation = random_.Bits() | 1;
     options.job = config_;
-    options.job_digest = kDigest;
+    options.job_digest = kBoundedDigest;
     Worker* const worker =
         workers_.emplace_back(std::make_unique<Worker>(options)).get();
     const PeerId self = PeerId::Worker(index);

@@ -13,11 +13,6 @@
 namespace paramd {
 namespace {
 
-template <typename... Parts>
-absl::Status Wrong(const Parts&... parts) {
-  return absl::DataLossError(absl::StrCat(parts...));
-}
-
 std::string NameOf(uint32_t server, const Number& generation) {
   return absl::StrCat("ps-", server, " as generation ", generation.first, "-",
                       generation.second);

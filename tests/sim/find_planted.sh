@@ -10,32 +10,18 @@
 #   tests/sim/find_planted.sh --slice=N    N patches, others with every commit, of
 #                                          those that leave headers alone
 #
-# BAZEL: what to build with ("bazel"); SEEDS: how many to try (2000); COPY: where
-# the copy lies (a temporary directory). For a run among others: with BUDGET no
-# patch is begun after so many seconds but the first, what is under way after LIMIT
-# is ended as not found, and RESULTS is a folder for .ci/results.py.
+# BAZEL: what to build with ("bazel"), BAZEL_OPTIONS: and how; SEEDS: how many to try
+# (2000); COPY: where the copy lies (a temporary directory).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 readonly bazel=${BAZEL:-bazel} seeds=${SEEDS:-2000}
 readonly copy=${COPY:-$(mktemp -d)}
-readonly budget=${BUDGET:-} limit=${LIMIT:-} results=${RESULTS:-}
 slice=
 if [[ ${1:-} == --slice=* ]]; then
   slice=${1#--slice=}
   shift
 fi
 failed=0
-
-# limited SECONDS COMMAND...: runs it for so long, or until LIMIT if that is sooner.
-limited() {
-  local most=$1
-  shift
-  if [ -n "$limit" ]; then
-    local left=$((SECONDS < limit ? limit - SECONDS : 1))
-    most=$((left < most ? left : most))
-  fi
-  timeout --foreground --signal=INT --kill-after=60 "$most" "$@"
-}
 
 # find_one PATCH: prints a line of the table.
 find_one() {
@@ -46,7 +32,7 @@ find_one() {
     return 1
   fi
   (cd "$copy" && patch -s -p1 --no-backup-if-mismatch) <"$1"
-  (cd "$copy" && limited 3600 $bazel build //tests/sim) >"$copy.log" 2>&1
+  (cd "$copy" && timeout 3600 $bazel build ${BAZEL_OPTIONS:-} //tests/sim) >"$copy.log" 2>&1
   status=$?
   (cd "$copy" && patch -s -p1 -R --no-backup-if-mismatch) <"$1"
   if [ $status -ne 0 ]; then
@@ -56,7 +42,7 @@ find_one() {
   local sim workload
   workload=$(sed -n '1s/^# workload: //p' "$1")
   sim=$(cd "$copy" && $bazel info bazel-bin 2>/dev/null)/tests/sim/sim
-  output=$(limited 3600 "$sim" --workload="${workload:-integers}" \
+  output=$(timeout 3600 "$sim" --workload="${workload:-integers}" \
     --until_failure --seeds="$seeds" 2>&1)
   status=$?
   # Of a broken invariant the process dies, and names its seed too.
@@ -99,11 +85,6 @@ copy_tree() {
   fi | xargs -0 cp --parents -t "$copy"
 }
 
-# tell FILE TEXT: for .ci/results.py.
-tell() {
-  [ -z "$results" ] || echo "$2" >>"$results/$1"
-}
-
 copy_tree || exit 1
 all=()
 for patch in tests/sim/planted/*.patch; do
@@ -123,18 +104,6 @@ if [ -n "$slice" ]; then
 fi
 printf '%-40s %5s  %s\n' bug seeds "what was seen"
 for patch in "${patches[@]}"; do
-  name=$(basename "$patch" .patch)
-  if [ -n "$budget" ] && [ "$SECONDS" -ge "$budget" ] &&
-    [ "$patch" != "${patches[0]}" ]; then
-    printf '%-40s not begun: the time is up\n' "$name"
-    tell skipped "$name planted time"
-    continue
-  fi
-  tell planted "$name"
-  if find_one "$patch"; then
-    tell found "$name"
-  else
-    failed=1
-  fi
+  find_one "$patch" || failed=1
 done
 exit $failed

@@ -1,11 +1,20 @@
 #ifndef PARAMD_TESTS_SIM_FINE_CUT_H_
 #define PARAMD_TESTS_SIM_FINE_CUT_H_
 
+#include <cstdint>
 #include <utility>
 
+#include "base/random.h"
 #include "tensor/shape.h"
 
 namespace paramd {
+
+// Blocks of 8 to 64 elements, two to a slice.
+inline Cut DrawCut(uint64_t seed) {
+  const uint64_t elements = uint64_t{8} << RandomStream(seed).Below(4);
+  return {.block_elements = elements,
+          .slice_bytes = 2 * elements * sizeof(float)};
+}
 
 // While it lives, variables are cut into blocks and slices of other sizes than
 // in production, so that many of them cost little.

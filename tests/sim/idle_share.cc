@@ -21,7 +21,7 @@
 namespace paramd {
 namespace {
 
-constexpr char kDigest[] = "digest of the idle";
+constexpr char kIdleDigest[] = "digest of the idle";
 // More than it gets through.
 constexpr uint64_t kExamples = 1'000'000'000;
 // The joins are not part of the window.
@@ -195,7 +195,7 @@ class IdleRun {
   void AddCoordinator() {
     Coordinator::Options options;
     options.job = config_;
-    options.job_digest = kDigest;
+    options.job_digest = kIdleDigest;
     options.run_id = "idle-1";
     options.variables = job_.variables();
     options.servers = idle_.servers;
@@ -212,7 +212,7 @@ class IdleRun {
     options.index = index;
     options.incarnation = random_.Bits() | 1;
     options.job = config_;
-    options.job_digest = kDigest;
+    options.job_digest = kIdleDigest;
     options.examples = kExamples;
     workers_.push_back(std::make_unique<SlowedWorker>(options, idle_));
     const PeerId self = PeerId::Worker(index);

@@ -10,11 +10,6 @@
 namespace paramd {
 namespace {
 
-template <typename... Parts>
-absl::Status Wrong(const Parts&... parts) {
-  return absl::DataLossError(absl::StrCat(parts...));
-}
-
 std::string NameOf(const BatchPlace& place) {
   return absl::StrCat("batch ", place.begin, " of epoch ", place.epoch);
 }

@@ -17,15 +17,6 @@ namespace {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
-template <typename... Parts>
-absl::Status Wrong(const Parts&... parts) {
-  return absl::DataLossError(absl::StrCat(parts...));
-}
-
-SessionKey KeyOf(const v1::Header& header) {
-  return {header.worker(), NumberOf(header.generation())};
-}
-
 // Notes of the cores that tell of something rare, and what they tell of.
 constexpr std::pair<absl::string_view, absl::string_view> kNotes[] = {
     {"was given up", "a snapshot is given up"},

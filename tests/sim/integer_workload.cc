@@ -21,12 +21,6 @@
 namespace paramd {
 namespace {
 
-Cut DrawCut(uint64_t seed) {
-  const uint64_t elements = uint64_t{8} << RandomStream(seed).Below(4);
-  return {.block_elements = elements,
-          .slice_bytes = 2 * elements * sizeof(float)};
-}
-
 // With checkpoints that hold what has changed since another one.
 bool IsIncremental(uint64_t seed) { return seed % 3 == 0; }
 // With servers that do not always see the directory.

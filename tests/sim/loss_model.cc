@@ -10,10 +10,6 @@
 namespace paramd {
 namespace {
 
-SessionKey KeyOf(const v1::Header& header) {
-  return {header.worker(), NumberOf(header.generation())};
-}
-
 bool SharesSlice(const v1::ShardFile& a, const v1::ShardFile& b) {
   for (const v1::SavedSlice& one : a.slices()) {
     for (const v1::SavedSlice& other : b.slices()) {

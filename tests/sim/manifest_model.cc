@@ -11,10 +11,6 @@
 namespace paramd {
 namespace {
 
-SessionKey KeyOf(const v1::Header& header) {
-  return {header.worker(), NumberOf(header.generation())};
-}
-
 // Null if there is none.
 template <typename Counts>
 const uint64_t* Find(const std::map<Number, Counts>& cuts,
@@ -23,11 +19,6 @@ const uint64_t* Find(const std::map<Number, Counts>& cuts,
   if (of_snapshot == cuts.end()) return nullptr;
   const auto found = of_snapshot->second.find(session);
   return found == of_snapshot->second.end() ? nullptr : &found->second;
-}
-
-template <typename... Parts>
-absl::Status Wrong(const Parts&... parts) {
-  return absl::DataLossError(absl::StrCat(parts...));
 }
 
 }  // namespace

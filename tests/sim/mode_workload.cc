@@ -32,14 +32,8 @@ enum class Kind { kCalm, kChiefDies, kAnything };
 
 Kind KindOf(uint64_t seed) { return static_cast<Kind>(seed % 3); }
 // With entries of the log that take long, so that others join and go meanwhile.
-bool HasSlowLog(uint64_t seed) { return seed % 4 == 3; }
+bool ModeHasSlowLog(uint64_t seed) { return seed % 4 == 3; }
 bool IsExact(uint64_t seed) { return KindOf(seed) != Kind::kAnything; }
-
-Cut DrawCut(uint64_t seed) {
-  const uint64_t elements = uint64_t{8} << RandomStream(seed).Below(4);
-  return {.block_elements = elements,
-          .slice_bytes = 2 * elements * sizeof(float)};
-}
 
 std::string DrawMode(RandomStream* random) {
   switch (random->Below(5)) {
@@ -98,7 +92,7 @@ class ModeRun {
 
   WorkloadReport Run() {
     simulation_.Watch(&witness_);
-    if (HasSlowLog(seed_)) storage_.SlowLog(absl::Seconds(3));
+    if (ModeHasSlowLog(seed_)) storage_.SlowLog(absl::Seconds(3));
     IntegerCluster cluster(
         {.seed = seed_,
          .servers = 1 + static_cast<uint32_t>(random_.Below(3)),

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/refusal.h"
@@ -31,8 +32,18 @@ struct SessionKey {
   Number generation;
   friend auto operator<=>(const SessionKey&, const SessionKey&) = default;
 };
+// Of a message's header.
+inline SessionKey KeyOf(const v1::Header& header) {
+  return {header.worker(), NumberOf(header.generation())};
+}
 // "worker-1 as generation 2-7".
 std::string SessionName(const SessionKey& session);
+
+// What a model finds that contradicts it.
+template <typename... Parts>
+absl::Status Wrong(const Parts&... parts) {
+  return absl::DataLossError(absl::StrCat(parts...));
+}
 
 // Which batch every push was made of, overheard on the wire, so that what a
 // block says it contains can be compared with what it contains. Pushes are

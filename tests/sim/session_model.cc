@@ -10,19 +10,6 @@
 #include "tests/sim/answered_blocks.h"
 
 namespace paramd {
-namespace {
-
-SessionKey KeyOf(const v1::Header& header) {
-  return {header.worker(), NumberOf(header.generation())};
-}
-
-template <typename... Parts>
-absl::Status Wrong(const Parts&... parts) {
-  return absl::DataLossError(absl::StrCat(parts...));
-}
-
-}  // namespace
-
 absl::Status SessionModel::Joined(uint32_t worker, const v1::JoinReply& reply) {
   const SessionKey key = {worker, NumberOf(reply.generation())};
   const auto [found, is_new] = sessions_.try_emplace(key);

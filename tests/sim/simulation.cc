@@ -53,11 +53,11 @@ class SayReplayOnAbort {
 };
 char SayReplayOnAbort::text_[512];
 
+}  // namespace
+
 std::string Age(int64_t now, int64_t since) {
   return absl::FormatDuration(absl::Nanoseconds(now - since));
 }
-
-}  // namespace
 
 Simulation::Simulation(Options options)
     : options_(std::move(options)),

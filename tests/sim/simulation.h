@@ -24,6 +24,9 @@
 
 namespace paramd {
 
+// How long ago, in nanoseconds of simulated time, "2s".
+std::string Age(int64_t now, int64_t since);
+
 // Drives the cores of any number of nodes in one thread, in simulated time,
 // from one seed: requests, replies, work outside the cores and ticks are events
 // in one queue, and everything that could happen in more than one way (how long

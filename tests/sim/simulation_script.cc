@@ -8,14 +8,6 @@
 #include "tests/sim/simulation.h"
 
 namespace paramd {
-namespace {
-
-std::string Age(int64_t now, int64_t since) {
-  return absl::FormatDuration(absl::Nanoseconds(now - since));
-}
-
-}  // namespace
-
 uint64_t Simulation::AddNode(PeerId self, Core* core,
                              absl::Duration start_within) {
   CHECK(Living({self}) == nullptr, "a task has one node at a time");

@@ -28,16 +28,10 @@ bool HasBackup(uint64_t seed) { return seed % 5 == 0; }
 bool IsCalm(uint64_t seed) { return seed % 7 == 0; }
 
 // With entries of the log that take long, so that others join and go meanwhile.
-bool HasSlowLog(uint64_t seed) { return seed % 4 == 2; }
+bool SyncHasSlowLog(uint64_t seed) { return seed % 4 == 2; }
 
 // What servers apply is then compared with one process's steps, bit for bit.
 bool IsRounded(uint64_t seed) { return seed % 3 == 1; }
-
-Cut DrawCut(uint64_t seed) {
-  const uint64_t elements = uint64_t{8} << RandomStream(seed).Below(4);
-  return {.block_elements = elements,
-          .slice_bytes = 2 * elements * sizeof(float)};
-}
 
 IntegerJob::Options JobOptions(uint64_t seed) {
   RandomStream random(StableHash("sync lease", seed));
@@ -69,7 +63,7 @@ class SyncRun {
 
   WorkloadReport Run() {
     simulation_.Watch(&witness_);
-    if (HasSlowLog(seed_)) storage_.SlowLog(absl::Seconds(3));
+    if (SyncHasSlowLog(seed_)) storage_.SlowLog(absl::Seconds(3));
     IntegerCluster cluster(
         {.seed = seed_,
          .servers = 1 + static_cast<uint32_t>(random_.Below(3)),

@@ -3,9 +3,9 @@
     load("//third_party/bazel:proto.bzl", "cc_proto", "py_proto")
 
     cc_proto(
-        name = "data_cc_proto",
-        srcs = ["data.proto"],
-        deps = [":common_cc_proto"],   # other cc_proto targets
+        name = "v1",
+        srcs = glob(["*.proto"]),
+        deps = ["//proto/common"],   # other cc_proto targets
     )
 
     py_proto(

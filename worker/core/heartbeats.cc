@@ -9,8 +9,8 @@ namespace {
 using ::google::protobuf::DynamicCastToGenerated;
 
 // Short: see InputLeases.
-constexpr absl::Duration kDeadline = absl::Seconds(1);
-constexpr absl::Duration kRetry = absl::Milliseconds(200);
+constexpr absl::Duration kHeartbeatDeadline = absl::Seconds(1);
+constexpr absl::Duration kHeartbeatRetry = absl::Milliseconds(200);
 
 }  // namespace
 
@@ -21,7 +21,7 @@ void Heartbeats::Send(const v1::HeartbeatRequest& state,
   last_request_.set_number(++number_);
   auto request = std::make_unique<v1::HeartbeatRequest>(last_request_);
   *request->mutable_stats() = stats;
-  call_ = turn->Call(std::move(request), kDeadline + every);
+  call_ = turn->Call(std::move(request), kHeartbeatDeadline + every);
 }
 
 bool Heartbeats::Take(const Message& message, Time now) {
@@ -29,7 +29,7 @@ bool Heartbeats::Take(const Message& message, Time now) {
   retry_at_ = now;
   const auto* reply = DynamicCastToGenerated<v1::HeartbeatReply>(message.head);
   if (!message.status.ok() || reply == nullptr || reply->term() < term_) {
-    retry_at_ = now + kRetry;
+    retry_at_ = now + kHeartbeatRetry;
     return false;
   }
   last_heard_ = now;

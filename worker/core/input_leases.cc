@@ -13,9 +13,9 @@ using ::google::protobuf::DynamicCastToGenerated;
 
 // Short, so that a lost answer is asked for again several times within the
 // time that a finished coordinator stays.
-constexpr absl::Duration kDeadline = absl::Seconds(1);
-constexpr absl::Duration kRetry = absl::Milliseconds(200);
-constexpr absl::Duration kPoll = absl::Milliseconds(50);
+constexpr absl::Duration kLeaseDeadline = absl::Seconds(1);
+constexpr absl::Duration kLeaseRetry = absl::Milliseconds(200);
+constexpr absl::Duration kLeasePoll = absl::Milliseconds(50);
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void InputLeases::Ask(const v1::Header& header, WorkerTurn* turn) {
   *request->mutable_header() = header;
   request->set_finished_id(finished_);
   request->set_number(number_);
-  call_ = turn->Call(std::move(request), kDeadline);
+  call_ = turn->Call(std::move(request), kLeaseDeadline);
 }
 
 bool InputLeases::Take(const Message& message, uint64_t term,
@@ -35,7 +35,7 @@ bool InputLeases::Take(const Message& message, uint64_t term,
   ask_at_ = turn->now;
   const auto* reply = DynamicCastToGenerated<v1::PortionReply>(message.head);
   if (!message.status.ok() || reply == nullptr || reply->term() < term) {
-    ask_at_ = turn->now + kRetry;
+    ask_at_ = turn->now + kLeaseRetry;
     return false;
   }
   answered_ = true;
@@ -43,7 +43,7 @@ bool InputLeases::Take(const Message& message, uint64_t term,
   none_now_ = !reply->has_portion();
   if (none_now_) {
     ask_at_ =
-        turn->now + std::max(kPoll, absl::Milliseconds(reply->retry_ms()));
+        turn->now + std::max(kLeasePoll, absl::Milliseconds(reply->retry_ms()));
     return true;
   }
   const v1::Portion& portion = reply->portion();

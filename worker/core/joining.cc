@@ -13,15 +13,15 @@ namespace {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
-constexpr absl::Duration kDeadline = absl::Seconds(5);
-constexpr absl::Duration kRetry = absl::Milliseconds(200);
-constexpr absl::Duration kPoll = absl::Milliseconds(20);
+constexpr absl::Duration kJoinDeadline = absl::Seconds(5);
+constexpr absl::Duration kJoinRetry = absl::Milliseconds(200);
+constexpr absl::Duration kJoinPoll = absl::Milliseconds(20);
 
 }  // namespace
 
 void Joining::Ask(const v1::JoinRequest& request, WorkerTurn* turn) {
   ask_at_ = Time::Never();
-  call_ = turn->Call(std::make_unique<v1::JoinRequest>(request), kDeadline);
+  call_ = turn->Call(std::make_unique<v1::JoinRequest>(request), kJoinDeadline);
 }
 
 const v1::JoinReply* Joining::Take(const Message& message, WorkerTurn* turn) {
@@ -59,9 +59,9 @@ void Joining::OnRefused(const absl::Status& status, WorkerTurn* turn) {
     absl::StrAppend(&why_, "; it waited for ", last_wait_);
   }
   ask_at_ = turn->now +
-            (is_early ? std::max(kPoll, absl::Milliseconds(
+            (is_early ? std::max(kJoinPoll, absl::Milliseconds(
                                             refusal.retry_after_ms()))
-                      : kRetry);
+                      : kJoinRetry);
 }
 
 }  // namespace paramd

@@ -1,5 +1,6 @@
 #include "worker/device/matrix.h"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -46,10 +47,18 @@ class MatrixTest : public ::testing::TestWithParam<Shape> {
     for (size_t i = 0; i < m(); ++i) {
       for (size_t j = 0; j < n(); ++j) {
         double sum = 0;
+        double magnitude = 0;
         for (size_t l = 0; l < k(); ++l) {
-          sum += double{a_[i * k() + l]} * double{b_[l * n() + j]};
+          const double product =
+              double{a_[i * k() + l]} * double{b_[l * n() + j]};
+          sum += product;
+          magnitude += std::abs(product);
         }
-        ASSERT_NEAR(c[i * n() + j], sum, 1e-5) << i << "," << j;
+        // A rounding for each product and each sum, in whatever order.
+        ASSERT_NEAR(c[i * n() + j], sum,
+                    (k() + 1) * std::numeric_limits<float>::epsilon() *
+                        magnitude)
+            << i << "," << j;
       }
     }
   }

@@ -34,7 +34,7 @@ Line Column(const ConstTensor& matrix, uint64_t columns, uint64_t column) {
   return {column, columns, matrix.size() / columns};
 }
 
-Line Row(uint64_t columns, uint64_t row) { return {row * columns, 1, columns}; }
+Line RowLine(uint64_t columns, uint64_t row) { return {row * columns, 1, columns}; }
 
 // The gradient by the input along a line, where g = dy * scale and n is the
 // normalised value: (g - mean(g) - n mean(g n)) / sqrt(variance + epsilon).
@@ -137,7 +137,7 @@ void ReferenceDevice::LayerNorm(const Norm& norm, const ConstTensor& input,
     for (uint64_t r = 0; r < mean.size(); ++r) {
       T* m = &mean.values<T>()[r];
       T* v = &variance.values<T>()[r];
-      Statistics<T>(Row(columns, r), x, m, v);
+      Statistics<T>(RowLine(columns, r), x, m, v);
       const T deviation = std::sqrt(*v + static_cast<T>(norm.epsilon));
       for (uint64_t c = 0; c < columns; ++c) {
         const uint64_t at = r * columns + c;
@@ -174,7 +174,7 @@ void ReferenceDevice::LayerNormBackward(const Norm& norm,
         shift[c] += dy[at];
       }
       if (gradients.input.data == nullptr) continue;
-      InputGradient<T>(Row(columns, r), x, dy, m, inverse,
+      InputGradient<T>(RowLine(columns, r), x, dy, m, inverse,
                        [&](uint64_t c) { return gamma[c]; },
                        gradients.input.values<T>());
     }

@@ -145,9 +145,13 @@ TEST(FashionMnistTest, EachFormatLearnsAsWell) {
       device->SetComputeFormat(format);
       return device;
     });
-    EXPECT_NEAR(rounded->accuracy(), fp32->accuracy(), 0.01)
+    // Another rounding is another path through the epoch, as another seed is. Of
+    // 10,000 images the accuracy has a standard error of 0.0046: four of them. The
+    // loss of a batch has 3 % of it.
+    EXPECT_NEAR(rounded->accuracy(), fp32->accuracy(), 0.02)
         << NameOf(format);
-    EXPECT_NEAR(rounded->mean_loss(), fp32->mean_loss(), 0.01)
+    EXPECT_NEAR(rounded->mean_loss(), fp32->mean_loss(),
+                0.05 * fp32->mean_loss())
         << NameOf(format);
     RecordProperty(NameOf(format), std::to_string(rounded->accuracy()));
   }

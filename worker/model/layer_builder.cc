@@ -61,16 +61,6 @@ uint64_t SpareRows(uint64_t memory_rows,
   return memory_rows / 4 + buckets;
 }
 
-// Without layers, the input as it is.
-absl::StatusOr<std::unique_ptr<Sequence>> BuildBranch(
-    const v1::Layer::Branch& branch, LayerBuilder* builder) {
-  if (!branch.layers().empty()) return builder->Build(branch.layers());
-  std::vector<std::unique_ptr<Layer>> as_it_is;
-  as_it_is.push_back(std::make_unique<Reshape>("branch", builder->dims(),
-                                               builder->dims()));
-  return std::make_unique<Sequence>("layers", std::move(as_it_is));
-}
-
 }  // namespace
 
 std::string DimsText(const Dims& dims) {
@@ -151,8 +141,9 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
     case v1::Layer::kSelect:
       return MakeSelect(layer.select());
     case v1::Layer::kBagPool:
+      return MakeBagPool(layer.bag_pool());
     case v1::Layer::kAttentionPool:
-      return MakeListPool(layer);
+      return MakeAttentionPool(layer.attention_pool());
     case v1::Layer::kFlatten:
     case v1::Layer::KIND_NOT_SET:
       break;
@@ -301,17 +292,20 @@ LayerBuilder::Made LayerBuilder::MakeSelect(const v1::Layer::Select& select) {
                                   integers());
 }
 
-LayerBuilder::Made LayerBuilder::MakeListPool(const v1::Layer& layer) {
-  const bool bag = layer.has_bag_pool();
-  const uint64_t units = layer.attention_pool().units();
-  const std::string kind = bag ? "bag_pool" : "attention_pool";
-  std::string name = NameOf(kind, layer.attention_pool().name());
-  RETURN_IF_ERROR(CheckNumbers(kind));
-  if (bag) {
-    if (dims_.size() != 2) return Wants("[places, values]");
-    return std::make_unique<BagPool>(std::move(name), dims_,
-                                     BagOf(layer.bag_pool().combine()));
-  }
+LayerBuilder::Made LayerBuilder::MakeBagPool(
+    const v1::Layer::BagPool& pool) {
+  std::string name = NameOf("bag_pool", "");
+  RETURN_IF_ERROR(CheckNumbers("bag_pool"));
+  if (dims_.size() != 2) return Wants("[places, values]");
+  return std::make_unique<BagPool>(std::move(name), dims_,
+                                   BagOf(pool.combine()));
+}
+
+LayerBuilder::Made LayerBuilder::MakeAttentionPool(
+    const v1::Layer::AttentionPool& pool) {
+  const uint64_t units = pool.units();
+  std::string name = NameOf("attention_pool", pool.name());
+  RETURN_IF_ERROR(CheckNumbers("attention_pool"));
   if (dims_.size() != 2 || dims_[0] < 2) {
     return Wants("[places, values] with two places or more: one, and a list");
   }
@@ -359,6 +353,14 @@ LayerBuilder::Made LayerBuilder::MakeCross(const v1::Layer::Cross& cross) {
   return std::make_unique<Cross>(std::move(name), dims_, cross.layers());
 }
 
+absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::BuildBranch(
+    const v1::Layer::Branch& branch) {
+  if (!branch.layers().empty()) return Build(branch.layers());
+  std::vector<std::unique_ptr<Layer>> as_it_is;
+  as_it_is.push_back(std::make_unique<Reshape>("branch", dims_, dims_));
+  return std::make_unique<Sequence>("layers", std::move(as_it_is));
+}
+
 LayerBuilder::Made LayerBuilder::MakeParallel(
     const v1::Layer::Parallel& parallel) {
   std::string name = NameOf("parallel", "");
@@ -372,7 +374,7 @@ LayerBuilder::Made LayerBuilder::MakeParallel(
     dims_ = input;
     bound_ = bound;
     first_ = first;
-    ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(branch, this));
+    ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(branch));
     if (integers()) {
       return absl::InvalidArgumentError(
           absl::StrCat("branch ", branches.size(), " of parallel layer '", name,

@@ -67,10 +67,14 @@ class LayerBuilder {
                       absl::optional<Pooling::Kind> pooling);
   Made MakeReshape(const v1::Layer::Reshape& reshape);
   Made MakeSelect(const v1::Layer::Select& select);
-  Made MakeListPool(const v1::Layer& layer);
+  Made MakeBagPool(const v1::Layer::BagPool& pool);
+  Made MakeAttentionPool(const v1::Layer::AttentionPool& pool);
   Made MakeInteraction(const std::string& kind);
   Made MakeCross(const v1::Layer::Cross& cross);
   Made MakeParallel(const v1::Layer::Parallel& parallel);
+  // Without layers, the input as it is.
+  absl::StatusOr<std::unique_ptr<Sequence>> BuildBranch(
+      const v1::Layer::Branch& branch);
   Made MakeResidual(const v1::Layer::Residual& residual);
   Made MakeRecompute(const v1::Layer::Recompute& recompute);
   Made MakeEmbedding(const v1::Layer::Embedding& embedding);

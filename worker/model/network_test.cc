@@ -1,5 +1,6 @@
 #include "worker/model/network.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -17,6 +18,9 @@
 
 namespace paramd {
 namespace {
+
+// Of sums of some tens of floats, relative to the largest of them.
+constexpr double kRoundings = 64 * std::numeric_limits<float>::epsilon();
 
 using ::testing::ElementsAre;
 
@@ -378,9 +382,12 @@ TEST_F(NetworkTest, WhatIsDroppedIsTheSameHoweverTheExamplesAreDividedUp) {
     parts += half.Step(part, 8);
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += half.gradients[0][i];
   }
-  EXPECT_NEAR(parts.loss_sum, metrics.loss_sum, 1e-5);
+  EXPECT_NEAR(parts.loss_sum, metrics.loss_sum,
+              kRoundings * metrics.loss_sum);
+  double largest = 0;
+  for (const auto sum : sums) largest = std::max<double>(largest, std::abs(sum));
   for (size_t i = 0; i < sums.size(); ++i) {
-    EXPECT_NEAR(sums[i], whole.gradients[0][i], 1e-5);
+    EXPECT_NEAR(sums[i], whole.gradients[0][i], kRoundings * largest);
   }
   all.range.epoch = 3;
   EXPECT_NE(whole.Step(all, 8).loss_sum, metrics.loss_sum);
@@ -419,7 +426,7 @@ TEST_F(NetworkTest, WhatIsDroppedBehindAFilterFollowsThePlaceOfTheExample) {
     only.range = {.epoch = 2, .begin = batch.offsets[i], .end = 24};
     sum += Trained(config, kInput).Step(only, 5).loss_sum;
   }
-  EXPECT_NEAR(sum, loss, 1e-5);
+  EXPECT_NEAR(sum, loss, kRoundings * loss);
   batch.offsets = {16, 17, 18, 19, 20};
   EXPECT_NE(whole.Step(batch, 5).loss_sum, loss);
 }
