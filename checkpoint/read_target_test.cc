@@ -7,13 +7,13 @@
 namespace paramd {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{4} << 20;
+constexpr uint64_t kTargetPiece = uint64_t{4} << 20;
 
 TEST(ChainTargetTest, WhatIsReadIsAppendedInPiecesOfAtMostFourMebibytes) {
   ReadBuffers buffers;
   BufferChain chain = {Buffer::Copy("before")};
   ChainTarget target(&buffers, &chain);
-  EXPECT_EQ(target.Next(kPiece + 3).size(), kPiece);
+  EXPECT_EQ(target.Next(kTargetPiece + 3).size(), kPiece);
   const absl::Span<std::byte> rest = target.Next(3);
   ASSERT_EQ(rest.size(), 3u);
   std::fill(rest.begin(), rest.end(), std::byte{'x'});
@@ -25,10 +25,10 @@ TEST(ChainTargetTest, MemoryIsUsedAgainWhenTheChainIsGone) {
   ReadBuffers buffers;
   BufferChain chain;
   ChainTarget target(&buffers, &chain);
-  const std::byte* const first = target.Next(kPiece).data();
-  EXPECT_NE(target.Next(kPiece).data(), first);
+  const std::byte* const first = target.Next(kTargetPiece).data();
+  EXPECT_NE(target.Next(kTargetPiece).data(), first);
   chain.clear();
-  EXPECT_EQ(target.Next(kPiece).data(), first);
+  EXPECT_EQ(target.Next(kTargetPiece).data(), first);
 }
 
 }  // namespace

@@ -25,18 +25,8 @@ using testing::Payload;
 using testing::ReasonOf;
 using testing::ShardDriver;
 using testing::Zeros;
-
-v1::Configuration Small() { return MakeConfiguration({Zeros("w", {2})}); }
-
-v1::Configuration Next(v1::Configuration configuration) {
-  auto* version = configuration.mutable_version();
-  version->set_counter(version->counter() + 1);
-  return configuration;
-}
-
-v1::PushRequest PushTo(const ShardDriver& driver, uint64_t sequence) {
-  return driver.MakePush(sequence, {{0, 0}}, 2);
-}
+using testing::Next;
+using testing::Small;
 
 class ShardRestoreTest : public ::testing::Test {
  protected:
@@ -75,9 +65,9 @@ TEST_F(ShardRestoreTest, Promise1_ARestoredServerKnowsWhatItContains) {
   driver_.Complete(Read({3, 4}));
   driver_.MakeReady(configuration_);
   EXPECT_EQ(driver_.Pull(0), (std::vector<float>{3, 4}));
-  EXPECT_EQ(driver_.Push(PushTo(driver_, 6), {1, 1})->blocks(0).result(),
+  EXPECT_EQ(driver_.Push(driver_.MakeSmallPush(6), {1, 1})->blocks(0).result(),
             v1::PushedBlock::ALREADY_APPLIED);
-  EXPECT_EQ(driver_.Push(PushTo(driver_, 9), {1, 1})->blocks(0).result(),
+  EXPECT_EQ(driver_.Push(driver_.MakeSmallPush(9), {1, 1})->blocks(0).result(),
             v1::PushedBlock::APPLIED);
   EXPECT_EQ(driver_.notes.back(),
             "generation 1.1 holds 1 slices, 8 bytes, from /from");
@@ -113,7 +103,7 @@ TEST_F(ShardRestoreTest, WhatCannotBeReadIsSaidInTheAnswer) {
   EXPECT_EQ(refused.message(),
             "ps-0 could not restore '/from': ps-0.safetensors is damaged");
   // It may take another checkpoint yet: who pushes waits.
-  EXPECT_EQ(ReasonOf(driver_.Push(PushTo(driver_, 9), {1, 1}).status()),
+  EXPECT_EQ(ReasonOf(driver_.Push(driver_.MakeSmallPush(9), {1, 1}).status()),
             v1::Refusal::NOT_READY);
 }
 
@@ -146,7 +136,7 @@ TEST_F(ShardRestoreTest, WhatIsReadIntoItsMemoryIsItsContent) {
   driver_.Complete(std::move(read));
   driver_.MakeReady(configuration_);
   EXPECT_EQ(driver_.Pull(0), numbers);
-  ASSERT_TRUE(driver_.Push(PushTo(driver_, 7), {1, 1}).ok());
+  ASSERT_TRUE(driver_.Push(driver_.MakeSmallPush(7), {1, 1}).ok());
   EXPECT_NE(driver_.Pull(0), numbers);
 }
 
@@ -275,7 +265,7 @@ TEST_F(ShardHandedTest, ItSaysSoAndTakesTheSlicesInPieces) {
   EXPECT_EQ(driver_.Pull(0), (std::vector<float>{1, 2}));
   EXPECT_EQ(driver_.Pull(1), (std::vector<float>{7, 8}));
   // Records come along: push 6 is in.
-  EXPECT_EQ(driver_.Push(PushTo(driver_, 6), {1, 1})->blocks(0).result(),
+  EXPECT_EQ(driver_.Push(driver_.MakeSmallPush(6), {1, 1})->blocks(0).result(),
             v1::PushedBlock::ALREADY_APPLIED);
   ExpectNext(Fill(Piece(1, 0), {7, 8, 9, 10, 11, 12}), 2, 0);
 }

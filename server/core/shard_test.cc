@@ -13,23 +13,17 @@
 namespace paramd {
 namespace {
 
-using testing::kChief;
 using testing::MakeConfiguration;
 using testing::MakeSeal;
 using testing::MakeWritten;
+using testing::Next;
 using testing::Pair;
 using testing::Payload;
 using testing::ReasonOf;
 using testing::ShardDriver;
+using testing::Small;
 using testing::Zeros;
-
-v1::Configuration Small() { return MakeConfiguration({Zeros("w", {2})}); }
-
-v1::Configuration Next(v1::Configuration configuration) {
-  auto* version = configuration.mutable_version();
-  version->set_counter(version->counter() + 1);
-  return configuration;
-}
+using testing::kChief;
 
 v1::RecallRequest Recall(uint64_t term) {
   v1::RecallRequest recall;
@@ -44,10 +38,6 @@ v1::FinishRequest Finish(bool everybody_knows) {
   finish.mutable_header()->set_term(1);
   finish.set_everybody_knows(everybody_knows);
   return finish;
-}
-
-v1::PushRequest PushTo(const ShardDriver& driver, uint64_t sequence) {
-  return driver.MakePush(sequence, {{0, 0}}, 2);
 }
 
 // ---- recall ----------------------------------------------------------------
@@ -92,7 +82,7 @@ TEST(ShardRecallTest, AfterARecallLowerTermsAreRefusedEverywhere) {
 TEST(ShardRecallTest, ReadersGoOnUnderTheLastConfiguration) {
   ShardDriver driver;
   driver.MakeReady(Small());
-  ASSERT_TRUE(driver.Push(PushTo(driver, 1), {1, 1}).ok());
+  ASSERT_TRUE(driver.Push(driver.MakeSmallPush(1), {1, 1}).ok());
   ASSERT_TRUE(driver.Ask<v1::RecallReply>(kChief, Recall(2)).ok());
   EXPECT_EQ(driver.Pull(0), std::vector<float>(2, -1.0f));
 }
@@ -144,7 +134,7 @@ TEST(ShardConfigureTest, FillingIsCutIntoTurns) {
 TEST(ShardConfigureTest, TheSameConfigurationAgainGivesTheSameAnswer) {
   ShardDriver driver;
   driver.MakeReady(Small());
-  ASSERT_TRUE(driver.Push(PushTo(driver, 1), {1, 1}).ok());
+  ASSERT_TRUE(driver.Push(driver.MakeSmallPush(1), {1, 1}).ok());
   const auto first = driver.Configure(Small());
   const auto second = driver.Configure(Small());
   EXPECT_EQ(first->SerializeAsString(), second->SerializeAsString());
@@ -264,13 +254,13 @@ TEST(ShardConfigureTest, AServerWithoutSlicesIsReady) {
 TEST(ShardConfigureTest, AHigherGenerationOfItsOwnFillsAgainUnderNewLives) {
   ShardDriver driver;
   driver.MakeReady(Small());
-  const auto before = driver.Push(PushTo(driver, 1), {1, 1});
+  const auto before = driver.Push(driver.MakeSmallPush(1), {1, 1});
   v1::Configuration again = Next(Small());
   *again.mutable_servers(0)->mutable_generation() = Pair(1, 9);
   EXPECT_EQ(ReasonOf(driver.Configure(again).status()), v1::Refusal::NOT_READY);
   driver.Settle();
   EXPECT_EQ(driver.Pull(0), std::vector<float>(2));
-  const auto after = driver.Push(PushTo(driver, 1), {1, 1});
+  const auto after = driver.Push(driver.MakeSmallPush(1), {1, 1});
   EXPECT_EQ(after->blocks(0).result(), v1::PushedBlock::APPLIED);
   EXPECT_EQ(after->server_generation(), Pair(1, 9));
   EXPECT_NE(after->blocks(0).version().life(),
@@ -282,14 +272,14 @@ TEST(ShardConfigureTest, AHigherGenerationOfItsOwnFillsAgainUnderNewLives) {
 TEST(ShardSessionTest, Promise1_AnUnknownSessionIsNotAdmitted) {
   ShardDriver driver;
   driver.MakeReady(Small());
-  v1::PushRequest push = PushTo(driver, 1);
+  v1::PushRequest push = driver.MakeSmallPush(1);
   push.mutable_header()->set_worker(7);
   const absl::Status unknown = driver.Push(push, {1, 1}).status();
   EXPECT_EQ(ReasonOf(unknown), v1::Refusal::NOT_READY);
   EXPECT_EQ(unknown.message(),
             "configuration 1.1 does not name worker-7 generation 1.11");
   EXPECT_EQ(RefusalOf(unknown).waiting_for(), "worker-7 generation 1.11");
-  push = PushTo(driver, 1);
+  push = driver.MakeSmallPush(1);
   *push.mutable_header()->mutable_generation() = Pair(2, 1);
   EXPECT_EQ(ReasonOf(driver.Push(push, {1, 1}).status()),
             v1::Refusal::NOT_READY);
@@ -299,7 +289,7 @@ TEST(ShardSessionTest, Promise1_AnUnknownSessionIsNotAdmitted) {
 TEST(ShardSessionTest, Promise1_AnEarlierGenerationIsFenced) {
   ShardDriver driver;
   driver.MakeReady(Small());
-  const v1::PushRequest push = PushTo(driver, 1);
+  const v1::PushRequest push = driver.MakeSmallPush(1);
   v1::Configuration next = Next(Small());
   *next.mutable_workers(1)->mutable_generation() = Pair(1, 20);
   ASSERT_TRUE(driver.Configure(next).ok());
@@ -319,7 +309,7 @@ TEST(ShardSessionTest, Promise1_ARemovedSessionStaysFenced) {
   v1::Configuration back = Next(higher);
   *back.mutable_workers(1)->mutable_generation() = Pair(1, 11);
   ASSERT_TRUE(driver.Configure(back).ok());
-  EXPECT_EQ(ReasonOf(driver.Push(PushTo(driver, 1), {1, 1}).status()),
+  EXPECT_EQ(ReasonOf(driver.Push(driver.MakeSmallPush(1), {1, 1}).status()),
             v1::Refusal::FENCED);
 }
 
@@ -327,7 +317,7 @@ TEST(ShardSessionTest, NobodyPushesInTheNameOfAnother) {
   ShardDriver driver;
   driver.MakeReady(Small());
   const absl::Status refused =
-      driver.Call(PeerId::Worker(2), PushTo(driver, 1), Payload({1, 1})).status;
+      driver.Call(PeerId::Worker(2), driver.MakeSmallPush(1), Payload({1, 1})).status;
   EXPECT_EQ(ReasonOf(refused), v1::Refusal::NOT_ALLOWED);
   EXPECT_EQ(refused.message(), "worker-2 speaks in the name of worker-1");
 }
@@ -338,7 +328,7 @@ TEST(ShardSessionTest, NothingIsServedBeforeTheConfiguration) {
   pull.set_encoding(v1::FP32);
   EXPECT_EQ(driver.Call({}, pull).status.message(),
             "ps-0 has not been given a configuration yet");
-  EXPECT_EQ(ReasonOf(driver.Push(PushTo(driver, 1), {1, 1}).status()),
+  EXPECT_EQ(ReasonOf(driver.Push(driver.MakeSmallPush(1), {1, 1}).status()),
             v1::Refusal::NOT_READY);
 }
 
@@ -349,14 +339,14 @@ TEST(ShardSessionTest, NothingIsServedWhileFilling) {
   pull.set_encoding(v1::FP32);
   EXPECT_EQ(driver.Call({}, pull).status.message(),
             "ps-0 is still filling its slices");
-  EXPECT_EQ(driver.Push(PushTo(driver, 1), {1, 1}).status().message(),
+  EXPECT_EQ(driver.Push(driver.MakeSmallPush(1), {1, 1}).status().message(),
             "ps-0 is still filling its slices");
 }
 
 TEST(ShardSessionTest, ANewerConfigurationIsWaitedFor) {
   ShardDriver driver;
   driver.MakeReady(Small());
-  v1::PushRequest push = PushTo(driver, 1);
+  v1::PushRequest push = driver.MakeSmallPush(1);
   *push.mutable_header()->mutable_configuration() = Pair(1, 2);
   const absl::Status refused = driver.Push(push, {1, 1}).status();
   EXPECT_EQ(ReasonOf(refused), v1::Refusal::NOT_READY);
@@ -368,7 +358,7 @@ TEST(ShardSessionTest, ANewerConfigurationIsWaitedFor) {
 TEST(ShardSessionTest, ALaterLifeOfTheServerIsWaitedFor) {
   ShardDriver driver;
   driver.MakeReady(Small());
-  v1::PushRequest push = PushTo(driver, 1);
+  v1::PushRequest push = driver.MakeSmallPush(1);
   *push.mutable_header()->mutable_server_generation() = Pair(1, 2);
   EXPECT_EQ(driver.Push(push, {1, 1}).status().message(),
             "ps-0 is generation 1.1; generation 1.2 is meant");
@@ -378,7 +368,7 @@ TEST(ShardSessionTest, ALaterLifeOfTheServerIsWaitedFor) {
 TEST(ShardSessionTest, Promise1_ACallForAnotherProcessChangesNothing) {
   ShardDriver driver;
   driver.MakeReady(Small());
-  v1::PushRequest push = PushTo(driver, 1);
+  v1::PushRequest push = driver.MakeSmallPush(1);
   push.mutable_header()->set_server_incarnation(7);
   const absl::Status refused = driver.Push(push, {1, 1}).status();
   EXPECT_EQ(ReasonOf(refused), v1::Refusal::NOT_READY);
@@ -398,7 +388,7 @@ TEST(ShardSessionTest, Promise1_ACallForAnotherProcessChangesNothing) {
 TEST(ShardSessionTest, AnswersSayProcessGenerationAndConfiguration) {
   ShardDriver driver;
   driver.MakeReady(Small());
-  const auto reply = driver.Push(PushTo(driver, 1), {1, 1});
+  const auto reply = driver.Push(driver.MakeSmallPush(1), {1, 1});
   EXPECT_EQ(reply->incarnation(), 100u);
   EXPECT_EQ(reply->server_generation(), Pair(1, 1));
   EXPECT_EQ(reply->configuration(), Pair(1, 1));
@@ -422,7 +412,7 @@ TEST(ShardFinishTest, Promise7_AFinishedServerAnswersThatAndStays) {
   pull.set_encoding(v1::FP32);
   const absl::Status refused[] = {
       driver.Call({}, pull).status,
-      driver.Push(PushTo(driver, 1), {1, 1}).status(),
+      driver.Push(driver.MakeSmallPush(1), {1, 1}).status(),
       driver.Configure(Small()).status(),
       driver.Call(kChief, Recall(1)).status,
       driver.Call(kChief, MakeSeal(1)).status,

@@ -25,12 +25,6 @@ std::string PreparedPathOf(const v1::SnapshotNumber& snapshot) {
   return absl::StrCat(SimStorage::PathOf(snapshot), ".partial");
 }
 
-IoResult Failed(absl::Status status) {
-  IoResult result;
-  result.status = std::move(status);
-  return result;
-}
-
 template <typename M>
 IoResult Done(std::unique_ptr<M> head) {
   IoResult result;
@@ -92,6 +86,12 @@ void Serve(PeerId self, std::vector<SimStorage::Work> works,
 }
 
 }  // namespace
+
+IoResult Failed(absl::Status status) {
+  IoResult result;
+  result.status = std::move(status);
+  return result;
+}
 
 template <typename Request, typename Function>
 SimStorage::Work SimStorage::MakeWork(absl::Duration longest, Function work) {

@@ -22,6 +22,9 @@
 
 namespace paramd {
 
+// What ended with this status.
+IoResult Failed(absl::Status status);
+
 // The shared storage of a job, in maps: the configuration log and the
 // checkpoints. It outlives crashes of nodes and does what storage.proto says:
 // servers restore through checkpoint/'s reader, and ReadVariable, which tells

@@ -20,12 +20,6 @@
 namespace paramd {
 namespace {
 
-IoResult Failed(absl::Status status) {
-  IoResult result;
-  result.status = std::move(status);
-  return result;
-}
-
 template <typename Tensors>
 const std::string& TensorOf(const Tensors& named, const std::string& slot) {
   static const std::string none;

@@ -5,7 +5,7 @@
 namespace paramd {
 namespace {
 
-Time At(double seconds) {
+Time AtSeconds(double seconds) {
   return Time::FromNanoseconds(1) + absl::Seconds(seconds);
 }
 
@@ -22,19 +22,19 @@ void PassUntil(Time now, TrainingFigures* figures) {
 
 TEST(TrainingFiguresTest, RateAndLossAreOfTheLastSecond) {
   TrainingFigures figures;
-  figures.BeginSession(At(0));
-  for (int i = 1; i <= 8; ++i) figures.Computed(10, 20, At(0.25 * i));
+  figures.BeginSession(AtSeconds(0));
+  for (int i = 1; i <= 8; ++i) figures.Computed(10, 20, AtSeconds(0.25 * i));
   EXPECT_EQ(Of(figures).examples_per_second(), 40);
   EXPECT_EQ(Of(figures).loss(), 2);
 }
 
 TEST(TrainingFiguresTest, AStalledWorkerTrainsNoExamplesASecond) {
   TrainingFigures figures;
-  figures.BeginSession(At(0));
-  for (int i = 1; i <= 8; ++i) figures.Computed(10, 20, At(0.25 * i));
-  PassUntil(At(3.9), &figures);
+  figures.BeginSession(AtSeconds(0));
+  for (int i = 1; i <= 8; ++i) figures.Computed(10, 20, AtSeconds(0.25 * i));
+  PassUntil(AtSeconds(3.9), &figures);
   EXPECT_EQ(Of(figures).examples_per_second(), 40);
-  PassUntil(At(4.1), &figures);
+  PassUntil(AtSeconds(4.1), &figures);
   EXPECT_EQ(Of(figures).examples_per_second(), 0);
   EXPECT_EQ(Of(figures).loss(), 2) << "which it still has";
   EXPECT_EQ(figures.next_tick(), Time::Never());
@@ -42,40 +42,40 @@ TEST(TrainingFiguresTest, AStalledWorkerTrainsNoExamplesASecond) {
 
 TEST(TrainingFiguresTest, BehindAStallTheRateIsThatOfWhatComesThen) {
   TrainingFigures figures;
-  figures.BeginSession(At(0));
-  figures.Computed(10, 20, At(1));
-  PassUntil(At(100), &figures);
-  figures.Computed(10, 20, At(100));
+  figures.BeginSession(AtSeconds(0));
+  figures.Computed(10, 20, AtSeconds(1));
+  PassUntil(AtSeconds(100), &figures);
+  figures.Computed(10, 20, AtSeconds(100));
   EXPECT_EQ(Of(figures).examples_per_second(), 0);
-  figures.Computed(10, 20, At(100.5));
-  figures.Computed(10, 20, At(101));
+  figures.Computed(10, 20, AtSeconds(100.5));
+  figures.Computed(10, 20, AtSeconds(101));
   EXPECT_EQ(Of(figures).examples_per_second(), 20);
 }
 
 TEST(TrainingFiguresTest, GradientsThatTakeLongAreNoStall) {
   TrainingFigures figures;
-  figures.BeginSession(At(0));
+  figures.BeginSession(AtSeconds(0));
   for (int i = 1; i <= 3; ++i) {
-    PassUntil(At(10 * i), &figures);
-    figures.Computed(10, 20, At(10 * i));
+    PassUntil(AtSeconds(10 * i), &figures);
+    figures.Computed(10, 20, AtSeconds(10 * i));
   }
-  PassUntil(At(59), &figures);
+  PassUntil(AtSeconds(59), &figures);
   EXPECT_EQ(Of(figures).examples_per_second(), 1);
-  PassUntil(At(61), &figures);
+  PassUntil(AtSeconds(61), &figures);
   EXPECT_EQ(Of(figures).examples_per_second(), 0);
 }
 
 TEST(TrainingFiguresTest, AJobOfOneStepHasALoss) {
   TrainingFigures figures;
-  figures.BeginSession(At(0));
-  figures.Computed(10, 25, At(0.01));
+  figures.BeginSession(AtSeconds(0));
+  figures.Computed(10, 25, AtSeconds(0.01));
   EXPECT_EQ(Of(figures).loss(), 2.5);
 }
 
 TEST(TrainingFiguresTest, SumsAreOfThePushesThatAreInAndOfTheSession) {
   TrainingFigures figures;
-  figures.BeginSession(At(0));
-  figures.Computed(10, 25, At(0.1));
+  figures.BeginSession(AtSeconds(0));
+  figures.Computed(10, 25, AtSeconds(0.1));
   EXPECT_EQ(Of(figures).examples(), 0u);
   MetricSums metrics;
   metrics.Add()->set_name("accuracy");
@@ -89,7 +89,7 @@ TEST(TrainingFiguresTest, SumsAreOfThePushesThatAreInAndOfTheSession) {
   ASSERT_EQ(Of(figures).metrics_size(), 1);
   EXPECT_EQ(Of(figures).metrics(0).sum(), 6);
   EXPECT_EQ(Of(figures).metrics(0).count(), 16);
-  figures.BeginSession(At(1));
+  figures.BeginSession(AtSeconds(1));
   EXPECT_EQ(Of(figures).examples(), 0u);
   EXPECT_EQ(Of(figures).step(), 0u);
   EXPECT_EQ(Of(figures).metrics_size(), 0);

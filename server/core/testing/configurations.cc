@@ -69,6 +69,14 @@ v1::Configuration MakeAdamConfiguration(
   return configuration;
 }
 
+v1::Configuration Small() { return MakeConfiguration({Zeros("w", {2})}); }
+
+v1::Configuration Next(v1::Configuration configuration) {
+  auto* version = configuration.mutable_version();
+  version->set_counter(version->counter() + 1);
+  return configuration;
+}
+
 v1::SealRequest MakeSeal(uint64_t counter) {
   v1::SealRequest seal;
   seal.mutable_header()->set_term(1);

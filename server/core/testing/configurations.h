@@ -28,6 +28,10 @@ v1::Configuration MakeConfiguration(
 // The same with Adam.
 v1::Configuration MakeAdamConfiguration(
     std::initializer_list<v1::Variable> variables, uint32_t servers = 1);
+// Of one variable "w" of two zeros, on one server.
+v1::Configuration Small();
+// The configuration that comes after it.
+v1::Configuration Next(v1::Configuration configuration);
 
 // Of snapshot 1.`counter`, for server 0 of MakeConfiguration: into the file
 // "ps-0" of "/checkpoint".

@@ -79,6 +79,10 @@ class ShardDriver {
   using Place = std::pair<uint32_t, uint32_t>;
   v1::PushRequest MakePush(uint64_t sequence, const std::vector<Place>& blocks,
                            uint32_t elements) const;
+  // Of Small().
+  v1::PushRequest MakeSmallPush(uint64_t sequence) const {
+    return MakePush(sequence, {{0, 0}}, 2);
+  }
   absl::StatusOr<v1::PushReply> Push(const v1::PushRequest& request,
                                      const std::vector<float>& gradient) {
     return Ask<v1::PushReply>(PeerId::Worker(request.header().worker()),
