@@ -28,8 +28,10 @@ CACHE_BYTES = 20_000_000_000
 MOST_AGAIN = 10
 PYTHON_PACKAGES = ["safetensors>=0.4", "numpy>=1.24", "tensorboard==2.19.*",
                    "kubernetes-validate", "mypy>=1.8"]
-# PyTorch without its GPU packages, and the small ones that it needs.
-TORCH = ["torch"]
+# PyTorch without the largest of its GPU packages, which a CUDA toolkit brings too,
+# and the small ones that it needs.
+TORCH = ["torch", "nvidia-cufile", "nvidia-cusparselt-cu13",
+         "nvidia-nvshmem-cu13", "nvidia-nccl-cu13"]
 FRAMEWORKS = ["filelock", "typing-extensions", "sympy", "networkx", "jinja2",
               "fsspec", "keras", "jax"]
 FRAMEWORK_FOLDERS = ("python/", "program/", "client/")
@@ -325,31 +327,32 @@ class Build:
     def make_python(self, frameworks):
         """A Python with packages of PyPI beside those of the distribution. Without
         it the tests that need them skip themselves."""
-        folder = self.cache / "python"
-        self._pip(folder, "safetensors, tensorboard, kubernetes_validate, mypy",
-                  [PYTHON_PACKAGES])
+        self._pip("safetensors, tensorboard, kubernetes_validate, mypy",
+                  PYTHON_PACKAGES)
         if frameworks:
-            self._pip(folder, "torch, keras, jax",
-                      [["--no-deps", *TORCH], FRAMEWORKS])
-        if (folder / "bin/python").exists():
-            self.python = str(folder / "bin/python")
+            self._pip("keras, jax", FRAMEWORKS)
+            self._pip("torch", ["--no-deps", *TORCH])
+            self._pip("torch", ["torch"])  # Where there is no CUDA toolkit.
+        python = self.cache / "python/bin/python"
+        if python.exists():
+            self.python = str(python)
 
-    def _pip(self, folder, modules, installations):
+    def _pip(self, modules, packages):
+        """Installs packages, unless the modules can be imported."""
+        folder = self.cache / "python"
         python = folder / "bin/python"
 
         def has_all():
-            return python.exists() and subprocess.run(
-                [python, "-c", f"import {modules}"], capture_output=True,
-                env=os.environ | {"KERAS_BACKEND": "torch"},
-                check=False).returncode == 0
+            return python.exists() and all(subprocess.run(
+                [python, "-c", f"import {module}"], capture_output=True,
+                env=os.environ | {"KERAS_BACKEND": "jax"},
+                check=False).returncode == 0 for module in modules.split(", "))
         if not self.install or has_all():
             return
         print(f"installing {modules} in {folder}", flush=True)
-        commands = [["/usr/bin/python3", "-m", "venv", "--system-site-packages",
-                     folder]]
-        commands += [[python, "-m", "pip", "install", "--quiet", *packages]
-                     for packages in installations]
-        for command in commands:
+        for command in (
+                ["/usr/bin/python3", "-m", "venv", "--system-site-packages", folder],
+                [python, "-m", "pip", "install", "--quiet", *packages]):
             run = subprocess.run(command, capture_output=True, text=True,
                                  check=False)
             if run.returncode != 0:
