@@ -58,7 +58,7 @@ tick() {
   while sleep 1; do
     passed=$((SECONDS - $2))
     if [ -t 1 ]; then
-      printf '\r%-58s %6s\e[K' "$1$(progress "$passed")" "$(clock "$passed")"
+      printf '\r%-52s %6s\e[K' "$1$(progress "$passed")" "$(clock "$passed")"
     elif [ $((passed % 60)) = 0 ]; then
       echo "$1: $(clock "$passed")$(progress "$passed")"
     fi
@@ -88,19 +88,18 @@ phase() {
   stop_ticker
   [ ! -t 1 ] || printf '\r\e[K'
   if [ "$code" != 0 ]; then
-    printf '%-58s failed after %s\n\n' "$title" "$(clock $((SECONDS - begin)))"
+    printf '%-52s failed after %s\n\n' "$title" "$(clock $((SECONDS - begin)))"
     echo "The last lines of $PWD/$LOG:"
     tail -n 20 "$LOG" | sed 's/^/  /'
     exit "$code"
   fi
-  printf '%-58s %6s\n' "$title" "$(clock $((SECONDS - begin)))"
+  printf '%-52s %6s\n' "$title" "$(clock $((SECONDS - begin)))"
 }
 
 # The command whose build ends with bazel-bin/cli/paramd; then Bazel's server
 # goes, and its memory is free for training.
 build() {
-  bazel_here build --curses=no --show_progress_rate_limit=5 \
-    --embed_label="$(git rev-parse --short HEAD 2>/dev/null)" //cli:paramd &&
+  build_paramd --curses=no --show_progress_rate_limit=5 &&
     bazel_here shutdown &&
     ln -sfn bazel-bin/cli/paramd paramd
 }

@@ -200,10 +200,82 @@ class ValuesTest(unittest.TestCase):
                 pod.spec["volumes"][1]["persistentVolumeClaim"]["claimName"],
                 "mine")
             trains = pod.role != "ps"
-            self.assertEqual(pod.spec.get("nodeSelector"),
-                             {"gpu": "yes"} if trains else None)
+            self.assertEqual(pod.spec["nodeSelector"],
+                             {"kubernetes.io/arch": "amd64",
+                              **({"gpu": "yes"} if trains else {})})
             limits = pod.container["resources"]["limits"]
             self.assertEqual("nvidia.com/gpu" in limits, trains)
+
+    def test_a_digest_stands_in_place_of_the_tag(self):
+        digest = "sha256:" + 32 * "0a"
+        objects, _ = render({"image": {"repository": "r.example/p",
+                                       "tag": "2", "digest": digest}})
+        images = {spec["containers"][0]["image"]
+                  for spec in self.specs(objects)}
+        self.assertEqual(images, {f"r.example/p@{digest}"})
+
+    def specs(self, objects):
+        """Of all pods, that of `helm test` included."""
+        return ([pod.spec for pod in pods.pods_of(objects)] +
+                [o["spec"] for o in of_kind(objects, "Pod")])
+
+    def test_a_role_has_the_volumes_and_the_affinity_that_it_is_given(self):
+        apart = {"podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname",
+                 "labelSelector": {"matchLabels": {"a": "b"}}}]}}
+        rows = {"name": "rows", "emptyDir": {"sizeLimit": "50Gi"}}
+        mount = {"name": "rows", "mountPath": "/rows"}
+        for controller in ("plain", "jobset", "tfjob"):
+            for role, roles in (("ps", ["ps"]),
+                                ("worker", ["worker", "chief"])):
+                objects, _ = render({
+                    "controller": controller, "tls": {"enabled": True},
+                    role: {"affinity": apart, "extraVolumes": [rows],
+                           "extraVolumeMounts": [mount]}})
+                self.check_schemas(objects)
+                for pod in pods.pods_of(objects):
+                    has = pod.role in roles
+                    self.assertEqual(pod.spec.get("affinity"),
+                                     apart if has else None)
+                    self.assertEqual(rows in pod.spec["volumes"], has)
+                    self.assertEqual(
+                        mount in pod.container["volumeMounts"], has)
+
+    def check_schemas(self, objects):
+        for document in objects if schemas else []:
+            schemas.check(document)
+
+    def test_pods_run_as_the_account_that_is_given_or_made(self):
+        for values, name in (
+                ({}, None), ({"name": "mine"}, "mine"),
+                ({"create": True}, "train"),
+                ({"create": True, "name": "mine", "annotations": {"a": "b"}},
+                 "mine")):
+            objects, _ = render({"serviceAccount": values})
+            self.check_schemas(objects)
+            for spec in self.specs(objects):
+                self.assertEqual(spec.get("serviceAccountName"), name)
+                self.assertIs(spec["automountServiceAccountToken"], False)
+            made = of_kind(objects, "ServiceAccount")
+            self.assertEqual([o["metadata"]["name"] for o in made],
+                             [name] if "create" in values else [])
+            for account in made:
+                self.assertEqual(account["metadata"].get("annotations"),
+                                 values.get("annotations"))
+
+    def test_the_architecture_is_that_of_the_image(self):
+        for architecture, selector in (
+                ("arm64", {"kubernetes.io/arch": "arm64"}), ("", None)):
+            objects, _ = render({"architecture": architecture,
+                                 "ps": {"nodeSelector": None}})
+            for spec in self.specs(objects):
+                self.assertEqual(spec.get("nodeSelector"), selector)
+        objects, _ = render({"ps": {"nodeSelector":
+                                    {"kubernetes.io/arch": "s390x"}}})
+        for pod in pods.pods_of(objects):
+            self.assertEqual(pod.spec["nodeSelector"]["kubernetes.io/arch"],
+                             "s390x" if pod.role == "ps" else "amd64")
 
     def test_a_long_release_has_short_host_names(self):
         objects, _ = render({"controller": "jobset"}, "r" * 53)
@@ -238,7 +310,14 @@ class SchemaOfValuesTest(unittest.TestCase):
                 ("worker.replicas", 3), ("job", {}), ("storage.size", "much"),
                 ("job.run_dir", "/x"), ("networkPolicies", True),
                 ("extraEnv", [{"name": "TF_CONFIG", "value": "{}"}]),
-                ("storage.accessModes", [])]:
+                ("storage.accessModes", []),
+                ("image.digest", "sha256:12"), ("image.digest", "latest"),
+                ("serviceAccount.create", "yes"),
+                ("ps.affinity", {"podAffinities": {}}),
+                ("ps.extraVolumes", [{"name": "train", "emptyDir": {}}]),
+                ("worker.extraVolumeMounts", [{"name": "a"}]),
+                ("worker.extraVolumeMounts",
+                 [{"name": "a", "mountPath": "/train/"}])]:
             with self.subTest(path), self.assertRaises(
                     jsonschema.ValidationError):
                 self.check(path, value)

@@ -7,6 +7,7 @@ one is missing. PARAMD_IMAGE names an archive that is already built.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -89,6 +90,15 @@ class ImageTest(unittest.TestCase):
         self.assertEqual(self.config["config"]["User"], "65532:65532")
         self.assertEqual(self.config["config"]["Entrypoint"],
                          ["/usr/bin/paramd"])
+
+    def test_it_says_of_which_commit_it_is(self):
+        version, commit = re.search(
+            r"paramd (\S+) \(commit (\S+)\)", subprocess.run(
+                ["cli/paramd", "version"], capture_output=True, text=True,
+                check=True).stdout).groups()
+        labels = self.config["config"]["Labels"]
+        self.assertEqual(labels["org.opencontainers.image.version"], version)
+        self.assertEqual(labels["org.opencontainers.image.revision"], commit)
 
     def test_the_number_of_processors_makes_no_threads(self):
         self.assertIn("OPENBLAS_NUM_THREADS=1", self.config["config"]["Env"])

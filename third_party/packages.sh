@@ -93,3 +93,10 @@ bazel_here() {
 say_where() {
   echo "$1: line $2 failed, and the script ends: $3" >&2
 }
+
+# Builds paramd into bazel-bin/cli/paramd, with more options of Bazel if there are
+# some. It names its commit: $BUILD_COMMIT, or that of this folder where Git knows.
+build_paramd() {
+  local commit=${BUILD_COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || true)}
+  bazel_here build --embed_label="$commit" "$@" //cli:paramd
+}

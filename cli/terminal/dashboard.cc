@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,8 +13,10 @@
 namespace paramd {
 namespace {
 
-constexpr int kMostRows = 8;       // Processes shown one by one.
-constexpr size_t kLeftWidth = 38;  // Columns of what stands on the left.
+constexpr size_t kMostRows = 8;  // Processes shown one by one.
+// Columns of what stands on the left, where there is room.
+constexpr size_t kHeaderWidth = 62;
+constexpr size_t kLeftWidth = 38;
 constexpr size_t kBarCells = 7;
 constexpr char kDash[] = "–";
 
@@ -28,6 +31,39 @@ std::string Line(absl::string_view line, int width) {
   absl::string_view cut = line.substr(0, end);
   while (!cut.empty() && cut.back() == ' ') cut.remove_suffix(1);
   return absl::StrCat(cut, "\n");
+}
+
+// What stands on the left of a line, and what on the right.
+using TwoTexts = std::pair<std::string, std::string>;
+
+// `pairs` behind `indent`, the right of each from `column` on, or from further
+// to the left where `width` asks for it; under each other, the left ones first,
+// where one of them does not fit.
+std::string Beside(const std::vector<TwoTexts>& pairs, absl::string_view indent,
+                   size_t column, int width) {
+  size_t left = 0, right = 0;
+  for (const TwoTexts& pair : pairs) {
+    left = std::max(left, Columns(pair.first));
+    right = std::max(right, Columns(pair.second));
+  }
+  const size_t all = static_cast<size_t>(std::max(width, 0));
+  std::string text;
+  if (indent.size() + left + 2 + right <= all) {
+    column = std::max(left + 2, std::min(column, all - indent.size() - right));
+    for (const TwoTexts& pair : pairs) {
+      const std::string left_part = Padded(pair.first, column);
+      absl::StrAppend(
+          &text, Line(absl::StrCat(indent, left_part, pair.second), width));
+    }
+    return text;
+  }
+  for (const auto side : {&TwoTexts::first, &TwoTexts::second}) {
+    for (const TwoTexts& pair : pairs) {
+      if ((pair.*side).empty()) continue;
+      absl::StrAppend(&text, Line(absl::StrCat(indent, pair.*side), width));
+    }
+  }
+  return text;
 }
 
 double Fraction(const ClusterView& view) {
@@ -71,18 +107,17 @@ std::string MsText(absl::optional<double> ms) {
   return absl::StrFormat("%.*f ms", digits, *ms);
 }
 
-std::string Header(const ClusterView& view) {
+TwoTexts Header(const ClusterView& view) {
   const size_t workers = view.workers.size();
-  const std::string left =
+  return {
       absl::StrCat("paramd ", view.version, "  ", view.job_name, "  ",
                    view.servers.size(), " ps · ", workers,
-                   workers == 1 ? " worker · " : " workers · ", view.staleness);
-  return absl::StrCat(
-      Padded(left, 60), "  ",
-      absl::StrFormat("epoch %d/%d  %s %.0f %%", CurrentEpoch(view),
-                      view.epochs, Bar(Fraction(view)),
-                      std::floor(100 * Fraction(view))),
-      LeftText(view));
+                   workers == 1 ? " worker · " : " workers · ", view.staleness),
+      absl::StrCat(
+          absl::StrFormat("epoch %d/%d  %s %.0f %%", CurrentEpoch(view),
+                          view.epochs, Bar(Fraction(view)),
+                          std::floor(100 * Fraction(view))),
+          LeftText(view))};
 }
 
 std::string ServerText(const ClusterView::Server& server) {
@@ -145,17 +180,32 @@ Summary SumUp(const ClusterView& view) {
   return sum;
 }
 
-std::string SummaryText(const ClusterView& view) {
+TwoTexts SummaryTexts(const ClusterView& view) {
   const Summary sum = SumUp(view);
-  const std::string left = absl::StrCat(
-      "  ", sum.servers_up, " of ", view.servers.size(), " ps  ",
-      sum.bytes.Total() ? BytesText(static_cast<uint64_t>(sum.bytes.total))
-                        : kDash,
-      "  p50 pull ", MsText(sum.pull_ms.Largest()));
-  return absl::StrCat(Padded(left, kLeftWidth + 2), sum.workers_up, " of ",
-                      view.workers.size(), " workers  ",
-                      RateText(sum.rate.Total()), " ex/s   loss ",
-                      LossText(sum.loss.Mean()));
+  return {absl::StrCat(sum.servers_up, " of ", view.servers.size(), " ps  ",
+                       sum.bytes.Total()
+                           ? BytesText(static_cast<uint64_t>(sum.bytes.total))
+                           : kDash,
+                       "  p50 pull ", MsText(sum.pull_ms.Largest())),
+          absl::StrCat(sum.workers_up, " of ", view.workers.size(),
+                       " workers  ", RateText(sum.rate.Total()),
+                       " ex/s   loss ", LossText(sum.loss.Mean()))};
+}
+
+// Of each server and the worker beside it, or of all together.
+std::vector<TwoTexts> ProcessTexts(const ClusterView& view) {
+  if (view.servers.size() + view.workers.size() > kMostRows) {
+    return {SummaryTexts(view)};
+  }
+  std::vector<TwoTexts> texts(
+      std::max(view.servers.size(), view.workers.size()));
+  for (size_t i = 0; i < view.servers.size(); ++i) {
+    texts[i].first = ServerText(view.servers[i]);
+  }
+  for (size_t i = 0; i < view.workers.size(); ++i) {
+    texts[i].second = WorkerText(view.workers[i]);
+  }
+  return texts;
 }
 
 std::string PushText(const ClusterView& view) {
@@ -236,26 +286,11 @@ void FillView(const std::vector<ProcessReport>& servers,
 }
 
 std::string RenderBlock(const ClusterView& view, int width) {
-  std::string block = Line(Header(view), width);
-  const size_t processes = view.servers.size() + view.workers.size();
-  if (processes > kMostRows) {
-    absl::StrAppend(&block, Line(SummaryText(view), width));
-  } else {
-    const size_t rows = std::max(view.servers.size(), view.workers.size());
-    for (size_t i = 0; i < rows; ++i) {
-      const std::string left =
-          i < view.servers.size() ? ServerText(view.servers[i]) : "";
-      const std::string right =
-          i < view.workers.size() ? WorkerText(view.workers[i]) : "";
-      absl::StrAppend(
-          &block,
-          Line(absl::StrCat("  ", Padded(left, kLeftWidth), right), width));
-    }
-  }
-  absl::StrAppend(&block,
-                  Line(absl::StrCat("  ", Padded(PushText(view), kLeftWidth),
-                                    CheckpointText(view)),
-                       width));
+  std::string block =
+      absl::StrCat(Beside({Header(view)}, "", kHeaderWidth, width),
+                   Beside(ProcessTexts(view), "  ", kLeftWidth, width),
+                   Beside({{PushText(view), CheckpointText(view)}}, "  ",
+                          kLeftWidth, width));
   if (!view.waiting_for.empty()) {
     absl::StrAppend(
         &block, Line(absl::StrCat("  waiting for ", view.waiting_for), width));
@@ -300,14 +335,14 @@ std::string RenderLine(const ClusterView& view) {
 std::string RenderEnd(const EndView& view) {
   std::string text;
   if (!view.test.empty()) {
-    text = absl::StrFormat("test %s   (%d epoch%s, %s)\n", view.test,
-                           view.epochs, view.epochs == 1 ? "" : "s",
-                           SecondsText(view.seconds));
+    text =
+        absl::StrFormat("test %s   (%d epoch%s, %s)\n", view.test, view.epochs,
+                        view.epochs == 1 ? "" : "s", SecondsText(view.seconds));
   }
   if (!view.checkpoint_path.empty()) {
     absl::StrAppend(&text, "checkpoint:    ", view.checkpoint_path,
-                    "   (opens in safetensors)\n", "pushes:        ",
-                    WithCommas(view.pushes_lost), " lost, ",
+                    "   (opens in safetensors)\n",
+                    "pushes:        ", WithCommas(view.pushes_lost), " lost, ",
                     WithCommas(view.pushes_doubled), " doubled\n");
   }
   for (const std::string& warning : view.warnings) {

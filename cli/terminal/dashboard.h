@@ -65,9 +65,10 @@ struct ProcessReport {
 void FillView(const std::vector<ProcessReport>& servers,
               const std::vector<ProcessReport>& workers, ClusterView* view);
 
-// The block that a terminal refreshes in place: three lines and one for each
-// server or worker beside it, each at most `width` columns wide and ended by a
-// line break. More than eight processes are summed up in one line.
+// The block that a terminal refreshes in place: of the job, of each server with
+// a worker beside it, and of pushes and checkpoints; what does not fit beside
+// each other into `width` columns stands under each other. Each line is at most
+// that wide and ended by a line break. More than eight processes are summed up.
 std::string RenderBlock(const ClusterView& view, int width);
 
 // The same in one line, without a line break.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_split.h"
 
@@ -77,6 +78,43 @@ TEST(DashboardTest, NoLineIsWiderThanTheTerminal) {
   }
 }
 
+// Every figure of a block, however its lines are laid out.
+std::vector<std::string> WordsOf(const ClusterView& view, int width) {
+  std::vector<std::string> words = absl::StrSplit(
+      RenderBlock(view, width), absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
+TEST(DashboardTest, ANarrowTerminalShowsAllThatAWideOneShows) {
+  ClusterView view = Running();
+  view.left = absl::Seconds(130.7);
+  view.waiting_for = "ps-1";
+  ClusterView many = view;
+  many.workers.resize(9, many.workers[1]);
+  for (const ClusterView& one : {view, many}) {
+    for (const int width : {60, 70, 80, 100}) {
+      EXPECT_EQ(WordsOf(one, width), WordsOf(one, 1000)) << width;
+    }
+  }
+}
+
+TEST(DashboardTest, WhatDoesNotFitBesideEachOtherStandsUnderEachOther) {
+  EXPECT_EQ(RenderBlock(Running(), 60),
+            "paramd 0.1  fashion-mnist  2 ps · 2 workers · async\n"
+            "epoch 3/5  ▇▇▇▇▁▁▁ 52 %\n"
+            "  ps-0      1.0 MB  p50 pull 0.2 ms\n"
+            "  ps-1      1.1 MB  p50 pull 0.2 ms\n"
+            "  worker-0 (chief)   9,240 ex/s   loss 0.291\n"
+            "  worker-1           9,100 ex/s   loss 0.287\n"
+            "  pushes 5,120 applied · 0 given up\n"
+            "  checkpoint at step 5000  2.1 MB  41 ms\n");
+  // By two columns less than there are on a wide one.
+  EXPECT_THAT(RenderBlock(Running(), 80),
+              HasSubstr("  ps-0      1.0 MB  p50 pull 0.2 ms   "
+                        "worker-0 (chief)   9,240 ex/s   loss 0.291\n"));
+}
+
 TEST(DashboardTest, ManyProcessesAreSummedUp) {
   ClusterView view = Running();
   for (int i = 2; i < 9; ++i) {
@@ -113,8 +151,7 @@ TEST(RemainingTimeTest, ItFollowsFromTheLastMinute) {
   RemainingTime remaining;
   Time now = Time() + absl::Seconds(5);
   EXPECT_EQ(remaining.Take(1, 10, now), absl::nullopt);
-  EXPECT_EQ(remaining.Take(2, 10, now + absl::Seconds(10)),
-            absl::Seconds(80));
+  EXPECT_EQ(remaining.Take(2, 10, now + absl::Seconds(10)), absl::Seconds(80));
   // An epoch takes twice as long now.
   for (int second = 20; second <= 200; second += 10) {
     remaining.Take(1.5 + second / 20.0, 20, now + absl::Seconds(second));

@@ -55,7 +55,7 @@ if [ -z "$mirror" ] || [ -z "$security" ]; then
   exit 1
 fi
 if [ -z "$binary" ]; then
-  (cd "$root" && . third_party/packages.sh && bazel_here build //cli:paramd)
+  (cd "$root" && . third_party/packages.sh && build_paramd)
   binary=$root/bazel-bin/cli/paramd
 fi
 binary=$(realpath "$binary")
@@ -96,12 +96,15 @@ chroot "$work/debian" /collect.sh /paramd /image
 store=(--root "$work/store" --runroot "$work/run" --storage-driver vfs)
 container=$(buildah "${store[@]}" from scratch)
 buildah "${store[@]}" copy --quiet "$container" "$work/debian/image" / >/dev/null
+version=$("$binary" version | sed -n '1s/^paramd \([^ ]*\).*/\1/p')
+commit=$("$binary" version | sed -n '1s/.*(commit \(.*\))$/\1/p')
 buildah "${store[@]}" config --user 65532:65532 --workingdir /train \
+  --label org.opencontainers.image.version="$version" \
+  --label org.opencontainers.image.revision="$commit" \
   --env OPENBLAS_NUM_THREADS=1 \
   --entrypoint '["/usr/bin/paramd"]' "$container"
-version=$("$binary" version | sed -n '1s/^paramd \([^ ]*\).*/\1/p')
 rm -f "$archive"
 buildah "${store[@]}" commit --quiet "$container" \
   "oci-archive:$archive:paramd:$version" >/dev/null
-echo "paramd:$version, $(du -sm "$work/debian/image" | cut -f1) MB unpacked," \
-  "$(du -m "$archive" | cut -f1) MB as $archive"
+echo "paramd:$version of commit $commit, $(du -sm "$work/debian/image" |
+  cut -f1) MB unpacked, $(du -m "$archive" | cut -f1) MB as $archive"

@@ -31,7 +31,7 @@ if [ -z "$archive" ]; then
   exit 2
 fi
 if [ -z "$binary" ]; then
-  (cd "$root" && . third_party/packages.sh && bazel_here build //cli:paramd)
+  (cd "$root" && . third_party/packages.sh && build_paramd)
   binary=$root/bazel-bin/cli/paramd
 fi
 work=$(mktemp -d)

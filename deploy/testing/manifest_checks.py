@@ -100,6 +100,12 @@ class ManifestChecks:
             open_ports = {port["port"] for rule in policy["spec"]["ingress"]
                           for port in rule["ports"]}
             self.assertEqual(open_ports, {grpc, ports["metrics"]})
+            self.assertEqual(
+                {(port["protocol"], port["port"])
+                 for rule in policy["spec"]["egress"] if "to" not in rule
+                 for port in rule["ports"]},
+                {(protocol, port) for protocol in ("UDP", "TCP")
+                 for port in (53, 5353)})
             for service in of_kind(objects, "Service"):
                 for port in service["spec"]["ports"]:
                     self.assertEqual(ports[port["targetPort"]], port["port"])
@@ -173,6 +179,11 @@ class ManifestChecks:
                       if selects(budget["spec"]["selector"], pod.labels)]
             self.assertEqual({pod.role for pod in chosen}, {"ps"}, name)
             self.assertEqual(budget["spec"]["minAvailable"], len(chosen) - 1)
+
+    def test_pods_run_on_nodes_that_the_image_is_built_for(self):
+        for _, pod in self.for_each_pod():
+            self.assertEqual(pod.spec["nodeSelector"],
+                             {"kubernetes.io/arch": "amd64"})
 
     def test_servers_are_spread_over_nodes(self):
         for _, pod in self.for_each_pod():

@@ -16,7 +16,32 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{- define "paramd.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- if .Values.image.digest }}
+{{- .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else }}
+{{- .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{/* The account that pods run as; empty: the namespace's own. */}}
+{{- define "paramd.account" -}}
+{{- if .Values.serviceAccount.create }}
+{{- .Values.serviceAccount.name | default (include "paramd.name" .) }}
+{{- else }}
+{{- .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{/* Where pods may run: (dict "root" $ "more" LABELS). What a role asks for itself goes
+     before the architecture. */}}
+{{- define "paramd.nodeSelector" -}}
+{{- $selector := merge (dict) (.more | default dict) }}
+{{- with .root.Values.architecture }}
+{{- $selector = merge $selector (dict "kubernetes.io/arch" .) }}
+{{- end }}
+{{- with $selector }}
+{{- toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "paramd.claim" -}}
@@ -96,8 +121,15 @@ spec:
   {{- with $values.priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
-  {{- with $of.nodeSelector }}
+  {{- with include "paramd.account" .root }}
+  serviceAccountName: {{ . }}
+  {{- end }}
+  {{- with include "paramd.nodeSelector" (dict "root" .root "more" $of.nodeSelector) }}
   nodeSelector:
+    {{- . | nindent 4 }}
+  {{- end }}
+  {{- with $of.affinity }}
+  affinity:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with $of.tolerations }}
@@ -179,6 +211,9 @@ spec:
         {{- if $values.tls.enabled }}
         - {name: tls, mountPath: /etc/paramd-tls, readOnly: true}
         {{- end }}
+        {{- with $of.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
   volumes:
     - name: job
       configMap: {name: {{ include "paramd.name" .root }}-job}
@@ -195,6 +230,9 @@ spec:
           {{- range $i := until (int (include "paramd.count" .)) }}
           {{- include "paramd.tlsSecret" (dict "root" $.root "task" (printf "%s-%d" $task (add $i $first))) | nindent 10 }}
           {{- end }}
+    {{- end }}
+    {{- with $of.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
     {{- end }}
 {{- end }}
 
