@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "absl/strings/str_replace.h"
+
 namespace paramd {
 namespace {
 
@@ -56,6 +58,11 @@ std::string EscapeControls(absl::string_view text) {
     }
   }
   return result;
+}
+
+std::string EscapeLine(absl::string_view text) {
+  return EscapeControls(
+      absl::StrReplaceAll(text, {{"\n", "\\n"}, {"\t", "\\t"}}));
 }
 
 }  // namespace paramd

@@ -12,6 +12,10 @@ namespace paramd {
 // bytes that are no UTF-8 become "\xNN". Everything else stays.
 std::string EscapeControls(absl::string_view text);
 
+// The same for what is to stand in one line among other text: line feeds and
+// tabs become "\n" and "\t" too.
+std::string EscapeLine(absl::string_view text);
+
 }  // namespace paramd
 
 #endif  // PARAMD_BASE_ESCAPE_H_

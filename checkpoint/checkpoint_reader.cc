@@ -40,10 +40,14 @@ std::string CheckpointReader::Numbers::name() const {
 absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
     const std::string& directory) {
   ASSIGN_OR_RETURN(v1::Manifest manifest, ReadManifest(directory));
+  RETURN_IF_ERROR(CheckCheckpointName(directory, manifest));
   std::unique_ptr<CheckpointReader> reader(
       new CheckpointReader(directory, std::move(manifest)));
   // Points into the manifest, which has its final place now.
   ASSIGN_OR_RETURN(reader->index_, SliceIndex::Create(reader->manifest_));
+  for (const v1::ShardFile& file : reader->manifest_.files()) {
+    reader->files_.Count(file);
+  }
   return reader;
 }
 
@@ -80,6 +84,11 @@ absl::Status CheckpointReader::ForEachPiece(
     for (const Buffer& piece : chain) RETURN_IF_ERROR(take(piece));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::Finish(
+    const std::function<void(uint64_t bytes, uint64_t total)>& progress) {
+  return files_.Check(progress);
 }
 
 }  // namespace paramd

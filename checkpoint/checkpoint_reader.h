@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "checkpoint/checkpoint_files.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/read_buffers.h"
+#include "checkpoint/verified_files.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "tensor/buffer.h"
 
@@ -23,7 +23,10 @@ namespace paramd {
 // and files they were saved in. Holds no numbers itself but what was read
 // last, at most 8 MiB, to read into again.
 //
-// Not thread-safe. Does not look at checksums: that is CheckpointVerifier's.
+// What was read counts once Finish has answered OK: before, its checksums are
+// not known. Only who knows already that the checkpoint is whole may do without.
+//
+// Not thread-safe.
 class CheckpointReader {
  public:
   // A variable's values, or one of its slots.
@@ -40,7 +43,7 @@ class CheckpointReader {
   };
 
   // What ReadManifest fails with, or DATA_LOSS if the manifest's slices do not
-  // make up its variables.
+  // make up its variables, or the directory is named after another checkpoint.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(
       const std::string& directory);
 
@@ -48,7 +51,8 @@ class CheckpointReader {
   const v1::Manifest& manifest() const { return manifest_; }
   const SliceIndex& index() const { return index_; }
 
-  // Appends bytes [offset, offset + length). Outcomes are those of ReadSaved.
+  // Appends bytes [offset, offset + length). Outcomes are those of ReadSaved,
+  // with the errors of files of VerifiedFiles.
   // REQUIRES: the range lies inside.
   absl::Status Read(const Numbers& numbers, uint64_t offset, uint64_t length,
                     BufferChain* out);
@@ -59,17 +63,26 @@ class CheckpointReader {
       const Numbers& numbers,
       const std::function<absl::Status(const Buffer& piece)>& take);
 
+  // Of the checkpoint's files: how much was read, and all there is to read.
+  uint64_t read_bytes() const { return files_.read_bytes(); }
+  uint64_t total_bytes() const { return files_.total_bytes(); }
+
+  // Whether all of the checkpoint's files are what its manifest says, for which
+  // what has not been read of them is read now: VerifiedFiles::Check.
+  absl::Status Finish(const std::function<void(uint64_t bytes, uint64_t total)>&
+                          progress = nullptr);
+
  private:
   CheckpointReader(std::string directory, v1::Manifest manifest)
       : directory_(std::move(directory)),
         manifest_(std::move(manifest)),
-        files_(directory_),
+        files_(directory_, manifest_),
         buffers_(uint64_t{8} << 20) {}
 
   const std::string directory_;
   const v1::Manifest manifest_;
   SliceIndex index_;
-  CheckpointFiles files_;
+  VerifiedFiles files_;
   ReadBuffers buffers_;
 };
 

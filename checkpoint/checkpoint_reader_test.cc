@@ -1,6 +1,7 @@
 #include "checkpoint/checkpoint_reader.h"
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "checkpoint/file.h"
 #include "checkpoint/testing/sample.h"
+#include "checkpoint/verify.h"
 
 namespace paramd {
 namespace {
@@ -95,6 +98,70 @@ TEST_F(CheckpointReaderTest, WithoutAManifestThePathIsNamed) {
   EXPECT_EQ(reader.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(reader.status().message()),
               HasSubstr(root_ + "/nowhere/manifest.json"));
+}
+
+// Reads all values of `w` and finishes.
+absl::Status ReadAllOf(const std::string& path) {
+  auto reader = CheckpointReader::Open(path);
+  if (!reader.ok()) return reader.status();
+  const absl::Status read = (*reader)->ForEachPiece(
+      {(*reader)->index().Find("w"), ""},
+      [](const Buffer&) { return absl::OkStatus(); });
+  if (!read.ok()) return read;
+  return (*reader)->Finish();
+}
+
+TEST_F(CheckpointReaderTest, AFlippedBitAnywhereIsFoundAtTheEnd) {
+  const auto path = CommitIncrement(
+      full_, [](const v1::SavedSlice& slice, uint64_t) {
+        return slice.row_begin() == 4;
+      });
+  ASSERT_TRUE(path.ok()) << path.status();
+  for (const std::string& flipped_in : {full_, *path}) {
+    for (const std::string& name : *ListDirectory(flipped_in)) {
+      if (name == kTensorIndexFile) continue;
+      // Of the base the manifest is nobody's.
+      if (flipped_in == full_ && name.find("manifest") == 0) continue;
+      const std::string file = absl::StrCat(flipped_in, "/", name);
+      const std::string before = *ReadWholeFile(file, 100'000);
+      for (size_t at = 0; at < before.size(); at += 7) {
+        std::string flipped = before;
+        flipped[at] ^= static_cast<char>(1 << at % 8);
+        std::ofstream(file, std::ios::binary) << flipped;
+        const absl::Status status = ReadAllOf(*path);
+        EXPECT_TRUE(absl::IsDataLoss(status))
+            << file << " byte " << at << ": " << status;
+      }
+      std::ofstream(file, std::ios::binary) << before;
+    }
+  }
+  EXPECT_TRUE(ReadAllOf(*path).ok());
+}
+
+TEST_F(CheckpointReaderTest, TheWholeIsReadOnceAndItsProgressSaid) {
+  const auto reader = CheckpointReader::Open(full_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->read_bytes(), 0u);
+  EXPECT_EQ((*reader)->total_bytes(), CheckpointBytes((*reader)->manifest()));
+  BufferChain chain;
+  ASSERT_TRUE((*reader)
+                  ->Read({(*reader)->index().Find("w"), ""}, 0, 120, &chain)
+                  .ok());
+  EXPECT_EQ((*reader)->read_bytes(), 120u);
+  uint64_t told = 120;
+  ASSERT_TRUE((*reader)
+                  ->Finish([&](uint64_t bytes, uint64_t) {
+                    EXPECT_GT(bytes, told);
+                    told = bytes;
+                  })
+                  .ok());
+  EXPECT_EQ(told, (*reader)->total_bytes());
+}
+
+TEST_F(CheckpointReaderTest, ADirectoryNamedAfterAnotherCheckpointIsRefused) {
+  const std::string other = root_ + "/000001-00000007.step-10";
+  std::filesystem::rename(full_, other);
+  EXPECT_TRUE(absl::IsDataLoss(CheckpointReader::Open(other).status()));
 }
 
 }  // namespace

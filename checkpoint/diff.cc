@@ -87,7 +87,6 @@ absl::StatusOr<CheckpointDifference> DiffCheckpoints(
     left.emplace(numbers.name(), std::move(numbers));
   }
   std::vector<std::pair<Numbers, Numbers>> both;
-  uint64_t total = 0;
   for (const Numbers& in_a : AllOf(*a, options.slots)) {
     const std::string name = in_a.name();
     const auto found = left.find(name);
@@ -102,14 +101,17 @@ absl::StatusOr<CheckpointDifference> DiffCheckpoints(
       continue;
     }
     both.emplace_back(in_a, in_b);
-    total += in_a.bytes();
   }
   for (const Numbers& in_b : AllOf(*b, options.slots)) {
     if (left.contains(in_b.name())) {
       result.only_in_b.push_back({in_b.name(), ShapeOf(in_b)});
     }
   }
-  uint64_t done = 0;
+  const auto progress = [&](uint64_t = 0, uint64_t = 0) {
+    if (!options.progress) return;
+    options.progress(a->read_bytes() + b->read_bytes(),
+                     a->total_bytes() + b->total_bytes());
+  };
   std::vector<float> from, to;
   for (const auto& [in_a, in_b] : both) {
     CheckpointDifference::Common common;
@@ -122,14 +124,15 @@ absl::StatusOr<CheckpointDifference> DiffCheckpoints(
       RETURN_IF_ERROR(ReadRun(a, in_a, at, length, &from));
       RETURN_IF_ERROR(ReadRun(b, in_b, at, length, &to));
       Compare(from, to, &common, &sums);
-      done += length;
-      if (options.progress) options.progress(done, total);
+      progress();
     }
     common.norm_a = std::sqrt(sums.squares_a);
     common.norm_b = std::sqrt(sums.squares_b);
     common.norm_difference = std::sqrt(sums.squares_difference);
     result.common.push_back(std::move(common));
   }
+  RETURN_IF_ERROR(a->Finish(progress));
+  RETURN_IF_ERROR(b->Finish(progress));
   return result;
 }
 

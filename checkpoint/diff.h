@@ -50,13 +50,14 @@ struct CheckpointDifference {
 
 struct DiffOptions {
   bool slots = false;  // Compare the optimizer's slots too.
-  // Told how many of the `total` bytes of each checkpoint have been compared.
+  // Told how many of the `total` bytes of both have been read.
   std::function<void(uint64_t bytes, uint64_t total)> progress = nullptr;
 };
 
 // Compares them by the names of variables (`w`) and slots (`w/slot:momentum`),
 // in the order of a's manifest, then b's. Holds at most 4 MiB of numbers of
-// each at a time. Fails as CheckpointReader::Read does.
+// each at a time. Reads both wholly. Fails as CheckpointReader's Read and Finish
+// do.
 absl::StatusOr<CheckpointDifference> DiffCheckpoints(
     CheckpointReader* a, CheckpointReader* b, const DiffOptions& options = {});
 

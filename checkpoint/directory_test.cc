@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/restore_reader.h"
 #include "checkpoint/shard_file.h"
 #include "checkpoint/testing/sample.h"
 #include "proto/refusal.h"
@@ -159,8 +160,10 @@ TEST_F(CheckpointDirectoryTest, WhatThreeServersWroteAnyNumberReadsBitForBit) {
       }
       v1::ReadSlicesResult result;
       BufferChain payload;
+      read.mutable_check()->set_alone(true);
+      read.set_last(true);
       const absl::Status status =
-          ReadSlicesFromCheckpoint(read, &result, &payload);
+          RestoreReader().Read(read, &result, &payload);
       ASSERT_TRUE(status.ok()) << status;
       EXPECT_EQ(FlattenForTest(payload), expected);
       EXPECT_EQ(result.slices_size(), read.slices_size());

@@ -39,9 +39,6 @@ struct Exported {
     if (step.has_value()) return sizeof(*step);
     return numbers.bytes() / sizeof(float) * BytesOf(format);
   }
-  uint64_t bytes_to_read() const {
-    return step.has_value() ? 0 : numbers.bytes();
-  }
   std::vector<uint64_t> shape() const {
     if (step.has_value()) return {};
     return numbers.shape();
@@ -131,7 +128,6 @@ class Exporter {
     }
     for (const auto* exported : {&values_, &slots_}) {
       for (const Exported& tensor : *exported) {
-        total_ += tensor.bytes_to_read();
         result->bytes += tensor.bytes();
         ++result->tensors;
       }
@@ -157,8 +153,9 @@ class Exporter {
           const Buffer encoded = Encoded(piece, tensor.format);
           result_->overflowed += Overflowed(piece, encoded, tensor.format);
           RETURN_IF_ERROR(write(encoded.bytes()));
-          done_ += piece.size();
-          if (options_.progress) options_.progress(done_, total_);
+          if (options_.progress) {
+            options_.progress(reader_->read_bytes(), reader_->total_bytes());
+          }
           return absl::OkStatus();
         });
   }
@@ -252,8 +249,6 @@ class Exporter {
   ExportResult* const result_;
   std::vector<Exported> values_;
   std::vector<Exported> slots_;
-  uint64_t done_ = 0;
-  uint64_t total_ = 0;
 };
 
 bool Exists(const std::string& path) {
@@ -323,6 +318,7 @@ absl::Status Make(CheckpointReader* reader, const ExportOptions& options,
   const Hold hold(temporary);
   DeleteLeftovers(result->directory);
   RETURN_IF_ERROR(Exporter(reader, options, temporary, result).Run());
+  RETURN_IF_ERROR(reader->Finish(options.progress));
   RETURN_IF_ERROR(SyncDirectory(temporary));
   ASSIGN_OR_RETURN(result->files, ListDirectory(temporary));
   RETURN_IF_ERROR(RenamePath(temporary, result->directory));

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "base/escape.h"
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/keyed_ages.h"
@@ -42,12 +43,14 @@ std::string SizeName(uint64_t bytes) {
   return absl::StrFormat("%.1f %s", size, kUnits[unit]);
 }
 
-// Rows of text in columns; the last column is as wide as it likes.
+// Rows of text in columns; the last column is as wide as it likes. What comes out
+// of manifests and file names is escaped: it can't look like another row.
 class Table {
  public:
   void Add(std::vector<std::string> cells) {
     widths_.resize(std::max(widths_.size(), cells.size()));
     for (size_t i = 0; i < cells.size(); ++i) {
+      cells[i] = EscapeLine(cells[i]);
       widths_[i] = std::max(widths_[i], cells[i].size());
     }
     rows_.push_back(std::move(cells));
@@ -229,39 +232,44 @@ std::string StateOf(const v1::Manifest& manifest) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ListCheckpoints(const std::string& path) {
+absl::StatusOr<std::string> ListCheckpoints(const std::string& path,
+                                            size_t* damaged) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, CheckpointsAt(path));
   CheckpointVerifier verifier(WithoutNumbers());
+  size_t with_faults = 0;
   Table table;
   table.Add({"checkpoint", "step", "created", "size", "files", "state"});
   for (const std::string& checkpoint : paths) {
     const std::string name = checkpoint.substr(checkpoint.rfind('/') + 1);
     const auto manifest = ReadManifest(checkpoint);
     if (!manifest.ok()) {
+      ++with_faults;
       table.Add(
           {name, "-", "-", "-", "-", std::string(manifest.status().message())});
       continue;
     }
     const std::vector<absl::Status> faults = verifier.Faults(checkpoint);
+    with_faults += !faults.empty();
     table.Add({name, absl::StrCat(manifest->global_step()), manifest->created(),
                SizeName(CheckpointBytes(*manifest)),
                absl::StrCat(manifest->files_size()),
                faults.empty() ? StateOf(*manifest)
                               : std::string(faults.front().message())});
   }
+  if (damaged != nullptr) *damaged = with_faults;
   return table.Text();
 }
 
 absl::StatusOr<std::string> InspectCheckpoint(const std::string& path,
                                               bool values) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, CheckpointsAt(path));
-  const auto verify = values ? CheckpointVerifier::Options() : WithoutNumbers();
-  RETURN_IF_ERROR(VerifyCheckpoint(paths.front(), verify).status());
+  RETURN_IF_ERROR(VerifyCheckpoint(paths.front(), WithoutNumbers()).status());
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(paths.front()));
   ASSIGN_OR_RETURN(const std::string variables, Variables(reader.get(), values));
   std::string keyed;
   if (values) {
     ASSIGN_OR_RETURN(keyed, Keyed(reader.get()));
+    RETURN_IF_ERROR(reader->Finish());
   }
   const v1::Manifest& manifest = reader->manifest();
   return absl::StrCat(Summary(paths.front(), manifest), "\n", Files(manifest),

@@ -1,6 +1,7 @@
 #ifndef PARAMD_CHECKPOINT_INSPECT_H_
 #define PARAMD_CHECKPOINT_INSPECT_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -13,8 +14,10 @@ namespace paramd {
 
 // A line for each checkpoint, newest first: number, step, when it was made, its
 // size, files, and `ok` or what is wrong with it, as far as it takes no reading
-// of numbers: manifests, sizes, headers.
-absl::StatusOr<std::string> ListCheckpoints(const std::string& path);
+// of numbers: manifests, sizes, headers. `damaged`, unless null, is set to how
+// many are not `ok`.
+absl::StatusOr<std::string> ListCheckpoints(const std::string& path,
+                                            size_t* damaged = nullptr);
 
 // What is in one checkpoint, that of the highest number if `path` has several:
 // its manifest in short, then each variable with shape, parts and slots; if

@@ -58,7 +58,10 @@ TEST_F(InspectTest, TheListHasALineForEachNewestFirst) {
 TEST_F(InspectTest, TheListSaysWhatIsWrong) {
   const std::string path = Commit(1, 10);
   std::filesystem::resize_file(path + "/ps-00002-of-00002.safetensors", 30);
-  EXPECT_THAT(*ListCheckpoints(run_), HasSubstr("safetensors' has 30 bytes"));
+  size_t damaged = 0;
+  EXPECT_THAT(*ListCheckpoints(run_, &damaged),
+              HasSubstr("safetensors' has 30 bytes"));
+  EXPECT_EQ(damaged, 1u);
   std::filesystem::remove(path + "/manifest.json");
   EXPECT_THAT(*ListCheckpoints(run_), HasSubstr("manifest.json"));
 }

@@ -31,7 +31,9 @@ void RangeSum::Add(uint64_t begin, absl::Span<const std::byte> bytes) {
   }
 }
 
-absl::StatusOr<FileSum> RangeSum::Finish(const ReadableFile& file) {
+absl::StatusOr<FileSum> RangeSum::Finish(
+    const ReadableFile& file,
+    const std::function<void(uint64_t bytes)>& progress) {
   FileSum sum;
   sum.bytes = file.size();
   uint64_t at = 0;
@@ -50,6 +52,7 @@ absl::StatusOr<FileSum> RangeSum::Finish(const ReadableFile& file) {
     RETURN_IF_ERROR(file.ReadAt(at, absl::MakeSpan(piece)));
     sum.crc32c = Crc32c(piece, sum.crc32c);
     at += piece.size();
+    if (progress) progress(piece.size());
   }
   return sum;
 }

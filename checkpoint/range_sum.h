@@ -2,6 +2,7 @@
 #define PARAMD_CHECKPOINT_RANGE_SUM_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 
 #include "absl/status/statusor.h"
@@ -24,8 +25,11 @@ class RangeSum {
   void Add(uint64_t begin, absl::Span<const std::byte> bytes);
 
   // The whole file's size and checksum, for which what has not been added is
-  // read now, 4 MiB at a time. What reading failed with.
-  absl::StatusOr<FileSum> Finish(const ReadableFile& file);
+  // read now, 4 MiB at a time; after each piece `progress`, unless null, is told
+  // its bytes. What reading failed with.
+  absl::StatusOr<FileSum> Finish(
+      const ReadableFile& file,
+      const std::function<void(uint64_t bytes)>& progress = nullptr);
 
   // Of all that was added.
   uint64_t bytes() const { return bytes_; }

@@ -11,10 +11,9 @@
 
 namespace paramd {
 
-// Reads the slices that one server restores, some at a time, and establishes on
-// the way that whole files are what their manifest says: what is read for the
-// slices is summed as it comes, and only the rest of the files that the reader
-// is to check is read besides. So where a checkpoint is restored onto the
+// Reads the slices that one server restores or a model is evaluated with, some
+// at a time, and establishes on the way that whole files are what their
+// manifest says (verified_files.h). So where a checkpoint is restored onto the
 // servers that wrote it, every byte of it is read once.
 //
 // Invariant: the last slices are answered OK only if every file of the share,

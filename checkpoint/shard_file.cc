@@ -7,11 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
-#include "checkpoint/checkpoint_files.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/read_target.h"
-#include "checkpoint/slice_reader.h"
-#include "checkpoint/verify.h"
 #include "tensor/disk_memory.h"
 
 namespace paramd {
@@ -122,16 +118,6 @@ absl::StatusOr<v1::WriteShardResult> WriteShardFile(
   result.mutable_file()->set_bytes(file->bytes());
   result.mutable_file()->set_crc32c(file->crc32c());
   return result;
-}
-
-absl::Status ReadSlicesFromCheckpoint(const v1::ReadSlices& request,
-                                      v1::ReadSlicesResult* result,
-                                      BufferChain* payload) {
-  ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(request.path()));
-  CheckpointFiles source(request.path());
-  ReadBuffers buffers;
-  ChainTarget target(&buffers, payload);
-  return ReadSlices(request, manifest, &source, result, &target);
 }
 
 }  // namespace paramd

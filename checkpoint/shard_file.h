@@ -32,13 +32,6 @@ absl::StatusOr<BufferChain> ShardFileBytes(const v1::WriteShard& request,
 absl::StatusOr<v1::WriteShardResult> WriteShardFile(
     const v1::WriteShard& request, const BufferChain& payload);
 
-// Reads slices out of the committed checkpoint at `request.path()`; outcomes
-// are those of ReadSlices, and DATA_LOSS naming the file that is damaged. Reads
-// at most 4 MiB at once and no byte that is not wanted.
-absl::Status ReadSlicesFromCheckpoint(const v1::ReadSlices& request,
-                                      v1::ReadSlicesResult* result,
-                                      BufferChain* payload);
-
 }  // namespace paramd
 
 #endif  // PARAMD_CHECKPOINT_SHARD_FILE_H_

@@ -67,19 +67,6 @@ absl::Status CheckTensors(const v1::ShardFile& file, const SliceIndex& index,
   return absl::OkStatus();
 }
 
-// Whether the manifest is that of the checkpoint after which `directory` is
-// named, if it is.
-absl::Status CheckName(const std::string& directory,
-                       const v1::Manifest& manifest) {
-  const auto name = ParseCheckpointName(
-      absl::string_view(directory).substr(directory.rfind('/') + 1));
-  if (!name.has_value() || name->snapshot == manifest.snapshot()) {
-    return absl::OkStatus();
-  }
-  return absl::DataLossError(absl::StrCat("'", directory, "' holds snapshot ",
-                                          VersionName(manifest.snapshot())));
-}
-
 // Whether the index is what the files make it.
 absl::Status CheckTensorIndex(const std::string& directory,
                               const v1::Manifest& manifest) {
@@ -171,6 +158,17 @@ absl::StatusOr<v1::Manifest> ReadManifest(const std::string& directory) {
       absl::StrCat("'", path, "': ", manifest.status().message()));
 }
 
+absl::Status CheckCheckpointName(const std::string& directory,
+                                 const v1::Manifest& manifest) {
+  const auto name = ParseCheckpointName(
+      absl::string_view(directory).substr(directory.rfind('/') + 1));
+  if (!name.has_value() || name->snapshot == manifest.snapshot()) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("'", directory, "' holds snapshot ",
+                                          VersionName(manifest.snapshot())));
+}
+
 CheckpointVerifier::CheckpointVerifier(Options options)
     : options_(std::move(options)) {}
 
@@ -180,7 +178,7 @@ std::vector<absl::Status> CheckpointVerifier::Faults(
   if (!manifest.ok()) return {manifest.status()};
   std::vector<absl::Status> faults =
       FileFaults(directory, *manifest, /*all=*/true);
-  const absl::Status named = CheckName(directory, *manifest);
+  const absl::Status named = CheckCheckpointName(directory, *manifest);
   if (!named.ok()) faults.push_back(named);
   // Of files that are not as they were there is nothing to be said.
   const absl::Status index = faults.empty()
@@ -274,7 +272,7 @@ absl::Status VerifyFiles(const std::string& directory,
 absl::StatusOr<v1::Manifest> VerifyCheckpoint(
     const std::string& directory, const CheckpointVerifier::Options& options) {
   ASSIGN_OR_RETURN(v1::Manifest manifest, ReadManifest(directory));
-  RETURN_IF_ERROR(CheckName(directory, manifest));
+  RETURN_IF_ERROR(CheckCheckpointName(directory, manifest));
   RETURN_IF_ERROR(VerifyFiles(directory, manifest, options));
   return manifest;
 }
@@ -293,6 +291,23 @@ absl::StatusOr<std::vector<std::string>> CheckpointsAt(
     return absl::NotFoundError(absl::StrCat("no checkpoint in '", *root, "'"));
   }
   return paths;
+}
+
+absl::Status VerifyFileOfCheckpoint(const std::string& path) {
+  const std::string directory = DirectoryOf(path);
+  const auto beside = ListDirectory(directory);
+  if (!beside.ok() || !std::binary_search(beside->begin(), beside->end(),
+                                          std::string(kManifestFile))) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(directory));
+  for (const v1::ShardFile& file : manifest.files()) {
+    if (file.name() != path.substr(path.rfind('/') + 1)) continue;
+    ASSIGN_OR_RETURN(const FileSum sum, SumFile(path));
+    RETURN_IF_ERROR(CheckSize(path, sum.bytes, file.bytes()));
+    return CheckSum(path, sum.crc32c, file.crc32c());
+  }
+  return absl::OkStatus();
 }
 
 uint64_t CheckpointBytes(const v1::Manifest& manifest) {

@@ -37,6 +37,11 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpointNames(
 // FAILED_PRECONDITION if it needs a newer reader, NOT_FOUND if there is none.
 absl::StatusOr<v1::Manifest> ReadManifest(const std::string& directory);
 
+// Whether the manifest is that of the checkpoint after which `directory` is
+// named, if it is named after one; else DATA_LOSS.
+absl::Status CheckCheckpointName(const std::string& directory,
+                                 const v1::Manifest& manifest);
+
 // Finds what is wrong with checkpoints. A file that several of them have, as
 // the base of the others, is read once.
 //
@@ -104,6 +109,11 @@ absl::Status VerifyFiles(const std::string& directory,
 absl::StatusOr<v1::Manifest> VerifyCheckpoint(
     const std::string& directory,
     const CheckpointVerifier::Options& options = {});
+
+// OK unless the file at `path` is one of a checkpoint's and is not as that
+// checkpoint's manifest says: what ReadManifest or reading it failed with, or
+// DATA_LOSS.
+absl::Status VerifyFileOfCheckpoint(const std::string& path);
 
 // The directories of the checkpoints at `path`, newest first: `path` is the
 // directory of a run, of its checkpoints, or of one checkpoint. NOT_FOUND

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/trained_keys.h"
 #include "checkpoint/trained_tensors.h"
 #include "checkpoint/verify.h"
@@ -198,8 +199,12 @@ absl::StatusOr<std::string> NewestIn(const std::string& root) {
 
 absl::StatusOr<std::string> Resolve(const std::string& config_path) {
   ASSIGN_OR_RETURN(const std::string path, AbsolutePath(config_path));
-  if (!IsDirectory(path)) return path;
-  if (TrainedFileIn(path) == "manifest.json") {
+  if (!IsDirectory(path)) {
+    RETURN_IF_ERROR(VerifyFileOfCheckpoint(path));
+    return path;
+  }
+  if (TrainedFileIn(path) == kManifestFile ||
+      ParseCheckpointName(path.substr(path.rfind('/') + 1)).has_value()) {
     RETURN_IF_ERROR(VerifyCheckpoint(path).status());
     return path;
   }

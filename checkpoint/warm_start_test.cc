@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <utility>
@@ -25,6 +27,7 @@ namespace {
 using testing::CommitSample;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::SampleBytes;
 using testing::SampleVariable;
 
@@ -236,6 +239,35 @@ TEST(WarmStartTest, ADirectoryStandsForItsNewestCheckpointThatVerifies) {
   EXPECT_EQ(FindWarmStart(From(run), {w})->path(), good);
   EXPECT_EQ(FindWarmStart(From(torn), {w}).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// The file at `path` with a bit of its last byte turned.
+void FlipLastByte(const std::string& path) {
+  std::string text = *ReadWholeFile(path, 1'000'000);
+  text.back() ^= 1;
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+TEST(WarmStartTest, OneFileOfACheckpointIsVerifiedByTheManifestBesideIt) {
+  const std::vector<v1::Variable> variables = {SampleVariable("w", {6, 2})};
+  const std::string root = NewDirectory("one-file");
+  const std::string path =
+      *CommitSample(root, variables, {}, 1, 1, 10, 1, 4096);
+  const std::string file = path + "/ps-00001-of-00001.safetensors";
+  v1::WarmStartConfig config = From(file);
+  config.set_allow_missing("*");  // The file has slices by other names.
+  EXPECT_THAT(MistakeOf(config, variables), Not(HasSubstr("crc32c")));
+  FlipLastByte(file);
+  EXPECT_THAT(MistakeOf(config, variables),
+              HasSubstr(file + "' has the crc32c "));
+}
+
+TEST(WarmStartTest, ACheckpointWithoutItsManifestIsNotTakenForAnotherModel) {
+  const std::vector<v1::Variable> variables = {SampleVariable("w", {6, 2})};
+  const std::string path = *CommitSample(NewDirectory("no-manifest"), variables,
+                                         {}, 1, 1, 10, 1, 4096);
+  std::filesystem::remove(path + "/manifest.json");
+  EXPECT_THAT(MistakeOf(From(path), variables), HasSubstr("manifest.json"));
 }
 
 TEST(WarmStartTest, ADirectoryOfOneFileStandsForIt) {

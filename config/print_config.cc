@@ -101,7 +101,7 @@ std::string PrintJson(const LoadedJob& job, const ClusterSpec& cluster) {
   json["warnings"] = Json::array();
   if (!job.warning.empty()) json["warnings"].push_back(job.warning);
   // Variables and file names may hold anything: never throw.
-  return json.dump(2, ' ', /*ensure_ascii=*/false,
+  return json.dump(2, ' ', /*ensure_ascii=*/true,
                    Json::error_handler_t::replace) +
          "\n";
 }

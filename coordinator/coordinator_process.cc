@@ -13,7 +13,7 @@
 #include "checkpoint/file.h"
 #include "checkpoint/warm_start.h"
 #include "coordinator/restorable.h"
-#include "google/protobuf/util/json_util.h"
+#include "proto/message_json.h"
 
 namespace paramd {
 namespace {
@@ -292,14 +292,7 @@ absl::Status CoordinatorProcess::WriteResult(
         absl::StrCat(paths_.run_directory, "/checkpoints/",
                      absl::string_view(path).substr(path.rfind('/') + 1)));
   }
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  std::string text;
-  const auto printed =
-      google::protobuf::util::MessageToJsonString(result, &text, options);
-  if (!printed.ok()) return absl::InternalError(printed.ToString());
+  ASSIGN_OR_RETURN(const std::string text, MessageJson(result));
   const std::string path = absl::StrCat(paths_.run_directory, "/result.json");
   ASSIGN_OR_RETURN(auto file,
                    NewFile::Create(absl::StrCat(path, ".tmp-", getpid())));

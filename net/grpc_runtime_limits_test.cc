@@ -100,6 +100,34 @@ TEST_F(GrpcRuntimeLimitsTest, Promise8_AClaimOfFourGigabytesTakesNoMemory) {
   EXPECT_LE(received_, 3) << "none of them reached the core";
 }
 
+// With memory for all of it.
+TEST(GrpcRuntimeQuotaTest, Promise8_AnEndlessMessageIsCutByItsConnection) {
+  GrpcRuntimeOptions options =
+      ProcessOptions(v1::PS, 0, absl::StrCat(DrawLoopbackHost(), ":2222"));
+  options.memory_limit_bytes = uint64_t{1} << 40;
+  auto runtime = MakeGrpcRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  ToyCore shard;
+  shard.on_receive = [](Message m, Time, Outbox* out) {
+    out->Reply(m.call, std::make_unique<v1::PullReply>());
+  };
+  RunningProcess ps(*std::move(runtime));
+  ps.runtime().AddCore(PeerId::Ps(0), &shard);
+  ps.Start();
+  RawCaller other(options.listen_address);
+  ASSERT_TRUE(other.Call(kPull, "", "").ok());
+  RawConnection endless(options.listen_address);
+  endless.Call(kPush);
+  // Not compressed, 2^32 - 1 bytes long.
+  endless.SendData(std::string("\0\xff\xff\xff\xff", 5));
+  const std::string part(1 << 20, 'x');
+  int parts = 0;
+  while (parts < 4096 && endless.SendData(part)) ++parts;
+  EXPECT_LT(parts, 4096);
+  EXPECT_GE(parts, 64 * 4) << "as much as 64 calls may send at once";
+  EXPECT_TRUE(other.Call(kPull, "", "").ok());
+}
+
 TEST_F(GrpcRuntimeLimitsTest,
        Promise8_ACompressedMessageIsRefusedAndNotInflated) {
   ps_->Start();

@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Make(
     std::unique_ptr<Listener> listener, std::shared_ptr<const Tls> tls,
     int calls, StreamServer* streams) {
   std::unique_ptr<GrpcServer> made(
-      new GrpcServer(std::move(listener), std::move(tls)));
+      new GrpcServer(std::move(listener), std::move(tls), calls));
   grpc::ServerBuilder builder;
   using Experimental = grpc::ServerBuilder::experimental_type;
   made->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
@@ -85,6 +85,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Make(
   if (made->server_ == nullptr) {
     return absl::InternalError("gRPC does not start a server");
   }
+  made->listener_->Watch([quota = &made->quota_] { return quota->Look(); });
   made->listener_->Start(
       // The thread ends while listener_ is being reset.
       [server = made.get(),
@@ -93,6 +94,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Make(
         connection.listener_fd = listening_fd;
         connection.fd = fd;
         const bool is_operator = listener->IsAdded(listening_fd);
+        if (!is_operator) server->quota_.Opened(fd);
         (is_operator ? server->operators_ : server->acceptor_)
             ->HandleNewConnection(&connection);
       });
@@ -100,8 +102,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Make(
 }
 
 GrpcServer::GrpcServer(std::unique_ptr<Listener> listener,
-                       std::shared_ptr<const Tls> tls)
+                       std::shared_ptr<const Tls> tls, int calls)
     : service_(std::make_unique<RawService>()),
+      quota_(static_cast<uint64_t>(calls) * kMostBulkBytes),
       listener_(std::move(listener)),
       tls_(std::move(tls)) {}
 
@@ -130,6 +133,10 @@ absl::StatusOr<Caller> GrpcServer::CallerOf(
   const auto proof = context.auth_context();
   return ProveCaller(said, {context.peer(), IsTls(*proof), UrisOf(*proof)},
                      tls_->self().job);
+}
+
+void GrpcServer::Received(const grpc::ServerContext& context, uint64_t bytes) {
+  quota_.Finished(context.peer(), bytes);
 }
 
 void GrpcServer::LimitReceived(uint64_t bytes) {

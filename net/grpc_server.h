@@ -15,6 +15,7 @@
 #include "grpcpp/support/byte_buffer.h"
 
 #include "net/caller.h"
+#include "net/connection_quota.h"
 #include "net/listener.h"
 #include "net/stream_server.h"
 #include "net/tls.h"
@@ -30,7 +31,9 @@ class GrpcServer {
  public:
   // Serves who connects to `listener`: over TLS with `tls`, unless null, but
   // for the sockets that were added to it, which are the operators'. A
-  // connection has `calls` under way at most. kInternal if gRPC doesn't start.
+  // connection has `calls` under way at most, and is closed when it sends more
+  // than the largest requests of so many calls without one being complete
+  // (ConnectionQuota). kInternal if gRPC doesn't start.
   // `streams` outlives it.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Make(
       std::unique_ptr<Listener> listener, std::shared_ptr<const Tls> tls,
@@ -50,6 +53,9 @@ class GrpcServer {
   // IdentifyCaller and ProveCaller.
   absl::StatusOr<Caller> CallerOf(const grpc::ServerContext& context) const;
 
+  // A request of so many bytes has come by this call.
+  void Received(const grpc::ServerContext& context, uint64_t bytes);
+
   // What gRPC may hold of what it receives; no less than 256 MiB. Beyond that
   // it closes connections: it checks a message's length only when it has all of
   // it.
@@ -63,10 +69,11 @@ class GrpcServer {
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
   GrpcServer(std::unique_ptr<Listener> listener,
-             std::shared_ptr<const Tls> tls);
+             std::shared_ptr<const Tls> tls, int calls);
 
   std::unique_ptr<RawService> service_;
   grpc::ResourceQuota received_{"received"};
+  ConnectionQuota quota_;  // Of connections from other processes.
   std::unique_ptr<Listener> listener_;
   const std::shared_ptr<const Tls> tls_;  // May be null.
   // Of connections from other processes, and of the operators' socket.

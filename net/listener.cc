@@ -23,6 +23,7 @@ namespace {
 
 constexpr size_t kMostOfAdded = 32;
 constexpr int kAcceptAgainMs = 100;
+constexpr int kLookMs = 100;
 
 }  // namespace
 
@@ -64,9 +65,11 @@ void Listener::Run() {
   while (true) {
     // Without a descriptor left the sockets would be ready all the time.
     const nfds_t count = out_of_descriptors_ ? 1 : waiting.size();
-    poll(waiting.data(), count, out_of_descriptors_ ? kAcceptAgainMs : -1);
+    poll(waiting.data(), count,
+         out_of_descriptors_ ? kAcceptAgainMs : watching_ ? kLookMs : -1);
     out_of_descriptors_ = false;
     if (waiting[0].revents != 0) return;
+    if (watching_) watching_ = look_();
     AcceptAll(&own_);
     AcceptAll(&added_);
   }
@@ -98,6 +101,7 @@ void Listener::Accept(int listening_fd, Sockets* sockets) {
   fstat(fd, &status);
   sockets->open.emplace_back(fd, status.st_ino);
   if (StaysOnMachine(fd)) SendUnpaced(fd);
+  watching_ = look_ != nullptr;
   take_(listening_fd, fd);
 }
 

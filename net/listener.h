@@ -51,6 +51,11 @@ class Listener {
                      listening_fd) != added_.listening.end();
   }
 
+  // Calls `look` on the thread of the listener, a tenth of a second after
+  // something was accepted and from then on until it answers false.
+  // REQUIRES: called before Start.
+  void Watch(std::function<bool()> look) { look_ = std::move(look); }
+
   // Begins to accept. REQUIRES: called once.
   void Start(Take take);
 
@@ -81,6 +86,8 @@ class Listener {
   Sockets own_;
   Sockets added_;  // Somebody else's.
   Take take_;
+  std::function<bool()> look_;  // May be null.
+  bool watching_ = false;       // Of the thread.
   bool out_of_descriptors_ = false;  // Of the thread.
   std::atomic<uint64_t> closed_at_once_{0};
   std::atomic<uint64_t> without_descriptor_{0};

@@ -197,6 +197,7 @@ void RequestServer::Expect(int method) {
 }
 
 void RequestServer::Arrived(Request* request) {
+  grpc_->Received(request->context, request->bytes.Length());
   Expect(request->index);
   const absl::Status status = Take(request);
   if (status.ok()) return;

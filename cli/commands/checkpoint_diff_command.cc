@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "nlohmann/json.hpp"
 
 #include "base/clock.h"
+#include "base/print.h"
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/diff.h"
@@ -102,31 +102,23 @@ std::string Json(const CheckpointReader& a, const CheckpointReader& b,
                     {"only_in_b", Named(difference.only_in_b)},
                     {"reshaped", reshaped},
                     {"common", common}};
-  return absl::StrCat(all.dump(2, ' ', false, json::error_handler_t::replace),
+  return absl::StrCat(all.dump(2, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace),
                       "\n");
 }
 
-// The newest checkpoint at `path`, verified.
-absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& path,
-                                                       ByteProgress* progress) {
+// The newest checkpoint at `path`.
+absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(
+    const std::string& path) {
   ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(path));
-  const std::string& newest = paths.front();
-  progress->Begin(
-      absl::StrCat("verifying ", newest.substr(newest.rfind('/') + 1)));
-  CheckpointVerifier::Options options;
-  options.progress = [&](uint64_t bytes, uint64_t total) {
-    progress->Update(bytes, total);
-  };
-  RETURN_IF_ERROR(VerifyCheckpoint(newest, options).status());
-  return CheckpointReader::Open(newest);
+  return CheckpointReader::Open(paths.front());
 }
 
 absl::StatusOr<std::string> Diff(const std::vector<std::string>& paths,
                                  bool slots, bool as_json) {
   Console console(stdout, stderr, StdoutIsTerminal());
   ByteProgress progress(&console, MonotonicNow);
-  ASSIGN_OR_RETURN(const auto a, Open(paths[0], &progress));
-  ASSIGN_OR_RETURN(const auto b, Open(paths[1], &progress));
+  ASSIGN_OR_RETURN(const auto a, Open(paths[0]));
+  ASSIGN_OR_RETURN(const auto b, Open(paths[1]));
   DiffOptions options;
   options.slots = slots;
   progress.Begin("comparing");
@@ -154,7 +146,7 @@ int CheckpointDiffCommand(const Invocation& invocation) {
   const auto text = Diff(flags.arguments(), slots, as_json);
   PrintError(text.status());
   if (!text.ok()) return ExitCodeAtStart(text.status());
-  std::fputs(text->c_str(), stdout);
+  Print(*text);
   return kExitFinished;
 }
 

@@ -4,6 +4,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/clock.h"
+#include "base/escape.h"
+#include "base/print.h"
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/export.h"
@@ -67,16 +69,11 @@ absl::StatusOr<ExportResult> Export(const std::string& path,
   const std::string name = newest.substr(newest.rfind('/') + 1);
   Console console(stdout, stderr, StdoutIsTerminal());
   ByteProgress progress(&console, MonotonicNow);
-  const auto update = [&](uint64_t bytes, uint64_t total) {
-    progress.Update(bytes, total);
-  };
-  progress.Begin(absl::StrCat("verifying ", name));
-  CheckpointVerifier::Options verify;
-  verify.progress = update;
-  RETURN_IF_ERROR(VerifyCheckpoint(newest, verify).status());
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(newest));
   progress.Begin(absl::StrCat("exporting ", name));
-  options.progress = update;
+  options.progress = [&](uint64_t bytes, uint64_t total) {
+    progress.Update(bytes, total);
+  };
   return ExportCheckpoint(reader.get(), options);
 }
 
@@ -103,23 +100,21 @@ int CheckpointExportCommand(const Invocation& invocation) {
   PrintError(result.status());
   if (!result.ok()) return ExitCodeAtStart(result.status());
   if (result->overflowed > 0) {
-    std::fprintf(stderr,
-                 "paramd: %s of the numbers are too large for %s and are "
-                 "infinite in it\n",
-                 absl::StrCat(result->overflowed).c_str(),
-                 wanted.dtype.c_str());
+    Print(absl::StrCat("paramd: ", result->overflowed,
+                       " of the numbers are too large for ", wanted.dtype,
+                       " and are infinite in it\n"),
+          stderr);
   }
   if (result->uneven > 0) {
-    std::fprintf(stderr,
-                 "paramd: not all rows of %s variables have been updated as "
-                 "often; /slot:step is the most\n",
-                 absl::StrCat(result->uneven).c_str());
+    Print(absl::StrCat("paramd: not all rows of ", result->uneven,
+                       " variables have been updated as often; /slot:step is "
+                       "the most\n"),
+          stderr);
   }
-  std::printf("%s: %s tensors, %s, in\n", result->directory.c_str(),
-              absl::StrCat(result->tensors).c_str(),
-              BytesText(result->bytes).c_str());
+  Print(absl::StrCat(EscapeLine(result->directory), ": ", result->tensors,
+                     " tensors, ", BytesText(result->bytes), ", in\n"));
   for (const std::string& file : result->files) {
-    std::printf("  %s\n", file.c_str());
+    Print(absl::StrCat("  ", EscapeLine(file), "\n"));
   }
   return kExitFinished;
 }

@@ -1,5 +1,4 @@
-#include <cstdio>
-
+#include "base/print.h"
 #include "checkpoint/inspect.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
@@ -21,7 +20,7 @@ int CheckpointInspectCommand(const Invocation& invocation) {
   const auto text = InspectCheckpoint(flags.arguments()[0], values);
   PrintError(text.status());
   if (!text.ok()) return ExitCodeAtStart(text.status());
-  std::fputs(text->c_str(), stdout);
+  Print(*text);
   return kExitFinished;
 }
 

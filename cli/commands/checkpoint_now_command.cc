@@ -1,9 +1,9 @@
-#include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 
 #include "base/escape.h"
+#include "base/print.h"
 #include "base/status_macros.h"
 #include "cli/commands/command.h"
 #include "cli/commands/operator_client.h"
@@ -17,7 +17,7 @@ absl::StatusOr<std::string> CheckpointNow(const ChiefFlags& flags) {
   ASSIGN_OR_RETURN(const ChiefAddress chief, flags.Find());
   ASSIGN_OR_RETURN(const v1::CheckpointReply reply,
                    CallCheckpoint(chief, flags.timeout()));
-  return absl::StrCat("step ", reply.step(), ": ", EscapeControls(reply.path()),
+  return absl::StrCat("step ", reply.step(), ": ", EscapeLine(reply.path()),
                       "\n");
 }
 
@@ -37,7 +37,7 @@ int CheckpointNowCommand(const Invocation& invocation) {
   const auto said = CheckpointNow(chief);
   PrintError(said.status());
   if (!said.ok()) return ExitCodeAtStart(said.status());
-  std::fputs(said->c_str(), stdout);
+  Print(*said);
   return kExitFinished;
 }
 

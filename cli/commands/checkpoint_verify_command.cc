@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/clock.h"
+#include "base/escape.h"
 #include "checkpoint/verify.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
@@ -28,7 +29,7 @@ std::string Summary(const v1::Manifest& manifest) {
                       manifest.files_size() == 1 ? " file, " : " files, ",
                       BytesText(CheckpointBytes(manifest)),
                       bases.empty() ? "" : ", base ",
-                      absl::StrJoin(bases, ", "));
+                      EscapeLine(absl::StrJoin(bases, ", ")));
 }
 
 // Says what was found; true if nothing is wrong.
@@ -39,13 +40,13 @@ bool VerifyOne(const std::string& path, CheckpointVerifier* verifier,
   progress->End();
   if (faults.empty()) {
     const auto manifest = ReadManifest(path);
-    console->Print(absl::StrCat("ok       ", path, manifest.ok() ? ": " : "",
+    console->Print(absl::StrCat("ok       ", EscapeLine(path), manifest.ok() ? ": " : "",
                                 manifest.ok() ? Summary(*manifest) : "", "\n"));
     return true;
   }
-  std::string text = absl::StrCat("damaged  ", path, "\n");
+  std::string text = absl::StrCat("damaged  ", EscapeLine(path), "\n");
   for (const absl::Status& fault : faults) {
-    absl::StrAppend(&text, "         ", fault.message(), "\n");
+    absl::StrAppend(&text, "         ", EscapeLine(fault.message()), "\n");
   }
   console->Print(text);
   return false;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
+#include "base/print.h"
 #include "cli/main.h"
 #include "cli/process/exit_code.h"
 #include "config/nearest_name.h"
@@ -118,8 +119,9 @@ std::vector<std::string> Canonical(std::vector<std::string> words) {
 int Finish(const Command& command, int exit_code) {
   const bool is_written = std::fflush(stdout) == 0 && !std::ferror(stdout);
   if (is_written || command.prints_progress) return exit_code;
-  std::fprintf(stderr, "paramd: the output of '%s' cannot be written\n",
-               command.name.c_str());
+  Print(absl::StrCat("paramd: the output of '", command.name,
+                     "' cannot be written\n"),
+        stderr);
   std::clearerr(stdout);  // Said once.
   return exit_code == kExitFinished ? kExitFailed : exit_code;
 }
@@ -131,10 +133,12 @@ int Unknown(const std::vector<std::string>& words) {
       words.begin(), words.begin() + (words.size() > 1 ? 2 : 1), " ");
   std::string nearest = NearestName(words[0], known);
   if (nearest.empty()) nearest = NearestName(first_two, known);
-  std::fprintf(stderr, "paramd: unknown command '%s'%s\n", words[0].c_str(),
-               nearest.empty()
-                   ? "; 'paramd --help' lists all"
-                   : absl::StrCat("; did you mean '", nearest, "'?").c_str());
+  Print(absl::StrCat("paramd: unknown command '", words[0], "'",
+                     nearest.empty()
+                         ? "; 'paramd --help' lists all"
+                         : absl::StrCat("; did you mean '", nearest, "'?"),
+                     "\n"),
+        stderr);
   return kExitBadConfiguration;
 }
 
@@ -151,7 +155,7 @@ absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
   if (wrong != nullptr) *wrong = parsed;
   if (!parsed.ok()) return kExitBadConfiguration;
   if (!flags->help_wanted()) return absl::nullopt;
-  std::fputs(flags->Help().c_str(), stdout);
+  Print(flags->Help());
   return Finish({"--help", "", nullptr}, kExitFinished);
 }
 
@@ -159,7 +163,7 @@ int Dispatch(absl::Span<char* const> words, const ModelFactory& models) {
   const std::vector<std::string> given =
       Canonical({words.begin() + 1, words.end()});
   if (given.empty() || AsksForHelp(given[0])) {
-    std::fputs(Help().c_str(), given.empty() ? stderr : stdout);
+    Print(Help(), given.empty() ? stderr : stdout);
     return Finish({"--help", "", nullptr}, given.empty() ? kExitBadConfiguration
                                                          : kExitFinished);
   }
@@ -178,7 +182,7 @@ int Dispatch(absl::Span<char* const> words, const ModelFactory& models) {
   if (group.empty() || (!is_alone && !AsksForHelp(given[1]))) {
     return Unknown(given);
   }
-  std::fputs(group.c_str(), is_alone ? stderr : stdout);
+  Print(group, is_alone ? stderr : stdout);
   return Finish({"--help", "", nullptr},
                 is_alone ? kExitBadConfiguration : kExitFinished);
 }

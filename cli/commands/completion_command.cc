@@ -1,5 +1,8 @@
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
+
+#include "base/print.h"
 #include "cli/commands/command.h"
 #include "cli/commands/completion.h"
 #include "cli/process/exit_code.h"
@@ -14,15 +17,12 @@ int CompletionCommand(const Invocation& invocation) {
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
   const std::string& shell = flags.arguments()[0];
   if (shell != "bash" && shell != "zsh") {
-    std::fprintf(stderr, "paramd: the shell is bash or zsh, not '%s'\n",
-                 shell.c_str());
+    Print(absl::StrCat("paramd: the shell is bash or zsh, not '", shell, "'\n"),
+          stderr);
     return kExitBadConfiguration;
   }
   const std::vector<CommandHelp> commands = DescribeCommands();
-  std::fputs(
-      (shell == "bash" ? BashCompletion(commands) : ZshCompletion(commands))
-          .c_str(),
-      stdout);
+  Print(shell == "bash" ? BashCompletion(commands) : ZshCompletion(commands));
   return kExitFinished;
 }
 

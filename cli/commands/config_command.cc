@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/print.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/process_flags.h"
@@ -68,11 +69,11 @@ int ConfigCheckCommand(const Invocation& invocation) {
   PrintError(data);
   if (!data.ok()) return kExitBadConfiguration;
   if (!loaded->job.warning.empty()) {
-    std::fprintf(stderr, "paramd: %s\n", loaded->job.warning.c_str());
+    Print(absl::StrCat("paramd: ", loaded->job.warning, "\n"), stderr);
   }
-  std::printf("%s: nothing is wrong (job %s, digest %s)\nnot checked: %s\n",
-              process.job.job_path.c_str(), loaded->job.config.name().c_str(),
-              loaded->job.digest.c_str(), NotChecked(loaded->cluster).c_str());
+  Print(absl::StrCat(process.job.job_path, ": nothing is wrong (job ",
+                     loaded->job.config.name(), ", digest ", loaded->job.digest,
+                     ")\nnot checked: ", NotChecked(loaded->cluster), "\n"));
   return kExitFinished;
 }
 
@@ -92,7 +93,7 @@ int ConfigPrintCommand(const Invocation& invocation) {
   const auto text = PrintConfig(loaded->job, loaded->cluster, format);
   PrintError(text.status());
   if (!text.ok()) return kExitBadConfiguration;
-  std::fputs(text->c_str(), stdout);
+  Print(*text);
   return kExitFinished;
 }
 

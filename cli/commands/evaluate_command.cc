@@ -1,9 +1,11 @@
 #include <cmath>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
+#include "base/escape.h"
+#include "base/print.h"
 #include "cli/commands/chosen_model.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
@@ -14,11 +16,10 @@ namespace paramd {
 namespace {
 
 void PrintText(const ChosenModel& chosen, const Metrics& metrics) {
-  std::printf("%s, %s, %s examples\n", chosen.from.c_str(),
-              chosen.StepText().c_str(),
-              absl::StrCat(metrics.examples).c_str());
+  Print(absl::StrCat(EscapeLine(chosen.from), ", ", chosen.StepText(), ", ",
+                     metrics.examples, " examples\n"));
   for (const NamedValue& value : metrics.Values()) {
-    std::printf("  %-12s %.6g\n", value.name.c_str(), value.value);
+    Print(absl::StrFormat("  %-12s %.6g\n", value.name, value.value));
   }
 }
 
@@ -39,7 +40,9 @@ void PrintJson(const ChosenModel& chosen, const Metrics& metrics) {
   }
   all["examples"] = metrics.examples;
   all["metrics"] = values;
-  std::printf("%s\n", all.dump().c_str());
+  // In ASCII: a terminal obeys none of it, and paths may be no UTF-8.
+  Print(absl::StrCat(
+      all.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), "\n"));
 }
 
 }  // namespace

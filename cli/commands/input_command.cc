@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 
 #include "base/clock.h"
+#include "base/print.h"
 #include "base/status_macros.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
@@ -163,11 +164,10 @@ std::string Describe(const Measured& measured) {
 absl::Status WriteTrace(const ChromeTrace& trace, const std::string& path) {
   RETURN_IF_ERROR(trace.WriteTo(path));
   if (trace.left_out() > 0) {
-    std::fprintf(stderr,
-                 "paramd: the trace has the first %s events of each kind; %s "
-                 "more happened\n",
-                 WithCommas(ChromeTrace::kMost).c_str(),
-                 WithCommas(trace.left_out()).c_str());
+    Print(absl::StrCat("paramd: the trace has the first ",
+                       WithCommas(ChromeTrace::kMost), " events of each kind; ",
+                       WithCommas(trace.left_out()), " more happened\n"),
+          stderr);
   }
   return absl::OkStatus();
 }
@@ -178,7 +178,7 @@ absl::Status Bench(const WantedBench& wanted) {
   const bool has_trace = !wanted.trace_path.empty();
   ASSIGN_OR_RETURN(const Measured measured,
                    Run(wanted, job.config, has_trace ? &trace : nullptr));
-  std::fputs(Describe(measured).c_str(), stdout);
+  Print(Describe(measured));
   return has_trace ? WriteTrace(trace, wanted.trace_path) : absl::OkStatus();
 }
 

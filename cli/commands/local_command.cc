@@ -8,6 +8,7 @@
 #include "absl/types/optional.h"
 
 #include "base/clock.h"
+#include "base/print.h"
 #include "base/status_macros.h"
 #include "cli/commands/command.h"
 #include "cli/commands/operator_client.h"
@@ -352,7 +353,7 @@ void PrintFailure(const Supervisor::Outcome& outcome, Console* console) {
       outcome.sentence,
       outcome.last_lines.empty() ? "" : "; the last lines it printed:"));
   for (const std::string& line : outcome.last_lines) {
-    std::fprintf(stderr, "  %s\n", line.c_str());
+    Print(absl::StrCat("  ", line, "\n"), stderr);
   }
 }
 

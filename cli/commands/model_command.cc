@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "base/print.h"
 #include "base/status_macros.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
@@ -86,7 +86,7 @@ int ModelPrintCommand(const Invocation& invocation) {
   const absl::StatusOr<ModelCost> cost = CostOf(loaded->config, invocation.models);
   PrintError(cost.status());
   if (!cost.ok()) return kExitBadConfiguration;
-  std::fputs(Describe(*cost).c_str(), stdout);
+  Print(Describe(*cost));
   return kExitFinished;
 }
 

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/escape.h"
+#include "base/print.h"
 #include "base/status_macros.h"
 #include "cli/commands/chosen_model.h"
 #include "cli/commands/command.h"
@@ -49,8 +51,9 @@ absl::Status Predict(const WantedPredictions& wanted, const ModelFactory& models
   ASSIGN_OR_RETURN(const ChosenModel chosen,
                    OpenChosenModel(wanted.chosen, models));
   if (chosen.live) {
-    std::fprintf(stderr, "paramd: weights of %s, %s\n", chosen.from.c_str(),
-                 chosen.StepText().c_str());
+    Print(absl::StrCat("paramd: weights of ", EscapeLine(chosen.from), ", ",
+                       chosen.StepText(), "\n"),
+          stderr);
   }
   if (wanted.output.empty()) return Write(chosen, threads, format, stdout);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(

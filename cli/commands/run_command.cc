@@ -7,6 +7,7 @@
 #include "absl/types/optional.h"
 
 #include "base/log.h"
+#include "base/print.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/next_commands.h"
@@ -54,6 +55,7 @@ void PrintEnd(const Invocation& invocation, const RunOptions& options,
 struct Ended {
   int exit_code = kExitFinished;
   std::string reason = {};
+  bool has_run = false;
 };
 
 Ended EndOf(const PreparedProcess& prepared, const absl::Status& status,
@@ -182,10 +184,9 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
   }
   const bool lingers = status.ok() && watcher->signal() == 0 &&
                        prepared->job.config.linger_when_finished();
-  const Ended ended = lingers
-                          ? Linger(options, prepared, watcher)
-                          : EndOf(*prepared, status, watcher->signal());
-  Log(LogLevel::kInfo, "ended", {{"exit_code", ended.exit_code}});
+  Ended ended = lingers ? Linger(options, prepared, watcher)
+                        : EndOf(*prepared, status, watcher->signal());
+  ended.has_run = true;
   return ended;
 }
 
@@ -201,7 +202,7 @@ Ended PrepareAndRun(const Invocation& invocation, const RunOptions& options,
   if (nothing_to_do.empty()) {
     return RunPrepared(invocation, options, prepared, watcher);
   }
-  std::printf("paramd: %s\n", nothing_to_do.c_str());
+  Print(absl::StrCat("paramd: ", nothing_to_do, "\n"));
   return {};
 }
 
@@ -234,17 +235,22 @@ int RunCommand(const Invocation& invocation) {
   flags.AddText("trace", "FILE", kTraceFlag, &options.trace_path);
   options.process.AddTo(&flags);
   absl::optional<SignalWatcher> watcher;  // Until all below is released.
-  PreparedProcess prepared;
   Ended ended;
+  absl::optional<PreparedProcess> prepared(absl::in_place);
   absl::Status wrong;
   if (const auto exit_code = ParseFlags(invocation, &flags, &wrong)) {
     ended = {*exit_code, std::string(wrong.message())};
   } else {
     KeepMemory();
-    watcher.emplace(EndBeforeReady(TerminationLogOf(options, prepared)));
-    ended = PrepareAndRun(invocation, options, &prepared, &*watcher);
+    watcher.emplace(EndBeforeReady(TerminationLogOf(options, *prepared)));
+    ended = PrepareAndRun(invocation, options, &*prepared, &*watcher);
   }
-  WriteReason(TerminationLogOf(options, prepared), ended);
+  WriteReason(TerminationLogOf(options, *prepared), ended);
+  // What is released may have something to say; nothing comes after this.
+  prepared.reset();
+  if (ended.has_run) {
+    Log(LogLevel::kInfo, "ended", {{"exit_code", ended.exit_code}});
+  }
   return ended.exit_code;
 }
 

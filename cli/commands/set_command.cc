@@ -1,10 +1,10 @@
-#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "base/print.h"
 #include "base/status_macros.h"
 #include "cli/commands/command.h"
 #include "cli/commands/operator_client.h"
@@ -53,7 +53,7 @@ int SetCommand(const Invocation& invocation) {
   const auto said = Set(flags.arguments()[0], chief);
   PrintError(said.status());
   if (!said.ok()) return ExitCodeAtStart(said.status());
-  std::fputs(said->c_str(), stdout);
+  Print(*said);
   return kExitFinished;
 }
 

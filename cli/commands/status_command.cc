@@ -1,8 +1,7 @@
-#include <cstdio>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
+#include "base/print.h"
 #include "cli/commands/command.h"
 #include "cli/commands/operator_client.h"
 #include "cli/observe/cluster_report.h"
@@ -59,7 +58,7 @@ int StatusCommand(const Invocation& invocation) {
                         : absl::StatusOr<std::string>(RenderReport(*report));
   PrintError(text.status());
   if (!text.ok()) return kExitFailed;
-  std::fputs(text->c_str(), stdout);
+  Print(*text);
   return kExitFinished;
 }
 

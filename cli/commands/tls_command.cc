@@ -1,10 +1,10 @@
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
+#include "base/print.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/tls_directory.h"
@@ -56,11 +56,10 @@ int TlsInitCommand(const Invocation& invocation) {
   }
   PrintError(status);
   if (!status.ok()) return kExitBadConfiguration;
-  std::printf(
-      "%d certificates of job '%s' in %s, until %s; give each process its own "
-      "with --tls_dir\n",
+  Print(absl::StrCat(
       tasks.servers + tasks.workers + tasks.evaluators + tasks.operators,
-      job.c_str(), directory.c_str(), Until(days).c_str());
+      " certificates of job '", job, "' in ", directory, ", until ",
+      Until(days), "; give each process its own with --tls_dir\n"));
   return kExitFinished;
 }
 
@@ -81,8 +80,8 @@ int TlsRenewCommand(const Invocation& invocation) {
   const auto renewed = RenewTlsDirectory(directory, days, absl::Now());
   PrintError(renewed.status());
   if (!renewed.ok()) return kExitBadConfiguration;
-  std::printf("%zu certificates in %s renewed, until %s\n", renewed->size(),
-              directory.c_str(), Until(days).c_str());
+  Print(absl::StrCat(renewed->size(), " certificates in ", directory,
+                     " renewed, until ", Until(days), "\n"));
   return kExitFinished;
 }
 

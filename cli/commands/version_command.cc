@@ -1,5 +1,6 @@
-#include <cstdio>
+#include "absl/strings/str_cat.h"
 
+#include "base/print.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/flags.h"
@@ -13,9 +14,8 @@ int VersionCommand(const Invocation& invocation) {
   Flags flags("version", "",
               "Prints the version and the commit, and which GPUs can be used.");
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
-  std::printf("paramd %s (commit %s)\n", ParamdVersion().c_str(),
-              ParamdCommit().c_str());
-  std::printf("%s\n", Describe(ProbeCuda()).c_str());
+  Print(absl::StrCat("paramd ", ParamdVersion(), " (commit ", ParamdCommit(),
+                     ")\n", Describe(ProbeCuda()), "\n"));
   return kExitFinished;
 }
 

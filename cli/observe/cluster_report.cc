@@ -8,10 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/optional.h"
-#include "google/protobuf/util/json_util.h"
 
 #include "cli/terminal/dashboard.h"
 #include "cli/terminal/text_layout.h"
+#include "proto/message_json.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -347,15 +347,7 @@ std::string RenderReport(const v1::ClusterReport& report) {
 }
 
 absl::StatusOr<std::string> ReportJson(const v1::ClusterReport& report) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  std::string text;
-  const auto printed =
-      google::protobuf::util::MessageToJsonString(report, &text, options);
-  if (!printed.ok()) return absl::InternalError(printed.ToString());
-  return text;
+  return MessageJson(report);
 }
 
 }  // namespace paramd

@@ -264,9 +264,9 @@ TEST_F(ClusterReportTest, TheFullestServerIsNamedOnceAllHoldTheirs) {
 TEST_F(ClusterReportTest, ProgramsReadEveryKeyAlsoOfZero) {
   const std::string json = *ReportJson(*ReportAt("p0:1"));
   EXPECT_THAT(json, HasSubstr("\"asked\": \"p0:1\""));
-  EXPECT_THAT(json, HasSubstr("\"global_step\": \"0\""));
+  EXPECT_THAT(json, HasSubstr("\"global_step\": 0"));
   EXPECT_THAT(json, HasSubstr("\"state\": \"AWAITED\""));
-  EXPECT_THAT(json, HasSubstr("\"silent_ms\": \"400\""));
+  EXPECT_THAT(json, HasSubstr("\"silent_ms\": 400"));
   EXPECT_THAT(json, Not(HasSubstr("\"evaluation\"")));
 }
 

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "google/protobuf/message.h"
 
 #include "base/escape.h"
@@ -30,11 +29,6 @@ std::string TargetOf(const std::string& address) {
   return absl::StrCat("dns:///", address);
 }
 
-// A line break in a name would be a line of its own.
-std::string Escaped(const std::string& text) {
-  return EscapeControls(absl::StrReplaceAll(text, {{"\n", "\\n"}}));
-}
-
 // Whoever answers is a stranger, and people read it on a terminal.
 void EscapeTexts(google::protobuf::Message* message) {
   using google::protobuf::FieldDescriptor;
@@ -47,7 +41,7 @@ void EscapeTexts(google::protobuf::Message* message) {
     if (!field->is_repeated()) {
       if (is_text) {
         reflection.SetString(message, field,
-                             Escaped(reflection.GetString(*message, field)));
+                             EscapeLine(reflection.GetString(*message, field)));
       }
       if (is_message) EscapeTexts(reflection.MutableMessage(message, field));
       continue;
@@ -56,7 +50,7 @@ void EscapeTexts(google::protobuf::Message* message) {
     for (int i = 0; i < size && is_text; ++i) {
       reflection.SetRepeatedString(
           message, field, i,
-          Escaped(reflection.GetRepeatedString(*message, field, i)));
+          EscapeLine(reflection.GetRepeatedString(*message, field, i)));
     }
     for (int i = 0; i < size && is_message; ++i) {
       EscapeTexts(reflection.MutableRepeatedMessage(message, field, i));
@@ -85,7 +79,7 @@ absl::StatusOr<v1::StatusReply> AnswerTo(Question* question, const Tls* tls,
     case grpc::StatusCode::UNIMPLEMENTED:
       return absl::UnavailableError("not a paramd process");
     case grpc::StatusCode::PERMISSION_DENIED:
-      return absl::UnavailableError(Escaped(status.error_message()));
+      return absl::UnavailableError(EscapeLine(status.error_message()));
     default:
       break;
   }
@@ -93,7 +87,7 @@ absl::StatusOr<v1::StatusReply> AnswerTo(Question* question, const Tls* tls,
                               ? WhyFailedWithoutTls(status.error_message())
                               : tls->WhyFailed(status.error_message());
   return absl::UnavailableError(
-      Escaped(why.empty() ? WhyUnreached(status.error_message()) : why));
+      EscapeLine(why.empty() ? WhyUnreached(status.error_message()) : why));
 }
 
 }  // namespace

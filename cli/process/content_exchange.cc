@@ -19,6 +19,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/verify.h"
 #include "config/job_config.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/coordinator_process.h"
@@ -304,18 +305,23 @@ class Taker {
     return entry;
   }
 
+  // With its checksum.
   absl::StatusOr<v1::Manifest> TakeManifest(const Files& files) {
+    const std::string aside = absl::StrCat(job_.run_dir(), "/manifest.taken");
+    std::error_code error;
+    fs::remove_all(aside, error);
+    fs::create_directories(aside, error);
     for (const v1::ReadStateReply::File& file : files) {
-      if (file.name() != absl::StrCat(kCheckpoint, kManifestFile)) continue;
-      const std::string path = absl::StrCat(job_.run_dir(), "/manifest.taken");
-      RETURN_IF_ERROR(Fetch(file, path));
-      std::ifstream text(path, std::ios::binary);
-      auto manifest =
-          ParseManifest(std::string(std::istreambuf_iterator<char>(text), {}));
-      std::error_code error;
-      fs::remove(path, error);
-      return manifest;
+      absl::string_view name = file.name();
+      if (!absl::ConsumePrefix(&name, kCheckpoint) ||
+          (name != kManifestFile && name != kManifestSumFile)) {
+        continue;
+      }
+      RETURN_IF_ERROR(Fetch(file, absl::StrCat(aside, "/", name)));
     }
+    auto manifest = ReadManifest(aside);
+    fs::remove_all(aside, error);
+    if (!absl::IsNotFound(manifest.status())) return manifest;
     return absl::DataLossError("a checkpoint without a manifest");
   }
 

@@ -11,6 +11,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "checkpoint/file.h"
+#include "checkpoint/testing/sample.h"
+#include "checkpoint/verify.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -102,6 +105,62 @@ TEST(TakeContentTest, AFileOfAnotherDirectoryIsRefusedAndNothingIsWritten) {
     EXPECT_FALSE(is_fetched) << name;
   }
   EXPECT_TRUE(fs::is_empty(root + "/run"));
+  fs::remove_all(root);
+}
+
+// Answers with the files of one checkpoint.
+AskSource AnswersFrom(const std::string& checkpoint) {
+  return [=](const v1::ReadStateRequest& request)
+             -> absl::StatusOr<WireMessage> {
+    WireMessage message;
+    auto reply = MakeHead<v1::ReadStateReply>();
+    if (request.file().empty()) {
+      for (const auto& entry : fs::directory_iterator(checkpoint)) {
+        v1::ReadStateReply::File* const file = reply->add_files();
+        file->set_name("checkpoint/" + entry.path().filename().string());
+        file->set_bytes(entry.file_size());
+      }
+    } else {
+      const std::string name = request.file().substr(sizeof("checkpoint"));
+      message.payload.push_back(
+          Buffer::Copy(*ReadWholeFile(checkpoint + "/" + name, 1'000'000)));
+    }
+    message.head = std::move(reply);
+    return message;
+  };
+}
+
+TEST(TakeContentTest, ABitThatIsFlippedInAnyFileIsFoundAndNothingIsCommitted) {
+  const std::string root = absl::StrCat(::testing::TempDir(), "/flipped");
+  fs::remove_all(root);
+  const std::vector<v1::Variable> variables = {
+      testing::SampleVariable("w", {6, 2})};
+  const std::string path = *testing::CommitSample(root + "/theirs", variables,
+                                                  {}, 1, 1, 10, 2, 24);
+  v1::JobConfig job;
+  job.set_run_dir(root + "/run");
+  const auto take = [&] {
+    fs::create_directories(root + "/run");
+    return TakeContent(job, /*nonce=*/1, /*round=*/1, AnswersFrom(path),
+                       [] { return true; });
+  };
+  for (const auto& name : *ListDirectory(path)) {
+    if (name == kTensorIndexFile) continue;  // Made again.
+    const std::string before = *ReadWholeFile(path + "/" + name, 1'000'000);
+    for (size_t at = 0; at < before.size(); at += before.size() / 5 + 1) {
+      std::string flipped = before;
+      flipped[at] ^= static_cast<char>(1 << at % 8);
+      std::ofstream(path + "/" + name, std::ios::binary) << flipped;
+      const absl::Status taken = take();
+      EXPECT_EQ(taken.code(), absl::StatusCode::kDataLoss)
+          << name << " byte " << at << ": " << taken;
+      const auto committed = ListCheckpointNames(root + "/run/checkpoints");
+      EXPECT_TRUE(!committed.ok() || committed->empty());
+      fs::remove_all(root + "/run");
+    }
+    std::ofstream(path + "/" + name, std::ios::binary) << before;
+  }
+  EXPECT_TRUE(take().ok()) << take();
   fs::remove_all(root);
 }
 

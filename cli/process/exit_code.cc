@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <string>
 
-#include "base/escape.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/print.h"
 
 namespace paramd {
 
@@ -55,8 +57,7 @@ int ExitCodeAtStart(const absl::Status& status) {
 
 void PrintError(const absl::Status& status) {
   if (status.ok()) return;
-  std::fprintf(stderr, "paramd: %s\n",
-               EscapeControls(status.message()).c_str());
+  Print(absl::StrCat("paramd: ", status.message(), "\n"), stderr);
 }
 
 }  // namespace paramd

@@ -59,6 +59,7 @@ class LogFormatTest(unittest.TestCase):
             self.assertEqual(by_message["configured"]["servers"], 1)
             self.assertEqual(by_message["recovered"]["log_entries"], 0)
             self.assertEqual(by_message["ended"]["exit_code"], 0)
+            self.assertEqual(events[-1]["message"], "ended")
 
     def test_json_has_what_a_sentence_says_as_fields(self):
         events = [json.loads(line)

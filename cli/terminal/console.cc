@@ -8,11 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/print.h"
+
 namespace paramd {
 namespace {
 
 void Write(std::FILE* file, absl::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), file);
+  Print(text, file);
   std::fflush(file);
 }
 
@@ -49,7 +51,7 @@ void Console::KeepBlock() { block_.clear(); }
 void Console::EraseBlock() {
   const auto lines = std::count(block_.begin(), block_.end(), '\n');
   // Up to its first line, then clear from there to the end of the screen.
-  if (lines > 0) Write(out_, absl::StrCat("\x1b[", lines, "F\x1b[J"));
+  if (lines > 0) std::fprintf(out_, "\x1b[%ldF\x1b[J", static_cast<long>(lines));
 }
 
 void Console::DrawBlock() {

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "base/escape.h"
+
 namespace paramd {
 
 size_t Columns(absl::string_view text) {
@@ -26,7 +28,10 @@ std::string AtRight(absl::string_view text, size_t columns) {
                       text);
 }
 
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
+std::string Table(std::vector<std::vector<std::string>> rows) {
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = EscapeLine(cell);
+  }
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
@@ -14,19 +15,25 @@ _DTYPES = {"F32": np.float32, "F64": np.float64, "F16": np.float16,
            "I64": np.int64, "I32": np.int32, "U8": np.uint8, "BOOL": np.bool_}
 
 
+# Of a committed checkpoint's directory: term, counter and step.
+_NAME = re.compile(r"\d{6,}-\d{8,}\.step-\d+")
+
+
 class _Damaged(Exception):
     """What is wrong with a file of a checkpoint."""
 
 
 def _newest(path: pathlib.Path) -> pathlib.Path:
-    """The checkpoint that `path` means: itself, or the newest below it."""
-    if (path / "manifest.json").exists():
+    """The checkpoint that `path` means: itself, or the newest below it.
+
+    By its name, whether it is whole or not: a damaged one is not passed over.
+    """
+    if (path / "manifest.json").exists() or _NAME.fullmatch(path.name):
         return path
     for folder in (path, path / "checkpoints"):
-        found = sorted(p.parent for p in folder.glob("*/manifest.json"))
-        found = [p for p in found if p.name[0].isdigit()]
+        found = [p for p in folder.glob("*.step-*") if _NAME.fullmatch(p.name)]
         if found:
-            return found[-1]
+            return max(found, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)])
     raise InvalidArgument(f"there is no checkpoint in '{path}'")
 
 
@@ -62,11 +69,13 @@ def _read(path: pathlib.Path, file: Any) -> Dict[str, np.ndarray]:
 
 
 def _manifest(checkpoint: pathlib.Path) -> Any:
-    text = (checkpoint / "manifest.json").read_bytes()
-    written = checkpoint / "manifest.crc32c"
-    if written.exists():
-        _check_sum(np.frombuffer(text, np.uint8), int(written.read_text(), 16))
-    return json.loads(text)
+    content = np.fromfile(checkpoint / "manifest.json", np.uint8)
+    written = (checkpoint / "manifest.crc32c").read_bytes()
+    found = _native.crc32c(content.ctypes.data, content.size)
+    if written != b"%08x\n" % found:
+        raise _Damaged(f"its crc32c is {found:08x}; manifest.crc32c beside it "
+                       "says otherwise")
+    return json.loads(content.tobytes())
 
 
 def _slots_of(part: Any) -> Dict[str, str]:
@@ -120,7 +129,8 @@ def load(path: "str | os.PathLike[str]", *, slots: bool = False
                         (int(part.get("row_begin", 0)), tensors[tensor]))
         return _join(manifest, parts)
     except _Damaged as error:
-        raise InvalidArgument(f"checkpoint '{checkpoint / name}': {error}") from None
+        raise InvalidArgument(
+            f"checkpoint {str(checkpoint / name)!r}: {error}") from None
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(
-            f"checkpoint '{checkpoint / name}' can't be read: {error!r}") from error
+            f"checkpoint {str(checkpoint / name)!r} can't be read: {error!r}") from error

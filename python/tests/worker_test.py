@@ -175,9 +175,22 @@ class OneProcessTest(unittest.TestCase):
                     paramd.load(self.run_dir)
                 self.assertIn(path.name, str(caught.exception))
                 path.write_bytes(old)
-        tensors.unlink()
-        with self.assertRaisesRegex(paramd.InvalidArgument, "can't be read"):
-            paramd.load(self.run_dir)
+        for path in (tensors, manifest, checkpoint[-1] / "manifest.crc32c"):
+            old = path.read_bytes()
+            for at in range(0, len(old), 41):
+                path.write_bytes(old[:at] + bytes([old[at] ^ 1 << at % 8])
+                                 + old[at + 1:])
+                with self.assertRaises(paramd.InvalidArgument,
+                                       msg=f"{path.name} byte {at}"):
+                    paramd.load(self.run_dir)
+            path.write_bytes(old)
+        self.assertEqual(set(paramd.load(self.run_dir)), {"w", "b"})
+        for path in (tensors, manifest):
+            old = path.read_bytes()
+            path.unlink()
+            with self.assertRaisesRegex(paramd.InvalidArgument, "can't be read"):
+                paramd.load(self.run_dir)
+            path.write_bytes(old)
 
     def test_numbers_that_numpy_does_not_have_are_named(self):
         from paramd import checkpoint

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "checkpoint/shard_file.h"
+#include "checkpoint/restore_reader.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/buffer.h"
 #include "worker/evaluator/keyed_rows_reader.h"
@@ -14,12 +14,14 @@ namespace paramd {
 
 namespace {
 
-// All of these variables, whole.
-absl::Status ReadWhole(const std::string& path,
+// All of these variables, whole: the reader's last slices.
+absl::Status ReadWhole(RestoreReader* reader, const std::string& path,
                        absl::Span<const v1::Variable* const> variables,
                        absl::Span<std::vector<float>* const> weights) {
   v1::ReadSlices request;
   request.set_path(path);
+  request.mutable_check()->set_alone(true);
+  request.set_last(true);
   for (size_t i = 0; i < variables.size(); ++i) {
     const v1::Variable& variable = *variables[i];
     v1::ReadSlices::Want* const want = request.add_slices();
@@ -32,10 +34,10 @@ absl::Status ReadWhole(const std::string& path,
   }
   v1::ReadSlicesResult result;
   BufferChain payload;
-  RETURN_IF_ERROR(ReadSlicesFromCheckpoint(request, &result, &payload));
-  ChainReader reader(payload);
+  RETURN_IF_ERROR(reader->Read(request, &result, &payload));
+  ChainReader payload_reader(payload);
   for (std::vector<float>* const values : weights) {
-    if (!reader.Read(AsWritableBytes(absl::MakeSpan(*values)))) {
+    if (!payload_reader.Read(AsWritableBytes(absl::MakeSpan(*values)))) {
       return absl::DataLossError(
           absl::StrCat("'", path, "' has fewer numbers than the model"));
     }
@@ -49,6 +51,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
     const std::string& path, const std::vector<v1::Variable>& variables,
     uint64_t seed, absl::Span<const std::vector<uint64_t>> keys) {
   std::vector<std::vector<float>> weights(variables.size());
+  RestoreReader reader;
   std::vector<const v1::Variable*> whole;
   std::vector<std::vector<float>*> into;
   size_t keyed = 0;
@@ -59,10 +62,10 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
       continue;
     }
     CHECK(keyed < keys.size(), "each keyed variable has keys, or none");
-    ASSIGN_OR_RETURN(weights[v],
-                     ReadKeyedRows(path, variables[v], seed, keys[keyed++]));
+    ASSIGN_OR_RETURN(weights[v], ReadKeyedRows(&reader, path, variables[v],
+                                               seed, keys[keyed++]));
   }
-  RETURN_IF_ERROR(ReadWhole(path, whole, into));
+  RETURN_IF_ERROR(ReadWhole(&reader, path, whole, into));
   return weights;
 }
 

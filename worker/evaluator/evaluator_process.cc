@@ -97,16 +97,23 @@ absl::StatusOr<v1::EvaluateNewestResult> EvaluatorProcess::EvaluateNewest() {
   if (!names.ok() || names->empty()) return NothingThere();
   const v1::SnapshotNumber newest = names->front().snapshot;
   if (newest == settled_) return settled_result_;
-  bool final = false;
+  Looked of_newest;
   for (const CheckpointName& name : *names) {
     ASSIGN_OR_RETURN(const Looked looked, Look(name));
     if (looked.outcome == Outcome::kGone) return v1::EvaluateNewestResult();
     // Of the newest, also where its numbers are damaged.
-    if (name.snapshot == newest) final = looked.final;
+    if (name.snapshot == newest) of_newest = looked;
     if (looked.outcome == Outcome::kEvaluated) break;
   }
+  // No later one takes its place.
+  if (of_newest.final && of_newest.outcome == Outcome::kDamaged) {
+    return absl::DataLossError(
+        absl::StrCat("the job's last checkpoint '", root_, "/",
+                     names->front().name, "' is damaged: ",
+                     of_newest.why.message()));
+  }
   settled_ = newest;
-  settled_result_.set_final(final);
+  settled_result_.set_final(of_newest.final);
   return settled_result_;
 }
 
@@ -235,7 +242,7 @@ EvaluatorProcess::Looked EvaluatorProcess::PassOver(const std::string& path,
         "a checkpoint is passed over, the one before it is evaluated",
         {{"path", path}, {"why", why.message()}});
   }
-  return {.outcome = Outcome::kDamaged};
+  return {.outcome = Outcome::kDamaged, .why = why};
 }
 
 }  // namespace paramd

@@ -53,7 +53,8 @@ class EvaluatorProcess {
 
   // Evaluates the newest checkpoint, unless that is done. One that is damaged is
   // said once, and the one before it is evaluated in its place; one that is
-  // deleted meanwhile ends the look. UNAVAILABLE if there is none yet, NOT_FOUND
+  // deleted meanwhile ends the look. DATA_LOSS naming the job's last one, if that
+  // is damaged, once the one before it is evaluated. UNAVAILABLE if there is none yet, NOT_FOUND
   // if there is no run either; nothing is made there. INVALID_ARGUMENT if it is
   // another job's; ABORTED if the model's device is lost; what the disk answered
   // if the result can't be written.
@@ -68,6 +69,7 @@ class EvaluatorProcess {
   struct Looked {
     Outcome outcome = Outcome::kEvaluated;
     bool final = false;  // Its manifest says so.
+    absl::Status why = absl::OkStatus();  // kDamaged: what is wrong.
   };
   // Evaluates one checkpoint, unless that is done.
   // INVALID_ARGUMENT naming the settings, if the checkpoint is of another job.

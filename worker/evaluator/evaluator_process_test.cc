@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -146,6 +147,27 @@ TEST_F(EvaluatorProcessTest, InPlaceOfADamagedOneTheOneBeforeIsEvaluated) {
   Commit(4, 40);
   ASSERT_TRUE(process->EvaluateNewest().ok());
   EXPECT_EQ(Lines().size(), 2u);
+}
+
+TEST_F(EvaluatorProcessTest, OfAFlippedBitAnywhereNothingIsEvaluated) {
+  const std::string path = Commit(1, 10);
+  for (const std::string& name : *ListDirectory(path)) {
+    const std::string file = absl::StrCat(path, "/", name);
+    // What other tools read.
+    if (name == "model.safetensors.index.json") continue;
+    const std::string before = *ReadWholeFile(file, 100'000);
+    for (size_t at = 0; at < before.size(); at += 11) {
+      std::string flipped = before;
+      flipped[at] ^= static_cast<char>(1 << at % 8);
+      std::ofstream(file, std::ios::binary) << flipped;
+      const auto looked = Start()->EvaluateNewest();
+      EXPECT_TRUE(looked.ok()) << looked.status();
+      EXPECT_TRUE(Lines().empty()) << name << " byte " << at;
+    }
+    std::ofstream(file, std::ios::binary) << before;
+  }
+  ASSERT_TRUE(Start()->EvaluateNewest().ok());
+  EXPECT_EQ(Lines().size(), 1u);
 }
 
 TEST_F(EvaluatorProcessTest, ADeletedCheckpointIsNotMissed) {

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
-#include "checkpoint/shard_file.h"
 #include "config/initial_values.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/buffer.h"
@@ -94,22 +93,24 @@ class KeyedRows {
 }  // namespace
 
 absl::StatusOr<std::vector<float>> ReadKeyedRows(
-    const std::string& path, const v1::Variable& variable, uint64_t seed,
+    RestoreReader* reader, const std::string& path,
+    const v1::Variable& variable, uint64_t seed,
     absl::Span<const uint64_t> keys) {
   KeyedRows rows(variable, keys);
   rows.Begin(seed);
   for (;;) {
     v1::ReadSlices request;
     request.set_path(path);
+    request.mutable_check()->set_alone(true);
     request.add_slots("key");
     request.add_slots("used");
     if (!rows.AddNext(&request)) return rows.TakeValues();
     v1::ReadSlicesResult result;
     BufferChain payload;
-    RETURN_IF_ERROR(ReadSlicesFromCheckpoint(request, &result, &payload));
-    ChainReader reader(payload);
+    RETURN_IF_ERROR(reader->Read(request, &result, &payload));
+    ChainReader payload_reader(payload);
     for (const v1::ReadSlices::Want& slice : request.slices()) {
-      if (rows.Take(slice, &reader)) continue;
+      if (rows.Take(slice, &payload_reader)) continue;
       return absl::DataLossError(
           absl::StrCat("'", path, "' has fewer rows of '", variable.name(),
                        "' than its manifest says"));

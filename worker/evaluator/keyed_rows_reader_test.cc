@@ -101,7 +101,8 @@ TEST(KeyedRowsReaderTest, RowsAreFoundByTheirKeysAndOthersAreInitial) {
   const std::string path =
       Commit("found", {30, 10, 0, 20, 0, kHalf + 2, kHalf + 1, 0});
   const std::vector<uint64_t> keys = {10, 15, 30, kHalf + 1, kHalf + 3};
-  const auto rows = ReadKeyedRows(path, MakeVariable(), kSeed, keys);
+  RestoreReader reader;
+  const auto rows = ReadKeyedRows(&reader, path, MakeVariable(), kSeed, keys);
   ASSERT_TRUE(rows.ok()) << rows.status();
   ASSERT_EQ(rows->size(), keys.size() * kWidth);
   const auto row = [&](size_t i) {
@@ -113,14 +114,16 @@ TEST(KeyedRowsReaderTest, RowsAreFoundByTheirKeysAndOthersAreInitial) {
   EXPECT_TRUE(row(2) == std::vector<float>(kWidth, 1));
   EXPECT_TRUE(row(3) == std::vector<float>(kWidth, 7));
   EXPECT_TRUE(row(4) == InitialOf(kHalf + 3));
-  EXPECT_TRUE(ReadKeyedRows(path, MakeVariable(), kSeed, {})->empty());
+  EXPECT_TRUE(
+      ReadKeyedRows(&reader, path, MakeVariable(), kSeed, {})->empty());
 }
 
 TEST(KeyedRowsReaderTest, WhatTheCheckpointDoesNotHaveIsNamed) {
   const std::string path = Commit("missing", std::vector<uint64_t>(kRows));
   v1::Variable other = MakeVariable();
   other.set_name("u");
-  EXPECT_THAT(std::string(ReadKeyedRows(path, other, kSeed, {1})
+  RestoreReader reader;
+  EXPECT_THAT(std::string(ReadKeyedRows(&reader, path, other, kSeed, {1})
                               .status()
                               .message()),
               ::testing::HasSubstr("'u'"));

@@ -1,0 +1,143 @@
+#include "net/connection_quota.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+#include "base/log.h"
+
+namespace paramd {
+namespace {
+
+// What HTTP/2 and TLS add to a message: headers of the call, and of each frame
+// and record, of 16 KiB.
+constexpr uint64_t kBesideAMessage = 4096;
+constexpr uint64_t kPartBeside = 32;
+// A peer acknowledges what it reads: 13 bytes for some tens of KiB.
+constexpr uint64_t kPartAcknowledged = 256;
+
+// The kernel's tcp_info as words of 64 bits. The C library's ends before these:
+// tcpi_bytes_acked and tcpi_bytes_received, which Linux has since 4.1.
+constexpr int kTcpInfo = 11;
+using TcpInfo = std::array<uint64_t, 17>;
+constexpr size_t kBytesAcked = 15;
+constexpr size_t kBytesReceived = 16;
+
+absl::optional<UnfinishedBytes::Counts> CountsOf(int fd) {
+  TcpInfo info = {};
+  socklen_t size = sizeof(info);
+  if (getsockopt(fd, IPPROTO_TCP, kTcpInfo, info.data(), &size) != 0 ||
+      size < sizeof(info)) {
+    return absl::nullopt;
+  }
+  return UnfinishedBytes::Counts{info[kBytesReceived], info[kBytesAcked]};
+}
+
+// Nobody says when gRPC closes a connection; but then its number is that of
+// another file, or of none.
+bool IsOpen(int fd, ino_t inode) {
+  struct stat status = {};
+  return fstat(fd, &status) == 0 && status.st_ino == inode;
+}
+
+}  // namespace
+
+void UnfinishedBytes::Finished(uint64_t bytes) {
+  finished_ += bytes + bytes / kPartBeside + kBesideAMessage;
+}
+
+uint64_t UnfinishedBytes::Update(const Counts& counts) {
+  const uint64_t made_up =
+      finished_ + (counts.sent - last_.sent) / kPartAcknowledged;
+  unfinished_ += counts.received - last_.received;
+  unfinished_ -= std::min(unfinished_, made_up);
+  last_ = counts;
+  finished_ = 0;
+  return unfinished_;
+}
+
+void ConnectionQuota::Opened(int fd) {
+  auto key = PeerKeyOf(fd);
+  struct stat status = {};
+  if (!key.has_value() || !CountsOf(fd).has_value() ||
+      fstat(fd, &status) != 0) {
+    return;
+  }
+  MutexLock lock(&mutex_);
+  open_[*std::move(key)] = {fd, status.st_ino, {}};
+}
+
+void ConnectionQuota::Finished(absl::string_view peer, uint64_t bytes) {
+  const std::string key = PeerKey(peer);
+  MutexLock lock(&mutex_);
+  const auto found = open_.find(key);
+  if (found != open_.end()) found->second.unfinished.Finished(bytes);
+}
+
+bool ConnectionQuota::Look() {
+  MutexLock lock(&mutex_);
+  for (auto it = open_.begin(); it != open_.end();) {
+    Connection& connection = it->second;
+    const auto counts = CountsOf(connection.fd);
+    if (!counts.has_value() || !IsOpen(connection.fd, connection.inode)) {
+      it = open_.erase(it);
+      continue;
+    }
+    const uint64_t unfinished = connection.unfinished.Update(*counts);
+    if (unfinished <= most_) {
+      ++it;
+      continue;
+    }
+    Log(LogLevel::kWarning,
+        "a connection is closed: it sends what is no message within the limits",
+        {{"peer", it->first}, {"bytes", unfinished}, {"limit", most_}});
+    shutdown(connection.fd, SHUT_RDWR);
+    ++closed_;
+    it = open_.erase(it);
+  }
+  return !open_.empty();
+}
+
+uint64_t ConnectionQuota::closed() const {
+  MutexLock lock(&mutex_);
+  return closed_;
+}
+
+std::string PeerKey(absl::string_view peer) {
+  return absl::StrReplaceAll(
+      peer.substr(peer.find(':') + 1),
+      {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
+}
+
+absl::optional<std::string> PeerKeyOf(int fd) {
+  sockaddr_storage peer = {};
+  socklen_t size = sizeof(peer);
+  char text[INET6_ADDRSTRLEN];
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
+    return absl::nullopt;
+  }
+  if (peer.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    return absl::StrCat(text, ":", ntohs(v4.sin_port));
+  }
+  if (peer.ss_family != AF_INET6) return absl::nullopt;
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
+  // gRPC names its scope in words of its own.
+  if (v6.sin6_scope_id != 0) return absl::nullopt;
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, sizeof(text));
+  } else {
+    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  }
+  return absl::StrCat(text, ":", ntohs(v6.sin6_port));
+}
+
+}  // namespace paramd

@@ -1,0 +1,88 @@
+#ifndef PARAMD_NET_CONNECTION_QUOTA_H_
+#define PARAMD_NET_CONNECTION_QUOTA_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+
+#include "base/mutex.h"
+
+namespace paramd {
+
+// What one connection has sent that is part of no message yet. The kernel counts
+// what came in and went out, the server which messages there were. What both
+// sides send to keep up the protocol is in the first count only: each message
+// and each byte that goes out makes up for some of it.
+class UnfinishedBytes {
+ public:
+  // Both from when the connection was opened on.
+  struct Counts {
+    uint64_t received = 0;
+    uint64_t sent = 0;
+  };
+
+  // A message of so many bytes is there.
+  void Finished(uint64_t bytes);
+  // What is not part of any, by counts that never fall.
+  uint64_t Update(const Counts& counts);
+
+ private:
+  Counts last_;
+  uint64_t finished_ = 0;  // Since the last update.
+  uint64_t unfinished_ = 0;
+};
+
+// Closes connections that send what can't become messages within their limits:
+// gRPC looks at a message's length when it has all of it, and the kernel counts
+// before.
+//
+// Invariant: of a connection over TCP, no more than `most` bytes and what comes
+// between two looks are part of no message. Bound: an entry for each connection
+// that is open, until the look after its end.
+//
+// Thread-safe.
+class ConnectionQuota {
+ public:
+  explicit ConnectionQuota(uint64_t most) : most_(most) {}
+
+  // This socket was accepted. One that is not TCP is not counted.
+  void Opened(int fd);
+  // gRPC's name for a peer, "ipv4:10.0.0.7:40112", and a message that it sent.
+  void Finished(absl::string_view peer, uint64_t bytes);
+  // Shuts down who is over the quota, and logs it. Whether any connection is
+  // left.
+  bool Look();
+
+  // Shut down until now.
+  uint64_t closed() const;
+
+ private:
+  struct Connection {
+    int fd;
+    ino_t inode;
+    UnfinishedBytes unfinished;
+  };
+
+  const uint64_t most_;
+  mutable Mutex mutex_;
+  // By PeerKey.
+  std::map<std::string, Connection, std::less<>> open_ ABSL_GUARDED_BY(mutex_);
+  uint64_t closed_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// "10.0.0.7:40112" or "fe80::1:40112" of gRPC's name, whatever quotes and
+// brackets that has.
+std::string PeerKey(absl::string_view peer);
+// The same of a connected socket; nothing if it is not of IP.
+absl::optional<std::string> PeerKeyOf(int fd);
+
+}  // namespace paramd
+
+#endif  // PARAMD_NET_CONNECTION_QUOTA_H_

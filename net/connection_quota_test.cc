@@ -1,0 +1,137 @@
+#include "net/connection_quota.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+TEST(UnfinishedBytesTest, WhatBecomesMessagesCountsForNothing) {
+  UnfinishedBytes bytes;
+  uint64_t received = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    // A megabyte as it travels, and its call.
+    received += kMiB + 64 * 31 + 300;
+    bytes.Finished(kMiB);
+    if (i % 3 == 0) EXPECT_EQ(bytes.Update({received, 0}), 0u) << i;
+  }
+}
+
+TEST(UnfinishedBytesTest, AMessageThatIsNoneYetCounts) {
+  UnfinishedBytes bytes;
+  EXPECT_EQ(bytes.Update({10 * kMiB, 0}), 10 * kMiB);
+  EXPECT_EQ(bytes.Update({30 * kMiB, 0}), 30 * kMiB);
+  bytes.Finished(28 * kMiB);
+  EXPECT_LT(bytes.Update({30 * kMiB, 0}), 2 * kMiB);
+}
+
+TEST(UnfinishedBytesTest, WhoReadsALotAcknowledgesIt) {
+  UnfinishedBytes bytes;
+  uint64_t sent = 0, received = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    sent += 4 * kMiB;
+    received += 4 * kMiB / 16384 * 2 * 13;
+    bytes.Finished(20);
+    EXPECT_LT(bytes.Update({received, sent}), kMiB);
+  }
+}
+
+TEST(UnfinishedBytesTest, SmallMessagesBesideALargeOneHideLittleOfIt) {
+  UnfinishedBytes bytes;
+  uint64_t received = 0, unfinished = 0;
+  for (int i = 0; i < 1000; ++i) {
+    received += kMiB;
+    bytes.Finished(100);
+    unfinished = bytes.Update({received, 0});
+  }
+  EXPECT_GT(unfinished, 990 * kMiB);
+}
+
+TEST(PeerKeyTest, IsTheSameForGrpcsNameAndTheSocket) {
+  EXPECT_EQ(PeerKey("ipv4:10.0.0.7:40112"), "10.0.0.7:40112");
+  EXPECT_EQ(PeerKey("ipv6:%5Bfd00::1%5D:40112"), "fd00::1:40112");
+  EXPECT_EQ(PeerKey("ipv6:[fd00::1]:40112"), "fd00::1:40112");
+}
+
+// A connection over loopback; the quota sees the end that was accepted.
+class ConnectionQuotaTest : public ::testing::Test {
+ protected:
+  ConnectionQuotaTest() {
+    const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in name = {};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(name);
+    auto* const address = reinterpret_cast<sockaddr*>(&name);
+    EXPECT_EQ(bind(listening, address, size), 0);
+    EXPECT_EQ(listen(listening, 1), 0);
+    EXPECT_EQ(getsockname(listening, address, &size), 0);
+    EXPECT_EQ(connect(client_, address, size), 0);
+    EXPECT_EQ(getsockname(client_, address, &size), 0);
+    port_ = ntohs(name.sin_port);
+    accepted_ = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
+    close(listening);
+  }
+  ~ConnectionQuotaTest() override {
+    close(client_);
+    if (accepted_ >= 0) close(accepted_);
+  }
+
+  // Sends so many bytes, which are read at the other end.
+  void Send(size_t bytes) {
+    std::string part(bytes, 'x');
+    ASSERT_EQ(send(client_, part.data(), part.size(), 0),
+              static_cast<ssize_t>(bytes));
+    ASSERT_EQ(recv(accepted_, part.data(), part.size(), MSG_WAITALL),
+              static_cast<ssize_t>(bytes));
+  }
+  bool IsOpenForTheClient() const {
+    char byte;
+    return recv(client_, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0;
+  }
+
+  const int client_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int accepted_ = -1;
+  int port_ = 0;
+};
+
+TEST_F(ConnectionQuotaTest, WhoSendsMoreThanMessagesMayHaveIsClosed) {
+  ConnectionQuota quota(100'000);
+  quota.Opened(accepted_);
+  const std::string peer = "ipv4:127.0.0.1:" + std::to_string(port_);
+  EXPECT_EQ(*PeerKeyOf(accepted_), PeerKey(peer));
+  for (int i = 0; i < 10; ++i) {
+    Send(60'000);
+    quota.Finished(peer, 60'000);
+    EXPECT_TRUE(quota.Look());
+  }
+  EXPECT_TRUE(IsOpenForTheClient());
+  Send(60'000);
+  EXPECT_TRUE(quota.Look());
+  EXPECT_TRUE(IsOpenForTheClient());
+  Send(60'000);
+  EXPECT_FALSE(quota.Look());
+  EXPECT_EQ(quota.closed(), 1u);
+  EXPECT_FALSE(IsOpenForTheClient());
+}
+
+TEST_F(ConnectionQuotaTest, WhatIsClosedIsForgotten) {
+  ConnectionQuota quota(100'000);
+  quota.Opened(accepted_);
+  EXPECT_TRUE(quota.Look());
+  close(accepted_);
+  accepted_ = -1;
+  EXPECT_FALSE(quota.Look());
+  EXPECT_EQ(quota.closed(), 0u);
+}
+
+}  // namespace
+}  // namespace paramd
