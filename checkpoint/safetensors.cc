@@ -11,6 +11,7 @@
 #include "nlohmann/json.hpp"
 
 #include "base/check.h"
+#include "base/lfs_pointer.h"
 #include "base/status_macros.h"
 
 namespace paramd {
@@ -35,6 +36,13 @@ uint64_t DTypeBits(absl::string_view dtype) {
           {"U64", 64}};
   const auto found = bits->find(dtype);
   return found == bits->end() ? 0 : found->second;
+}
+
+bool IsLfsPointer(const ReadableFile& file) {
+  char begin[kLfsPointerBegin.size()];
+  return file.size() < kMostLfsPointerBytes &&
+         file.ReadAt(0, AsWritableBytes(absl::MakeSpan(begin))).ok() &&
+         absl::string_view(begin, sizeof(begin)) == kLfsPointerBegin;
 }
 
 absl::Status Bad(const TensorInfo& tensor, absl::string_view what) {
@@ -316,6 +324,9 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(
   // Checked before a byte is allocated for it.
   if (length > file->size() - kLengthBytes ||
       length > kMaxSafetensorsHeaderBytes) {
+    if (IsLfsPointer(*file)) {
+      return absl::FailedPreconditionError(LfsPointerSentence(path));
+    }
     // Not the length: of a file of another kind these are its first bytes.
     return damaged(absl::StrCat("the header is longer than what the file has, ",
                                 file->size(), " bytes"));

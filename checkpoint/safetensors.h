@@ -51,7 +51,8 @@ absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(
 // An open safetensors file. Immutable, hence thread-safe.
 class SafetensorsFile {
  public:
-  // DATA_LOSS naming the file and what is wrong with its header.
+  // DATA_LOSS naming the file and what is wrong with its header;
+  // FAILED_PRECONDITION if it is a Git LFS pointer.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(
       const std::string& path);
 

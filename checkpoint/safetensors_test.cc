@@ -247,6 +247,16 @@ TEST(SafetensorsFileTest, AHeaderLongerThanTheFileIsNotAllocated) {
   }
 }
 
+TEST(SafetensorsFileTest, APointerOfGitLfsIsNamed) {
+  const std::string path = Write("pointer",
+                                 "version https://git-lfs.github.com/spec/v1\n"
+                                 "oid sha256:4d7a2146\nsize 12345\n");
+  EXPECT_EQ(SafetensorsFile::Open(path).status(),
+            absl::FailedPreconditionError(absl::StrCat(
+                "'", path,
+                "' is a Git LFS pointer, not the file: run git lfs pull")));
+}
+
 TEST(SafetensorsFileTest, AFileCutOffAnywhereIsRefused) {
   const std::string whole =
       *EncodeSafetensorsHeader(TwoTensors()) + std::string(28, 'x');

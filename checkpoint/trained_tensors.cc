@@ -11,6 +11,7 @@
 #include "absl/types/optional.h"
 #include "nlohmann/json.hpp"
 
+#include "base/lfs_pointer.h"
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/file.h"
@@ -283,6 +284,9 @@ absl::StatusOr<std::unique_ptr<TrainedTensors>> OpenIndex(
     const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/", kIndexFile);
   ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, kMaxIndexBytes));
+  if (absl::StartsWith(text, kLfsPointerBegin)) {
+    return absl::FailedPreconditionError(LfsPointerSentence(path));
+  }
   const auto json =
       nlohmann::json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();

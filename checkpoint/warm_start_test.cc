@@ -553,6 +553,23 @@ TEST(WarmStartTest, AFileOfTorchSaveIsNoSafetensorsFile) {
   }
 }
 
+TEST(WarmStartTest, APointerOfGitLfsIsNamedAsThat) {
+  const std::string directory = NewDirectory("lfs");
+  for (const char* name :
+       {"base.safetensors", "model.safetensors.index.json"}) {
+    const std::string path = absl::StrCat(directory, "/", name);
+    WriteText(path,
+              "version https://git-lfs.github.com/spec/v1\n"
+              "oid sha256:4d7a2146\nsize 12345\n");
+    const bool is_index = absl::EndsWith(name, ".json");
+    EXPECT_EQ(MistakeOf(From(is_index ? directory : path),
+                        {SampleVariable("x", {1})}),
+              absl::StrCat("warm_start.path: '", path,
+                           "' is a Git LFS pointer, "
+                           "not the file: run git lfs pull"));
+  }
+}
+
 TEST(WarmStartTest, AWeightThatIsNotANumberIsNamedWithItsPlace) {
   const std::string path = WriteTensors(
       absl::StrCat(NewDirectory("nan"), "/a.safetensors"),

@@ -2,6 +2,7 @@
 code 2 where the job is wrong and 1 where the data are, and nothing is pushed of
 the batch that failed."""
 
+import gzip
 import json
 import os
 import struct
@@ -87,6 +88,31 @@ class BadDataTest(unittest.TestCase):
         for line, where in zip(skipped, ["line 5", "line 22"]):
             self.assertIn(f"'{self.data}/train.csv' {where}", line)
         self.assertIn("skipped=2", skipped[1])
+
+    def test_what_gzip_has_packed_is_trained_on(self):
+        text = files.csv(files.csv_rows(COUNT)).replace(b"\n", b"\r")
+        files.write(self.data, "train.csv", gzip.compress(text))
+        run = self.start(files.job(self.data, files.CSV))
+        self.assertEqual(run.wait(), 0, run.output)
+
+    def test_what_is_packed_and_cut_off(self):
+        text = files.csv(files.csv_rows(COUNT))
+        files.write(self.data, "train.csv", gzip.compress(text)[:-9])
+        self.assert_refused(files.job(self.data, files.CSV), 1,
+                            "train.csv' is truncated: what is packed in it")
+
+    def test_a_file_that_git_lfs_left_out(self):
+        files.write(self.data, "train.csv",
+                    b"version https://git-lfs.github.com/spec/v1\n"
+                    b"oid sha256:4d7a2146\nsize 12345\n")
+        self.assert_refused(files.job(self.data, files.CSV), 2,
+                            "train.csv' is a Git LFS pointer, not the file")
+
+    def test_a_header_that_never_ends(self):
+        files.write(self.data, "train.csv", b"x," * 500000)
+        run = self.start(files.job(self.data, files.CSV))
+        self.assertEqual(run.wait(), 2, run.output)
+        self.assertLess(len(run.output), 2000)
 
     # ---- TFRecord
 

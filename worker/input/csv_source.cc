@@ -4,14 +4,20 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 #include "base/random.h"
+#include "base/shorten.h"
 #include "base/status_macros.h"
+#include "worker/input/columns.h"
 #include "worker/input/file.h"
 #include "worker/input/sources.h"
 #include "worker/input/text_lines.h"
@@ -19,41 +25,64 @@
 namespace paramd {
 namespace {
 
-// The values of a line. False if a quote has no end.
-bool SplitLine(absl::string_view line, char separator,
-               std::vector<std::string>* values) {
-  values->clear();
-  size_t at = 0;
-  for (;;) {
-    std::string value;
-    if (at < line.size() && line[at] == '"') {
-      for (++at;; ++at) {
-        if (at >= line.size()) return false;
-        if (line[at] == '"') {
-          if (at + 1 >= line.size() || line[at + 1] != '"') break;
-          ++at;  // Two quotes are one.
-        }
-        value.push_back(line[at]);
-      }
-      ++at;
-      if (at < line.size() && line[at] != separator) return false;
-    } else {
-      const size_t end = std::min(line.find(separator, at), line.size());
-      value = std::string(line.substr(at, end - at));
-      at = end;
+constexpr size_t kMostSeparator = 16;
+
+// "a, b, c", cut off where it gets long.
+std::string Listed(const std::vector<std::string>& names, size_t most = 150) {
+  return Shortened(absl::StrJoin(names, ", "), most);
+}
+
+// What the job itself says in two ways.
+absl::Status CheckNames(const v1::InputSource::Csv& config) {
+  const auto wrong = [](const std::string& what) {
+    return absl::InvalidArgumentError(what);
+  };
+  absl::flat_hash_set<absl::string_view> names;
+  for (const std::string& name : config.columns()) {
+    if (!names.insert(name).second) {
+      return wrong(
+          absl::StrCat("csv.columns names '", Shortened(name), "' twice"));
     }
-    values->push_back(std::move(value));
-    if (at >= line.size()) return true;
-    ++at;
   }
+  const std::string& label = config.label();
+  if (!label.empty() && names.contains(label)) {
+    return wrong(absl::StrCat("csv.columns names '", Shortened(label),
+                              "', which is the label: the model would be told "
+                              "what it is to predict"));
+  }
+  if (!label.empty() && config.group() == label) {
+    return wrong(absl::StrCat("csv.group is '", Shortened(label),
+                              "', which is the label"));
+  }
+  if (!label.empty() && config.name() == "label") {
+    return wrong(
+        "csv.name is 'label', as the label is called; choose another one");
+  }
+  names.clear();
+  for (const std::string& name : config.class_names()) {
+    if (!names.insert(name).second) {
+      return wrong(absl::StrCat("csv.class_names has '", Shortened(name),
+                                "' twice: which of the two is meant?"));
+    }
+  }
+  if (!names.empty() && config.classes() > 0 &&
+      config.classes() != names.size()) {
+    return wrong(absl::StrCat("csv.classes is ", config.classes(), ", and ",
+                              names.size(),
+                              " class_names are given; leave one out"));
+  }
+  return absl::OkStatus();
 }
 
 class CsvSource : public ExampleSource {
  public:
-  CsvSource(std::vector<std::unique_ptr<InputFile>> files, char separator)
-      : lines_(std::move(files)), separator_(separator) {}
+  CsvSource(std::vector<std::unique_ptr<InputFile>> files,
+            const ColumnFormat& format)
+      : lines_(std::move(files), {.columns = format}), format_(format) {}
 
   absl::Status Open(const v1::InputSource::Csv& config) {
+    RETURN_IF_ERROR(CheckNames(config));
+    RETURN_IF_ERROR(ReadMissing(config));
     for (uint32_t file = 0; file < lines_.files(); ++file) {
       std::string header;
       RETURN_IF_ERROR(
@@ -106,14 +135,16 @@ class CsvSource : public ExampleSource {
   absl::Status Read(uint64_t index, Example* example) const override {
     ASSIGN_OR_RETURN(const std::string line, lines_.Read(index));
     std::vector<std::string> values;
-    if (!SplitLine(line, separator_, &values)) {
+    const absl::Status split = SplitColumns(line, format_, &values);
+    if (!split.ok()) {
       return absl::DataLossError(
-          absl::StrCat(Where(index), ": a quote has no end"));
+          absl::StrCat(Where(index), ": ", split.message()));
     }
     if (values.size() != names_.size()) {
-      return absl::DataLossError(absl::StrCat(Where(index), ": has ",
-                                              values.size(), " columns; ",
-                                              names_.size(), " are needed"));
+      const bool has_line_end = line.find_first_of("\r\n") != line.npos;
+      return absl::DataLossError(absl::StrCat(
+          Where(index), ": has ", values.size(), " columns; ", names_.size(),
+          " are needed", has_line_end ? kIfNoQuotes : ""));
     }
     example->values.resize(spec_.features.size());
     RETURN_IF_ERROR(ReadColumns(index, values, &example->values[0]));
@@ -131,19 +162,19 @@ class CsvSource : public ExampleSource {
   absl::Status ReadHeader(const v1::InputSource::Csv& config, uint32_t file,
                           const std::string& line) {
     std::vector<std::string> names;
-    if (!SplitLine(line, separator_, &names)) {
+    const absl::Status split = SplitColumns(line, format_, &names);
+    if (!split.ok()) {
       return absl::DataLossError(absl::StrCat(
-          "'", lines_.path(file), "': a quote of the header has no end"));
+          "'", lines_.path(file), "', its header: ", split.message()));
     }
     if (names_.empty()) {
       names_ = std::move(names);
       return ChooseColumns(config, Quoted(file));
     }
     if (names == names_) return absl::OkStatus();
-    return absl::DataLossError(
-        absl::StrCat("'", lines_.path(file), "' has the columns ",
-                     absl::StrJoin(names, ", "), "; '", lines_.path(0),
-                     "' has ", absl::StrJoin(names_, ", ")));
+    return absl::DataLossError(absl::StrCat(
+        "'", lines_.path(file), "' has the columns ", Listed(names, 80), "; '",
+        lines_.path(0), "' has ", Listed(names_, 80)));
   }
 
   std::string Quoted(uint32_t file) const {
@@ -153,7 +184,8 @@ class CsvSource : public ExampleSource {
   absl::Status NumberColumns(const v1::InputSource::Csv& config) {
     ASSIGN_OR_RETURN(const std::string line, lines_.Read(0));
     std::vector<std::string> values;
-    SplitLine(line, separator_, &values);
+    // A row that is no good is named when it is read.
+    SplitColumns(line, format_, &values).IgnoreError();
     for (size_t i = 0; i < values.size(); ++i) {
       names_.push_back(absl::StrCat(i));
     }
@@ -167,26 +199,41 @@ class CsvSource : public ExampleSource {
           "csv.columns is missing; with input.follow there may be no file yet "
           "that has them");
     }
+    const auto add = [this](const std::string& name) {
+      if (!name.empty() && !absl::c_linear_search(names_, name)) {
+        names_.push_back(name);
+      }
+    };
     names_ = {config.columns().begin(), config.columns().end()};
-    names_.insert(names_.end(), config.log_columns().begin(),
-                  config.log_columns().end());
+    for (const std::string& name : config.log_columns()) add(name);
     for (const std::string& name :
          {config.label(), config.group(), config.list_of()}) {
-      if (!name.empty()) names_.push_back(name);
+      add(name);
     }
     return ChooseColumns(config, "the job file");
   }
 
+  // Each name that is used must mean one column.
   absl::Status ChooseColumns(const v1::InputSource::Csv& config,
                              const std::string& whose) {
+    absl::flat_hash_map<absl::string_view, size_t> places;
+    absl::flat_hash_set<absl::string_view> twice;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      if (!places.insert({names_[i], i}).second) twice.insert(names_[i]);
+    }
     const auto find = [&](const std::string& name) -> absl::StatusOr<size_t> {
-      const auto found = std::find(names_.begin(), names_.end(), name);
-      if (found == names_.end()) {
+      const auto found = places.find(name);
+      if (found == places.end()) {
         return absl::InvalidArgumentError(
-            absl::StrCat(whose, " has no column '", name, "'; it has ",
-                         absl::StrJoin(names_, ", ")));
+            absl::StrCat(whose, " has no column '", Shortened(name),
+                         "'; it has ", Listed(names_)));
       }
-      return static_cast<size_t>(found - names_.begin());
+      if (twice.contains(name)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(whose, " has the column '", Shortened(name),
+                         "' twice; give each a name of its own"));
+      }
+      return found->second;
     };
     if (!config.label().empty()) {
       ASSIGN_OR_RETURN(label_column_, find(config.label()));
@@ -199,7 +246,9 @@ class CsvSource : public ExampleSource {
       columns_.push_back(column);
     }
     for (size_t i = 0; config.columns().empty() && i < names_.size(); ++i) {
-      if (label_column_ != i && group_column_ != i) columns_.push_back(i);
+      if (label_column_ == i || group_column_ == i) continue;
+      RETURN_IF_ERROR(find(names_[i]).status());
+      columns_.push_back(i);
     }
     for (const std::string& name : config.log_columns()) {
       RETURN_IF_ERROR(find(name).status());
@@ -210,6 +259,17 @@ class CsvSource : public ExampleSource {
     if (!columns_.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat(whose, " has no column beside the label"));
+  }
+
+  absl::Status ReadMissing(const v1::InputSource::Csv& config) {
+    if (config.missing().empty()) return absl::OkStatus();
+    if (config.hash_buckets() > 0 || config.hash_keys()) {
+      return absl::InvalidArgumentError(
+          "csv.missing is of columns of numbers; with hash_buckets or "
+          "hash_keys a column without text has a number of its own");
+    }
+    missing_ = static_cast<float>(config.missing(0));
+    return absl::OkStatus();
   }
 
   // How texts become numbers, if they do.
@@ -251,9 +311,10 @@ class CsvSource : public ExampleSource {
     }
     const std::string& last = names_[columns_.back()];
     if (list != last) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "csv.list_column is '", list,
-          "'; it must be the last of the columns, which is '", last, "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("csv.list_column is '", list,
+                       "'; it must be the last of the columns, which is '",
+                       Shortened(last), "'"));
     }
     for (const std::string& name : {list, of}) {
       if (!absl::c_linear_search(config.log_columns(), name)) continue;
@@ -282,7 +343,10 @@ class CsvSource : public ExampleSource {
     const size_t lone = columns_.size() - (list_length_ > 0 ? 1 : 0);
     for (size_t i = 0; i < lone; ++i) {
       const std::string& value = values[columns_[i]];
-      if (salts_.empty()) {
+      if (salts_.empty() && missing_.has_value() &&
+          absl::StripAsciiWhitespace(value).empty()) {
+        out->values<float>()[i] = *missing_;
+      } else if (salts_.empty()) {
         ASSIGN_OR_RETURN(out->values<float>()[i],
                          FiniteOf(index, columns_[i], value));
       } else if (logs_[i]) {
@@ -344,9 +408,17 @@ class CsvSource : public ExampleSource {
     const absl::string_view trimmed = absl::StripAsciiWhitespace(text);
     float number = 0;
     if (absl::SimpleAtof(trimmed, &number)) return number;
-    return absl::DataLossError(
-        absl::StrCat(Where(index), ": column '", names_[column],
-                     "' needs a number; found '", text.substr(0, 40), "'"));
+    const bool may_be_missing = trimmed.empty() && column != label_column_;
+    return absl::DataLossError(absl::StrCat(
+        NeedsIn(index, column, "a number", text),
+        may_be_missing ? "; \"missing\": 0 would read that as 0" : ""));
+  }
+
+  // "'a.csv' line 3: column 'x' needs a number; found 'one'".
+  std::string NeedsIn(uint64_t index, size_t column, absl::string_view what,
+                      absl::string_view text) const {
+    return absl::StrCat(Where(index), ": column '", Shortened(names_[column]),
+                        "' needs ", what, "; found '", Shortened(text), "'");
   }
 
   // One of which a loss can be made.
@@ -355,9 +427,7 @@ class CsvSource : public ExampleSource {
     ASSIGN_OR_RETURN(const float number, NumberOf(index, column, text));
     if (std::isfinite(number)) return number;
     return absl::DataLossError(
-        absl::StrCat(Where(index), ": column '", names_[column],
-                     "' needs a number that is finite in float32; found '",
-                     text.substr(0, 40), "'"));
+        NeedsIn(index, column, "a number that is finite in float32", text));
   }
 
   absl::Status ReadLabel(uint64_t index, const std::string& text,
@@ -376,15 +446,14 @@ class CsvSource : public ExampleSource {
           std::find(class_names_.begin(), class_names_.end(), trimmed);
       if (found == class_names_.end()) {
         return absl::DataLossError(absl::StrCat(
-            Where(index), ": column '", names_[*label_column_],
-            "' has the class '", text.substr(0, 40), "'; the job knows ",
-            absl::StrJoin(class_names_, ", ").substr(0, 200)));
+            Where(index), ": column '", Shortened(names_[*label_column_]),
+            "' has the class '", Shortened(text), "'; the job knows ",
+            Listed(class_names_)));
       }
       number = found - class_names_.begin();
-    } else if (!absl::SimpleAtoi(trimmed, &number)) {
-      return absl::DataLossError(absl::StrCat(
-          Where(index), ": column '", names_[*label_column_],
-          "' needs a whole number; found '", text.substr(0, 40), "'"));
+    } else if (!ParseWhole(trimmed, &number)) {
+      return absl::DataLossError(
+          NeedsIn(index, *label_column_, "a whole number", text));
     }
     RETURN_IF_ERROR(CheckClass(label, number, [&] { return Where(index); }));
     out->values<int32_t>()[0] = static_cast<int32_t>(number);
@@ -392,7 +461,7 @@ class CsvSource : public ExampleSource {
   }
 
   TextLines lines_;
-  const char separator_;
+  const ColumnFormat format_;
   InputSpec spec_;
   std::vector<std::string> names_;  // Of all columns.
   std::vector<size_t> columns_;     // Of the feature.
@@ -400,6 +469,7 @@ class CsvSource : public ExampleSource {
   std::vector<bool> logs_;          // Whether they are of log_columns.
   char list_separator_ = 0;
   uint32_t list_length_ = 0;  // 0: the last column is no list.
+  absl::optional<float> missing_;
   absl::optional<size_t> label_column_;
   absl::optional<size_t> group_column_;
   std::vector<std::string> class_names_;
@@ -419,13 +489,21 @@ OpenedSource OpenCsv(const std::string& directory,
 }
 
 OpenedSource ReadCsv(InputFiles files, const v1::InputSource::Csv& config) {
-  const std::string& separator = config.separator();
-  if (separator != "tab" && separator.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the separator must be one character or tab; found '", separator, "'"));
+  ColumnFormat format;
+  format.separator = config.separator() == "tab" ? "\t" : config.separator();
+  format.quotes = !config.has_quotes() || config.quotes();
+  if (format.separator.empty() || format.separator.size() > kMostSeparator ||
+      format.separator.find_first_of("\r\n") != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("csv.separator must be one to ", kMostSeparator,
+                     " characters of a line, or tab; found '",
+                     absl::CHexEscape(Shortened(config.separator())), "'"));
   }
-  auto source = std::make_unique<CsvSource>(
-      std::move(files), separator == "tab" ? '\t' : separator[0]);
+  if (format.quotes && absl::StrContains(format.separator, '"')) {
+    return absl::InvalidArgumentError(
+        "csv.separator has a quote; give \"quotes\": false, too");
+  }
+  auto source = std::make_unique<CsvSource>(std::move(files), format);
   RETURN_IF_ERROR(source->Open(config));
   return source;
 }

@@ -7,8 +7,12 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "worker/input/exif.h"
 
 namespace paramd {
 namespace {
@@ -17,6 +21,34 @@ absl::Status TooLarge(uint64_t width, uint64_t height) {
   return absl::ResourceExhaustedError(
       absl::StrCat("the image has ", width, "x", height, " pixels; at most ",
                    kMaxPixels, " are admitted"));
+}
+
+// By ITU-R BT.601, as PIL rounds it.
+void ToGrey(OwnedTensor* image) {
+  uint8_t* to = image->values<uint8_t>().data();
+  const uint8_t* from = to;
+  const uint64_t pixels = image->dims()[0] * image->dims()[1];
+  for (uint64_t i = 0; i < pixels; ++i, from += 3) {
+    to[i] = static_cast<uint8_t>(
+        (19595u * from[0] + 38470u * from[1] + 7471u * from[2] + 0x8000u) >>
+        16);
+  }
+  image->Reset(DType::kUInt8, {image->dims()[0], image->dims()[1], 1});
+}
+
+// Of cyan, magenta, yellow and black; Adobe's files have how little of each.
+void ToColour(bool is_adobe, OwnedTensor* image) {
+  uint8_t* to = image->values<uint8_t>().data();
+  const uint8_t* from = to;
+  const uint64_t pixels = image->dims()[0] * image->dims()[1];
+  for (uint64_t i = 0; i < pixels; ++i, from += 4, to += 3) {
+    const uint32_t light = is_adobe ? from[3] : 255u - from[3];
+    for (int c = 0; c < 3; ++c) {
+      const uint32_t part = is_adobe ? from[c] : 255u - from[c];
+      to[c] = static_cast<uint8_t>(part * light / 255);
+    }
+  }
+  image->Reset(DType::kUInt8, {image->dims()[0], image->dims()[1], 3});
 }
 
 // ---- JPEG: libjpeg reports errors by a call that must not return ------------
@@ -55,9 +87,16 @@ void CheckScans(j_common_ptr info) {
   std::longjmp(errors->jump, 1);
 }
 
+// What `out` has: a grey image, one of colours, or the four inks.
+uint32_t ChannelsOf(const jpeg_decompress_struct& jpeg, uint32_t wanted) {
+  const bool is_inks =
+      jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
+  return is_inks ? 4 : wanted;
+}
+
 // Nothing here has a destructor: longjmp would pass it by.
 bool ReadJpeg(jpeg_decompress_struct* jpeg, JpegErrors* errors,
-              absl::Span<const std::byte> bytes, uint32_t channels,
+              absl::Span<const std::byte> bytes, uint32_t wanted,
               OwnedTensor* out, bool* too_large) {
   if (setjmp(errors->jump) != 0) return false;
   jpeg_create_decompress(jpeg);
@@ -69,7 +108,10 @@ bool ReadJpeg(jpeg_decompress_struct* jpeg, JpegErrors* errors,
       uint64_t{jpeg->image_width} * uint64_t{jpeg->image_height};
   *too_large = pixels > kMaxPixels;
   if (*too_large) return false;
-  jpeg->out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  const uint32_t channels = ChannelsOf(*jpeg, wanted);
+  jpeg->out_color_space = channels == 4   ? JCS_CMYK
+                          : channels == 1 ? JCS_GRAYSCALE
+                                          : JCS_RGB;
   jpeg_start_decompress(jpeg);
   out->Reset(DType::kUInt8,
              {jpeg->output_height, jpeg->output_width, channels});
@@ -93,6 +135,10 @@ absl::Status DecodeJpeg(absl::Span<const std::byte> bytes, uint32_t channels,
   errors.scans.progress_monitor = CheckScans;
   bool too_large = false;
   const bool done = ReadJpeg(&jpeg, &errors, bytes, channels, out, &too_large);
+  if (done && out->dims()[2] == 4) {
+    ToColour(jpeg.saw_Adobe_marker != 0, out);
+    if (channels == 1) ToGrey(out);
+  }
   const absl::Status status =
       done        ? absl::OkStatus()
       : too_large ? TooLarge(jpeg.image_width, jpeg.image_height)
@@ -102,48 +148,94 @@ absl::Status DecodeJpeg(absl::Span<const std::byte> bytes, uint32_t channels,
   return status;
 }
 
-// ---- PNG: the simplified interface ------------------------------------------
+// ---- PNG: libpng reports errors so, too -------------------------------------
+
+struct PngReader {
+  absl::Span<const std::byte> left;
+  std::jmp_buf jump;
+  char message[128];
+};
+
+[[noreturn]] void FailPng(png_structp png, png_const_charp message) {
+  auto* reader = static_cast<PngReader*>(png_get_error_ptr(png));
+  std::snprintf(reader->message, sizeof(reader->message), "%s", message);
+  std::longjmp(reader->jump, 1);
+}
+
+// Of what does not concern the pixels.
+void WarnPng(png_structp, png_const_charp) {}
+
+void TakePngBytes(png_structp png, png_bytep out, size_t size) {
+  auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
+  if (size > reader->left.size()) png_error(png, "the file ends too early");
+  std::memcpy(out, reader->left.data(), size);
+  reader->left.remove_prefix(size);
+}
+
+// What is to be made of the samples, of which nothing depends on a gamma: grey
+// or red, green and blue, of 8 bits each.
+void ChoosePngFormat(png_structp png, png_infop info, bool grey) {
+  png_set_strip_16(png);
+  png_set_palette_to_rgb(png);
+  png_set_expand_gray_1_2_4_to_8(png);
+  png_set_strip_alpha(png);
+  if (!grey) png_set_gray_to_rgb(png);
+  png_read_update_info(png, info);
+}
+
+// Nothing here has a destructor: longjmp would pass it by.
+bool ReadPng(png_structp png, png_infop info, PngReader* reader,
+             uint32_t wanted, OwnedTensor* out, bool* too_large) {
+  if (setjmp(reader->jump) != 0) return false;
+  png_set_read_fn(png, reader, TakePngBytes);
+  png_set_benign_errors(png, 1);  // As warnings.
+  png_read_info(png, info);
+  const uint32_t width = png_get_image_width(png, info);
+  const uint32_t height = png_get_image_height(png, info);
+  *too_large = uint64_t{width} * height > kMaxPixels;
+  if (*too_large) return false;
+  // Colour is read as colour and made grey later.
+  const bool grey = wanted == 1 &&
+                    (png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR) == 0;
+  const int passes = png_set_interlace_handling(png);
+  ChoosePngFormat(png, info, grey);
+  const uint32_t channels = grey ? 1 : 3;
+  if (png_get_rowbytes(png, info) != size_t{width} * channels) {
+    png_error(png, "samples of an unknown form");
+  }
+  out->Reset(DType::kUInt8, {height, width, channels});
+  // A pass fills in the pixels that it has.
+  for (int pass = 0; pass < passes; ++pass) {
+    uint8_t* row = out->values<uint8_t>().data();
+    for (uint32_t y = 0; y < height; ++y, row += size_t{width} * channels) {
+      png_read_row(png, row, nullptr);
+    }
+  }
+  png_read_end(png, nullptr);
+  return true;
+}
 
 absl::Status DecodePng(absl::Span<const std::byte> bytes, uint32_t channels,
                        OwnedTensor* out) {
-  png_image png = {};
-  png.version = PNG_IMAGE_VERSION;
-  const auto fail = [&png] {
-    const absl::Status status =
-        absl::DataLossError(absl::StrCat("libpng finds \"", png.message, "\""));
-    png_image_free(&png);
-    return status;
-  };
-  if (png_image_begin_read_from_memory(&png, bytes.data(), bytes.size()) == 0) {
-    return fail();
+  PngReader reader = {.left = bytes, .jump = {}, .message = {}};
+  png_structp png =
+      png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, FailPng, WarnPng);
+  png_infop info = png == nullptr ? nullptr : png_create_info_struct(png);
+  if (info == nullptr) {
+    png_destroy_read_struct(&png, nullptr, nullptr);
+    return absl::ResourceExhaustedError("there is no memory to read a PNG");
   }
-  if (uint64_t{png.width} * png.height > kMaxPixels) {
-    png_image_free(&png);
-    return TooLarge(png.width, png.height);
-  }
-  // Colour is read as colour and made grey below: libpng's own grey depends on
-  // gamma.
-  const bool grey = channels == 1 && (png.format & PNG_FORMAT_FLAG_COLOR) == 0;
-  png.format = grey ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-  const uint32_t read = grey ? 1 : 3;
-  out->Reset(DType::kUInt8, {png.height, png.width, read});
-  const png_color black = {0, 0, 0};
-  if (png_image_finish_read(&png, &black, out->values<uint8_t>().data(),
-                            static_cast<png_int_32>(png.width * read),
-                            nullptr) == 0) {
-    return fail();
-  }
-  if (read == channels) return absl::OkStatus();
-  // ITU-R BT.601, as libjpeg.
-  uint8_t* to = out->values<uint8_t>().data();
-  const uint8_t* from = to;
-  const uint64_t pixels = uint64_t{png.width} * png.height;
-  for (uint64_t i = 0; i < pixels; ++i, from += 3) {
-    to[i] = static_cast<uint8_t>(
-        (299u * from[0] + 587u * from[1] + 114u * from[2] + 500u) / 1000u);
-  }
-  out->Reset(DType::kUInt8, {png.height, png.width, 1});
-  return absl::OkStatus();
+  bool too_large = false;
+  const bool done = ReadPng(png, info, &reader, channels, out, &too_large);
+  const absl::Status status =
+      done        ? absl::OkStatus()
+      : too_large ? TooLarge(png_get_image_width(png, info),
+                             png_get_image_height(png, info))
+                  : absl::DataLossError(
+                        absl::StrCat("libpng finds \"", reader.message, "\""));
+  png_destroy_read_struct(&png, &info, nullptr);
+  if (done && channels == 1 && out->dims()[2] == 3) ToGrey(out);
+  return status;
 }
 
 }  // namespace
@@ -157,6 +249,17 @@ absl::Status DecodeImage(absl::Span<const std::byte> bytes, uint32_t channels,
   if (begins("\x89PNG\r\n\x1a\n", 8)) return DecodePng(bytes, channels, out);
   return absl::DataLossError(
       absl::StrCat("neither PNG nor JPEG: it has ", bytes.size(), " bytes"));
+}
+
+absl::Status DecodeUpright(absl::Span<const std::byte> bytes, uint32_t channels,
+                           OwnedTensor* out) {
+  RETURN_IF_ERROR(DecodeImage(bytes, channels, out));
+  const int orientation = ExifOrientation(bytes);
+  if (orientation == 1) return absl::OkStatus();
+  OwnedTensor turned;
+  Orient(orientation, *out, &turned);
+  *out = std::move(turned);
+  return absl::OkStatus();
 }
 
 }  // namespace paramd

@@ -7,17 +7,27 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <map>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "base/crc32c.h"
+#include "base/lfs_pointer.h"
 #include "base/status_macros.h"
 
 namespace paramd {
 namespace {
 
 constexpr uint64_t kSampleBytes = 64 << 10;
+
+absl::Span<std::byte> BytesOf(std::string* text) {
+  return absl::MakeSpan(reinterpret_cast<std::byte*>(text->data()),
+                        text->size());
+}
 
 }  // namespace
 
@@ -34,8 +44,21 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(
     return absl::FailedPreconditionError(
         absl::StrCat("'", path, "' is not a regular file"));
   }
-  return std::unique_ptr<InputFile>(
-      new InputFile(path, fd, static_cast<uint64_t>(info.st_size)));
+  std::unique_ptr<InputFile> file =
+      Adopt(path, fd, static_cast<uint64_t>(info.st_size));
+  if (file->size() >= kMostLfsPointerBytes ||
+      file->size() < kLfsPointerBegin.size()) {
+    return file;
+  }
+  std::string begin(kLfsPointerBegin.size(), '\0');
+  RETURN_IF_ERROR(file->Read(0, BytesOf(&begin)));
+  if (begin != kLfsPointerBegin) return file;
+  return absl::InvalidArgumentError(LfsPointerSentence(path));
+}
+
+std::unique_ptr<InputFile> InputFile::Adopt(std::string path, int fd,
+                                            uint64_t size) {
+  return std::unique_ptr<InputFile>(new InputFile(std::move(path), fd, size));
 }
 
 InputFile::~InputFile() { close(fd_); }
@@ -108,38 +131,32 @@ absl::StatusOr<std::vector<std::unique_ptr<InputFile>>> OpenFiles(
   ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                    FindFiles(directory, patterns));
   std::vector<std::unique_ptr<InputFile>> files;
+  std::map<std::string, std::string> seen;  // By what links lead to.
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(std::unique_ptr<InputFile> file, InputFile::Open(path));
+    std::error_code error;
+    std::string real = std::filesystem::canonical(path, error).string();
+    const auto [first, is_new] =
+        seen.insert({error ? path : std::move(real), path});
+    if (!is_new) {
+      return absl::InvalidArgumentError(
+          first->second == path
+              ? absl::StrCat("'", path, "' is named twice by ",
+                             absl::StrJoin(patterns, ", "),
+                             ": it would be read twice")
+              : absl::StrCat("'", first->second, "' and '", path,
+                             "' are one file: it would be read twice"));
+    }
     files.push_back(std::move(file));
   }
   return files;
-}
-
-absl::Status CheckIsUnpacked(const InputFile& file) {
-  constexpr struct {
-    absl::string_view begin;
-    absl::string_view name;
-  } kFormats[] = {{"\x1f\x8b\x08", "gzip"}, {"\x28\xb5\x2f\xfd", "zstd"}};
-  std::string begin(std::min<uint64_t>(4, file.size()), '\0');
-  RETURN_IF_ERROR(file.Read(
-      0, absl::MakeSpan(reinterpret_cast<std::byte*>(begin.data()),
-                        begin.size())));
-  for (const auto& format : kFormats) {
-    if (!absl::StartsWith(begin, format.begin)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", file.path(), "' is compressed by ", format.name,
-                     "; unpack it first"));
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReadWhole(const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<InputFile> file,
                    InputFile::Open(path));
   std::string content(file->size(), '\0');
-  RETURN_IF_ERROR(
-      file->Read(0, absl::MakeSpan(reinterpret_cast<std::byte*>(content.data()),
-                                   content.size())));
+  RETURN_IF_ERROR(file->Read(0, BytesOf(&content)));
   return content;
 }
 

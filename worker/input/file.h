@@ -15,6 +15,9 @@
 
 namespace paramd {
 
+// What is read at a time of a file that is gone through from end to end.
+inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+
 // A file that is read at any place, by pread: one that shrinks while it is read
 // is an error, where a mapping would end the process (SIGBUS).
 //
@@ -22,9 +25,13 @@ namespace paramd {
 class InputFile {
  public:
   // The system's code if it can't be opened; FAILED_PRECONDITION if it is no
-  // regular file (a pipe without a writer would hold us up).
+  // regular file (a pipe without a writer would hold us up); INVALID_ARGUMENT
+  // if it is a Git LFS pointer.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(
       const std::string& path);
+  // Takes over a descriptor, of a file of so many bytes.
+  static std::unique_ptr<InputFile> Adopt(std::string path, int fd,
+                                          uint64_t size);
   ~InputFile();
 
   InputFile(const InputFile&) = delete;
@@ -55,13 +62,10 @@ std::string PathIn(absl::string_view directory, absl::string_view name);
 absl::StatusOr<std::vector<std::string>> FindFiles(
     const std::string& directory, const std::vector<std::string>& patterns);
 
-// Opens all of them.
+// Opens all of them. INVALID_ARGUMENT, naming both, if two are one file, which
+// two patterns name, or a link beside it: it would be read twice.
 absl::StatusOr<std::vector<std::unique_ptr<InputFile>>> OpenFiles(
     const std::string& directory, const std::vector<std::string>& patterns);
-
-// INVALID_ARGUMENT, naming file and format, if it begins as one that is
-// compressed by gzip or zstd does: such a file has to be unpacked first.
-absl::Status CheckIsUnpacked(const InputFile& file);
 
 // The whole content of a file.
 absl::StatusOr<std::string> ReadWhole(const std::string& path);

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "worker/input/idx_file.h"
 #include "worker/input/testing/idx_test_files.h"
 
 namespace paramd {
@@ -45,6 +46,25 @@ TEST(FileTest, WhatIsNoFileIsRefused) {
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(InputFile::Open("/no/such").status().code(),
             absl::StatusCode::kNotFound);
+}
+
+// As git leaves it in a clone without Git LFS.
+constexpr char kPointer[] =
+    "version https://git-lfs.github.com/spec/v1\n"
+    "oid "
+    "sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393"
+    "\nsize 12345\n";
+
+TEST(FileTest, APointerOfGitLfsIsNamed) {
+  const std::string path = WriteTestFile("train.csv", kPointer);
+  const absl::Status said = absl::InvalidArgumentError(absl::StrCat(
+      "'", path, "' is a Git LFS pointer, not the file: run git lfs pull"));
+  EXPECT_EQ(InputFile::Open(path).status(), said);
+  EXPECT_EQ(ReadWhole(path).status(), said);
+  EXPECT_EQ(ReadIdxFile(path, 1).status(), said);
+  // What only begins so is a text.
+  const std::string text = kPointer + std::string(1024, 'x');
+  EXPECT_EQ(*ReadWhole(WriteTestFile("b.txt", text)), text);
 }
 
 }  // namespace

@@ -14,18 +14,26 @@
 #include "absl/strings/str_join.h"
 #include <zlib.h>
 
+#include "base/lfs_pointer.h"
 #include "base/status_macros.h"
+#include "worker/input/file.h"
 
 namespace paramd {
 namespace {
 
-constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 constexpr uint32_t kUnsignedBytes = 0x08;
 
 struct GzClose {
   void operator()(gzFile file) const { gzclose(file); }
 };
 using GzFile = std::unique_ptr<gzFile_s, GzClose>;
+
+// No IDX file begins so, compressed or not.
+bool IsLfsPointer(int fd) {
+  char begin[kLfsPointerBegin.size()];
+  return pread(fd, begin, sizeof(begin), 0) == ssize_t{sizeof(begin)} &&
+         absl::string_view(begin, sizeof(begin)) == kLfsPointerBegin;
+}
 
 // What is no file, a pipe without a writer for one, would hold us up.
 absl::StatusOr<GzFile> OpenFile(const std::string& path) {
@@ -40,6 +48,10 @@ absl::StatusOr<GzFile> OpenFile(const std::string& path) {
     close(fd);
     return absl::FailedPreconditionError(
         absl::StrCat("'", path, "' is not a regular file"));
+  }
+  if (IsLfsPointer(fd)) {
+    close(fd);
+    return absl::InvalidArgumentError(LfsPointerSentence(path));
   }
   GzFile file(gzdopen(fd, "rb"));
   if (file != nullptr) return file;

@@ -6,8 +6,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "base/crc32c.h"
+#include "base/shorten.h"
 #include "base/status_macros.h"
 #include "worker/input/decode_image.h"
 #include "worker/input/file.h"
@@ -23,11 +25,15 @@ struct ImageFile {
 
 class ImageFolderSource : public ExampleSource {
  public:
-  ImageFolderSource(uint32_t channels, uint32_t classes,
-                    std::vector<ImageFile> files, uint32_t checksum)
-      : channels_(channels), files_(std::move(files)), checksum_(checksum) {
+  ImageFolderSource(const v1::InputSource::ImageFolders& config,
+                    uint32_t classes, std::vector<ImageFile> files,
+                    uint32_t checksum)
+      : channels_(config.channels()),
+        exif_orientation_(config.exif_orientation()),
+        files_(std::move(files)),
+        checksum_(checksum) {
     spec_.features.push_back(
-        {.name = "image", .dtype = DType::kUInt8, .dims = {0, 0, channels}});
+        {.name = "image", .dtype = DType::kUInt8, .dims = {0, 0, channels_}});
     spec_.features.push_back({.name = "label",
                               .dtype = DType::kInt32,
                               .dims = {},
@@ -46,9 +52,10 @@ class ImageFolderSource : public ExampleSource {
   absl::Status Read(uint64_t index, Example* example) const override {
     example->values.resize(2);
     ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(files_[index].path));
-    const absl::Status decoded = DecodeImage(
-        {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()},
-        channels_, &example->values[0]);
+    const auto decode = exif_orientation_ ? DecodeUpright : DecodeImage;
+    const absl::Status decoded =
+        decode({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()},
+               channels_, &example->values[0]);
     if (!decoded.ok()) {
       return absl::Status(decoded.code(),
                           absl::StrCat(Where(index), ": ", decoded.message()));
@@ -62,6 +69,7 @@ class ImageFolderSource : public ExampleSource {
  private:
   InputSpec spec_;
   const uint32_t channels_;
+  const bool exif_orientation_;
   const std::vector<ImageFile> files_;
   const uint32_t checksum_;
 };
@@ -72,13 +80,15 @@ bool IsImage(const std::string& name) {
          absl::EndsWith(lower, ".jpeg");
 }
 
-// The names in a directory, in order.
+// The names in a directory, in order; those that begin with a dot are of
+// others: of version control, of notebooks, of a Mac.
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory) {
   std::error_code error;
   std::vector<std::string> names;
   for (std::filesystem::directory_iterator it(directory, error), end;
        !error && it != end; it.increment(error)) {
-    names.push_back(it->path().filename().string());
+    std::string name = it->path().filename().string();
+    if (!absl::StartsWith(name, ".")) names.push_back(std::move(name));
   }
   if (error) {
     return absl::ErrnoToStatus(
@@ -100,29 +110,40 @@ OpenedSource OpenImageFolders(const std::string& directory,
   std::vector<ImageFile> files;
   std::string text;  // Names and sizes: what tells one set from another.
   uint32_t classes = 0;
+  std::vector<std::string> empty;
   ASSIGN_OR_RETURN(const std::vector<std::string> folders, NamesIn(directory));
   for (const std::string& folder : folders) {
     const std::string path = PathIn(directory, folder);
-    if (!std::filesystem::is_directory(path)) continue;
+    std::error_code error;
+    if (!std::filesystem::is_directory(path, error)) continue;
     ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(path));
+    const size_t first = files.size();
     for (const std::string& name : names) {
       if (!IsImage(name)) continue;
       files.push_back({PathIn(path, name), classes});
-      std::error_code error;
       absl::StrAppend(&text, folder, "/", name, " ",
                       std::filesystem::file_size(files.back().path, error),
                       "\n");
     }
+    if (files.size() == first) empty.push_back(folder);
     ++classes;
   }
   if (files.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", directory, "' has no folders with PNG or JPEG files"));
   }
+  if (!empty.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "each folder in '", directory, "' is a class, and ",
+        Shortened(absl::StrJoin(empty, ", "), 150),
+        empty.size() == 1 ? " has" : " have",
+        " no PNG or JPEG file (folders within it do not count); move it away, "
+        "or give it images"));
+  }
   const uint32_t checksum =
       Crc32c({reinterpret_cast<const std::byte*>(text.data()), text.size()});
-  return std::make_unique<ImageFolderSource>(config.channels(), classes,
-                                             std::move(files), checksum);
+  return std::make_unique<ImageFolderSource>(config, classes, std::move(files),
+                                             checksum);
 }
 
 }  // namespace paramd

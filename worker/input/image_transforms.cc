@@ -211,8 +211,10 @@ Result MakeDecode(const v1::InputStage::DecodeImage& config,
   feature.dims = {0, 0, channels};
   return std::make_unique<FeatureTransform>(
       "decode_image", std::move(spec), f, context.key,
-      [channels](const OwnedTensor& in, RandomStream, OwnedTensor* out) {
-        return DecodeImage(in.bytes(), channels, out);
+      [channels,
+       decode = config.exif_orientation() ? DecodeUpright : DecodeImage](
+          const OwnedTensor& in, RandomStream, OwnedTensor* out) {
+        return decode(in.bytes(), channels, out);
       });
 }
 

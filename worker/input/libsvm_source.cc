@@ -10,7 +10,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/optional.h"
 
+#include "base/shorten.h"
 #include "base/status_macros.h"
 #include "worker/input/file.h"
 #include "worker/input/sources.h"
@@ -34,7 +36,7 @@ class LibSvmSource : public ExampleSource {
  public:
   LibSvmSource(std::vector<std::unique_ptr<InputFile>> files,
                const v1::InputSource::LibSvm& config)
-      : lines_(std::move(files)),
+      : lines_(std::move(files), {.columns = {}, .comment = '#'}),
         columns_(config.columns()),
         first_index_(config.first_index()) {
     spec_.features.resize(2);
@@ -49,11 +51,15 @@ class LibSvmSource : public ExampleSource {
   }
 
   absl::Status Open() {
+    uint64_t largest = 0;
     for (uint32_t file = 0; file < lines_.files(); ++file) {
-      RETURN_IF_ERROR(lines_.AddFile(file));
+      RETURN_IF_ERROR(lines_.AddFile(
+          file, [&](uint64_t index, absl::string_view line) -> absl::Status {
+            if (columns_ == 0) FindLargest(index, line, &largest);
+            return CheckLabelKind(index, line);
+          }));
     }
     if (columns_ == 0) {
-      ASSIGN_OR_RETURN(const uint64_t largest, LargestIndex());
       spec_.features[0].classes = static_cast<uint32_t>(BoundAbove(largest));
     }
     ASSIGN_OR_RETURN(checksum_, lines_.Checksum());
@@ -120,9 +126,9 @@ class LibSvmSource : public ExampleSource {
           !absl::SimpleAtoi(number, &at) ||
           !absl::SimpleAtof(words[w].substr(colon + 1), &value) ||
           !std::isfinite(value)) {
-        return absl::DataLossError(
-            absl::StrCat(Where(index), ": needs index:value; found '",
-                         words[w].substr(0, 40), "'"));
+        return absl::DataLossError(absl::StrCat(Where(index),
+                                                ": needs index:value; found '",
+                                                Shortened(words[w]), "'"));
       }
       RETURN_IF_ERROR(Check(index, at, value, next));
       use(at - first_index_, value);
@@ -163,16 +169,30 @@ class LibSvmSource : public ExampleSource {
   }
 
   // Lines that can't be read are left to who reads them.
-  absl::StatusOr<uint64_t> LargestIndex() const {
-    uint64_t largest = 0;
+  void FindLargest(uint64_t index, absl::string_view line,
+                   uint64_t* largest) const {
     absl::string_view label;
-    for (uint64_t i = 0; i < lines_.size(); ++i) {
-      ASSIGN_OR_RETURN(const std::string line, lines_.Read(i));
-      Parse(i, line, &label, [&](uint64_t at, float) {
-        largest = std::max(largest, at);
-      }).IgnoreError();
+    Parse(index, line, &label, [&](uint64_t at, float) {
+      *largest = std::max(*largest, at);
+    }).IgnoreError();
+  }
+
+  // Of two classes the one that is not 1 is -1 or 0. A file with both has three
+  // classes, or means nothing by one of them.
+  absl::Status CheckLabelKind(uint64_t index, absl::string_view line) {
+    if (spec_.features[1].classes != 2) return absl::OkStatus();
+    line = absl::StripLeadingAsciiWhitespace(line);
+    int64_t label = 0;
+    if (!ParseWhole(line.substr(0, line.find_first_of(" \t#")), &label) ||
+        (label != 0 && label != -1)) {
+      return absl::OkStatus();
     }
-    return largest;
+    if (!lesser_.has_value()) lesser_ = {label, index};
+    if (lesser_->first == label) return absl::OkStatus();
+    return absl::DataLossError(
+        absl::StrCat(Where(index), ": the label is ", label, ", and ",
+                     Where(lesser_->second), " has ", lesser_->first,
+                     "; two classes are -1 and 1, or 0 and 1, in all files"));
   }
 
   absl::Status ReadLabel(uint64_t index, absl::string_view text,
@@ -181,12 +201,12 @@ class LibSvmSource : public ExampleSource {
     out->Reset(label.dtype, {});
     int64_t number = 0;
     const bool whole = label.classes > 0;
-    if (whole ? !absl::SimpleAtoi(text, &number)
+    if (whole ? !ParseWhole(text, &number)
               : !absl::SimpleAtof(text, &out->values<float>()[0]) ||
                     !std::isfinite(out->values<float>()[0])) {
       return absl::DataLossError(absl::StrCat(
           Where(index), ": the label needs a ", whole ? "whole " : "",
-          "number; found '", text.substr(0, 40), "'"));
+          "number; found '", Shortened(text), "'"));
     }
     if (!whole) return absl::OkStatus();
     if (label.classes == 2 && number == -1) number = 0;
@@ -199,6 +219,8 @@ class LibSvmSource : public ExampleSource {
   const uint64_t columns_;
   const uint64_t first_index_;
   InputSpec spec_;
+  // The label that is not 1, of two, and the line that has it first.
+  absl::optional<std::pair<int64_t, uint64_t>> lesser_;
   uint32_t checksum_ = 0;
 };
 

@@ -45,7 +45,7 @@ std::string Refused(const std::string& line, uint32_t columns,
 
 TEST(LibSvmSourceTest, VectorsHaveZerosWhereALineSaysNothing) {
   const std::string path = WriteTestFile(
-      "a.txt", "+1 1:0.5 3:-2e1\r\n\n-1 qid:7 2:1 # no 3:1\n0\n1\t4:1\n");
+      "a.txt", "+1 1:0.5 3:-2e1\r\n\n-1 qid:7 2:1 # no 3:1\n-1\n1\t4:1\n");
   const auto source = OpenLibSvm("", LibSvmConfig(path, 4));
   ASSERT_TRUE(source.ok()) << source.status();
   ASSERT_EQ((*source)->size(), 4u);
@@ -134,7 +134,37 @@ TEST(LibSvmSourceTest, WhatIsWrongInALineIsNamed) {
               HasSubstr("the label needs a number; found 'nan'"));
   EXPECT_THAT(Refused("1 2:inf", 4),
               HasSubstr("needs index:value; found '2:inf'"));
-  EXPECT_THAT(Refused("# 2:1", 4), HasSubstr("line 1: has no label"));
+}
+
+TEST(LibSvmSourceTest, LinesOfACommentAreNoExamples) {
+  const std::string path = WriteTestFile(
+      "a.txt",
+      "# made by dump_svmlight_file\n#\n1 1:1 # one\n  # two\n-1 2:1\n");
+  const auto source = OpenLibSvm("", LibSvmConfig(path, 2));
+  ASSERT_TRUE(source.ok()) << source.status();
+  ASSERT_EQ((*source)->size(), 2u);
+  EXPECT_EQ((*source)->Where(1), absl::StrCat("'", path, "' line 5"));
+  Example example;
+  ASSERT_TRUE((*source)->Read(1, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(), ElementsAre(0, 1));
+}
+
+TEST(LibSvmSourceTest, ALabelIsAnyFormOfAWholeNumber) {
+  const auto label = [](const std::string& text) {
+    v1::InputSource::LibSvm config =
+        LibSvmConfig(WriteTestFile("a.txt", absl::StrCat(text, " 1:1\n")), 1);
+    config.set_classes(300);
+    Example example;
+    const absl::Status status = (*OpenLibSvm("", config))->Read(0, &example);
+    return status.ok() ? example.values[1].values<int32_t>()[0] : -1;
+  };
+  EXPECT_EQ(label("1.0"), 1);
+  EXPECT_EQ(label("+2.000000"), 2);
+  EXPECT_EQ(label("2.99e2"), 299);
+  EXPECT_EQ(label("-0.0"), 0);
+  for (const char* wrong : {"1.5", "1e300", "nan", "inf", "0x1p", "1.0.0"}) {
+    EXPECT_EQ(label(wrong), -1) << wrong;
+  }
 }
 
 TEST(LibSvmSourceTest, WhatIsWrongInTheJobIsNamed) {
@@ -152,7 +182,7 @@ TEST(LibSvmSourceTest, WhatIsWrongInTheJobIsNamed) {
 // Whatever stands in a file, it is read or refused with its place.
 TEST(LibSvmSourceTest, DamagedFilesAreReadOrRefused) {
   const std::string whole =
-      "+1 1:0.5 3:-2e1 # x\n-1 qid:7 2:1 900:1\n0\n1\t4:1 7:1e-3\n";
+      "+1 1:0.5 3:-2e1 # x\n-1 qid:7 2:1 900:1\n-1\n1\t4:1 7:1e-3\n";
   RandomStream random(3);
   const std::string alphabet = "0123456789:.-+e# \t\n\r\"qidx\0\xff";
   int refused = 0;

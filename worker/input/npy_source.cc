@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@
 #include <zlib.h>
 
 #include "base/crc32c.h"
+#include "base/shorten.h"
 #include "base/status_macros.h"
 #include "worker/input/file.h"
 #include "worker/input/sources.h"
@@ -22,7 +25,6 @@ namespace {
 
 constexpr uint64_t kMostUnpacked = uint64_t{4} << 30;
 constexpr uint64_t kMostHeader = uint64_t{1} << 20;
-constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 // Arrays of rows smaller than this are kept in memory, as long as they are not
 // larger together: to read few bytes takes as long as to compute on them.
 constexpr uint64_t kSmallRowBytes = 4096;
@@ -58,14 +60,33 @@ struct Bytes {
   }
 };
 
+// A type of NumPy's: "<f4".
+struct NpyType {
+  char kind = 'f';  // f, i, u, or b for bool.
+  uint32_t bytes = 4;
+  bool is_big = false;  // Most significant byte first.
+
+  // The least of our types that has its values.
+  DType dtype() const {
+    if (kind == 'f') return bytes == 8 ? DType::kFloat64 : DType::kFloat32;
+    if (kind == 'b' || (kind == 'u' && bytes == 1)) return DType::kUInt8;
+    return bytes + (kind == 'u' ? 1 : 0) <= 4 ? DType::kInt32 : DType::kInt64;
+  }
+  // Whether its bytes are those of that type.
+  bool is_ours() const {
+    return !is_big && bytes == SizeOf(dtype()) && !(kind == 'u' && bytes == 8);
+  }
+};
+
 struct Array {
   FeatureSpec feature;
   Bytes bytes;
-  DType stored = DType::kFloat32;
-  uint64_t data = 0;  // Where the values begin.
+  NpyType stored;
+  bool is_fortran = false;  // The first dimension runs fastest.
+  uint64_t data = 0;        // Where the values begin.
   uint64_t rows = 0;
 
-  uint64_t row_bytes() const { return feature.size() * SizeOf(stored); }
+  uint64_t row_bytes() const { return feature.size() * stored.bytes; }
 };
 
 // ---- ZIP --------------------------------------------------------------------
@@ -165,7 +186,7 @@ absl::StatusOr<Bytes> FindMember(std::shared_ptr<const InputFile> file,
     const uint32_t method = LittleEndian(entry + 10, 2);
     const uint32_t crc = LittleEndian(entry + 16, 4);
     Bytes bytes;
-    bytes.name = absl::StrCat(file->path(), ":", name);
+    bytes.name = absl::StrCat(file->path(), ":", Shortened(name));
     bytes.size = LittleEndian(entry + 20, 4);
     const uint64_t unpacked_size = LittleEndian(entry + 24, 4);
     const uint64_t local = LittleEndian(entry + 42, 4);
@@ -178,7 +199,8 @@ absl::StatusOr<Bytes> FindMember(std::shared_ptr<const InputFile> file,
     bytes.begin = local + 30 + LittleEndian(header + 26, 2) +
                   LittleEndian(header + 28, 2);
     if (bytes.begin + bytes.size > file->size()) {
-      return damaged(absl::StrCat("'", name, "' lies beyond its end"));
+      return damaged(
+          absl::StrCat("'", Shortened(name), "' lies beyond its end"));
     }
     bytes.file = file;
     if (method == 0) {
@@ -198,7 +220,7 @@ absl::StatusOr<Bytes> FindMember(std::shared_ptr<const InputFile> file,
   }
   return absl::InvalidArgumentError(
       absl::StrCat("'", file->path(), "' has no array '", member, "'; it has ",
-                   absl::StrJoin(names, ", ")));
+                   Shortened(absl::StrJoin(names, ", "), 150)));
 }
 
 // ---- .npy -------------------------------------------------------------------
@@ -214,19 +236,25 @@ absl::string_view ValueOf(absl::string_view header, absl::string_view key) {
   return header.substr(0, end);
 }
 
-absl::StatusOr<DType> ParseType(absl::string_view text,
-                                const std::string& name) {
-  const std::pair<absl::string_view, DType> known[] = {
-      {"'<f4'", DType::kFloat32}, {"'<f8'", DType::kFloat64},
-      {"'<i4'", DType::kInt32},   {"'<i8'", DType::kInt64},
-      {"'|u1'", DType::kUInt8},   {"'|b1'", DType::kUInt8},
-  };
-  for (const auto& [word, dtype] : known) {
-    if (word == text) return dtype;
+absl::StatusOr<NpyType> ParseType(absl::string_view text,
+                                  const std::string& name) {
+  NpyType type;
+  // 'order, kind, bytes'
+  const bool is_word = text.size() == 5 && text[0] == '\'' && text[4] == '\'';
+  if (is_word && absl::StrContains("<>|=", text[1])) {
+    type.is_big = text[1] == '>';
+    type.kind = text[2];
+    type.bytes = static_cast<uint32_t>(text[3] - '0');
+    const absl::string_view sizes = type.kind == 'f'   ? "248"
+                                    : type.kind == 'b' ? "1"
+                                    : type.kind == 'i' || type.kind == 'u'
+                                        ? "1248"
+                                        : "";
+    if (absl::StrContains(sizes, text[3])) return type;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "'", name, "' holds ", text.empty() ? "no type" : text.substr(0, 40),
-      "; little-endian float32, float64, int32, int64, uint8 and bool are "
+      "'", name, "' holds ", text.empty() ? "no type" : Shortened(text),
+      "; bool, int8 to int64, uint8 to uint64, and float16 to float64 are "
       "known"));
 }
 
@@ -255,11 +283,8 @@ absl::Status ParseHeader(Array* array) {
       at, absl::MakeSpan(reinterpret_cast<std::byte*>(header.data()), size)));
   array->data = at + size;
   ASSIGN_OR_RETURN(array->stored, ParseType(ValueOf(header, "descr"), name));
-  if (absl::StartsWith(ValueOf(header, "fortran_order"), "True")) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", name,
-        "' is in Fortran's order; save it by numpy.ascontiguousarray"));
-  }
+  array->is_fortran =
+      absl::StartsWith(ValueOf(header, "fortran_order"), "True");
   absl::string_view shape = ValueOf(header, "shape");
   Dims dims;
   uint64_t values = 1;
@@ -283,11 +308,56 @@ absl::Status ParseHeader(Array* array) {
   }
   array->rows = dims[0];
   array->feature.dims.assign(dims.begin() + 1, dims.end());
-  const uint64_t bytes = values * SizeOf(array->stored);
+  const uint64_t bytes = values * array->stored.bytes;
   if (array->data + bytes <= array->bytes.size) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
       "'", name, "' is truncated: it has ", array->bytes.size - array->data,
       " bytes of values; its shape ", shape.substr(0, 60), " needs ", bytes));
+}
+
+// Brings an array in Fortran's order into C's, in memory: a row of it lies all
+// over the file.
+absl::Status Reorder(Array* array) {
+  Bytes& bytes = array->bytes;
+  const uint64_t element = array->stored.bytes;
+  const uint64_t values = array->rows * array->feature.size();
+  if (values * element > kMostUnpacked) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "'", bytes.name, "' is in Fortran's order and has ", values * element,
+        " bytes; at most ", kMostUnpacked,
+        " are reordered in memory: save it by numpy.ascontiguousarray"));
+  }
+  Dims dims = {array->rows};
+  dims.insert(dims.end(), array->feature.dims.begin(),
+              array->feature.dims.end());
+  Dims strides(dims.size(), 1);  // Of C's order.
+  for (size_t d = dims.size() - 1; d > 0; --d) {
+    strides[d - 1] = strides[d] * dims[d];
+  }
+  std::string content(values * element, '\0');
+  std::vector<std::byte> piece;
+  Dims at(dims.size(), 0);
+  uint64_t to = 0;
+  for (uint64_t value = 0; value < values;) {
+    const uint64_t count = std::min(values - value, kPieceBytes / element);
+    piece.resize(count * element);
+    RETURN_IF_ERROR(
+        bytes.Read(array->data + value * element, absl::MakeSpan(piece)));
+    for (uint64_t i = 0; i < count; ++i) {
+      std::memcpy(&content[to * element], &piece[i * element], element);
+      for (size_t d = 0; d < dims.size(); ++d) {
+        to += strides[d];
+        if (++at[d] < dims[d]) break;
+        to -= dims[d] * strides[d];
+        at[d] = 0;
+      }
+    }
+    value += count;
+  }
+  bytes.size = content.size();
+  bytes.content = std::make_shared<const std::string>(std::move(content));
+  array->data = 0;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Array> OpenArray(const std::string& directory,
@@ -304,18 +374,60 @@ absl::StatusOr<Array> OpenArray(const std::string& directory,
   }
   RETURN_IF_ERROR(ParseHeader(&array));
   array.feature.name = config.name();
-  array.feature.dtype = array.stored;
   array.feature.classes = config.classes();
-  if (config.classes() == 0) return array;
-  const bool is_whole =
-      array.stored != DType::kFloat32 && array.stored != DType::kFloat64;
-  if (!is_whole) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", array.bytes.name, "' has classes; it is ",
-                     NameOf(array.stored), ", classes need whole numbers"));
-  }
-  array.feature.dtype = DType::kInt32;  // What losses take.
+  // What losses take.
+  array.feature.dtype =
+      config.classes() > 0 ? DType::kInt32 : array.stored.dtype();
+  if (array.is_fortran) RETURN_IF_ERROR(Reorder(&array));
   return array;
+}
+
+// ---- values -----------------------------------------------------------------
+
+// IEEE 754 of 16 bits: a sign, 5 bits of exponent, 10 of a fraction.
+float OfHalf(uint64_t bits) {
+  const int exponent = static_cast<int>(bits >> 10 & 31);
+  const auto fraction = static_cast<float>(bits & 1023);
+  const float size = exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
+                     : exponent == 0
+                         ? std::ldexp(fraction, -24)
+                         : std::ldexp(fraction + 1024, exponent - 25);
+  return bits >> 15 != 0 ? -size : size;
+}
+
+uint64_t BitsAt(const NpyType& type, const std::byte* at) {
+  uint64_t bits = 0;
+  for (uint32_t i = 0; i < type.bytes; ++i) {
+    const uint32_t place = type.is_big ? type.bytes - 1 - i : i;
+    bits |= static_cast<uint64_t>(at[place]) << (8 * i);
+  }
+  return bits;
+}
+
+// REQUIRES: type.kind is f.
+double RealAt(const NpyType& type, const std::byte* at) {
+  const uint64_t bits = BitsAt(type, at);
+  if (type.bytes == 2) return OfHalf(bits);
+  if (type.bytes == 4) {
+    return absl::bit_cast<float>(static_cast<uint32_t>(bits));
+  }
+  return absl::bit_cast<double>(bits);
+}
+
+// False if it is no whole number, or none of 64 bits with a sign.
+bool WholeAt(const NpyType& type, const std::byte* at, int64_t* number) {
+  if (type.kind == 'f') {
+    const double real = RealAt(type, at);
+    if (!(std::abs(real) < 0x1p63) || real != std::floor(real)) return false;
+    *number = static_cast<int64_t>(real);
+    return true;
+  }
+  const uint64_t bits = BitsAt(type, at);
+  const uint32_t unused = 64 - 8 * type.bytes;
+  // Shifted to the top and back it has its sign.
+  *number = type.kind == 'i' ? static_cast<int64_t>(bits << unused) >> unused
+                             : static_cast<int64_t>(bits);
+  return type.kind == 'i' || *number >= 0;
 }
 
 // Reads a small array into memory. `room`: what it may take, and what is left.
@@ -360,23 +472,16 @@ class NpySource : public ExampleSource {
     for (size_t a = 0; a < arrays_.size(); ++a) {
       const Array& array = arrays_[a];
       OwnedTensor& value = example->values[a];
-      OwnedTensor& read =
-          array.feature.dtype == array.stored ? value : example->scratch;
-      read.Reset(array.stored, array.feature.dims);
-      const uint64_t bytes = read.bytes().size();
-      RETURN_IF_ERROR(
-          array.bytes.Read(array.data + index * bytes, read.bytes()));
-      if (array.feature.classes == 0) continue;
-      for (uint64_t i = 0; i < read.size(); ++i) {
-        RETURN_IF_ERROR(CheckClass(array.feature,
-                                   static_cast<int64_t>(NumberAt(read, i)),
-                                   [&] { return Where(array, index); }));
-      }
-      if (&read == &value) continue;
       value.Reset(array.feature.dtype, array.feature.dims);
-      for (uint64_t i = 0; i < read.size(); ++i) {
-        value.values<int32_t>()[i] = static_cast<int32_t>(NumberAt(read, i));
+      const uint64_t begin = array.data + index * array.row_bytes();
+      if (array.feature.classes == 0 && array.stored.is_ours()) {
+        RETURN_IF_ERROR(array.bytes.Read(begin, value.bytes()));
+        continue;
       }
+      example->scratch.Reset(DType::kUInt8, {array.row_bytes()});
+      RETURN_IF_ERROR(array.bytes.Read(begin, example->scratch.bytes()));
+      RETURN_IF_ERROR(
+          Convert(array, index, example->scratch.bytes().data(), &value));
     }
     return absl::OkStatus();
   }
@@ -389,6 +494,40 @@ class NpySource : public ExampleSource {
     return Crc32c(
         {reinterpret_cast<const std::byte*>(text.data()), text.size()});
   }
+  // `stored`: a row.
+  static absl::Status Convert(const Array& array, uint64_t row,
+                              const std::byte* stored, OwnedTensor* out) {
+    const NpyType& type = array.stored;
+    for (uint64_t i = 0; i < out->size(); ++i, stored += type.bytes) {
+      if (out->dtype() == DType::kFloat64) {
+        out->values<double>()[i] = RealAt(type, stored);
+        continue;
+      }
+      if (out->dtype() == DType::kFloat32) {
+        out->values<float>()[i] = static_cast<float>(RealAt(type, stored));
+        continue;
+      }
+      int64_t number = 0;
+      if (!WholeAt(type, stored, &number)) {
+        return absl::DataLossError(
+            absl::StrCat(Where(array, row), ": '", array.feature.name, "' is ",
+                         type.kind == 'f' ? absl::StrCat(RealAt(type, stored))
+                                          : absl::StrCat(BitsAt(type, stored)),
+                         "; it must be a whole number of int64"));
+      }
+      RETURN_IF_ERROR(
+          CheckClass(array.feature, number, [&] { return Where(array, row); }));
+      if (out->dtype() == DType::kInt64) {
+        out->values<int64_t>()[i] = number;
+      } else if (out->dtype() == DType::kInt32) {
+        out->values<int32_t>()[i] = static_cast<int32_t>(number);
+      } else {
+        out->values<uint8_t>()[i] = static_cast<uint8_t>(number);
+      }
+    }
+    return absl::OkStatus();
+  }
+
   // Of the first and the last bytes.
   static uint32_t Sample(const Array& array) {
     const uint64_t size = std::min<uint64_t>(array.bytes.size, 64 << 10);
@@ -417,6 +556,11 @@ OpenedSource OpenNpy(const std::string& directory,
       return absl::InvalidArgumentError(
           absl::StrCat("'", array.bytes.name, "' has ", array.rows, " rows; '",
                        arrays[0].bytes.name, "' has ", arrays[0].rows));
+    }
+    for (const Array& other : arrays) {
+      if (other.feature.name != array.feature.name) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("two arrays have the name '", array.feature.name, "'"));
     }
     arrays.push_back(std::move(array));
   }

@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +11,7 @@
 #include "worker/input/sources.h"
 #include "worker/input/testing/idx_test_files.h"
 #include "worker/input/testing/input_test_files.h"
+#include "worker/input/transform.h"
 
 namespace paramd {
 namespace {
@@ -119,17 +122,164 @@ TEST(NpySourceTest, ARowIsNamedByItsFile) {
 
 TEST(NpySourceTest, WhatIsNotSupportedIsNamed) {
   const std::string path =
-      WriteTestFile("a.npy", NpyBytes(">f4", "(1,)", "abcd"));
+      WriteTestFile("a.npy", NpyBytes("<c8", "(1,)", "abcdefgh"));
   EXPECT_EQ(Message(NpyConfig(path)),
             absl::StrCat("'", path,
-                         "' holds '>f4'; little-endian float32, "
-                         "float64, int32, int64, uint8 and bool are known"));
-  std::string fortran = NpyBytes("<f4", "(1,)", "abcd");
-  fortran.replace(fortran.find("False"), 5, "True ");
-  EXPECT_THAT(Message(NpyConfig(WriteTestFile("a.npy", fortran))),
-              HasSubstr("is in Fortran's order"));
+                         "' holds '<c8'; bool, int8 to int64, uint8 to uint64, "
+                         "and float16 to float64 are known"));
+  for (const char* type : {"<f16", "|S4", "<U4", "|O", "<M8[s]", "<i3", "<f1",
+                           "<b4", "|V8", "f4", "<f4<"}) {
+    EXPECT_THAT(Message(NpyConfig(WriteTestFile(
+                    "a.npy", NpyBytes(type, "(1,)", std::string(64, 'x'))))),
+                HasSubstr(absl::StrCat("holds '", type, "'; bool")));
+  }
   EXPECT_THAT(Message(NpyConfig(WriteTestFile("a.npy", "PK and so on..."))),
               HasSubstr("is no .npy file"));
+}
+
+// The bytes of numbers of this type, as NumPy writes them.
+std::string StoredAs(const std::string& type, std::vector<double> numbers) {
+  std::string all;
+  const auto add = [&](auto number) {
+    std::string bytes = ValueBytes<decltype(number)>({number});
+    if (type[0] == '>') std::reverse(bytes.begin(), bytes.end());
+    all += bytes;
+  };
+  const std::string kind = type.substr(1);
+  for (const double number : numbers) {
+    if (kind == "f8") add(number);
+    if (kind == "f4") add(static_cast<float>(number));
+    if (kind == "i8") add(static_cast<int64_t>(number));
+    if (kind == "i4") add(static_cast<int32_t>(number));
+    if (kind == "i2") add(static_cast<int16_t>(number));
+    if (kind == "i1") add(static_cast<int8_t>(number));
+    if (kind == "u8") add(static_cast<uint64_t>(number));
+    if (kind == "u4") add(static_cast<uint32_t>(number));
+    if (kind == "u2") add(static_cast<uint16_t>(number));
+    if (kind == "u1") add(static_cast<uint8_t>(number));
+    if (kind == "b1") add(static_cast<uint8_t>(number != 0));
+  }
+  return all;
+}
+
+std::string InFortransOrder(std::string npy) {
+  const size_t at = npy.find("False");
+  npy.replace(at, 5, "True ");
+  return npy;
+}
+
+TEST(NpySourceTest, ArraysAreOfAnyTypeByteOrderAndOrder) {
+  struct Case {
+    const char* type;
+    DType dtype;
+    double least, most;
+  };
+  for (const Case& one : {
+           Case{"b1", DType::kUInt8, 0, 1},
+           Case{"i1", DType::kInt32, -128, 127},
+           Case{"i2", DType::kInt32, -32768, 32767},
+           Case{"i4", DType::kInt32, -2147483648.0, 2147483647},
+           Case{"i8", DType::kInt64, -4611686018427387904.0, 9007199254740992},
+           Case{"u1", DType::kUInt8, 0, 255},
+           Case{"u2", DType::kInt32, 0, 65535},
+           Case{"u4", DType::kInt64, 0, 4294967295},
+           Case{"u8", DType::kInt64, 0, 4611686018427387904.0},
+           Case{"f4", DType::kFloat32, -1.5, 0x1p100},
+           Case{"f8", DType::kFloat64, -1e-300, 1e300},
+       }) {
+    // Rows of 2 x 2.
+    const std::vector<double> c = {one.least, one.most,  0,        1,  //
+                                   1,         one.least, one.most, 0};
+    const std::vector<double> fortran = {c[0], c[4], c[2], c[6],
+                                         c[1], c[5], c[3], c[7]};
+    for (const std::string order : {"<", ">", "|", "="}) {
+      const std::string type = order + one.type;
+      for (const std::string& npy :
+           {NpyBytes(type, "(2, 2, 2)", StoredAs(type, c)),
+            InFortransOrder(
+                NpyBytes(type, "(2, 2, 2)", StoredAs(type, fortran)))}) {
+        const auto source = OpenNpy("", NpyConfig(WriteTestFile("a.npy", npy)));
+        ASSERT_TRUE(source.ok()) << type << source.status();
+        EXPECT_EQ((*source)->spec().features[0].dtype, one.dtype) << type;
+        std::vector<double> found;
+        for (uint64_t row = 0; row < 2; ++row) {
+          Example example;
+          ASSERT_TRUE((*source)->Read(row, &example).ok());
+          ASSERT_EQ(example.values[0].dtype(), one.dtype);
+          EXPECT_THAT(example.values[0].dims(), ElementsAre(2, 2));
+          for (uint64_t i = 0; i < 4; ++i) {
+            found.push_back(NumberAt(example.values[0], i));
+          }
+        }
+        EXPECT_EQ(found, c) << type;
+      }
+    }
+  }
+}
+
+TEST(NpySourceTest, AHalfIsReadAsItsFloat) {
+  // Of IEEE 754: 1, -2, the largest, the least normal one, the least of all, 0.
+  const std::vector<uint16_t> bits = {0x3c00, 0xc000, 0x7bff, 0x0400,
+                                      0x0001, 0,      0x7c00, 0xfe00};
+  const auto source =
+      OpenNpy("", NpyConfig(WriteTestFile(
+                      "a.npy", NpyBytes("<f2", "(1, 8)", ValueBytes(bits)))));
+  ASSERT_TRUE(source.ok()) << source.status();
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  const auto values = example.values[0].values<float>();
+  EXPECT_THAT(values.subspan(0, 7),
+              ElementsAre(1, -2, 65504, 0x1p-14f, 0x1p-24f, 0, INFINITY));
+  EXPECT_TRUE(std::isnan(values[7]));
+}
+
+TEST(NpySourceTest, ALargeArrayInFortransOrderIsReordered) {
+  const uint64_t rows = 300'000, columns = 3;
+  std::vector<int32_t> stored;
+  for (uint64_t c = 0; c < columns; ++c) {
+    for (uint64_t r = 0; r < rows; ++r) {
+      stored.push_back(static_cast<int32_t>(r * columns + c));
+    }
+  }
+  const auto source =
+      OpenNpy("", NpyConfig(WriteTestFile(
+                      "a.npy", InFortransOrder(NpyBytes("<i4", "(300000, 3)",
+                                                        ValueBytes(stored))))));
+  ASSERT_TRUE(source.ok()) << source.status();
+  for (const int32_t row : {0, 1, 299'999}) {
+    Example example;
+    ASSERT_TRUE((*source)->Read(static_cast<uint64_t>(row), &example).ok());
+    EXPECT_THAT(example.values[0].values<int32_t>(),
+                ElementsAre(3 * row, 3 * row + 1, 3 * row + 2));
+  }
+}
+
+TEST(NpySourceTest, ClassesAreWholeNumbersOfAnyType) {
+  const std::string x = WriteTestFile("x.npy", NpyBytes("|u1", "(2,)", "ab"));
+  for (const char* type : {"<f8", ">f4", "<u8", ">i2", "|b1", "|i1"}) {
+    const auto source = OpenNpy(
+        "",
+        NpyConfig(x, WriteTestFile("y.npy", NpyBytes(type, "(2,)",
+                                                     StoredAs(type, {1, 0})))));
+    ASSERT_TRUE(source.ok()) << source.status();
+    Example example;
+    ASSERT_TRUE((*source)->Read(0, &example).ok()) << type;
+    EXPECT_THAT(example.values[1].values<int32_t>(), ElementsAre(1));
+  }
+  const auto refused = [&](const std::string& type, double label) {
+    const std::string y = WriteTestFile(
+        "y.npy", NpyBytes(type, "(2,)", StoredAs(type, {0, label})));
+    Example example;
+    return std::string(
+        (*OpenNpy("", NpyConfig(x, y)))->Read(1, &example).message());
+  };
+  EXPECT_THAT(refused("<f8", 1.5),
+              HasSubstr("y.npy' row 1: 'label' is 1.5; it must be a whole"));
+  EXPECT_THAT(refused("<f8", NAN), HasSubstr("'label' is nan; it must be"));
+  EXPECT_THAT(refused("<u8", 0x1p63),
+              HasSubstr("'label' is 9223372036854775808; it must be a whole"));
+  EXPECT_THAT(refused("<f4", 3),
+              HasSubstr("'label' is 3; it must be at least"));
 }
 
 TEST(NpySourceTest, ATruncatedArrayIsRefused) {

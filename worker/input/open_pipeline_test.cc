@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 #include "worker/input/testing/idx_test_files.h"
+#include "worker/input/testing/input_test_files.h"
 
 namespace paramd {
 namespace {
@@ -50,6 +52,31 @@ TEST(OpenPipelineTest, TestDataHasTheClassesOfTheTrainingData) {
 TEST(OpenPipelineTest, TestDataOfAnotherShapeIsRefused) {
   EXPECT_EQ(OpenTestData(Config(), LabelledImages({28, 28}, 3)).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// What NumPy writes unless told; layers and losses read 32 bits.
+TEST(OpenPipelineTest, DoublesReachTheModelAsFloats) {
+  v1::InputConfig config;
+  v1::InputSource::Npy* const npy = config.mutable_train()->mutable_npy();
+  for (const char* name : {"x", "label"}) {
+    v1::InputSource::Npy::Array* const array = npy->add_arrays();
+    array->set_name(name);
+    array->set_file(WriteTestFile(
+        absl::StrCat(name, ".npy"),
+        NpyBytes("<f8", "(2,)", ValueBytes<double>({0.25, 1e300}))));
+  }
+  for (const auto& pipeline :
+       {OpenTrainingData(config, /*seed=*/1),
+        OpenTestData(config, InputSpec{{{.name = "x", .dims = {}},
+                                        {.name = "label", .dims = {}}}})}) {
+    ASSERT_TRUE(pipeline.ok()) << pipeline.status();
+    for (const FeatureSpec& feature : (*pipeline)->spec().features) {
+      EXPECT_EQ(feature.dtype, DType::kFloat32);
+    }
+    Batch batch;
+    ASSERT_TRUE((*pipeline)->Read({0, 0, 2}, &batch).ok());
+    EXPECT_EQ(batch.Find("x")->values<float>().size(), 2u);
+  }
 }
 
 TEST(OpenPipelineTest, AnUnknownFormatIsRefused) {

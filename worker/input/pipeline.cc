@@ -117,6 +117,21 @@ class Pipeline::Builder {
     return absl::OkStatus();
   }
 
+  // Layers and losses read real numbers as float32; NumPy's are float64 unless
+  // told.
+  absl::Status CastDoubles() {
+    const InputSpec before = spec();
+    for (const FeatureSpec& feature : before.features) {
+      if (feature.dtype != DType::kFloat64) continue;
+      InputStage stage;
+      stage.mutable_cast()->set_feature(feature.name);
+      stage.mutable_cast()->set_type(v1::InputFeature::TYPE_FLOAT32);
+      stage.mutable_cast()->set_scale(1);
+      RETURN_IF_ERROR(AddTransform(stage));
+    }
+    return absl::OkStatus();
+  }
+
  private:
   const Stage& last() const { return *pipeline_.stages_.back(); }
   const InputSpec& spec() const {
@@ -251,6 +266,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
   for (const InputStage& stage : config.stages()) {
     RETURN_IF_ERROR(builder.Add(stage));
   }
+  RETURN_IF_ERROR(builder.CastDoubles());
   RETURN_IF_ERROR(pipeline->FixSpec());
   return pipeline;
 }

@@ -1,18 +1,25 @@
 #include "worker/input/sources.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "worker/input/file.h"
 #include "worker/input/transform.h"
+#include "worker/input/unpack.h"
 
 namespace paramd {
 namespace {
+
+// Beyond it not each whole number is a double.
+constexpr double kMostWhole = 9007199254740992.0;
 
 // The file that example `index` lies in. `starts`: the number of the first of
 // each, and behind the last file that of all. REQUIRES: index < starts.back().
@@ -219,6 +226,18 @@ class IndexSource : public ExampleSource {
   const uint64_t examples_;
 };
 
+absl::Status CheckNothingMissing(
+    const google::protobuf::RepeatedPtrField<v1::InputFeature>& features) {
+  for (const v1::InputFeature& feature : features) {
+    if (feature.missing().empty()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("feature '", feature.name(),
+                     "' has a value where it is missing; only in a record of "
+                     "tfrecord it can be"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckKnownShapes(const InputSpec& spec) {
   for (const FeatureSpec& feature : spec.features) {
     if (feature.size() == 0) {
@@ -245,6 +264,7 @@ OpenedSource OpenRecords(const std::string& directory,
 
 OpenedSource ReadRecords(InputFiles files,
                          const v1::InputSource::Records& config) {
+  RETURN_IF_ERROR(CheckNothingMissing(config.features()));
   ASSIGN_OR_RETURN(InputSpec spec, ToSpec(config.features()));
   RETURN_IF_ERROR(CheckKnownShapes(spec));
   uint64_t record = 0;
@@ -252,7 +272,11 @@ OpenedSource ReadRecords(InputFiles files,
     record += feature.size() * SizeOf(feature.dtype);
   }
   std::vector<uint64_t> starts = {0};
-  for (const auto& file : files) {
+  for (auto& file : files) {
+    // Numbers may begin as a packed file does, by chance.
+    if (absl::EndsWith(file->path(), ".gz")) {
+      ASSIGN_OR_RETURN(file, Unpacked(std::move(file)));
+    }
     const uint64_t header = config.header_bytes();
     if (file->size() < header || (file->size() - header) % record != 0) {
       return absl::DataLossError(absl::StrCat(
@@ -277,7 +301,8 @@ OpenedSource OpenText(const std::string& directory,
   ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
                                                      config.files().end()}));
   std::vector<uint64_t> starts = {0};
-  for (const auto& file : files) {
+  for (auto& file : files) {
+    ASSIGN_OR_RETURN(file, Unpacked(std::move(file)));
     const uint64_t windows =
         file->size() > context ? (file->size() - context - 1) / stride + 1 : 0;
     starts.push_back(starts.back() + windows);
@@ -293,6 +318,7 @@ OpenedSource OpenText(const std::string& directory,
 }
 
 OpenedSource OpenSynthetic(const v1::InputSource::Synthetic& config) {
+  RETURN_IF_ERROR(CheckNothingMissing(config.features()));
   ASSIGN_OR_RETURN(InputSpec spec, ToSpec(config.features()));
   RETURN_IF_ERROR(CheckKnownShapes(spec));
   if (config.examples() == 0) {
@@ -336,6 +362,17 @@ absl::StatusOr<InputSpec> ToSpec(
   }
   RETURN_IF_ERROR(CheckSizes(spec));
   return spec;
+}
+
+bool ParseWhole(absl::string_view text, int64_t* number) {
+  if (absl::SimpleAtoi(text, number)) return true;
+  double real = 0;
+  if (!absl::SimpleAtod(text, &real) || !(std::abs(real) <= kMostWhole) ||
+      real != std::floor(real)) {
+    return false;
+  }
+  *number = static_cast<int64_t>(real);
+  return true;
 }
 
 absl::Status CheckHasExamples(const ExampleSource& source,

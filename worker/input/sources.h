@@ -20,21 +20,24 @@ using OpenedSource = absl::StatusOr<std::unique_ptr<ExampleSource>>;
 // index where it needs one. Errors name the file, the position, what was found
 // and what is needed; INVALID_ARGUMENT is of the job, DATA_LOSS of the data.
 
-// Rows of text. Values are numbers as C writes them; a value may stand in
-// double quotes. Lines end with \n or \r\n; empty lines and a byte order mark of
-// UTF-8 count for nothing.
+// Rows of text, as TextLines and SplitColumns have them. Values are numbers as
+// C writes them. What could be meant in two ways is refused: a name that is
+// used and that two columns have, the label among the columns.
 OpenedSource OpenCsv(const std::string& directory,
                      const v1::InputSource::Csv& config);
 
 // Lines "label index:value ...", indices ascending; what stands behind # and
 // "qid:..." behind the label count for nothing. A list's indices are below the
-// least power of two that is above all in the files.
+// least power of two that is above all in the files. DATA_LOSS, naming both
+// lines, if one has the label -1 and another one 0, and there are two classes.
 OpenedSource OpenLibSvm(const std::string& directory,
                         const v1::InputSource::LibSvm& config);
 
-// Arrays of NumPy in C order, of float32, float64, int32, int64, uint8 or bool;
-// .npz is a ZIP file of these (members that are stored are read in place,
-// packed ones are unpacked into memory; either is read whole once, for its crc32).
+// Arrays of NumPy, of any real type but long doubles. Big-endian ones are
+// turned when they are read, those in Fortran's order when they are opened, in
+// memory. .npz is a ZIP file of these (members that are stored are read in
+// place, packed ones are unpacked into memory; either is read whole once, for
+// its crc32).
 OpenedSource OpenNpy(const std::string& directory,
                      const v1::InputSource::Npy& config);
 
@@ -43,7 +46,9 @@ OpenedSource OpenNpy(const std::string& directory,
 OpenedSource OpenTfRecord(const std::string& directory,
                           const v1::InputSource::TfRecord& config);
 
-// Subfolders, in the order of their names, are the classes 0, 1, 2 and so on.
+// Subfolders, in the order of their names, are the classes 0, 1, 2 and so on;
+// what has a name that begins with a dot counts for nothing. INVALID_ARGUMENT,
+// naming it, if a folder has no image.
 OpenedSource OpenImageFolders(const std::string& directory,
                               const v1::InputSource::ImageFolders& config);
 
@@ -77,6 +82,10 @@ OpenedSource ReadRecords(InputFiles files,
 // one of real numbers has classes.
 absl::StatusOr<InputSpec> ToSpec(
     const google::protobuf::RepeatedPtrField<v1::InputFeature>& features);
+
+// A whole number as text, "1.0" and "+1e0" too. False if it is none, or beyond
+// what a double has each of.
+bool ParseWhole(absl::string_view text, int64_t* number);
 
 // INVALID_ARGUMENT, naming the first of its files and what it lacks, "row", if
 // the source has no example.

@@ -10,30 +10,47 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
+#include "worker/input/columns.h"
 #include "worker/input/file.h"
 
 namespace paramd {
 
-// The lines of text files, read where they lie; an index of 24 bytes a line says
-// where. Lines end with \n or \r\n; those without a character but spaces, and a
-// byte order mark of UTF-8, count for nothing.
+// The lines of text files, read where they lie; an index of 24 bytes a line
+// says where. Lines end with \n, \r\n or \r, outside of quotes; a byte order
+// mark of UTF-8 counts for nothing. So does a line without a character but
+// white space, unless that separates columns: then it is a row of empty ones.
 //
 // Thread-safe but for AddFile.
 class TextLines {
  public:
-  explicit TextLines(std::vector<std::unique_ptr<InputFile>> files)
-      : files_(std::move(files)) {}
+  struct Options {
+    // Of rows of columns; without it a line has no quotes.
+    absl::optional<ColumnFormat> columns;
+    // A line that begins with this, behind white space, counts for nothing,
+    // too.
+    char comment = 0;
+  };
+  // Called with the number and the text of a line.
+  using Use =
+      absl::FunctionRef<absl::Status(uint64_t line, absl::string_view text)>;
+
+  TextLines(std::vector<std::unique_ptr<InputFile>> files, Options options)
+      : options_(std::move(options)), files_(std::move(files)) {}
 
   uint32_t files() const { return static_cast<uint32_t>(files_.size()); }
   const std::string& path(uint32_t file) const { return files_[file]->path(); }
   absl::StatusOr<uint32_t> Checksum() const { return ChecksumOf(files_); }
 
-  // Appends the lines of a file. If there is a `header` it becomes the first one
-  // instead, if there is one. Reads the file once. As CheckIsUnpacked;
-  // DATA_LOSS, naming the line, if one has more than 16 MiB; the system's code
-  // if the file can't be read.
+  // Appends the lines of a file, unpacked if it is compressed. If there is a
+  // `header` it becomes the first one instead, if there is one. Reads the file
+  // once. As Unpacked; DATA_LOSS, naming the line, if one has more than 16 MiB
+  // or a quote has no end; the system's code if the file can't be read; what
+  // `use` says of a line.
   absl::Status AddFile(uint32_t file, std::string* header = nullptr);
+  absl::Status AddFile(uint32_t file, Use use);
 
   uint64_t size() const { return lines_.size(); }
   // Numbers of the first line of each file that has some.
@@ -52,12 +69,17 @@ class TextLines {
     uint32_t bytes = 0;
   };
 
-  absl::StatusOr<std::string> Read(const Line& line) const;
+  absl::Status AddFile(uint32_t file, std::string* header, Use use);
+  bool IsBlank(absl::string_view line) const;
   // Behind the byte order mark, if the file has one.
   absl::StatusOr<uint64_t> FirstByte(uint32_t file) const;
-  absl::Status FindLines(uint32_t file);
+  absl::Status FindLines(
+      uint32_t file,
+      absl::FunctionRef<absl::Status(const Line& line, absl::string_view text)>
+          use);
 
-  const std::vector<std::unique_ptr<InputFile>> files_;
+  const Options options_;
+  std::vector<std::unique_ptr<InputFile>> files_;
   std::vector<Line> lines_;
   std::vector<uint64_t> starts_;
 };

@@ -1,16 +1,22 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/optional.h"
 
+#include "base/check.h"
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "worker/input/file.h"
 #include "worker/input/sources.h"
 #include "worker/input/transform.h"
+#include "worker/input/unpack.h"
 
 namespace paramd {
 namespace {
@@ -170,6 +176,60 @@ bool ReadTexts(absl::string_view list, std::vector<absl::string_view>* out) {
   return true;
 }
 
+// Where a record lacks a feature. A dimension that is open has nothing.
+void FillMissing(const FeatureSpec& feature, double value, OwnedTensor* out) {
+  out->Reset(feature.dtype, feature.dims);
+  const auto fill = [value](auto numbers) {
+    for (auto& number : numbers) {
+      number = static_cast<std::decay_t<decltype(number)>>(value);
+    }
+  };
+  switch (feature.dtype) {
+    case DType::kFloat32:
+      return fill(out->values<float>());
+    case DType::kFloat64:
+      return fill(out->values<double>());
+    case DType::kInt32:
+      return fill(out->values<int32_t>());
+    case DType::kInt64:
+      return fill(out->values<int64_t>());
+    case DType::kUInt8:
+      return fill(out->values<uint8_t>());
+    case DType::kBFloat16:
+    case DType::kFloat16:
+      CHECK(false, "no feature is of two bytes");
+  }
+}
+
+template <class T>
+bool Holds(double value) {
+  return value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
+         value <= static_cast<double>(std::numeric_limits<T>::max()) &&
+         static_cast<double>(static_cast<T>(value)) == value;
+}
+
+// INVALID_ARGUMENT if the feature can't have this value.
+absl::Status CheckMissing(const FeatureSpec& feature, double value) {
+  const bool fits = feature.dtype == DType::kFloat64 ||
+                    (feature.dtype == DType::kFloat32 &&
+                     std::abs(value) <= std::numeric_limits<float>::max()) ||
+                    (feature.dtype == DType::kInt32 && Holds<int32_t>(value)) ||
+                    (feature.dtype == DType::kInt64 &&
+                     std::abs(value) < 0x1p63 && Holds<int64_t>(value)) ||
+                    (feature.dtype == DType::kUInt8 && Holds<uint8_t>(value));
+  if (fits) {
+    const absl::Status in_class =
+        CheckClass(feature, static_cast<int64_t>(value),
+                   [] { return std::string("missing"); });
+    return absl::Status(in_class.ok() ? absl::StatusCode::kOk
+                                      : absl::StatusCode::kInvalidArgument,
+                        in_class.message());
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "feature '", feature.name, "' is ", NameOf(feature.dtype), ", which ",
+      value, ", its value where it is missing, is not"));
+}
+
 // Shapes `out` for `count` values: one dimension may differ. False if they do
 // not fit.
 bool Shape(const FeatureSpec& feature, uint64_t count, OwnedTensor* out) {
@@ -191,12 +251,17 @@ bool Shape(const FeatureSpec& feature, uint64_t count, OwnedTensor* out) {
 
 class TfRecordSource : public ExampleSource {
  public:
-  TfRecordSource(InputSpec spec, std::vector<std::unique_ptr<InputFile>> files)
-      : spec_(std::move(spec)), files_(std::move(files)) {}
+  // `missing`: of each feature the value that stands for it, if one does.
+  TfRecordSource(InputSpec spec, std::vector<absl::optional<double>> missing,
+                 std::vector<std::unique_ptr<InputFile>> files)
+      : spec_(std::move(spec)),
+        missing_(std::move(missing)),
+        files_(std::move(files)) {}
 
   absl::Status Open() {
     for (uint32_t f = 0; f < files_.size(); ++f) {
       const uint64_t first = records_.size();
+      RETURN_IF_ERROR(Unpack(f));
       RETURN_IF_ERROR(FindRecords(f));
       if (records_.size() > first) starts_.push_back(first);
     }
@@ -236,6 +301,10 @@ class TfRecordSource : public ExampleSource {
         return absl::DataLossError(
             absl::StrCat(Where(index), ": it is no tf.Example"));
       }
+      if (list.kind == ListKind::kNone && missing_[f].has_value()) {
+        FillMissing(spec_.features[f], *missing_[f], &example->values[f]);
+        continue;
+      }
       RETURN_IF_ERROR(
           ReadFeature(index, spec_.features[f], list, &example->values[f]));
     }
@@ -253,6 +322,20 @@ class TfRecordSource : public ExampleSource {
     return absl::StrCat("'", files_[file]->path(), "' record at byte ", begin);
   }
 
+  // A length whose checksum is right could begin a packed file only by chance.
+  absl::Status Unpack(uint32_t f) {
+    std::byte header[kHeaderBytes];
+    if (files_[f]->size() >= kHeaderBytes) {
+      RETURN_IF_ERROR(files_[f]->Read(0, absl::MakeSpan(header)));
+      if (Masked(Crc32c({header, 8})) == Load<uint32_t>(header + 8)) {
+        return absl::OkStatus();
+      }
+    }
+    ASSIGN_OR_RETURN(files_[f],
+                     Unpacked(std::move(files_[f]), /*or_zlib=*/true));
+    return absl::OkStatus();
+  }
+
   absl::Status FindRecords(uint32_t f) {
     const InputFile& file = *files_[f];
     std::byte header[kHeaderBytes];
@@ -267,7 +350,6 @@ class TfRecordSource : public ExampleSource {
       const uint32_t expected = Load<uint32_t>(header + 8);
       const uint32_t found = Masked(Crc32c({header, 8}));
       if (found != expected) {
-        if (at == 0) RETURN_IF_ERROR(CheckIsUnpacked(file));
         return absl::DataLossError(absl::StrFormat(
             "%s: its length has the crc32c %08x; the record says %08x",
             Where(f, at), found, expected));
@@ -290,7 +372,12 @@ class TfRecordSource : public ExampleSource {
           absl::StrCat(Where(index), ": '", feature.name, "' ", what, "; ",
                        ShapeText(feature.dtype, feature.dims), " is needed"));
     };
-    if (list.kind == ListKind::kNone) return wrong("is missing");
+    if (list.kind == ListKind::kNone) {
+      return absl::DataLossError(absl::StrCat(
+          Where(index), ": '", feature.name, "' is missing; ",
+          ShapeText(feature.dtype, feature.dims),
+          " is needed, or \"missing\" of the feature, a value for it"));
+    }
     const bool real =
         feature.dtype == DType::kFloat32 || feature.dtype == DType::kFloat64;
     if (real && list.kind == ListKind::kFloat) {
@@ -353,7 +440,8 @@ class TfRecordSource : public ExampleSource {
   }
 
   const InputSpec spec_;
-  const std::vector<std::unique_ptr<InputFile>> files_;
+  const std::vector<absl::optional<double>> missing_;
+  std::vector<std::unique_ptr<InputFile>> files_;
   std::vector<Record> records_;
   std::vector<uint64_t> starts_;
   uint32_t checksum_ = 0;
@@ -382,8 +470,15 @@ OpenedSource ReadTfRecord(InputFiles files,
                        "; a record's list leaves one dimension open at most"));
     }
   }
-  auto source =
-      std::make_unique<TfRecordSource>(std::move(spec), std::move(files));
+  std::vector<absl::optional<double>> missing(spec.features.size());
+  for (size_t f = 0; f < missing.size(); ++f) {
+    const v1::InputFeature& feature = config.features(static_cast<int>(f));
+    if (feature.missing().empty()) continue;
+    missing[f] = feature.missing(0);
+    RETURN_IF_ERROR(CheckMissing(spec.features[f], *missing[f]));
+  }
+  auto source = std::make_unique<TfRecordSource>(
+      std::move(spec), std::move(missing), std::move(files));
   RETURN_IF_ERROR(source->Open());
   return source;
 }

@@ -74,7 +74,7 @@ TEST(TfRecordSourceTest, AWrongLengthIsRefusedWhenTheFileIsOpened) {
               HasSubstr(absl::StrCat("record at byte ", second,
                                      ": its length has the crc32c")));
   EXPECT_THAT(ReadError("\x1f\x8b\x08 and so on, for long"),
-              HasSubstr("is compressed by gzip; unpack it first"));
+              HasSubstr("is damaged behind byte 0: zlib finds"));
   EXPECT_THAT(ReadError(Record(1, "one", 2).substr(0, 40)),
               HasSubstr("record at byte 0: it says"));
   EXPECT_THAT(ReadError(Record(1, "one", 2) + "abc"),
@@ -96,8 +96,9 @@ TEST(TfRecordSourceTest, FeaturesThatDoNotFitAreNamed) {
               HasSubstr("'x' is a bytes_list; float32 2 is needed"));
   EXPECT_THAT(error({FloatFeature("x", {1, 2, 3})}),
               HasSubstr("'x' has 3 values; float32 2 is needed"));
-  EXPECT_THAT(error({FloatFeature("x", {1, 2})}),
-              HasSubstr("'text' is missing; uint8 ? is needed"));
+  EXPECT_THAT(
+      error({FloatFeature("x", {1, 2})}),
+      HasSubstr("'text' is missing; uint8 ? is needed, or \"missing\""));
   EXPECT_THAT(error({FloatFeature("x", {1, 2}), BytesFeature("text", "a"),
                      Int64Feature("label", {-1})}),
               HasSubstr("'label' is -1; it must be at least 0 and below 3"));
@@ -119,6 +120,56 @@ TEST(TfRecordSourceTest, AListMayHavePadding) {
   Example example;
   ASSERT_TRUE((*source)->Read(0, &example).ok());
   EXPECT_THAT(example.values[0].values<int32_t>(), ElementsAre(2, -1));
+}
+
+TEST(TfRecordSourceTest, AMissingFeatureHasTheValueThatTheJobGives) {
+  v1::InputSource::TfRecord config = TfRecordConfig(WriteTestFile(
+      "a", TfRecordBytes(TfExample({Int64Feature("unused", {7})})) +
+               Record(1, "one", 0)));
+  for (int f = 0; f < 3; ++f) config.mutable_features(f)->add_missing(f);
+  const auto source = OpenTfRecord("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(), ElementsAre(0, 0));
+  EXPECT_EQ(example.values[1].size(), 0u);
+  EXPECT_THAT(example.values[2].values<int32_t>(), ElementsAre(2));
+  ASSERT_TRUE((*source)->Read(1, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(), ElementsAre(1, 2));
+  EXPECT_THAT(example.values[2].values<int32_t>(), ElementsAre(0));
+}
+
+TEST(TfRecordSourceTest, AValueForMissingOnesIsOneThatTheFeatureMayHave) {
+  const auto refused = [](v1::InputFeature::Type type, double missing,
+                          uint32_t classes = 0) {
+    v1::InputSource::TfRecord config;
+    config.add_files(WriteTestFile("a", Record(1, "one", 0)));
+    v1::InputFeature* const feature = config.add_features();
+    feature->set_name("label");
+    feature->set_type(type);
+    feature->set_classes(classes);
+    feature->add_missing(missing);
+    return std::string(OpenTfRecord("", config).status().message());
+  };
+  using Feature = v1::InputFeature;
+  EXPECT_EQ(refused(Feature::TYPE_INT32, 1.5),
+            "feature 'label' is int32, which 1.5, its value where it is "
+            "missing, is not");
+  EXPECT_NE(refused(Feature::TYPE_INT32, 1e10), "");
+  EXPECT_NE(refused(Feature::TYPE_INT64, 1e19), "");
+  EXPECT_NE(refused(Feature::TYPE_UINT8, -1), "");
+  EXPECT_NE(refused(Feature::TYPE_FLOAT32, 1e39), "");
+  EXPECT_EQ(refused(Feature::TYPE_INT32, 3, 3),
+            "missing: 'label' is 3; it must be at least 0 and below 3");
+  EXPECT_EQ(refused(Feature::TYPE_FLOAT64, 1e39), "");
+  EXPECT_EQ(refused(Feature::TYPE_INT64, -1e18), "");
+  EXPECT_EQ(refused(Feature::TYPE_INT32, 2, 3), "");
+  v1::InputSource::Synthetic synthetic;
+  synthetic.set_examples(1);
+  synthetic.add_features()->set_name("x");
+  synthetic.mutable_features(0)->add_missing(0);
+  EXPECT_THAT(std::string(OpenSynthetic(synthetic).status().message()),
+              HasSubstr("feature 'x' has a value where it is missing; only"));
 }
 
 TEST(TfRecordSourceTest, AnEmptyFileIsRefused) {

@@ -21,11 +21,12 @@ std::string IdxBytes(const std::vector<uint32_t>& shape,
   return bytes;
 }
 
-std::string Gzipped(const std::string& bytes) {
+namespace {
+
+std::string Deflated(const std::string& bytes, int window_bits) {
   z_stream stream = {};
-  // 16 asks for gzip's header in place of zlib's.
   EXPECT_EQ(
-      deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY),
+      deflateInit2(&stream, 9, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY),
       Z_OK);
   std::string out(deflateBound(&stream, bytes.size()), '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
@@ -37,6 +38,15 @@ std::string Gzipped(const std::string& bytes) {
   deflateEnd(&stream);
   return out;
 }
+
+}  // namespace
+
+// 16 asks for gzip's header in place of zlib's.
+std::string Gzipped(const std::string& bytes) {
+  return Deflated(bytes, 15 + 16);
+}
+
+std::string ZlibBytes(const std::string& bytes) { return Deflated(bytes, 15); }
 
 std::string WriteTestFile(const std::string& name, const std::string& bytes) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();

@@ -13,6 +13,8 @@ std::string IdxBytes(const std::vector<uint32_t>& shape,
 
 // What gzip makes of `bytes`.
 std::string Gzipped(const std::string& bytes);
+// The same stream in zlib's format.
+std::string ZlibBytes(const std::string& bytes);
 
 // Writes a file of this name into a directory of the running test's own and
 // returns its path.

@@ -65,6 +65,41 @@ std::string PngBytes(uint32_t height, uint32_t width, uint32_t channels,
   return bytes;
 }
 
+std::string PngOfForm(
+    const PngForm& form, const std::vector<std::string>& rows,
+    const std::vector<std::pair<std::string, std::string>>& chunks) {
+  const auto big = [](uint32_t number) {
+    std::string bytes = Bytes(number);
+    return std::string(bytes.rbegin(), bytes.rend());
+  };
+  std::string file = "\x89PNG\r\n\x1a\n";
+  const auto add = [&](const std::string& name, const std::string& content) {
+    const std::string all = name + content;
+    absl::StrAppend(&file, big(static_cast<uint32_t>(content.size())), all,
+                    big(static_cast<uint32_t>(
+                        crc32(0, reinterpret_cast<const Bytef*>(all.data()),
+                              static_cast<uInt>(all.size())))));
+  };
+  add("IHDR", big(form.width) + big(form.height) +
+                  std::string{static_cast<char>(form.bits),
+                              static_cast<char>(form.colour), 0, 0, 0});
+  for (const auto& [name, content] : chunks) add(name, content);
+  std::string filtered;
+  for (const std::string& row : rows) {
+    filtered.push_back(0);  // No filter.
+    filtered += row;
+  }
+  std::string packed(compressBound(filtered.size()), '\0');
+  uLongf size = packed.size();
+  EXPECT_EQ(compress(reinterpret_cast<Bytef*>(packed.data()), &size,
+                     reinterpret_cast<const Bytef*>(filtered.data()),
+                     filtered.size()),
+            Z_OK);
+  add("IDAT", packed.substr(0, size));
+  add("IEND", "");
+  return file;
+}
+
 namespace {
 
 std::string CompressJpeg(uint32_t height, uint32_t width, uint32_t channels,
@@ -80,9 +115,11 @@ std::string CompressJpeg(uint32_t height, uint32_t width, uint32_t channels,
   jpeg.image_width = width;
   jpeg.image_height = height;
   jpeg.input_components = static_cast<int>(channels);
-  jpeg.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg.in_color_space = channels == 1   ? JCS_GRAYSCALE
+                        : channels == 4 ? JCS_CMYK
+                                        : JCS_RGB;
   jpeg_set_defaults(&jpeg);
-  jpeg_set_quality(&jpeg, 95, TRUE);
+  jpeg_set_quality(&jpeg, channels == 4 ? 100 : 95, TRUE);
   if (!scans.empty()) {
     jpeg.scan_info = scans.data();
     jpeg.num_scans = static_cast<int>(scans.size());

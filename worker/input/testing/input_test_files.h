@@ -10,11 +10,24 @@ namespace paramd {
 
 // The bytes of files, as other programs write them.
 
-// A PNG or JPEG file of an image [height, width, channels] of 1 or 3 channels.
+// A PNG or JPEG file of an image [height, width, channels] of 1 or 3 channels,
+// or 4 of inks in a JPEG file, as Adobe writes them.
 std::string PngBytes(uint32_t height, uint32_t width, uint32_t channels,
                      const std::vector<uint8_t>& pixels);
 std::string JpegBytes(uint32_t height, uint32_t width, uint32_t channels,
                       const std::vector<uint8_t>& pixels);
+// A PNG file of samples of any form: `bits` of each of `channels` in rows of
+// bytes as the format has them, behind `chunks` (each a name of 4 letters and
+// content).
+struct PngForm {
+  uint32_t height = 1;
+  uint32_t width = 1;
+  uint8_t bits = 8;
+  uint8_t colour = 0;  // 0 grey, 2 RGB, 3 palette, 4 grey and alpha, 6 RGBA.
+};
+std::string PngOfForm(
+    const PngForm& form, const std::vector<std::string>& rows,
+    const std::vector<std::pair<std::string, std::string>>& chunks = {});
 // A progressive JPEG file of 8 x 8 grey pixels in so many scans, at most 704.
 std::string JpegOfScans(size_t scans);
 
