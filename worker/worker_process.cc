@@ -84,9 +84,10 @@ absl::Status WorkerProcess::Check(const v1::JobConfig& job,
                                   const ModelFactory& models) {
   ASSIGN_OR_RETURN(const auto training,
                    OpenTrainingData(job.input(), job.seed()));
-  RETURN_IF_ERROR(OpenTestData(job.input(), training->spec()).status());
+  ASSIGN_OR_RETURN(const auto test, OpenTestData(job.input(), *training));
   RETURN_IF_ERROR(CheckGpus(job));
   ASSIGN_OR_RETURN(const auto model, models(WithoutGpu(job), training->spec()));
+  RETURN_IF_ERROR(model->CheckTestData(test->spec()));
   return BestMetric(job.checkpoint(), model->metrics()).status();
 }
 
@@ -96,9 +97,10 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   Parts parts;
   ASSIGN_OR_RETURN(parts.training, OpenTrainingData(options.job.input(),
                                                     options.job.seed()));
-  ASSIGN_OR_RETURN(parts.test, OpenTestData(options.job.input(),
-                                            parts.training->spec()));
+  ASSIGN_OR_RETURN(parts.test,
+                   OpenTestData(options.job.input(), *parts.training));
   ASSIGN_OR_RETURN(parts.model, models(options.job, parts.training->spec()));
+  RETURN_IF_ERROR(parts.model->CheckTestData(parts.test->spec()));
   if (trace != nullptr) parts.model->SetTrace(trace);
   ASSIGN_OR_RETURN(
       parts.best_metric,

@@ -37,11 +37,22 @@ absl::Status CheckFlags(const ChosenModelFlags& flags) {
   return absl::InvalidArgumentError(absl::StrCat("--live: ", *wrong));
 }
 
+// The features that only somebody who knows the answers has. What a model that
+// a program brings reads, it alone knows.
+std::vector<std::string> UnreadBy(ModelUse use, const v1::ModelConfig& model) {
+  if (use == ModelUse::kEvaluate || model.custom()) return {};
+  return {model.label().empty() ? "label" : model.label(),
+          model.group().empty() ? "group" : model.group()};
+}
+
 absl::Status ReadCheckpoint(const std::string& where, uint64_t seed,
+                            absl::Span<const std::string> unread,
                             ChosenModel* chosen) {
   ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(where));
   chosen->from = paths.front();
   ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(chosen->from));
+  RETURN_IF_ERROR(CheckMeaning(*chosen->data, chosen->from,
+                               manifest.job().data(), unread));
   chosen->least_step = chosen->most_step = manifest.global_step();
   ASSIGN_OR_RETURN(chosen->weights,
                    ReadWeights(chosen->from, chosen->model->variables(), seed,
@@ -92,7 +103,8 @@ void ChosenModelFlags::AddTo(Flags* flags) {
 }
 
 absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
-                                            const ModelFactory& models) {
+                                            const ModelFactory& models,
+                                            ModelUse use) {
   ASSIGN_OR_RETURN(const LoadedJob job, flags.job.Load());
   RETURN_IF_ERROR(CheckFlags(flags));
   ChosenModel chosen;
@@ -100,12 +112,14 @@ absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
                    OpenTrainingData(job.config.input(), job.config.seed()));
   ASSIGN_OR_RETURN(chosen.model,
                    models(WithOneReplica(job.config), training->spec()));
+  const std::vector<std::string> unread = UnreadBy(use, job.config.model());
   ASSIGN_OR_RETURN(chosen.data,
-                   OpenTestData(job.config.input(), training->spec()));
+                   OpenTestData(job.config.input(), *training, unread));
+  RETURN_IF_ERROR(chosen.model->CheckTestData(chosen.data->spec()));
   ASSIGN_OR_RETURN(chosen.keys, KeysReadBy(*chosen.data, *chosen.model));
   RETURN_IF_ERROR(
       flags.live.empty()
-          ? ReadCheckpoint(flags.checkpoint, job.config.seed(), &chosen)
+          ? ReadCheckpoint(flags.checkpoint, job.config.seed(), unread, &chosen)
           : PullLive(flags, &chosen));
   return chosen;
 }

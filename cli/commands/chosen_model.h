@@ -58,12 +58,17 @@ struct ChosenModel {
   }
 };
 
+// What is done with a model. To predict, data need no labels.
+enum class ModelUse { kEvaluate, kPredict };
+
 // Of a run the newest checkpoint; none that is damaged. INVALID_ARGUMENT if a
-// flag is missing or wrong, or if the model has other variables than the
-// running job; the errors of the job file, of the data, of the model, of the
-// checkpoint and of LiveWeights.
+// flag is missing or wrong, if the model has other variables than the running
+// job, or if the numbers of the data mean another thing than those that the
+// checkpoint was trained on; the errors of the job file, of the data, of the
+// model, of the checkpoint and of LiveWeights.
 absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
-                                            const ModelFactory& models);
+                                            const ModelFactory& models,
+                                            ModelUse use);
 
 }  // namespace paramd
 

@@ -58,7 +58,8 @@ int EvaluateCommand(const Invocation& invocation) {
   flags.AddSwitch("json", "print one JSON object", &json);
   chosen_flags.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
-  const auto chosen = OpenChosenModel(chosen_flags, invocation.models);
+  const auto chosen = OpenChosenModel(chosen_flags, invocation.models,
+                                      ModelUse::kEvaluate);
   PrintError(chosen.status());
   if (!chosen.ok()) return ExitCodeAtStart(chosen.status());
   const auto metrics = EvaluateOn(*chosen->data, chosen->spans(),

@@ -177,6 +177,85 @@ class EvaluateTest(unittest.TestCase):
         self.assertEqual(1, evaluation["metrics"]["accuracy"])
         self.assertLess(evaluation["metrics"]["perplexity"], 1.2)
 
+    def csv_job(self, name, **changes):
+        """A job file over CSV files of the test's own: y is 2 a - b. Its path,
+        and the directory of its run, which has ended."""
+        directory = f"{self.directory}/{name}"
+        os.makedirs(directory)
+        rows = [(i % 5, i % 3) for i in range(15)]
+        with open(f"{directory}/train.csv", "w", encoding="utf-8") as file:
+            file.write("a,b,y\n" + "".join(
+                f"{a},{b},{2 * a - b}\n" for a, b in rows))
+        with open(f"{directory}/turned.csv", "w", encoding="utf-8") as file:
+            file.write("id,b,a\n" + "".join(f"7,{b},{a}\n" for a, b in rows))
+        csv = {"files": "train.csv", "label": "y"}
+        job = {"name": name, "epochs": 60, "batch_per_replica": 5, "seed": 1,
+               "input": {"train": {"directory": directory, "csv": csv}},
+               "model": {"layers": [{"dense": 1}],
+                         "loss": "mean_squared_error"},
+               "optimizer": {"sgd": {}, "learning_rate": 0.05}}
+        job.update(changes)
+        path = f"{directory}/job.json"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        code, out, err = paramd("run", "--job", path, "--run_dir",
+                                f"{directory}/run")
+        self.assertEqual(0, code, out + err)
+        return path, f"{directory}/run", [2 * a - b for a, b in rows]
+
+    def test_predict_needs_no_labels(self):
+        job, run, expected = self.csv_job("unlabelled")
+        directory = os.path.dirname(job)
+        for label in ({}, {"label": "y"}):
+            test = {"directory": directory,
+                    "csv": {"files": "turned.csv", **label}}
+            arguments = ("--job", job, "--checkpoint", run, "--set",
+                         f"input.test={json.dumps(test)}")
+            code, out, err = paramd("predict", *arguments)
+            self.assertEqual(0, code, err)
+            for value, line in zip(expected, out.splitlines()[1:]):
+                self.assertAlmostEqual(value, float(line), places=2)
+            self.assertEqual(len(expected) + 1, len(out.splitlines()))
+            code, _, err = paramd("evaluate", *arguments)
+            self.assertEqual(2, code, err)
+
+    def test_idx_images_are_predicted_without_their_labels(self):
+        expected = self.use("predict")
+        self.assertEqual(0, expected[0])
+        self.assertEqual(expected, self.use(
+            "predict", "--set", "input.test_labels=nowhere"))
+
+    def test_what_a_checkpoint_was_trained_on_is_read_alike_or_refused(self):
+        job, run, _ = self.csv_job("alike")
+        directory = os.path.dirname(job)
+        turned = f"{directory}/both.csv"
+        with open(f"{directory}/train.csv", encoding="utf-8") as file:
+            rows = [line.strip().split(",") for line in file]
+        with open(turned, "w", encoding="utf-8") as file:
+            file.write("".join(f"{y},{b},{a}\n" for a, b, y in rows))
+        use = ("--job", job, "--checkpoint", run)
+        code, out, err = paramd("evaluate", *use)
+        self.assertEqual(0, code, err)
+        test = {"directory": directory,
+                "csv": {"files": "both.csv", "label": "y"}}
+        by_name = paramd("evaluate", *use, "--set",
+                         f"input.test={json.dumps(test)}")
+        self.assertEqual((0, out), by_name[:2], by_name[2])
+        # Whatever the test set, the training data say the order.
+        for setting, difference in (
+                ('input.train.csv.columns=["b", "a"]',
+                 "csv.columns b, a, not a, b"),
+                ("input.train.csv.files=both.csv",
+                 "csv.columns b, a, not a, b"),
+                ('input.stages=[{"normalise": {"feature": "features", '
+                 '"mean": 1}}]',
+                 "stages of 'features' normalise mean 1 deviation 1, not none")):
+            for command in ("evaluate", "predict"):
+                code, out, err = paramd(command, *use, "--set", setting)
+                self.assertEqual((2, ""), (code, out), err)
+                self.assertIn("read in another way than what checkpoint", err)
+                self.assertIn(difference, err)
+
     def test_what_is_wrong_is_said_in_a_sentence(self):
         for arguments, sentence in (
                 (["evaluate", "--job", self.job], "--checkpoint PATH is missing"),

@@ -13,6 +13,7 @@
 
 #include "base/status_macros.h"
 #include "config/setting_changes.h"
+#include "proto/data_meaning.h"
 
 namespace paramd {
 namespace {
@@ -87,6 +88,8 @@ std::string DataDifference(const v1::DataSet& data, const v1::DataSet& meant) {
   add(data.classes(), meant.classes(), " classes");
   add_sum(data.examples_crc32c(), meant.examples_crc32c(), "examples");
   add_sum(data.labels_crc32c(), meant.labels_crc32c(), "labels");
+  std::string meaning = MeaningDifference(data.meaning(), meant.meaning());
+  if (!meaning.empty()) differences.push_back(std::move(meaning));
   return absl::StrJoin(differences, "; ");
 }
 

@@ -55,6 +55,21 @@ TEST(RunRecordTest, AllThatDiffersInTheDataIsSaid) {
             "other labels (crc32c 00000abc, not 00000002)");
 }
 
+TEST(RunRecordTest, DataWhoseNumbersMeanAnotherThingAreOthers) {
+  v1::DataSet data = Data();
+  v1::DataMeaning::Fact* fact = data.mutable_meaning()->add_facts();
+  data.mutable_meaning()->set_source("csv");
+  fact->set_name("csv.columns");
+  for (const char* name : {"a", "b"}) fact->add_values(name);
+  fact->set_hash(1);
+  v1::DataSet turned = data;
+  fact = turned.mutable_meaning()->mutable_facts(0);
+  fact->set_hash(2);
+  fact->mutable_values()->SwapElements(0, 1);
+  EXPECT_EQ(DataDifference(turned, data), "csv.columns b, a, not a, b");
+  EXPECT_EQ(DataDifference(data, Data()), "") << "of an earlier version";
+}
+
 TEST(RunRecordTest, ANewRunHasNothingToGoOnWith) {
   RunRecord record(Job(5), "d", Data());
   EXPECT_TRUE(record.Begin("run").ok());

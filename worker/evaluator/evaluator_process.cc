@@ -47,9 +47,10 @@ absl::StatusOr<std::unique_ptr<EvaluatorProcess>> EvaluatorProcess::Create(
   ASSIGN_OR_RETURN(const auto training, OpenTrainingData(options.job.input(),
                                                         options.job.seed()));
   ASSIGN_OR_RETURN(auto test,
-                   OpenTestData(options.job.input(), training->spec()));
+                   OpenTestData(options.job.input(), *training));
   ASSIGN_OR_RETURN(auto model,
                    models(WithOneReplica(options.job), training->spec()));
+  RETURN_IF_ERROR(model->CheckTestData(test->spec()));
   ASSIGN_OR_RETURN(
       auto log,
       EvaluationLog::Open(absl::StrCat(
@@ -154,6 +155,7 @@ absl::StatusOr<EvaluatorProcess::Looked> EvaluatorProcess::Look(
   Looked looked;
   looked.final = manifest->final();
   RETURN_IF_ERROR(CheckJob(path, *manifest));
+  RETURN_IF_ERROR(CheckMeaning(*test_, path, manifest->job().data()));
   // An older one, beside damaged ones, may lie before what was evaluated.
   if (log_.Has(name.snapshot) ||
       (name.snapshot < settled_ &&

@@ -56,8 +56,9 @@ class EvaluatorProcess {
   // deleted meanwhile ends the look. DATA_LOSS naming the job's last one, if that
   // is damaged, once the one before it is evaluated. UNAVAILABLE if there is none yet, NOT_FOUND
   // if there is no run either; nothing is made there. INVALID_ARGUMENT if it is
-  // another job's; ABORTED if the model's device is lost; what the disk answered
-  // if the result can't be written.
+  // another job's, or was trained on data whose numbers mean another thing than
+  // those of the test set; ABORTED if the model's device is lost; what the disk
+  // answered if the result can't be written.
   absl::StatusOr<v1::EvaluateNewestResult> EvaluateNewest();
 
  private:

@@ -3,17 +3,23 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/crc32c.h"
 #include "checkpoint/file.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/testing/sample.h"
+#include "checkpoint/verify.h"
+#include "tensor/buffer.h"
 #include "worker/device/cpu_device.h"
 #include "worker/input/testing/idx_test_files.h"
 #include "worker/model/network.h"
@@ -212,6 +218,34 @@ TEST_F(EvaluatorProcessTest, ACheckpointOfAnotherJobEndsIt) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("000001-00000001.step-10' is of"));
   EXPECT_THAT(status.message(), HasSubstr("with other settings: "));
+}
+
+// The job file may be the same and the files others.
+TEST_F(EvaluatorProcessTest, ACheckpointOfDataThatMeanAnotherThingEndsIt) {
+  const std::string path = Commit(1, 10);
+  v1::Manifest manifest = *ReadManifest(path);
+  v1::DataMeaning* meaning =
+      manifest.mutable_job()->mutable_data()->mutable_meaning();
+  meaning->set_source("idx");
+  v1::DataMeaning::Fact* fact = meaning->add_facts();
+  fact->set_name("stages of 'image'");
+  fact->set_feature("image");
+  fact->add_values("normalise mean 3");
+  fact->set_count(1);
+  const std::string text = *EncodeManifest(manifest);
+  for (const auto& [name, content] : std::map<std::string, std::string>{
+           {kManifestFile, text},
+           {kManifestSumFile,
+            absl::StrFormat("%08x\n", Crc32c(AsBytes<char>(
+                                          {text.data(), text.size()})))}}) {
+    std::ofstream(absl::StrCat(path, "/", name), std::ios::binary) << content;
+  }
+  const absl::Status status = Start()->EvaluateNewest().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(),
+              HasSubstr("was trained on: they have stages of 'image' cast type "
+                        "float32 scale 0.00392157, not normalise mean 3"));
+  EXPECT_TRUE(Lines().empty());
 }
 
 TEST_F(EvaluatorProcessTest, WithoutARunDirectoryItDoesNotStart) {

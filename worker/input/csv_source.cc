@@ -127,6 +127,14 @@ class CsvSource : public ExampleSource {
   v1::DataSet Describe() const override {
     return DescribeFiles(spec_, size(), checksum_);
   }
+  SourceNames Names() const override {
+    SourceNames names;
+    for (const size_t column : columns_) {
+      names.columns.push_back(names_[column]);
+    }
+    names.classes = class_names_;
+    return names;
+  }
   std::vector<uint64_t> FileStarts() const override { return lines_.starts(); }
   std::string Where(uint64_t index) const override {
     return lines_.Where(index);

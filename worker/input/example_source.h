@@ -16,6 +16,14 @@ namespace paramd {
 
 class GrowingSource;
 
+// Names that a source has numbered, of its files or of the job.
+struct SourceNames {
+  // Of what the numbers of the first feature stand in.
+  std::vector<std::string> columns;
+  // Of the labels 0, 1, 2 and so on.
+  std::vector<std::string> classes;
+};
+
 // Examples numbered from 0, in files or drawn. Access is random: a source that
 // is read record by record makes an index when it is opened. To add a format,
 // write one of these and a branch in open_pipeline.cc.
@@ -36,6 +44,9 @@ class ExampleSource : public ExampleNames {
 
   // What tells it from another one: all but the directory and the host.
   virtual v1::DataSet Describe() const = 0;
+
+  // None, where numbers are told apart by their places alone.
+  virtual SourceNames Names() const { return {}; }
 
   // Overwrites `example` with example `index`: as many tensors as features. An
   // error that names the file, the position, what was found and what is needed;

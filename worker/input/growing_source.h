@@ -48,6 +48,7 @@ class GrowingSource : public ExampleSource {
   const InputSpec& spec() const override { return nothing_->spec(); }
   uint64_t size() const override { return 0; }
   v1::DataSet Describe() const override;
+  SourceNames Names() const override { return nothing_->Names(); }
   absl::Status Read(uint64_t index, Example* example) const override;
   std::string Where(uint64_t index) const override;
   uint64_t SizeIn(uint64_t epoch) const override;

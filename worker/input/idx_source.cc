@@ -46,18 +46,26 @@ absl::StatusOr<std::unique_ptr<IdxSource>> IdxSource::Open(
     const std::string& images_path, const std::string& labels_path,
     const absl::optional<InputSpec>& expected) {
   // Labels first: they are small, so a wrong directory is noticed at once.
-  ASSIGN_OR_RETURN(IdxFile labels, ReadIdxFile(labels_path, 1));
+  IdxFile labels;
+  const bool has_labels = !labels_path.empty();
+  if (has_labels) {
+    ASSIGN_OR_RETURN(labels, ReadIdxFile(labels_path, 1));
+  }
   ASSIGN_OR_RETURN(IdxFile images, ReadIdxFile(images_path, 3));
-  if (images.shape[0] != labels.shape[0]) {
+  const uint64_t size = images.shape[0];
+  if (has_labels && size != labels.shape[0]) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", images_path, "' has ", images.shape[0], " images, but '",
-        labels_path, "' has ", labels.shape[0], " labels"));
+        "'", images_path, "' has ", size, " images, but '", labels_path,
+        "' has ", labels.shape[0], " labels"));
   }
   InputSpec spec;
   const Dims dims(images.shape.begin() + 1, images.shape.end());
   if (!expected.has_value()) {
-    spec = LabelledImages(
-        dims, 1u + *std::max_element(labels.bytes.begin(), labels.bytes.end()));
+    const uint32_t classes =
+        has_labels
+            ? 1u + *std::max_element(labels.bytes.begin(), labels.bytes.end())
+            : 0;
+    spec = LabelledImages(dims, classes);
   } else {
     spec = *expected;
     const Dims& trained = spec.features[kImage].dims;
@@ -69,24 +77,27 @@ absl::StatusOr<std::unique_ptr<IdxSource>> IdxSource::Open(
     RETURN_IF_ERROR(
         CheckLabels(labels_path, labels.bytes, spec.features[kLabel].classes));
   }
-  return std::unique_ptr<IdxSource>(new IdxSource(
-      std::move(spec), std::move(images.bytes), std::move(labels.bytes)));
+  if (!has_labels) spec.features.pop_back();
+  return std::unique_ptr<IdxSource>(
+      new IdxSource(std::move(spec), size, std::move(images.bytes),
+                    std::move(labels.bytes)));
 }
 
-IdxSource::IdxSource(InputSpec spec, std::vector<uint8_t> images,
-                     std::vector<uint8_t> labels)
+IdxSource::IdxSource(InputSpec spec, uint64_t size,
+                     std::vector<uint8_t> images, std::vector<uint8_t> labels)
     : spec_(std::move(spec)),
+      size_(size),
       images_(std::move(images)),
       labels_(std::move(labels)) {}
 
 v1::DataSet IdxSource::Describe() const {
   v1::DataSet data;
-  data.set_examples(labels_.size());
+  data.set_examples(size_);
   for (const uint64_t dimension : spec_.features[kImage].dims) {
     data.add_example_shape(dimension);
   }
   data.set_example_type("uint8");
-  data.set_classes(spec_.features[kLabel].classes);
+  if (!labels_.empty()) data.set_classes(spec_.features[kLabel].classes);
   data.set_examples_crc32c(Crc32c(AsBytes<uint8_t>(images_)));
   data.set_labels_crc32c(Crc32c(AsBytes<uint8_t>(labels_)));
   return data;
@@ -94,12 +105,14 @@ v1::DataSet IdxSource::Describe() const {
 
 absl::Status IdxSource::Read(uint64_t index, Example* example) const {
   static const std::array<float, 256> kFractions = MakeFractions();
-  CHECK(index < labels_.size(), "an index is below the size");
+  CHECK(index < size_, "an index is below the size");
   const FeatureSpec& image = spec_.features[kImage];
   const size_t width = image.size();
   example->values.resize(spec_.features.size());
-  example->values[kLabel].Reset(DType::kInt32, {});
-  example->values[kLabel].values<int32_t>()[0] = labels_[index];
+  if (!labels_.empty()) {
+    example->values[kLabel].Reset(DType::kInt32, {});
+    example->values[kLabel].values<int32_t>()[0] = labels_[index];
+  }
   example->values[kImage].Reset(DType::kFloat32, image.dims);
   float* out = example->values[kImage].values<float>().data();
   const uint8_t* in = images_.data() + index * width;

@@ -35,15 +35,18 @@ uint64_t BoundAbove(uint64_t index) {
 class LibSvmSource : public ExampleSource {
  public:
   LibSvmSource(std::vector<std::unique_ptr<InputFile>> files,
-               const v1::InputSource::LibSvm& config)
+               const v1::InputSource::LibSvm& config,
+               const SourceOptions& options)
       : lines_(std::move(files), {.columns = {}, .comment = '#'}),
+        labels_(options.labels),
         columns_(config.columns()),
         first_index_(config.first_index()) {
-    spec_.features.resize(2);
+    spec_.features.resize(labels_ ? 2 : 1);
     FeatureSpec& feature = spec_.features[0];
     feature.name = config.name();
     feature.dtype = columns_ > 0 ? DType::kFloat32 : DType::kInt32;
     feature.dims = {columns_ > 0 ? columns_ : config.list_length()};
+    if (!labels_) return;
     FeatureSpec& label = spec_.features[1];
     label.name = "label";
     label.dtype = config.classes() > 0 ? DType::kInt32 : DType::kFloat32;
@@ -78,7 +81,7 @@ class LibSvmSource : public ExampleSource {
 
   absl::Status Read(uint64_t index, Example* example) const override {
     ASSIGN_OR_RETURN(const std::string line, lines_.Read(index));
-    example->values.resize(2);
+    example->values.resize(spec_.features.size());
     OwnedTensor& out = example->values[0];
     out.Reset(spec_.features[0].dtype, spec_.features[0].dims);
     absl::string_view label;
@@ -96,6 +99,7 @@ class LibSvmSource : public ExampleSource {
         if (end < list.size()) list[end++] = static_cast<int32_t>(at);
       }));
     }
+    if (!labels_) return absl::OkStatus();
     return ReadLabel(index, label, &example->values[1]);
   }
 
@@ -109,14 +113,17 @@ class LibSvmSource : public ExampleSource {
     const std::vector<absl::string_view> words =
         absl::StrSplit(line.substr(0, line.find('#')),
                        absl::ByAnyChar(" \t"), absl::SkipWhitespace());
-    if (words.empty()) {
+    size_t w = 0;
+    // Where none is needed the line may begin with one.
+    if (!words.empty() && (labels_ || !absl::StrContains(words[0], ':'))) {
+      *label = words[w++];
+    } else if (labels_) {
       return absl::DataLossError(absl::StrCat(Where(index), ": has no label"));
     }
-    *label = words[0];
     // Which query an example belongs to, as rankings have it, is passed over.
-    const bool query = words.size() > 1 && absl::StartsWith(words[1], "qid:");
+    if (w < words.size() && absl::StartsWith(words[w], "qid:")) ++w;
     uint64_t next = first_index_;
-    for (size_t w = query ? 2 : 1; w < words.size(); ++w) {
+    for (; w < words.size(); ++w) {
       const size_t colon = words[w].find(':');
       const absl::string_view number = words[w].substr(0, colon);
       uint64_t at = 0;
@@ -180,7 +187,7 @@ class LibSvmSource : public ExampleSource {
   // Of two classes the one that is not 1 is -1 or 0. A file with both has three
   // classes, or means nothing by one of them.
   absl::Status CheckLabelKind(uint64_t index, absl::string_view line) {
-    if (spec_.features[1].classes != 2) return absl::OkStatus();
+    if (!labels_ || spec_.features[1].classes != 2) return absl::OkStatus();
     line = absl::StripLeadingAsciiWhitespace(line);
     int64_t label = 0;
     if (!ParseWhole(line.substr(0, line.find_first_of(" \t#")), &label) ||
@@ -216,6 +223,7 @@ class LibSvmSource : public ExampleSource {
   }
 
   TextLines lines_;
+  const bool labels_;
   const uint64_t columns_;
   const uint64_t first_index_;
   InputSpec spec_;
@@ -227,22 +235,25 @@ class LibSvmSource : public ExampleSource {
 }  // namespace
 
 OpenedSource OpenLibSvm(const std::string& directory,
-                        const v1::InputSource::LibSvm& config) {
+                        const v1::InputSource::LibSvm& config,
+                        const SourceOptions& options) {
   ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
                                                      config.files().end()}));
   const std::string first = files[0]->path();
-  ASSIGN_OR_RETURN(auto source, ReadLibSvm(std::move(files), config));
+  ASSIGN_OR_RETURN(auto source, ReadLibSvm(std::move(files), config, options));
   RETURN_IF_ERROR(CheckHasExamples(*source, first, "line"));
   return source;
 }
 
 OpenedSource ReadLibSvm(InputFiles files,
-                        const v1::InputSource::LibSvm& config) {
+                        const v1::InputSource::LibSvm& config,
+                        const SourceOptions& options) {
   if (config.name() == "label") {
     return absl::InvalidArgumentError(
         "libsvm.name is 'label', as the label is called; choose another one");
   }
-  auto source = std::make_unique<LibSvmSource>(std::move(files), config);
+  auto source = std::make_unique<LibSvmSource>(std::move(files), config,
+                                               options);
   RETURN_IF_ERROR(source->Open());
   return source;
 }

@@ -4,16 +4,19 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 #include "base/process_limits.h"
 #include "base/status_macros.h"
+#include "proto/data_meaning.h"
 #include "worker/input/file.h"
 #include "worker/input/growing_source.h"
 #include "worker/input/idx_source.h"
 #include "worker/input/sources.h"
+#include "worker/input/test_input.h"
 
 namespace paramd {
 namespace {
@@ -25,7 +28,8 @@ constexpr uint32_t kThreadsPerProcessor = 16;
 
 OpenedSource OpenIdx(const v1::InputConfig& config, const std::string& images,
                      const std::string& labels,
-                     const absl::optional<InputSpec>& expected) {
+                     const absl::optional<InputSpec>& expected,
+                     bool has_labels = true) {
   if (config.format() != v1::InputConfig::IDX) {
     return absl::InvalidArgumentError(
         config.format() == v1::InputConfig::FORMAT_UNSPECIFIED
@@ -39,11 +43,13 @@ OpenedSource OpenIdx(const v1::InputConfig& config, const std::string& images,
   ASSIGN_OR_RETURN(
       std::unique_ptr<ExampleSource> source,
       IdxSource::Open(PathIn(config.directory(), images),
-                      PathIn(config.directory(), labels), expected));
+                      has_labels ? PathIn(config.directory(), labels) : "",
+                      expected));
   return source;
 }
 
-OpenedSource OpenSource(const v1::InputSource& config) {
+OpenedSource OpenSource(const v1::InputSource& config,
+                        const SourceOptions& options = {}) {
   const std::string& directory = config.directory();
   switch (config.kind_case()) {
     case v1::InputSource::kCsv:
@@ -53,7 +59,7 @@ OpenedSource OpenSource(const v1::InputSource& config) {
     case v1::InputSource::kTfrecord:
       return OpenTfRecord(directory, config.tfrecord());
     case v1::InputSource::kImageFolders:
-      return OpenImageFolders(directory, config.image_folders());
+      return OpenImageFolders(directory, config.image_folders(), options);
     case v1::InputSource::kRecords:
       return OpenRecords(directory, config.records());
     case v1::InputSource::kText:
@@ -63,7 +69,7 @@ OpenedSource OpenSource(const v1::InputSource& config) {
     case v1::InputSource::kIndices:
       return OpenIndices(config.indices());
     case v1::InputSource::kLibsvm:
-      return OpenLibSvm(directory, config.libsvm());
+      return OpenLibSvm(directory, config.libsvm(), options);
     case v1::InputSource::KIND_NOT_SET:
       break;
   }
@@ -84,14 +90,32 @@ std::string SpecText(const InputSpec& spec) {
       });
 }
 
-absl::Status CheckSameSpec(const InputSpec& spec, const InputSpec& training) {
+InputSpec Without(const InputSpec& spec, absl::Span<const std::string> unread) {
+  InputSpec read;
+  for (const FeatureSpec& feature : spec.features) {
+    if (!absl::c_linear_search(unread, feature.name)) {
+      read.features.push_back(feature);
+    }
+  }
+  return read;
+}
+
+// Whether how many classes a feature has is only what its files happen to have:
+// the model knows how many there may be.
+bool IsOpenEnded(const v1::InputSource& config, const FeatureSpec& feature) {
+  return config.has_libsvm() && config.libsvm().columns() == 0 &&
+         feature.name == config.libsvm().name();
+}
+
+absl::Status CheckSameSpec(const InputSpec& spec, const InputSpec& training,
+                           const v1::InputSource& config) {
   bool same = spec.features.size() == training.features.size();
   for (size_t f = 0; same && f < spec.features.size(); ++f) {
     const FeatureSpec& ours = spec.features[f];
     const FeatureSpec& theirs = training.features[f];
     same = ours.name == theirs.name && ours.dtype == theirs.dtype &&
            ours.dims == theirs.dims && ours.ragged == theirs.ragged;
-    if (same && ours.classes > theirs.classes) {
+    if (same && ours.classes > theirs.classes && !IsOpenEnded(config, ours)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the test data have ", ours.classes, " classes of '",
                        ours.name, "'; those trained on have ", theirs.classes));
@@ -101,6 +125,20 @@ absl::Status CheckSameSpec(const InputSpec& spec, const InputSpec& training) {
   return absl::InvalidArgumentError(
       absl::StrCat("the test data have ", SpecText(spec),
                    "; those trained on have ", SpecText(training)));
+}
+
+OpenedSource OpenTestSource(const v1::InputConfig& config,
+                            const Pipeline& training, bool has_labels) {
+  if (config.has_test()) {
+    return OpenSource(config.test(), {.classes = training.names().classes,
+                                      .labels = has_labels});
+  }
+  // Without stages the files themselves look like what was trained on.
+  const bool is_plain = config.stages().empty() && has_labels;
+  return OpenIdx(config, config.test_images(), config.test_labels(),
+                 is_plain ? absl::optional<InputSpec>(training.spec())
+                          : absl::nullopt,
+                 has_labels);
 }
 
 }  // namespace
@@ -118,24 +156,42 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
 }
 
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenTestData(
-    const v1::InputConfig& config, const InputSpec& training) {
-  std::unique_ptr<ExampleSource> source;
+    const v1::InputConfig& config, const Pipeline& training,
+    absl::Span<const std::string> unread) {
+  const std::vector<std::string> left_out = LeftOut(config, unread);
+  const bool has_labels = !absl::c_linear_search(left_out, "label");
+  v1::InputConfig read = WithoutStagesOf(config, left_out);
   if (config.has_train()) {
-    ASSIGN_OR_RETURN(
-        source, OpenSource(config.has_test() ? config.test() : config.train()));
-  } else {
-    // Without stages the files themselves look like what was trained on.
-    ASSIGN_OR_RETURN(
-        source,
-        OpenIdx(config, config.test_images(), config.test_labels(),
-                config.stages().empty() ? absl::optional<InputSpec>(training)
-                                        : absl::nullopt));
+    const v1::InputSource& named =
+        config.has_test() ? config.test() : config.train();
+    *read.mutable_test() =
+        WithoutFeatures(ReadByName(named, training.names()), left_out);
   }
+  ASSIGN_OR_RETURN(std::unique_ptr<ExampleSource> source,
+                   OpenTestSource(read, training, has_labels));
   ASSIGN_OR_RETURN(
       std::unique_ptr<Pipeline> pipeline,
-      Pipeline::Create(std::move(source), config, {.training = false}));
-  RETURN_IF_ERROR(CheckSameSpec(pipeline->spec(), training));
-  return pipeline;
+      Pipeline::Create(std::move(source), read, {.training = false}));
+  RETURN_IF_ERROR(CheckSameSpec(
+      Without(pipeline->spec(), unread), Without(training.spec(), unread),
+      read.test()));
+  const std::string difference =
+      MeaningDifference(pipeline->meaning(), training.meaning(), unread);
+  if (difference.empty()) return pipeline;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the test data are read in another way than those trained on: they have ",
+      difference));
+}
+
+absl::Status CheckMeaning(const Pipeline& data, const std::string& path,
+                          const v1::DataSet& trained,
+                          absl::Span<const std::string> unread) {
+  const std::string difference =
+      MeaningDifference(data.meaning(), trained.meaning(), unread);
+  if (difference.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the test data are read in another way than what checkpoint '", path,
+      "' was trained on: they have ", difference));
 }
 
 std::string TrainingDirectory(const v1::InputConfig& config) {

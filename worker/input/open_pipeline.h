@@ -6,8 +6,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 #include "proto/paramd/v1/input.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
 #include "worker/input/pipeline.h"
 #include "worker/input/prefetcher.h"
 
@@ -21,10 +23,23 @@ namespace paramd {
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
     const v1::InputConfig& config, uint64_t seed);
 
-// Opens what `config` names to evaluate on. Errors as above, and if it does not
-// look like `training`, the spec of what was trained on.
+// Opens what `config` names to evaluate on, beside the data that it names to
+// train on. What has names is read by name, in the order of training: columns
+// of csv, its class_names, image folders. Errors as above, and
+// INVALID_ARGUMENT, naming the difference, if examples do not look like those
+// of training or their numbers mean another thing. Features called as in
+// `unread`, of which nobody will make use, may be missing; those that are only
+// labels are not read.
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenTestData(
-    const v1::InputConfig& config, const InputSpec& training);
+    const v1::InputConfig& config, const Pipeline& training,
+    absl::Span<const std::string> unread = {});
+
+// INVALID_ARGUMENT, naming the difference, if numbers of `data` mean another
+// thing than those of what checkpoint `path` was trained on. OK if that is not
+// known, of a checkpoint of an earlier version.
+absl::Status CheckMeaning(const Pipeline& data, const std::string& path,
+                          const v1::DataSet& trained,
+                          absl::Span<const std::string> unread = {});
 
 // Where the training data lie: what DataSet.directory says of them.
 std::string TrainingDirectory(const v1::InputConfig& config);

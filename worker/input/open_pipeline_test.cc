@@ -1,9 +1,14 @@
 #include "worker/input/open_pipeline.h"
 
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 #include "worker/input/testing/idx_test_files.h"
@@ -43,14 +48,19 @@ TEST(OpenPipelineTest, AnAbsoluteNameDoesNotNeedTheDirectory) {
 }
 
 TEST(OpenPipelineTest, TestDataHasTheClassesOfTheTrainingData) {
-  const auto test = OpenTestData(Config(), LabelledImages({1, 1}, 3));
+  const auto training = *OpenTrainingData(Config(), /*seed=*/1);
+  const auto test = OpenTestData(Config(), *training);
   ASSERT_TRUE(test.ok()) << test.status();
   EXPECT_EQ((*test)->size(), 2u);
   EXPECT_EQ((*test)->spec().Find("label")->classes, 3u);
 }
 
 TEST(OpenPipelineTest, TestDataOfAnotherShapeIsRefused) {
-  EXPECT_EQ(OpenTestData(Config(), LabelledImages({28, 28}, 3)).status().code(),
+  v1::InputConfig config = Config();
+  config.set_train_images(WriteTestFile(
+      "larger-images", IdxBytes({3, 1, 2}, {1, 2, 3, 4, 5, 6})));
+  const auto training = *OpenTrainingData(config, /*seed=*/1);
+  EXPECT_EQ(OpenTestData(config, *training).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
@@ -120,7 +130,7 @@ TEST(OpenPipelineTest,
   const auto training = OpenTrainingData(config, 1);
   ASSERT_TRUE(training.ok()) << training.status();
   EXPECT_EQ((*training)->size(), 15u);
-  const auto test = OpenTestData(config, (*training)->spec());
+  const auto test = OpenTestData(config, **training);
   ASSERT_TRUE(test.ok()) << test.status();
   EXPECT_EQ((*test)->size(), 5u);
 }
@@ -132,10 +142,157 @@ TEST(OpenPipelineTest, TestDataThatLookOtherwiseAreRefused) {
   config.mutable_test()->mutable_synthetic()->mutable_features(0)->set_dims(0,
                                                                             9);
   EXPECT_EQ(
-      OpenTestData(config, training->spec()).status(),
+      OpenTestData(config, *training).status(),
       absl::InvalidArgumentError(
           "the test data have 'image' of uint8 9x8; those trained on have "
           "'image' of uint8 8x8"));
+}
+
+// Of a source, with test data that have no label.
+struct Unlabelled {
+  std::string train;
+  std::string test;
+};
+
+// Everything that a label could be read from is missing or no label.
+std::vector<Unlabelled> UnlabelledSources(const std::string& directory) {
+  WriteTestFile("train.csv", "a,b,y,g\n1,2,no,k\n3,4,yes,k\n");
+  WriteTestFile("test.csv", "b,a\n6,5\n8,7\n");
+  WriteTestFile("odd.csv", "y,b,a\n?,6,5\n,8,7\n");
+  WriteTestFile("train.svm", "0 1:1 2:2\n1 1:3 2:4\n");
+  WriteTestFile("test.svm", "1:5 2:6\n? 1:7 2:8\n");
+  WriteTestFile("train.npy", NpyBytes("<f4", "(2, 2)",
+                                      ValueBytes<float>({1, 2, 3, 4})));
+  WriteTestFile("test.npy", NpyBytes("<f4", "(2, 2)",
+                                     ValueBytes<float>({5, 6, 7, 8})));
+  WriteTestFile("y.npy", NpyBytes("<i4", "(2,)", ValueBytes<int32_t>({0, 1})));
+  for (const bool labelled : {true, false}) {
+    std::string records;
+    for (const float first : {5.0f, 7.0f}) {
+      std::vector<std::string> features = {
+          FloatFeature("x", {first, first + 1})};
+      if (labelled) features.push_back(Int64Feature("label", {1}));
+      records += TfRecordBytes(TfExample(features));
+    }
+    WriteTestFile(labelled ? "train.tfrecord" : "test.tfrecord", records);
+  }
+  std::filesystem::create_directories(directory + "/images/dog");
+  std::filesystem::create_directories(directory + "/loose");
+  for (const char* path : {"images/dog/1.png", "loose/1.png", "loose/2.png"}) {
+    std::ofstream(absl::StrCat(directory, "/", path), std::ios::binary)
+        << PngBytes(1, 2, 1, absl::StrContains(path, "2") ?
+                                 std::vector<uint8_t>{7, 8} :
+                                 std::vector<uint8_t>{5, 6});
+  }
+  const std::string csv =
+      "header: true separator: ',' label: 'y' class_names: ['no', 'yes']";
+  const std::string array = "{name: 'label' file: 'D/nowhere.npy'}";
+  const std::string x = "{name: 'x' type: TYPE_FLOAT32 dims: 2}";
+  const std::string label = "{name: 'label' type: TYPE_INT32}";
+  return {
+      {absl::StrCat("csv { files: 'D/train.csv' group: 'g' ", csv, " }"),
+       "csv { files: 'D/test.csv' header: true separator: ',' }"},
+      {absl::StrCat("csv { files: 'D/train.csv' columns: ['a', 'b'] ", csv,
+                    " }"),
+       absl::StrCat("csv { files: 'D/odd.csv' ", csv, " }")},
+      {"libsvm { files: 'D/train.svm' columns: 2 first_index: 1 classes: 2 "
+       "name: 'x' }",
+       "libsvm { files: 'D/test.svm' columns: 2 first_index: 1 classes: 2 "
+       "name: 'x' }"},
+      {"npy { arrays: [{name: 'x' file: 'D/train.npy'}, {name: 'label' file: "
+       "'D/y.npy'}] }",
+       absl::StrCat("npy { arrays: [{name: 'x' file: 'D/test.npy'}, ", array,
+                    "] }")},
+      {"npy { arrays: [{name: 'x' file: 'D/train.npy'}, {name: 'label' file: "
+       "'D/y.npy'}] }",
+       "npy { arrays: [{name: 'x' file: 'D/test.npy'}] }"},
+      {absl::StrCat("tfrecord { files: 'D/train.tfrecord' features: [", x, ", ",
+                    label, "] }"),
+       absl::StrCat("tfrecord { files: 'D/test.tfrecord' features: [", x, ", ",
+                    label, "] }")},
+      {"directory: 'D/images' image_folders { channels: 1 }",
+       "directory: 'D/loose' image_folders { channels: 1 }"},
+  };
+}
+
+v1::InputSource ParsedSource(std::string text, const std::string& directory) {
+  absl::StrReplaceAll({{"D/", directory + "/"}}, &text);
+  v1::InputSource source;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &source))
+      << text;
+  return source;
+}
+
+TEST(OpenPipelineTest, WhereNobodyReadsLabelsTestDataNeedNone) {
+  const std::string directory = std::filesystem::path(
+      WriteTestFile("nothing", "")).parent_path();
+  for (const Unlabelled& one : UnlabelledSources(directory)) {
+    SCOPED_TRACE(one.test);
+    v1::InputConfig config;
+    *config.mutable_train() = ParsedSource(one.train, directory);
+    *config.mutable_test() = ParsedSource(one.test, directory);
+    // A map of what is not there.
+    auto* cast = config.add_stages()->mutable_cast();
+    cast->set_feature("label");
+    cast->set_type(v1::InputFeature::TYPE_FLOAT32);
+    cast->set_scale(1);
+    const auto training = OpenTrainingData(config, 1);
+    ASSERT_TRUE(training.ok()) << training.status();
+    const std::vector<std::string> unread = {"label", "group"};
+    const auto test = OpenTestData(config, **training, unread);
+    ASSERT_TRUE(test.ok()) << test.status();
+    Batch batch;
+    const absl::Status read = (*test)->Read({1, 0, 2}, &batch);
+    ASSERT_TRUE(read.ok()) << read;
+    ASSERT_EQ(batch.columns.size(), 1u);
+    std::vector<double> values;
+    for (uint64_t i = 0; i < 4; ++i) {
+      values.push_back(batch.columns[0].spec().dtype == DType::kUInt8
+                           ? batch.columns[0].values<uint8_t>()[i]
+                           : batch.columns[0].values<float>()[i]);
+    }
+    EXPECT_EQ(values, (std::vector<double>{5, 6, 7, 8}));
+    EXPECT_EQ(CheckMeaning(**test, "c", (*training)->Describe(), unread),
+              absl::OkStatus());
+  }
+}
+
+TEST(OpenPipelineTest, ImagesOfIdxFilesNeedNoLabelsWhereNobodyReadsThem) {
+  v1::InputConfig config = Config();
+  config.set_test_labels("nowhere");
+  const auto training = *OpenTrainingData(config, 1);
+  EXPECT_FALSE(OpenTestData(config, *training).ok());
+  const std::vector<std::string> unread = {"label"};
+  const auto test = OpenTestData(config, *training, unread);
+  ASSERT_TRUE(test.ok()) << test.status();
+  EXPECT_EQ((*test)->size(), 2u);
+  EXPECT_EQ((*test)->spec().features.size(), 1u);
+}
+
+TEST(OpenPipelineTest, ALabelThatAFilterReadsIsNeeded) {
+  v1::InputConfig config = Config();
+  config.set_test_labels("nowhere");
+  config.add_stages()->mutable_filter()->set_feature("label");
+  const auto training = *OpenTrainingData(config, 1);
+  const std::vector<std::string> unread = {"label"};
+  EXPECT_EQ(OpenTestData(config, *training, unread).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST(OpenPipelineTest, AListOfIndicesMayHaveLargerOnesThanThatOfTraining) {
+  v1::InputConfig config;
+  auto* libsvm = config.mutable_train()->mutable_libsvm();
+  libsvm->add_files(WriteTestFile("few.svm", "0 1:1 3:1\n"));
+  libsvm->set_name("features");
+  libsvm->set_list_length(4);
+  libsvm->set_first_index(1);
+  *config.mutable_test() = config.train();
+  config.mutable_test()->mutable_libsvm()->set_files(
+      0, WriteTestFile("more.svm", "0 31:1\n"));
+  const auto training = *OpenTrainingData(config, 1);
+  const auto test = OpenTestData(config, *training);
+  ASSERT_TRUE(test.ok()) << test.status();
+  EXPECT_EQ((*test)->spec().features[0].classes, 32u);
 }
 
 TEST(OpenPipelineTest, ThreadsAndMemoryAreThoseOfTheJob) {

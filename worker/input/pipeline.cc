@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "worker/input/cache_stage.h"
+#include "worker/input/describe_meaning.h"
 
 namespace paramd {
 namespace {
@@ -33,23 +34,6 @@ std::string NameOf(const InputStage& stage) {
   const auto* field =
       stage.GetReflection()->GetOneofFieldDescriptor(stage, oneof);
   return field == nullptr ? "?" : field->name();
-}
-
-// Whether the stage takes part.
-bool IsOn(const InputStage& stage, bool training) {
-  switch (stage.on()) {
-    case InputStage::ON_TRAINING:
-      return training;
-    case InputStage::ON_EVALUATION:
-      return !training;
-    case InputStage::ON_BOTH:
-      return true;
-    default:
-      break;
-  }
-  const bool is_for_training = stage.has_shuffle() || stage.has_repeat() ||
-                               stage.has_flip() || stage.has_rand_augment();
-  return training || !is_for_training;
 }
 
 absl::Status CheckShape(const FeatureSpec& feature, const OwnedTensor& value) {
@@ -268,7 +252,16 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
   }
   RETURN_IF_ERROR(builder.CastDoubles());
   RETURN_IF_ERROR(pipeline->FixSpec());
+  pipeline->meaning_ =
+      DescribeMeaning(config, options.training, pipeline->source_->source(),
+                      pipeline->spec_);
   return pipeline;
+}
+
+v1::DataSet Pipeline::Describe() const {
+  v1::DataSet data = source_->source().Describe();
+  *data.mutable_meaning() = meaning_;
+  return data;
 }
 
 // A batch has one shape: where examples may differ the first one says which, or

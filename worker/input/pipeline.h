@@ -51,7 +51,10 @@ class Pipeline {
   // The source, if it grows; else null.
   GrowingSource* growing() const { return growing_; }
   // What tells the source from another one: all but the directory and the host.
-  v1::DataSet Describe() const { return source_->source().Describe(); }
+  v1::DataSet Describe() const;
+  // What its numbers mean; the same as Describe has.
+  const v1::DataMeaning& meaning() const { return meaning_; }
+  SourceNames names() const { return source_->source().Names(); }
 
   // OUT_OF_RANGE, naming the portion and the size, unless it is a range of at
   // least one example of an epoch.
@@ -108,6 +111,7 @@ class Pipeline {
   GrowingSource* growing_ = nullptr;
   std::vector<std::unique_ptr<Transform>> late_;  // Behind `batch`.
   InputSpec spec_;
+  v1::DataMeaning meaning_;
   uint32_t prefetch_ = 4;
   bool skip_errors_ = false;
   uint32_t every_ = 1;  // Example that is measured.

@@ -16,6 +16,15 @@ namespace paramd {
 
 using OpenedSource = absl::StatusOr<std::unique_ptr<ExampleSource>>;
 
+// How a source is opened beside the one that was trained on.
+struct SourceOptions {
+  // The classes of image folders by name, in order; empty: they number what
+  // they have.
+  std::vector<std::string> classes;
+  // false: there is no feature "label", and files need not have what makes one.
+  bool labels = true;
+};
+
 // Each opens what its part of `input.train` or `input.test` names, and makes an
 // index where it needs one. Errors name the file, the position, what was found
 // and what is needed; INVALID_ARGUMENT is of the job, DATA_LOSS of the data.
@@ -31,7 +40,8 @@ OpenedSource OpenCsv(const std::string& directory,
 // least power of two that is above all in the files. DATA_LOSS, naming both
 // lines, if one has the label -1 and another one 0, and there are two classes.
 OpenedSource OpenLibSvm(const std::string& directory,
-                        const v1::InputSource::LibSvm& config);
+                        const v1::InputSource::LibSvm& config,
+                        const SourceOptions& options = {});
 
 // Arrays of NumPy, of any real type but long doubles. Big-endian ones are
 // turned when they are read, those in Fortran's order when they are opened, in
@@ -46,11 +56,13 @@ OpenedSource OpenNpy(const std::string& directory,
 OpenedSource OpenTfRecord(const std::string& directory,
                           const v1::InputSource::TfRecord& config);
 
-// Subfolders, in the order of their names, are the classes 0, 1, 2 and so on;
-// what has a name that begins with a dot counts for nothing. INVALID_ARGUMENT,
-// naming it, if a folder has no image.
+// Subfolders, in the order of their names, are the classes 0, 1, 2 and so on,
+// or what `options` says: INVALID_ARGUMENT, naming the first that is not among
+// them, or those that have no image. What has a name that begins with a dot
+// counts for nothing. Without labels, images of the directory itself come first.
 OpenedSource OpenImageFolders(const std::string& directory,
-                              const v1::InputSource::ImageFolders& config);
+                              const v1::InputSource::ImageFolders& config,
+                              const SourceOptions& options = {});
 
 OpenedSource OpenRecords(const std::string& directory,
                          const v1::InputSource::Records& config);
@@ -72,7 +84,8 @@ OpenedSource OpenIndices(const v1::InputSource::Indices& config);
 using InputFiles = std::vector<std::unique_ptr<InputFile>>;
 OpenedSource ReadCsv(InputFiles files, const v1::InputSource::Csv& config);
 OpenedSource ReadLibSvm(InputFiles files,
-                        const v1::InputSource::LibSvm& config);
+                        const v1::InputSource::LibSvm& config,
+                        const SourceOptions& options = {});
 OpenedSource ReadTfRecord(InputFiles files,
                           const v1::InputSource::TfRecord& config);
 OpenedSource ReadRecords(InputFiles files,

@@ -46,6 +46,9 @@ class CompiledNetwork : public TrainedModel {
                         absl::Span<std::vector<uint64_t>> rows) const override {
     return paramd::FindRows(*plan_, batch, rows);
   }
+  absl::Status CheckTestData(const InputSpec& test) const override {
+    return paramd::CheckTestData(*plan_, test);
+  }
   absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
                                    const Batch& batch) override {
     return EvaluateRows(weights, batch, {});

@@ -98,7 +98,7 @@ absl::optional<Metrics> Learned(uint64_t epochs,
   EXPECT_TRUE(training.ok()) << training.status();
   EXPECT_EQ((*training)->size(), 60000u);
   EXPECT_EQ((*training)->spec().Find("label")->classes, 10u);
-  const auto test = OpenTestData(FashionMnist(), (*training)->spec());
+  const auto test = OpenTestData(FashionMnist(), **training);
   EXPECT_TRUE(test.ok()) << test.status();
   EXPECT_EQ((*test)->size(), 10000u);
   const auto model = Network::Create(Mlp(), (*training)->spec(),

@@ -60,6 +60,9 @@ class Network : public TrainedModel {
                         absl::Span<std::vector<uint64_t>> rows) const override {
     return paramd::FindRows(*plan_, batch, rows);
   }
+  absl::Status CheckTestData(const InputSpec& test) const override {
+    return paramd::CheckTestData(*plan_, test);
+  }
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override;

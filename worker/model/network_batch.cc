@@ -76,8 +76,9 @@ absl::Status CheckIndices(const NetworkPlan& plan, const Column& input,
     return absl::DataLossError(absl::StrCat(
         batch.Where(i / size), ": the feature '", plan.input.name, "' has ",
         indices[i], "; it must be from 0 to ", plan.input_bound - 1,
-        indices[i] == -1 ? ", or the embedding that reads it have \"padding\""
-                         : ""));
+        indices[i] == -1
+            ? ", or the embedding that reads it have \"padding\""
+            : ", or the embedding that reads it have more \"rows\""));
   }
   return absl::OkStatus();
 }
@@ -97,7 +98,8 @@ absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
 absl::Status FindRows(const NetworkPlan& plan, const Batch& batch,
                       absl::Span<std::vector<uint64_t>> rows) {
   if (rows.empty() || batch.size() == 0) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckBatch(plan, batch));
+  RETURN_IF_ERROR(
+      CheckBatch(plan, batch, batch.Find(plan.label.name) != nullptr));
   const ConstTensor input = batch.Find(plan.input.name)->tensor();
   for (size_t i = 0; i < plan.lookups.size(); ++i) {
     const NetworkPlan::Lookup& lookup = plan.lookups[i];

@@ -341,7 +341,30 @@ void PlanLookups(const std::vector<LayerBuilder::Lookup>& lookups,
   }
 }
 
+// Embeddings may have more rows than the training data have integers: for what
+// comes later.
+uint64_t IntegersBelow(const NetworkPlan& plan) {
+  uint64_t bound = plan.input_bound;
+  for (size_t i = 0; i < plan.lookups.size(); ++i) {
+    const uint64_t rows = plan.variables[plan.lookups[i].table].shape(0);
+    bound = i == 0 ? rows : std::min(bound, rows);
+  }
+  return std::max(bound, plan.input_bound);
+}
+
 }  // namespace
+
+absl::Status CheckTestData(const NetworkPlan& plan, const InputSpec& test) {
+  const FeatureSpec* const input = test.Find(plan.input.name);
+  if (input == nullptr || plan.input_bound == 0 ||
+      input->classes / 2 < plan.input_bound) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the test data have integers of '", input->name, "' from ",
+      input->classes / 2, " on; the embedding that reads them has ",
+      plan.input_bound, " rows: give it \"rows\", at least ", input->classes));
+}
 
 bool NetworkPlan::TakesInputAsItIs() const {
   if (lookups.empty()) return true;
@@ -412,6 +435,7 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   ASSIGN_OR_RETURN(plan->loss, LossOf(config, builder.dims()));
   RETURN_IF_ERROR(ShareVariables(plan.get()));
   PlanLookups(builder.needs().lookups, plan.get());
+  if (plan->input_bound > 0) plan->input_bound = IntegersBelow(*plan);
   plan->draws = builder.needs().draws;
   return plan;
 }

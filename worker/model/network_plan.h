@@ -26,7 +26,8 @@ struct NetworkPlan {
   std::vector<v1::Variable> variables;
   // For each variable of `layers`, which of `variables` it is.
   std::vector<size_t> shared;
-  // Integers of the input are below this; 0: it has none.
+  // Integers of the input are below this, which all embeddings have rows for;
+  // 0: it has none.
   uint64_t input_bound = 0;
   // It is int64, keys of embeddings.
   bool has_keys = false;
@@ -71,6 +72,12 @@ struct NetworkPlan {
 // example, had 2^31 values or more.
 absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     const v1::ModelConfig& config, const InputSpec& input);
+
+// INVALID_ARGUMENT, naming the number of rows that is needed, if test data have
+// integers that an embedding has no row for. Classes that were found in files
+// are the least power of two above the largest integer, which is half of them
+// at least.
+absl::Status CheckTestData(const NetworkPlan& plan, const InputSpec& test);
 
 }  // namespace paramd
 

@@ -126,6 +126,48 @@ TEST_F(SparseNetworkTest, AStepOnTheRowsOfABatchGivesTheirGradients) {
             whole.model->Evaluate(whole.weight_views, batch)->loss_sum);
 }
 
+// Test data may have integers that training data do not have.
+TEST_F(SparseNetworkTest, IntegersMayReachToTheLastRowOfTheTable) {
+  v1::ModelConfig config = SparseConfig(/*sparse=*/true);
+  config.mutable_layers(0)->mutable_embedding()->set_rows(2 * kRows);
+  Made made(config, Spec());
+  Batch batch = MakeBatch();
+  std::vector<std::vector<uint64_t>> found(1);
+  batch.columns[0].values<int32_t>()[1] = 2 * kRows - 1;
+  EXPECT_TRUE(made.model->FindRows(batch, absl::MakeSpan(found)).ok());
+  batch.columns[0].values<int32_t>()[1] = 2 * kRows;
+  EXPECT_EQ(made.model->FindRows(batch, absl::MakeSpan(found)),
+            absl::DataLossError(
+                "example 0 of the batch: the feature 'ids' has 2000; it must be "
+                "from 0 to 1999, or the embedding that reads it have more "
+                "\"rows\""));
+}
+
+TEST_F(SparseNetworkTest, TestDataThatSurelyHaveLargerIntegersAreRefused) {
+  v1::ModelConfig config = SparseConfig(/*sparse=*/true);
+  Made made(config, Spec());
+  InputSpec test = Spec();
+  test.features[0].classes = 1024;  // The largest may be 512.
+  EXPECT_TRUE(made.model->CheckTestData(test).ok());
+  test.features[0].classes = 2048;
+  EXPECT_EQ(made.model->CheckTestData(test),
+            absl::InvalidArgumentError(
+                "the test data have integers of 'ids' from 1024 on; the "
+                "embedding that reads them has 1000 rows: give it \"rows\", at "
+                "least 2048"));
+  config.mutable_layers(0)->mutable_embedding()->set_rows(2048);
+  EXPECT_TRUE(Made(config, Spec()).model->CheckTestData(test).ok());
+}
+
+TEST_F(SparseNetworkTest, RowsAreFoundWithoutLabels) {
+  Made made(SparseConfig(/*sparse=*/true), Spec());
+  Batch batch = MakeBatch();
+  batch.columns.pop_back();
+  std::vector<std::vector<uint64_t>> found(1);
+  EXPECT_TRUE(made.model->FindRows(batch, absl::MakeSpan(found)).ok());
+  EXPECT_THAT(found[0], ElementsAre(7, 999, 7, 0, 500, 7));
+}
+
 TEST_F(SparseNetworkTest, TablesSideBySideHaveTheSameRows) {
   const auto config = [](bool sparse) {
     v1::ModelConfig config;

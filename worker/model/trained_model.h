@@ -24,6 +24,7 @@
 namespace paramd {
 
 struct Batch;
+struct InputSpec;
 class ChromeTrace;
 class DeviceLink;
 
@@ -169,6 +170,12 @@ class TrainedModel {
   virtual absl::Status FindTestRows(
       const Batch& batch, absl::Span<std::vector<uint64_t>> rows) const {
     return FindRows(batch, rows);
+  }
+
+  // INVALID_ARGUMENT, naming what to change, if test data that look so surely
+  // have an integer that it can't read.
+  virtual absl::Status CheckTestData(const InputSpec& /*test*/) const {
+    return absl::OkStatus();
   }
 
   // Losses and metrics alone, as the model is used, not trained: nothing is

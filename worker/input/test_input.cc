@@ -1,0 +1,103 @@
+#include "worker/input/test_input.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+
+#include "worker/input/describe_meaning.h"
+
+namespace paramd {
+namespace {
+
+using Names = google::protobuf::RepeatedPtrField<std::string>;
+
+bool IsAmong(absl::Span<const std::string> names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+template <typename Some, typename List>
+bool AllAreAmong(const List& names, const Some& some) {
+  const absl::flat_hash_set<absl::string_view> known(names.begin(),
+                                                     names.end());
+  return std::all_of(some.begin(), some.end(), [&](const std::string& name) {
+    return known.contains(name);
+  });
+}
+
+void Set(const std::vector<std::string>& names, Names* out) {
+  out->Clear();
+  for (const std::string& name : names) *out->Add() = name;
+}
+
+template <typename List>
+void EraseNamed(absl::Span<const std::string> names, List* list) {
+  list->erase(std::remove_if(list->begin(), list->end(),
+                             [&](const auto& one) {
+                               return IsAmong(names, one.name());
+                             }),
+              list->end());
+}
+
+}  // namespace
+
+v1::InputSource ReadByName(v1::InputSource test, const SourceNames& training) {
+  if (!test.has_csv()) return test;
+  v1::InputSource::Csv* const csv = test.mutable_csv();
+  const Names& columns = csv->columns();
+  if (columns.empty() || (AllAreAmong(training.columns, columns) &&
+                          AllAreAmong(columns, training.columns))) {
+    Set(training.columns, csv->mutable_columns());
+  }
+  const Names& classes = csv->class_names();
+  if (!classes.empty() && AllAreAmong(training.classes, classes)) {
+    Set(training.classes, csv->mutable_class_names());
+  }
+  return test;
+}
+
+std::vector<std::string> LeftOut(const v1::InputConfig& config,
+                                 absl::Span<const std::string> unread) {
+  std::vector<std::string> left_out(unread.begin(), unread.end());
+  for (const v1::InputStage& stage : config.stages()) {
+    if (!stage.has_filter() || !IsOn(stage, /*training=*/false)) continue;
+    left_out.erase(std::remove(left_out.begin(), left_out.end(),
+                               stage.filter().feature()),
+                   left_out.end());
+  }
+  return left_out;
+}
+
+v1::InputSource WithoutFeatures(v1::InputSource source,
+                                absl::Span<const std::string> names) {
+  if (source.has_csv()) {
+    v1::InputSource::Csv* const csv = source.mutable_csv();
+    if (IsAmong(names, "label")) {
+      csv->clear_label();
+      csv->clear_classes();
+      csv->clear_class_names();
+    }
+    if (IsAmong(names, "group")) csv->clear_group();
+  }
+  if (source.has_npy()) {
+    EraseNamed(names, source.mutable_npy()->mutable_arrays());
+  }
+  if (source.has_tfrecord()) {
+    EraseNamed(names, source.mutable_tfrecord()->mutable_features());
+  }
+  return source;
+}
+
+v1::InputConfig WithoutStagesOf(v1::InputConfig config,
+                                absl::Span<const std::string> names) {
+  // They keep their places, which what is drawn in others depends on.
+  for (v1::InputStage& stage : *config.mutable_stages()) {
+    if (!stage.has_filter() && IsAmong(names, FeatureOf(stage))) {
+      stage.set_on(v1::InputStage::ON_TRAINING);
+    }
+  }
+  return config;
+}
+
+}  // namespace paramd
