@@ -26,6 +26,7 @@ struct paramd_worker {
   std::vector<float*> gradients;
   std::vector<int64_t> upcoming;
   std::vector<uint64_t> returned;
+  std::vector<paramd_epoch> epochs;
 };
 
 namespace {
@@ -34,6 +35,7 @@ namespace {
 static_assert(sizeof(paramd_variable) == 32);
 static_assert(sizeof(paramd_work) == 56);
 static_assert(sizeof(paramd_result) == 32);
+static_assert(sizeof(paramd_epoch) == 24);
 static_assert(sizeof(paramd_pulled) == 32);
 static_assert(sizeof(paramd_weights) == 32);
 
@@ -202,7 +204,7 @@ int paramd_worker_start(const paramd_worker_options* options,
   auto started = ProgramWorker::Start(*std::move(converted));
   if (!started.ok()) return Report(started.status());
   *worker = new paramd_worker{*std::move(started), whole->variable_count,
-                              {}, {}, {}, {}};
+                              {}, {}, {}, {}, {}};
   return PARAMD_OK;
 }
 
@@ -276,6 +278,19 @@ int paramd_worker_finish(paramd_worker* worker, const paramd_result* result) {
   metrics.correct = result->correct;
   metrics.labels = result->labels;
   return Report(worker->worker->Finish(metrics));
+}
+
+int paramd_worker_training(paramd_worker* worker, const paramd_epoch** epochs,
+                           size_t* count) {
+  worker->epochs.clear();
+  for (const auto& epoch : worker->worker->training()) {
+    worker->epochs.push_back(
+        {.epoch = epoch.epoch(), .examples = epoch.examples(),
+         .loss = epoch.loss()});
+  }
+  *epochs = worker->epochs.data();
+  *count = worker->epochs.size();
+  return PARAMD_OK;
 }
 
 int paramd_worker_close(paramd_worker* worker) {

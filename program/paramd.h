@@ -39,7 +39,7 @@ extern "C" {
 /* Grows when something is added; a library of a greater one serves: only
  * paramd_worker_options grows, by fields whose zero means what it was without
  * them; everything else that is new is a function. */
-#define PARAMD_ABI_VERSION 6
+#define PARAMD_ABI_VERSION 7
 
 #define PARAMD_PUBLIC __attribute__((visibility("default")))
 
@@ -217,7 +217,7 @@ PARAMD_PUBLIC int paramd_worker_recompute(paramd_worker* worker);
 
 typedef struct paramd_result {
   double loss_sum; /* of the examples' losses */
-  uint64_t examples;
+  uint64_t examples; /* 0: the batch is left out, and changes nothing */
   /* Of models whose labels are classes: how many were met, of how many. */
   uint64_t correct;
   uint64_t labels;
@@ -227,6 +227,19 @@ typedef struct paramd_result {
  * finite, PARAMD_INVALID_ARGUMENT or PARAMD_ABORTED as above. */
 PARAMD_PUBLIC int paramd_worker_finish(paramd_worker* worker,
                                        const paramd_result* result);
+
+typedef struct paramd_epoch {
+  uint64_t epoch; /* from 1 */
+  uint64_t examples;
+  double loss; /* the mean over them, each on the weights it was trained on */
+} paramd_epoch;
+
+/* Once the job has finished: what all workers were trained on, by epoch, the newest
+ * thousand, to the next call on the worker. None before, and of a run that had
+ * finished before it was started again. */
+PARAMD_PUBLIC int paramd_worker_training(paramd_worker* worker,
+                                         const paramd_epoch** epochs,
+                                         size_t* count);
 
 /* Leaves the job and frees the worker; work that is held is dropped, and its
  * examples are handed out again. PARAMD_OK if the job had finished,

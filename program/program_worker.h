@@ -112,6 +112,12 @@ class ProgramWorker {
   // FAILED_PRECONDITION if none is held.
   absl::Status Recompute();
 
+  // What all workers were trained on, by epoch, once the job has finished; of a
+  // run that had finished before, nothing.
+  std::vector<v1::EpochTraining> training() const {
+    return exchange_.training();
+  }
+
   // Leaves: work that is held is dropped, and its examples are handed out
   // again; the chief writes what it has. OK if the job had finished, CANCELLED
   // if it goes on without this worker, else why the process had ended. Again:

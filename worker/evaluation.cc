@@ -26,8 +26,8 @@ void KeepEachOnce(std::vector<std::vector<uint64_t>>* rows) {
 
 absl::Status NoExample() {
   return absl::InvalidArgumentError(
-      "no example to evaluate on is left behind input.stages; check the "
-      "filters among them");
+      "no example to evaluate on is left behind input.stages: none could be "
+      "read and mapped, or none has a label that counts");
 }
 
 // Hands batches to threads, and lets what they make of them be used one after

@@ -59,12 +59,9 @@ class NumberModel : public TrainedModel {
 };
 
 std::unique_ptr<Pipeline> TestData(std::unique_ptr<FakeSource> source,
-                                   double least_label = 0) {
+                                   bool skips = false) {
   v1::InputConfig config;
-  auto* const filter = config.add_stages()->mutable_filter();
-  filter->set_feature("label");
-  filter->set_min(least_label);
-  filter->set_max(1e300);
+  if (skips) config.set_on_error(v1::InputConfig::ON_ERROR_SKIP);
   auto made = Pipeline::Create(std::move(source), config, {.training = false});
   EXPECT_TRUE(made.ok()) << made.status();
   return *std::move(made);
@@ -186,8 +183,10 @@ TEST(EvaluationTest, WhatCannotBeUsedEndsIt) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(EvaluationTest, WhereAFilterLeavesNothingItIsSaid) {
-  const auto data = TestData(std::make_unique<FakeSource>(kExamples), 100);
+TEST(EvaluationTest, WhereNothingIsLeftItIsSaid) {
+  auto source = std::make_unique<FakeSource>(1);
+  source->set_unreadable(0);
+  const auto data = TestData(std::move(source), /*skips=*/true);
   NumberModel model;
   const absl::Status evaluated = EvaluateOn(*data, {}, &model).status();
   EXPECT_TRUE(absl::IsInvalidArgument(evaluated)) << evaluated;

@@ -151,9 +151,9 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
                            .begin = from,
                            .end = std::min(from + batch_, end)};
     ASSIGN_OR_RETURN(const Batch* const batch, next_batch(range));
-    left_out_ += range.size() - batch->size();
+    const uint64_t counted = model_.CountedExamples(*batch);
     const uint64_t own =
-        is_whole ? std::max<uint64_t>(batch->size(), 1) : end - begin;
+        is_whole ? std::max<uint64_t>(counted, 1) : end - begin;
     options.divisor =
         static_cast<double>(request.divide_by() > 0 ? request.divide_by() : own);
     std::vector<absl::Span<float>> next;
@@ -167,9 +167,11 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
       return absl::CancelledError("the gradient was abandoned");
     }
     if (from > begin) Add(into, gradients);
+    // A program may leave a batch out, too.
+    left_out_ += range.size() - (metrics.examples > 0 ? counted : 0);
     sum += metrics;
   }
-  // A filter has left some out: their number is known only now.
+  // The input has left some out: their number is known only now.
   if (!is_whole && request.divide_by() == 0 && sum.examples > 0 &&
       sum.examples < end - begin) {
     Scale(static_cast<float>(end - begin) / static_cast<float>(sum.examples),

@@ -40,8 +40,9 @@ size_t CountSparse(absl::Span<const v1::Variable> variables);
 // A gradient is of the sum of its examples' losses divided by their number, in
 // sync mode by that of the whole step: so `accumulate` batches give what one
 // batch of all their examples gives, up to rounding, the short one at the end
-// included. Examples that the input left out count in neither; in sync mode,
-// where a worker knows its own alone, servers correct for them: see left_out.
+// included. Examples that the input left out, or whose labels are all ignored, count
+// in neither; in sync mode, where a worker knows its own alone, servers correct for
+// them: see left_out.
 //
 // With `push_every` a push is the sum of its gradients. The first is computed on
 // the weights that were pulled; behind each the worker moves its own copy of the
@@ -85,8 +86,8 @@ class GradientStep {
   // See TrainedModel::StepOptions; may be null.
   void SetTake(const TrainedModel::Take* take) { take_ = take; }
 
-  // Examples of the last request's range, as far as it has come, that the input
-  // left out: gradients are of the others.
+  // Examples of the last request's range, as far as it has come, that do not
+  // count: gradients are of the others.
   uint64_t left_out() const { return left_out_; }
 
  private:

@@ -26,6 +26,9 @@ class LineModel : public TrainedModel {
   std::unique_ptr<TrainedModel> Clone() const override {
     return std::make_unique<LineModel>();
   }
+  uint64_t CountedExamples(const Batch& batch) const override {
+    return batch.examples - std::min(ignored, batch.examples);
+  }
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override {
@@ -34,10 +37,11 @@ class LineModel : public TrainedModel {
     seen_untrained.push_back(weights[1][0]);
     if (fails) return absl::InvalidArgumentError("label 7 of example 3");
     Metrics metrics;
-    metrics.examples = batch.examples;
+    const uint64_t counted = CountedExamples(batch);
+    metrics.examples = skips ? 0 : counted;
     gradients[0][0] = 0;
     // So much that the weights matter: w^2 / 2 would have gradient w.
-    for (uint64_t i = 0; i < batch.examples; ++i) {
+    for (uint64_t i = 0; i < counted; ++i) {
       const auto x = static_cast<double>(batch.range.begin + i);
       gradients[0][0] += static_cast<float>(
           (x + weights[0][0]) / options.divisor);
@@ -59,6 +63,8 @@ class LineModel : public TrainedModel {
   std::vector<float> seen;
   std::vector<float> seen_untrained;
   bool fails = false;
+  bool skips = false;
+  uint64_t ignored = 0;
   bool remembers_loss_scale = false;
 
  private:
@@ -152,6 +158,26 @@ TEST_F(GradientStepTest, AShareOfAStepIsDividedByAllOfIt) {
   EXPECT_FLOAT_EQ(Gradient(2, 2, 8, 0, 4, /*divide_by=*/16)[0],
                   (6 + 4 * 2) / 16.0f);
   EXPECT_THAT(model_.seen, ElementsAre(2, 2, 2)) << "nothing moves in a step";
+}
+
+TEST_F(GradientStepTest, ExamplesThatDoNotCountAreNotDividedBy) {
+  model_.ignored = 2;  // Of each batch, the last ones.
+  EXPECT_FLOAT_EQ(Gradient(4, 1, 1, 0, 4)[0], 0.5f + 2);
+  EXPECT_EQ(left_out_of_request_, 2u);
+  EXPECT_FLOAT_EQ(Gradient(4, 2, 1, 0, 8)[0], 2.5f + 2);
+  EXPECT_EQ(left_out_of_request_, 4u);
+  EXPECT_FLOAT_EQ(Gradient(4, 2, 1, 0, 8, /*divide_by=*/16)[0],
+                  (0 + 1 + 4 + 5 + 4 * 2) / 16.0f);
+  EXPECT_EQ(left_out_of_request_, 4u);
+  model_.ignored = 4;
+  EXPECT_EQ(Gradient(4, 1, 1, 0, 4)[0], 0);
+  EXPECT_EQ(left_out_of_request_, 4u);
+}
+
+TEST_F(GradientStepTest, ABatchThatAProgramLeavesOutIsLeftOut) {
+  model_.skips = true;
+  Gradient(4, 2, 1, 0, 8, /*divide_by=*/16);
+  EXPECT_EQ(left_out_of_request_, 8u);
 }
 
 TEST_F(GradientStepTest, OfAShareItIsSaidHowManyExamplesTheInputLeftOut) {

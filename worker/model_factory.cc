@@ -83,7 +83,12 @@ absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
   const auto client = PjrtClient::OfProcess(choice.plugin, index + needed);
   constexpr absl::string_view kElsewhere = "; every strategy also runs on cpu";
   if (!client.ok()) {
-    return CantUse(job, absl::StrCat(client.status().message(), kElsewhere));
+    const absl::Status cant =
+        CantUse(job, absl::StrCat(client.status().message(), kElsewhere));
+    // What it waits for may come back.
+    return absl::IsUnavailable(client.status())
+               ? absl::UnavailableError(cant.message())
+               : cant;
   }
   const size_t count = (*client)->device_count();
   const bool has_it = index < count;

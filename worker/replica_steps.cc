@@ -305,10 +305,13 @@ std::vector<ReplicaSteps::Share> ReplicaSteps::MakeShares(
   return shares;
 }
 
-uint64_t ReplicaSteps::CountExamples(absl::Span<const Share> shares) {
+uint64_t ReplicaSteps::CountExamples(absl::Span<const Share> shares) const {
+  const TrainedModel& model = *replicas_.front().model;
   uint64_t examples = 0;
   for (const Share& share : shares) {
-    for (const auto& batch : share.batches) examples += batch->size();
+    for (const auto& batch : share.batches) {
+      examples += model.CountedExamples(*batch);
+    }
   }
   return std::max<uint64_t>(examples, 1);
 }

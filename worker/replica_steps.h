@@ -92,7 +92,7 @@ class ReplicaSteps {
   // null.
   void SetTake(const TrainedModel::Take* take) { take_ = take; }
 
-  // Examples of those shares that the input left out.
+  // Examples of those shares that do not count.
   uint64_t left_out() const { return left_out_; }
 
   // Of all replicas: the overflows, and the smallest scale. On any thread.
@@ -142,7 +142,7 @@ class ReplicaSteps {
                                 GradientSpans gradients, bool on_devices);
   absl::Status TakeBatches(const v1::ComputeGradient& request,
                            const Source& source, std::vector<Share>* shares);
-  static uint64_t CountExamples(absl::Span<const Share> shares);
+  uint64_t CountExamples(absl::Span<const Share> shares) const;
   // OK, or the error of one that did not end because of another one's.
   static absl::Status WhyOneFailed(absl::Span<const Share> shares);
   // Each share on the thread of its replica; returns when all are done.

@@ -126,6 +126,9 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
       return pinned->Allocate(size);
     };
   }
+  worker.on_end = [model = parts.model.get()](const v1::HeartbeatReply& end) {
+    model->JobEnded({end.training().begin(), end.training().end()});
+  };
   if (trace != nullptr) {
     parts.observer = std::make_unique<TraceObserver>(trace);
     worker.observer = parts.observer.get();
@@ -396,7 +399,7 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
       -> absl::StatusOr<std::unique_ptr<Batch>> {
     ASSIGN_OR_RETURN(std::unique_ptr<Batch> batch, TakeBatch(range));
     // What leaves by layers is of one batch of each replica.
-    left_out += range.size() - batch->size();
+    left_out += range.size() - model_->CountedExamples(*batch);
     if (by_layers) ready_.SetLeftOut(left_out);
     return batch;
   };

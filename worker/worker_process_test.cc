@@ -164,12 +164,13 @@ class WorkerProcessTest : public ::testing::Test {
     Write(name, bytes);
   }
 
+  // No pixel is a class.
   void LeaveNoExample() {
-    auto* const filter =
-        options_.job.mutable_input()->add_stages()->mutable_filter();
-    filter->set_feature("label");
-    filter->set_min(100);
-    filter->set_max(200);
+    v1::InputConfig* const input = options_.job.mutable_input();
+    input->set_on_error(v1::InputConfig::ON_ERROR_SKIP);
+    auto* const one_hot = input->add_stages()->mutable_one_hot();
+    one_hot->set_feature("image");
+    one_hot->set_classes(1);
   }
 
   // ---- the process, joined to a cluster of one server
@@ -525,7 +526,7 @@ TEST_F(WorkerProcessTest, AnEvaluationIsOfTheWholeTestSet) {
   EXPECT_NEAR(evaluation.loss(), std::log(2.0), 1e-5);
 }
 
-TEST_F(WorkerProcessTest, ABatchThatAFilterEmptiesChangesNoWeight) {
+TEST_F(WorkerProcessTest, ABatchOfWhichNothingIsLeftChangesNoWeight) {
   LeaveNoExample();
   Join();
   GivePortion(0, 4);
@@ -551,7 +552,7 @@ TEST_F(WorkerProcessTest, AnEvaluationOfNoExamplesSaysWhy) {
   AnswerPull(0);
   const absl::Status status = Do<v1::EvaluateWeights>().status;
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("filter"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("none could be read"));
 }
 
 }  // namespace

@@ -52,12 +52,14 @@ struct LocalOptions {
 
 // Where this run writes: what the job says, or the next free directory below
 // runs/, or with --resume the newest run there. ALREADY_EXISTS if it is
-// running. One with a backup goes on by itself.
+// running, NOT_FOUND if --resume has none to go on with. One with a backup goes on
+// by itself.
 absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
                                                bool resume) {
   std::string run_dir = job.run_dir();
   const bool has_backup = !job.backup_and_restore().directory().empty();
   if (!run_dir.empty()) {
+    if (resume && !has_backup) RETURN_IF_ERROR(CheckRunStartedIn(run_dir));
     RETURN_IF_ERROR(UseRunDirectory(run_dir, resume || has_backup));
   } else {
     ASSIGN_OR_RETURN(run_dir, resume ? NewestRunDirectory("runs", job.name(),

@@ -111,6 +111,17 @@ absl::Status UseRunDirectory(absl::string_view path, bool may_hold_a_run) {
   return absl::OkStatus();
 }
 
+absl::Status CheckRunStartedIn(absl::string_view path) {
+  std::error_code error;
+  if (HoldsARun(path) || fs::is_directory(ToPath(path) / "logs", error)) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "there is no run to go on with: ",
+      fs::exists(ToPath(path), error) ? "none was started in" : "there is no",
+      " directory '", path, "'; check run_dir, or begin one without --resume"));
+}
+
 bool HoldsARun(absl::string_view path) {
   std::error_code error;
   return fs::is_directory(ToPath(path) / "configuration", error);

@@ -77,6 +77,22 @@ TEST_F(RunDirectoryTest, ADirectoryThatHoldsARunIsUsedOnlyToGoOn) {
   EXPECT_TRUE(UseRunDirectory(path, /*may_hold_a_run=*/true).ok());
 }
 
+TEST_F(RunDirectoryTest, WhereNoRunWasStartedNoneGoesOn) {
+  const absl::Status missing = CheckRunStartedIn(root_ + "/typo");
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(missing.message(), HasSubstr("there is no directory '"));
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/typo"));
+  std::filesystem::create_directories(root_ + "/other/data");
+  EXPECT_THAT(CheckRunStartedIn(root_ + "/other").message(),
+              HasSubstr("none was started in directory '"));
+  // A start that failed left its logs.
+  for (const std::string in : {"/failed/logs", "/run/configuration"}) {
+    const std::string made = root_ + in;
+    std::filesystem::create_directories(made);
+    EXPECT_TRUE(CheckRunStartedIn(made.substr(0, made.rfind('/'))).ok());
+  }
+}
+
 TEST_F(RunDirectoryTest, ARunIsItsUsersAloneUnlessItsDirectoryIsThere) {
   using std::filesystem::perms;
   const auto mode = [](const std::string& path) {

@@ -115,8 +115,7 @@ void Session::StartLookup(OpId op, SparseRows* rows,
 
 void Session::StartPush(OpId op, const PushInfo& info,
                         std::vector<Buffer> gradients, Time now, Outbox* out) {
-  const bool empty = info.step > 0 && info.examples == 0;
-  CHECK(gradients.size() == (empty ? 0 : placement_.elements().size()),
+  CHECK(gradients.size() == (info.empty ? 0 : placement_.elements().size()),
         "a push has one gradient for each variable");
   CheckSizes(gradients, info.rows);
   Operation operation;
@@ -343,6 +342,8 @@ Outbox::Head Session::MakePush(const Operation& operation, const Chunk& chunk,
   request->set_step(info.step);
   *request->mutable_contributors() = info.contributors;
   request->set_examples(info.examples);
+  // Of a step its examples say so.
+  request->set_empty(info.empty && info.step == 0);
   if (!chunk.rows.empty()) {
     AddRows(operation, chunk, request.get(), payload);
     return request;

@@ -74,10 +74,12 @@ class Session {
     // Which rows of sparse variables it is of; as above. Null: of none.
     const SparseRows* rows = nullptr;
     // Sync mode: the step it contributes to, as one of these contributors, and
-    // how many examples it is of. Without examples it has no numbers.
+    // how many examples it is of.
     uint64_t step = 0;
     v1::ContributorsVersion contributors;
     uint64_t examples = 0;
+    // Of no examples, in any mode: it has no numbers, and changes none.
+    bool empty = false;
     // Takes what the servers hold behind the push, of variables that are not
     // sparse, if they can say it with their answers; valid and untouched until the push has ended. Null: not asked.
     Weights* pull_into = nullptr;
@@ -123,8 +125,9 @@ class Session {
   void StartLookup(OpId op, SparseRows* rows, absl::optional<uint64_t> clock,
                    uint64_t after_step, Time now, Outbox* out);
   // Pushes one gradient for each variable, float, row-major, of a sparse one of
-  // the rows in `info`; none where a step has no examples. An empty one is still being computed and follows by
-  // AddGradients; what waits for it leaves then.
+  // the rows in `info`; none if the push is empty. A gradient without bytes is
+  // still being computed and follows by AddGradients; what waits for it leaves
+  // then.
   // REQUIRES: configured(), no push is open, sizes match the placement.
   void StartPush(OpId op, const PushInfo& info, std::vector<Buffer> gradients,
                  Time now, Outbox* out);

@@ -30,6 +30,7 @@ Sessions::News CoordinatorParts::NewsFor(uint32_t worker) const {
   if (job.IsSync()) {
     news.left_out_step = input.steps().steps().LeftOutStep(worker);
   }
+  if (phase == JobPhase::kTellingEnd) news.training = trainings.All();
   if (worker == 0) {
     news.evaluate_epoch = evaluations.EpochToEvaluate(job);
     news.evaluate_final = phase == JobPhase::kEvaluating;

@@ -7,6 +7,7 @@
 #include "coordinator/core/checkpoint_schedule.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/ending.h"
+#include "coordinator/core/epoch_trainings.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/input_ledger.h"
 #include "coordinator/core/joins.h"
@@ -71,6 +72,7 @@ struct CoordinatorParts {
   Leaving leaving;
   Ending ending;
   SummaryWriter summary_writer;
+  EpochTrainings trainings;
 };
 
 }  // namespace paramd

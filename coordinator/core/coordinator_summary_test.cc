@@ -50,6 +50,10 @@ TEST(CoordinatorSummaryTest, EverySoManyStepsOneIsWritten) {
   Push(&started, &chief, 2);
   EXPECT_FALSE(started.driver().TakeIo<v1::WriteSummary>().has_value());
   Push(&started, &other, 2);
+  EXPECT_FALSE(started.driver().TakeIo<v1::WriteSummary>().has_value());
+  // Now each has told what it did up to there.
+  started.Beat(&chief);
+  started.Beat(&other);
   const auto summary = TakeSummary(&started.driver());
   EXPECT_FALSE(summary.restarted());
   EXPECT_EQ(summary.step(), 4u);
@@ -68,6 +72,7 @@ TEST(CoordinatorSummaryTest, ALossStandsAtTheStepUpToWhichItWasTold) {
   chief.beat.mutable_stats()->set_pushes(4);
   chief.beat.mutable_stats()->set_examples(40);
   chief.beat.mutable_stats()->set_loss_sum(20);
+  started.Beat(&chief);
   started.Beat(&chief);
   const auto summary = TakeSummary(&started.driver());
   EXPECT_EQ(summary.step(), 4u);
@@ -118,6 +123,7 @@ TEST(CoordinatorSummaryTest, WhatCannotBeWrittenIsSaidOnceAndStopsNothing) {
     ASSERT_TRUE(io.has_value());
     driver.End(io->first, absl::ResourceExhaustedError("the disk is full"));
     Push(&started, &chief, push);
+    started.Beat(&chief);
   }
   EXPECT_FALSE(driver.exited);
   int said = 0;

@@ -149,6 +149,7 @@ void Dispatcher::OnHeartbeat(const Message& message,
       index, worker.generation,
       worker.generation.term() < turn->job.configuration.version().term(),
       request.stats());
+  parts_.trainings.Told(index, worker.generation, request.stats());
   const v1::Evaluation& evaluation = request.evaluation();
   if (index == 0 && parts_.evaluations.OnHeartbeat(evaluation)) {
     parts_.checkpoints.accounts().metrics.Evaluated(evaluation,
@@ -210,6 +211,8 @@ void Dispatcher::Advance(Turn* turn) {
   const bool ending =
       parts_.leaving.draining() || parts_.phase >= JobPhase::kEvaluating;
   parts_.summary_writer.Advance(parts_.input.ToldStep(), ending, turn);
+  parts_.trainings.Advance(parts_.input.EpochsFinished(),
+                           parts_.phase >= JobPhase::kEvaluating, turn);
   AdvanceTelling(turn);
   parts_.AnswerKept(turn);
   parts_.servers.Advance(turn);

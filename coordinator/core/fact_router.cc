@@ -266,6 +266,7 @@ void FactRouter::On(const BackToCheckpoint&, Turn* turn) {
   turn->live->mutable_plan()->set_state(v1::STARTING);
   turn->live->NextVersion();
   parts_.summary_writer.summaries().Begin(newest.step);
+  parts_.trainings.ForgetFrom(parts_.input.EpochsFinished() + 1);
   parts_.evaluations.GoBackTo(parts_.input.EpochsFinished());
   parts_.input.steps().AwaitContributors(turn->job.options.workers,
                                          turn->now + turn->job.lease());
@@ -327,6 +328,9 @@ void FactRouter::WriteResult(Turn* turn) {
   write->set_pushes_doubled(accounts.pushes_doubled());
   for (const v1::ChangedSetting& changed : parts_.startup.record().changed()) {
     *write->add_changed() = changed;
+  }
+  for (v1::EpochTraining& training : parts_.trainings.All()) {
+    *write->add_training() = std::move(training);
   }
   std::vector<std::string> warnings = TrainingWarnings(
       evaluation, parts_.summary_writer.summaries().training());

@@ -26,6 +26,9 @@ v1::HeartbeatReply ReplyTo(const WorkerRecord& worker,
   reply.set_left_out_step(news.left_out_step);
   reply.set_evaluate_epoch(news.evaluate_epoch);
   reply.set_evaluate_final(news.evaluate_final);
+  for (const v1::EpochTraining& training : news.training) {
+    *reply.add_training() = training;
+  }
   return reply;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
@@ -33,6 +34,7 @@ class Sessions {
     uint64_t left_out_step = 0;
     uint32_t evaluate_epoch = 0;
     bool evaluate_final = false;
+    std::vector<v1::EpochTraining> training = {};  // With the end.
   };
   using NewsOf = absl::FunctionRef<News(uint32_t worker)>;
 

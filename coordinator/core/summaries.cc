@@ -87,15 +87,15 @@ void Summaries::Evaluated(const v1::Evaluation& evaluation) {
   evaluation_ = last_evaluation_ = evaluation;
 }
 
-bool Summaries::IsDue(uint64_t step, bool ending) const {
+bool Summaries::IsDue(uint64_t step, bool ending, bool complete) const {
   if (every_steps_ == 0 || writing_) return false;
   return begin_.has_value() || evaluation_.has_value() ||
-         HasFigures(step, ending);
+         HasFigures(step, ending, complete);
 }
 
 std::unique_ptr<v1::WriteSummary> Summaries::Take(
     uint64_t step, const std::vector<const v1::WorkerStats*>& workers,
-    bool ending) {
+    bool ending, bool complete) {
   auto summary = std::make_unique<v1::WriteSummary>();
   writing_ = true;
   if (begin_.has_value()) {
@@ -106,7 +106,7 @@ std::unique_ptr<v1::WriteSummary> Summaries::Take(
   }
   summary->set_step(step);
   Scalars* const scalars = summary->mutable_scalars();
-  if (HasFigures(step, ending)) {
+  if (HasFigures(step, ending, complete)) {
     next_ = (step / every_steps_ + 1) * every_steps_;
     if (training_.has_unreported()) {
       for (const auto& [name, mean] : training_.TakeMeans()) {

@@ -42,12 +42,19 @@ class Summaries {
   // Whether there is something to write at this step, up to which workers have
   // told their losses. `ending`: nothing may come after it, so that what is new
   // is written however few steps it is of.
-  bool IsDue(uint64_t step, bool ending = false) const;
+  // `complete`: every worker has told all that it did up to this step; else
+  // nothing of the loss is written yet.
+  bool IsDue(uint64_t step, bool ending = false, bool complete = true) const;
+  // Whether figures would be written at this step if all were told.
+  bool WantsFigures(uint64_t step) const {
+    return every_steps_ > 0 && !writing_ && step >= next_;
+  }
   // The summary of it; `workers` are the newest words of those that live. It is
-  // under way until Written. REQUIRES: IsDue(step, ending).
+  // under way until Written. REQUIRES: IsDue, with the
+  // same.
   std::unique_ptr<v1::WriteSummary> Take(
       uint64_t step, const std::vector<const v1::WorkerStats*>& workers,
-      bool ending = false);
+      bool ending = false, bool complete = true);
   void Written() { writing_ = false; }
 
  private:
@@ -59,8 +66,9 @@ class Summaries {
 
   // Since the last call.
   v1::Staleness TakeStaleness();
-  bool HasFigures(uint64_t step, bool ending) const {
-    return step >= next_ || (ending && training_.has_unreported());
+  bool HasFigures(uint64_t step, bool ending, bool complete) const {
+    return (complete && step >= next_) ||
+           (ending && training_.has_unreported());
   }
   double LearningRate() const;
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "coordinator/core/summaries.h"
+#include "coordinator/core/told_mark.h"
 #include "coordinator/core/turn.h"
 
 namespace paramd {
@@ -27,6 +28,7 @@ class SummaryWriter {
   void OnWritten(const IoResult& result, Turn* turn);
 
   Summaries summaries_;
+  ToldMark mark_;  // When figures came to be due.
   bool failed_ = false;  // That was said.
 };
 

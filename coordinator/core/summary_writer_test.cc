@@ -69,9 +69,33 @@ TEST_F(SummaryWriterTest, AWorkerThatIsBeingFencedCountsNoMore) {
   bench_.workers[1].fencing = true;
   Write(0, absl::OkStatus());
   Advance(10);
+  bench_.workers[0].last.set_number(1);
+  Advance(10);
   ASSERT_NE(nullptr, Writing());
   EXPECT_EQ(1, Writing()->scalars().at("workers"));
   EXPECT_EQ(500, Writing()->scalars().at("examples_per_second"));
+}
+
+TEST_F(SummaryWriterTest, ALossIsWrittenWhenAllHaveToldTheirs) {
+  bench_.workers[0].last.set_number(4);
+  bench_.workers[1].last.set_number(9);
+  Write(0, absl::OkStatus());
+  Advance(10);
+  EXPECT_EQ(nullptr, Writing());
+  bench_.workers[0].last.set_number(5);
+  Advance(10);
+  EXPECT_EQ(nullptr, Writing()) << "worker-1 has not";
+  bench_.workers[1].last.set_number(10);
+  Advance(12);
+  ASSERT_NE(nullptr, Writing());
+  EXPECT_EQ(12u, Writing()->step());
+  // Who is gone tells nothing more.
+  bench_.End(bench_.out.ios[0].io, absl::OkStatus(), v1::WriteSummary());
+  Advance(20);
+  bench_.workers[0].last.set_number(6);
+  bench_.workers.erase(1);
+  Advance(20);
+  EXPECT_NE(nullptr, Writing());
 }
 
 TEST_F(SummaryWriterTest, AFailureIsSaidOnceAndTheNextIsTriedAgain) {

@@ -101,14 +101,16 @@ absl::Status SummaryWriter::Open(absl::Time now) {
   for (const std::string& name : names) {
     seconds = std::max(seconds, SecondsOf(name) + 1);
   }
-  ASSIGN_OR_RETURN(
-      file_,
-      NewFile::Create(absl::StrFormat("%s/%s%010d.%s.%d", directory_, kPrefix,
-                                      seconds, HostName(), getpid())));
+  const std::string path = absl::StrFormat(
+      "%s/%s%010d.%s.%d", directory_, kPrefix, seconds, HostName(), getpid());
+  ASSIGN_OR_RETURN(file_, NewFile::Create(path));
   summary::Event version = EventAt(0, now);
   version.set_file_version("brain.Event:2");
   version.mutable_source_metadata()->set_writer("paramd");
-  return Append(version);
+  const absl::Status begun = Append(version);
+  // On a full disk each try would leave one in which nothing is.
+  if (!begun.ok()) unlink(path.c_str());
+  return begun;
 }
 
 absl::Status SummaryWriter::Append(const summary::Event& event) {

@@ -182,6 +182,21 @@ TEST(SummaryWriterTest, NothingIsWrittenBehindATornRecord) {
   EXPECT_EQ(events[1].step(), 3);
 }
 
+TEST(SummaryWriterTest, AFullDiskLeavesNoEmptyFiles) {
+  const std::string directory = NewDirectory("full");
+  SummaryWriter writer(directory);
+  EXPECT_TRUE(writer.Write(Scalar(1, "workers", 1), At(1000)).ok());
+  {
+    const SystemCalls calls(SystemCalls::Fault::kFull, 0, ENOSPC);
+    for (uint64_t step = 2; step < 6; ++step) {
+      EXPECT_FALSE(writer.Write(Scalar(step, "workers", 1), At(1001)).ok());
+    }
+  }
+  EXPECT_EQ(FilesIn(directory).size(), 1u);
+  EXPECT_TRUE(writer.Write(Scalar(6, "workers", 1), At(1002)).ok());
+  EXPECT_EQ(FilesIn(directory).size(), 2u);
+}
+
 TEST(SummaryWriterTest, ADirectoryThatCannotBeMadeIsNamed) {
   SummaryWriter writer("/proc/none");
   const absl::Status status = writer.Write(Scalar(1, "workers", 1), At(1000));

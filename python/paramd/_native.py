@@ -10,7 +10,7 @@ from typing import Any, Optional
 from paramd._errors import Error
 from paramd._version import __version__
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 
 END, STEP, EVALUATE, FIND_ROWS, FIND_TEST_ROWS = range(5)
 OK, DEADLINE_EXCEEDED, ABORTED = 0, 4, 10
@@ -68,6 +68,12 @@ class Result(ctypes.Structure):
     """paramd_result"""
     _fields_ = [("loss_sum", ctypes.c_double), ("examples", ctypes.c_uint64),
                 ("correct", ctypes.c_uint64), ("labels", ctypes.c_uint64)]
+
+
+class TrainedEpoch(ctypes.Structure):
+    """paramd_epoch"""
+    _fields_ = [("epoch", ctypes.c_uint64), ("examples", ctypes.c_uint64),
+                ("loss", ctypes.c_double)]
 
 
 _lock = threading.Lock()
@@ -136,6 +142,9 @@ def _open() -> Any:
     library.paramd_worker_rows.argtypes = [worker, ctypes.c_size_t,
                                            ctypes.POINTER(_c_uint64_p), _c_uint64_p]
     library.paramd_worker_finish.argtypes = [worker, ctypes.POINTER(Result)]
+    library.paramd_worker_training.argtypes = [
+        worker, ctypes.POINTER(ctypes.POINTER(TrainedEpoch)),
+        ctypes.POINTER(ctypes.c_size_t)]
     library.paramd_worker_close.argtypes = [worker]
     weights = ctypes.POINTER(Weights)
     library.paramd_pull.argtypes = [

@@ -404,6 +404,16 @@ class Session:
                 self._worker, ctypes.byref(result)))
             self._held = None
 
+    def training_losses(self) -> Dict[int, float]:
+        """Of the job, which has finished: the mean loss of each epoch's examples, over
+        all workers, by epoch from 1."""
+        epochs = ctypes.POINTER(_native.TrainedEpoch)()
+        count = ctypes.c_size_t()
+        with self.exclusively():
+            self._check(self._library.paramd_worker_training(
+                self._worker, ctypes.byref(epochs), ctypes.byref(count)))
+            return {epochs[i].epoch: epochs[i].loss for i in range(count.value)}
+
     def close(self) -> bool:
         """Leaves the job; whether it had finished. Work that is held is dropped,
         and its examples are handed out again."""

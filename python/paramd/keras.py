@@ -169,6 +169,10 @@ class _Training:
         self._count = self._optimizer._count()
         return work
 
+    def losses(self) -> Dict[int, float]:
+        """Of the job, by epoch from 1; none before it has finished."""
+        return self._session.training_losses()
+
     def push(self, loss: float) -> None:
         """Pushes what the optimizer has kept of this batch. Without anything, as
         the optimizer for float16 found infinite gradients, the batch is left out."""
@@ -423,7 +427,9 @@ def fit(model: Any, x: Any, y: Any = None, *, optimizer: Any = None,
         worker's batches, 2 a line an epoch.
       settings: as paramd.torch.Worker's: staleness, run_dir, job and so on.
 
-    Returns a keras History with the loss and the metrics of this worker's batches.
+    Returns a keras History. Its loss is the job's, over all workers' examples; while
+    the job trains, and where it was stopped, that of this worker's batches, as the
+    metrics are.
     After it the model has the weights of this worker's last batch; `load` gets it
     those of the checkpoint.
     """
@@ -448,10 +454,20 @@ def fit(model: Any, x: Any, y: Any = None, *, optimizer: Any = None,
         told.on_train_begin()
         try:
             _Epochs(training, model, data, test, told).run()
+            _tell_losses(model, training.losses())
         finally:
             training.close()
         told.on_train_end()
     return model.history
+
+
+def _tell_losses(model: Any, losses: Dict[int, float]) -> None:
+    """Into the history, where the job has them: each worker saw a part alone."""
+    if not losses or not isinstance(model.history, keras.callbacks.History):
+        return
+    told = model.history.history.get("loss", [])
+    for place, epoch in enumerate(model.history.epoch[:len(told)]):
+        told[place] = losses.get(epoch + 1, told[place])
 
 
 class _Epochs:

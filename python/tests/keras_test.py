@@ -94,6 +94,10 @@ class KerasTest(unittest.TestCase):
         losses = history.history["loss"]
         self.assertLess(losses[-1], losses[0] / 2)
         self.assertGreater(history.history["accuracy"][-1], 0.8)
+        # Of a job with one worker: what it saw, as the job has it too.
+        with open(self.run_dir + "/result.json", encoding="utf-8") as file:
+            self.assertEqual([epoch["loss"] for epoch in json.load(file)["training"]],
+                             losses)
         saved = paramd.load(self.run_dir)
         self.assertEqual(saved["last/kernel"].shape, (16, 3))
         # Running statistics too, and nothing of the random numbers' generators.

@@ -111,8 +111,8 @@ class ShardContent {
   };
   // Checks the whole chunk as Push does, and what would become of each block;
   // changes nothing. Whole blocks come first, as in the request, and names of
-  // rows before all numbers, as in the payload. A chunk of a contribution
-  // without examples has blocks of 0 elements.
+  // rows before all numbers, as in the payload. A chunk of a push without
+  // examples has blocks of 0 elements.
   absl::StatusOr<std::vector<Decision>> Check(const v1::PushRequest& request,
                                               const BufferChain& payload);
   // Of the names of all rows.
@@ -218,6 +218,10 @@ class ShardContent {
   bool IsFinite(const NumberReader& gradient, Decision* decision) const;
   void Apply(const v1::PushRequest& request, const Decision& decision,
              ChainReader* gradient);
+  // That the push is in, which has no examples: no block changes, nor the number
+  // of steps that its optimizer counts. Answers for each.
+  void Record(const v1::PushRequest& request,
+              const std::vector<Decision>& decisions, v1::PushReply* reply);
   // How a gradient is applied to this copy of the block.
   ApplyOptions OptionsOf(const Decision& decision, const Block& block) const;
   void ApplyTo(Block* block, const ApplyOptions& options,

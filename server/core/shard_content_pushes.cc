@@ -36,6 +36,11 @@ absl::optional<size_t> NamedTwice(
   return absl::nullopt;
 }
 
+// Of no examples, and then of nothing.
+bool IsEmpty(const v1::PushRequest& request) {
+  return request.step() > 0 ? request.examples() == 0 : request.empty();
+}
+
 int BlocksIn(const v1::PushRequest& request) {
   return request.blocks_size() + request.rows().rows_size();
 }
@@ -66,7 +71,6 @@ uint64_t ShardContent::BytesToApply(
 absl::Status ShardContent::Push(const v1::PushRequest& request,
                                 const BufferChain& payload,
                                 v1::PushReply* reply) {
-  // Only a contribution to a step may be of no examples, and then of nothing.
   if (request.step() > 0) {
     counts_.blocks_refused += BlocksIn(request);
     return Invalid("step", absl::StrCat("push is of step ", request.step(),
@@ -75,6 +79,10 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
   const auto decisions = Check(request, payload);
   if (!decisions.ok()) return decisions.status();
   fork_.Hear(request.header().snapshot());
+  if (IsEmpty(request)) {
+    Record(request, *decisions, reply);
+    return absl::OkStatus();
+  }
   RETURN_IF_ERROR(MakeRoom(
       "a push", [&] { return BytesToApply(request, *decisions); }));
   ChainReader gradient(payload);
@@ -96,6 +104,24 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
     }
   }
   return absl::OkStatus();
+}
+
+void ShardContent::Record(const v1::PushRequest& request,
+                          const std::vector<Decision>& decisions,
+                          v1::PushReply* reply) {
+  const PushId push{request.header().worker(), request.header().generation(),
+                    request.header().sequence()};
+  for (const Decision& decision : decisions) {
+    Answer(decision, ResultOf(decision.admission), reply);
+    if (decision.admission != AppliedPushes::Admission::kApply) {
+      ++counts_.blocks_repeated;
+      continue;
+    }
+    AppliedPushes* const twin =
+        fork_.BeforeRecord(request.header().snapshot(), *decision.slice);
+    decision.slice->applied().MarkApplied(push, decision.block);
+    if (twin != nullptr) twin->MarkApplied(push, decision.block);
+  }
 }
 
 size_t ShardContent::IdBytes(const std::vector<Decision>& decisions) {
@@ -244,7 +270,7 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
   if (push.sequence == 0) {
     return Invalid("sequence", "push has sequence 0; the first one is 1");
   }
-  const bool empty = request.step() > 0 && request.examples() == 0;
+  const bool empty = IsEmpty(request);
   ASSIGN_OR_RETURN(std::vector<Decision> decisions,
                    CheckBlocks(request, push, empty));
   if (const auto twice = NamedTwice(decisions); twice.has_value()) {

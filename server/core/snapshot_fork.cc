@@ -45,6 +45,18 @@ SnapshotFork::Twin SnapshotFork::BeforeChange(const v1::SnapshotNumber& stamp,
   return {frozen.has_value() ? &*frozen : nullptr, &forked->second.record};
 }
 
+AppliedPushes* SnapshotFork::BeforeRecord(const v1::SnapshotNumber& stamp,
+                                          const Slice& slice) {
+  if (state_ == State::kSealed || IsZero(number_)) return nullptr;
+  if (stamp == number_) {
+    state_ = State::kForked;
+    Fork(slice);
+    return nullptr;
+  }
+  const auto forked = slices_.find(&slice);
+  return forked == slices_.end() ? nullptr : &forked->second.record;
+}
+
 // A push before the cut that comes late needs nothing where its block has been
 // changed behind the cut: the two copies are apart then. Where the push behind
 // the cut was of zeros and changed nothing, they are not, but there was room for

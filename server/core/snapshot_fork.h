@@ -53,6 +53,10 @@ class SnapshotFork {
   // is behind the cut. REQUIRES: it was admitted, Hear(stamp).
   Twin BeforeChange(const v1::SnapshotNumber& stamp, const Slice& slice,
                     int block);
+  // The same of a push that changes no block of the slice, only its record: the
+  // record that is forked, or null.
+  AppliedPushes* BeforeRecord(const v1::SnapshotNumber& stamp,
+                              const Slice& slice);
   // So much memory the block takes at most, and its copy, when a push with this
   // stamp changes them now. Not counted is a copy that is due since a push
   // behind the cut that changed no number.

@@ -132,6 +132,25 @@ TEST_F(SnapshotForkTest, Promise3_TheRecordForksWithTheFirstBlockOfItsSlice) {
   EXPECT_EQ(Recorded(2), 1u);
 }
 
+TEST_F(SnapshotForkTest, Promise3_APushOfNoExamplesForksTheRecordAlone) {
+  const PushId push{1, Pair(1, 1), 1};
+  fork_.Hear(Pair(1, 1));
+  EXPECT_EQ(fork_.BeforeRecord(Pair(1, 1), a_), nullptr);
+  a_.applied().MarkApplied(push, 0);
+  Push(2, 1, {}, 0);
+  const PushId late{3, Pair(1, 1), 1};
+  AppliedPushes* const forked = fork_.BeforeRecord({}, a_);
+  ASSERT_NE(forked, nullptr);
+  a_.applied().MarkApplied(late, 0);
+  forked->MarkApplied(late, 0);
+  Seal(Pair(1, 1));
+  EXPECT_EQ(fork_.bytes(), 0u);
+  EXPECT_EQ(In(fork_.block(a_, 0)), 1u);
+  EXPECT_EQ(Recorded(1), 0u);
+  EXPECT_EQ(Recorded(2), 1u);
+  EXPECT_EQ(Recorded(3), 1u);
+}
+
 TEST_F(SnapshotForkTest, WhatNobodyStampedForksAtTheSeal) {
   Push(1, 1, {}, 0);
   Seal(Pair(1, 1));

@@ -154,6 +154,16 @@ class BadInputTest(unittest.TestCase):
             self.run_job("local", f"--run_dir={self.data}"), 2, "not empty",
             "--resume")
 
+    def test_nothing_to_go_on_with(self):
+        for place in ("typo", self.data):
+            path = os.path.join(self.directory, place)
+            self.assert_refused(
+                self.run_job("local", "--resume", f"--run_dir={path}"), 2,
+                "there is no run to go on with", path)
+        self.assertFalse(os.path.exists(os.path.join(self.directory, "typo")))
+        self.assert_refused(self.run_job("local", "--resume"), 2,
+                            "there is no run of")
+
     def test_a_port_in_use(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = "127.0.0.1:%d" % taken.getsockname()[1]

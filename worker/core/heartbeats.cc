@@ -20,6 +20,7 @@ void Heartbeats::Send(const v1::HeartbeatRequest& state,
   last_request_ = state;
   last_request_.set_number(++number_);
   auto request = std::make_unique<v1::HeartbeatRequest>(last_request_);
+  last_stats_ = stats;
   *request->mutable_stats() = stats;
   call_ = turn->Call(std::move(request), kHeartbeatDeadline + every);
 }

@@ -45,7 +45,9 @@ class Heartbeats {
     why_silent_ = std::string(status.message());
   }
 
+  // Without the figures, which are last_stats().
   const v1::HeartbeatRequest& last_request() const { return last_request_; }
+  const v1::WorkerStats& last_stats() const { return last_stats_; }
   const v1::HeartbeatReply& last_reply() const { return last_reply_; }
   uint64_t term() const { return term_; }
   // When the coordinator last answered, and why it has not since (empty: it has).
@@ -57,6 +59,7 @@ class Heartbeats {
   Time retry_at_;
   uint64_t number_ = 0;
   v1::HeartbeatRequest last_request_;
+  v1::WorkerStats last_stats_;
   v1::HeartbeatReply last_reply_;
   Time last_heard_;
   std::string why_silent_;

@@ -19,6 +19,8 @@ void TrainingFigures::BeginSession(Time now) {
   acknowledged_examples_ = 0;
   acknowledged_loss_ = 0;
   acknowledged_metrics_.Clear();
+  epochs_.clear();
+  told_examples_.clear();
 }
 
 void TrainingFigures::Computed(uint64_t examples, double loss, Time now) {
@@ -44,12 +46,28 @@ void TrainingFigures::Computed(uint64_t examples, double loss, Time now) {
   loss_ = 0;
 }
 
-void TrainingFigures::Acknowledged(uint64_t step, uint64_t examples,
-                                   double loss, const MetricSums& metrics) {
+void TrainingFigures::Acknowledged(uint64_t step, uint32_t epoch,
+                                   uint64_t examples, double loss,
+                                   const MetricSums& metrics) {
   acknowledged_step_ = std::max(acknowledged_step_, step);
   acknowledged_examples_ += examples;
   acknowledged_loss_ += loss;
   AddMetrics(metrics, &acknowledged_metrics_);
+  if (examples == 0) return;
+  v1::EpochSums& sums = epochs_[epoch];
+  sums.set_epoch(epoch);
+  sums.set_examples(sums.examples() + examples);
+  sums.set_loss_sum(sums.loss_sum() + loss);
+  AddMetrics(metrics, sums.mutable_metrics());
+  if (epochs_.size() <= kMostEpochs) return;
+  told_examples_.erase(epochs_.begin()->first);
+  epochs_.erase(epochs_.begin());
+}
+
+void TrainingFigures::Told(const v1::WorkerStats& stats) {
+  for (const v1::EpochSums& sums : stats.epochs()) {
+    told_examples_[sums.epoch()] = sums.examples();
+  }
 }
 
 void TrainingFigures::Tick(Time now) {
@@ -75,6 +93,13 @@ void TrainingFigures::Fill(v1::WorkerStats* stats) const {
   stats->set_examples(acknowledged_examples_);
   stats->set_loss_sum(acknowledged_loss_);
   *stats->mutable_metrics() = acknowledged_metrics_;
+  for (const auto& [epoch, sums] : epochs_) {
+    const auto told = told_examples_.find(epoch);
+    if (told != told_examples_.end() && told->second == sums.examples()) {
+      continue;
+    }
+    *stats->add_epochs() = sums;
+  }
 }
 
 }  // namespace paramd

@@ -2,6 +2,7 @@
 #define PARAMD_WORKER_CORE_TRAINING_FIGURES_H_
 
 #include <cstdint>
+#include <map>
 
 #include "absl/time/time.h"
 
@@ -20,20 +21,28 @@ namespace paramd {
 // Not thread-safe: lives inside a worker's core.
 class TrainingFigures {
  public:
+  // Older epochs are forgotten.
+  static constexpr size_t kMostEpochs = 1000;
+
   // The worker is there from now on. Rate and loss stay: they are the process's.
   void BeginSession(Time now);
   // A gradient is there; `loss` is the sum over its examples.
   void Computed(uint64_t examples, double loss, Time now);
-  // A push is in that has it, in sync mode to this step (else 0).
-  void Acknowledged(uint64_t step, uint64_t examples, double loss,
-                    const MetricSums& metrics);
+  // A push is in that has it, of this epoch, in sync mode to this step (else 0).
+  void Acknowledged(uint64_t step, uint32_t epoch, uint64_t examples,
+                    double loss, const MetricSums& metrics);
 
   void Tick(Time now);
   // When the rate would become 0.
   Time next_tick() const;
 
-  // Of the fields that are about training.
+  // Of the fields that are about training. With epochs: those that Told has not
+  // heard of as they are.
   void Fill(v1::WorkerStats* stats) const;
+  // The coordinator has these figures.
+  void Told(const v1::WorkerStats& stats);
+  // Another one has none of them.
+  void TellAnew() { told_examples_.clear(); }
 
  private:
   // Without a gradient for so long, nothing is being trained.
@@ -52,6 +61,9 @@ class TrainingFigures {
   uint64_t acknowledged_examples_ = 0;
   double acknowledged_loss_ = 0;
   MetricSums acknowledged_metrics_;
+  std::map<uint32_t, v1::EpochSums> epochs_;  // Bound: kMostEpochs.
+  // By epoch, of how many examples the coordinator knows.
+  std::map<uint32_t, uint64_t> told_examples_;
 };
 
 }  // namespace paramd

@@ -1,9 +1,17 @@
 #include "worker/core/training_figures.h"
 
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace paramd {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 Time AtSeconds(double seconds) {
   return Time::FromNanoseconds(1) + absl::Seconds(seconds);
@@ -81,8 +89,8 @@ TEST(TrainingFiguresTest, SumsAreOfThePushesThatAreInAndOfTheSession) {
   metrics.Add()->set_name("accuracy");
   metrics[0].set_sum(3);
   metrics[0].set_count(8);
-  figures.Acknowledged(/*step=*/7, 10, 25, metrics);
-  figures.Acknowledged(/*step=*/8, 6, 5, metrics);
+  figures.Acknowledged(/*step=*/7, /*epoch=*/1, 10, 25, metrics);
+  figures.Acknowledged(/*step=*/8, /*epoch=*/1, 6, 5, metrics);
   EXPECT_EQ(Of(figures).examples(), 16u);
   EXPECT_EQ(Of(figures).loss_sum(), 30);
   EXPECT_EQ(Of(figures).step(), 8u);
@@ -93,6 +101,46 @@ TEST(TrainingFiguresTest, SumsAreOfThePushesThatAreInAndOfTheSession) {
   EXPECT_EQ(Of(figures).examples(), 0u);
   EXPECT_EQ(Of(figures).step(), 0u);
   EXPECT_EQ(Of(figures).metrics_size(), 0);
+}
+
+// "epoch: loss sum / examples" of those that are told.
+std::vector<std::string> EpochsOf(const TrainingFigures& figures) {
+  std::vector<std::string> texts;
+  for (const v1::EpochSums& sums : Of(figures).epochs()) {
+    texts.push_back(
+        absl::StrCat(sums.epoch(), ": ", sums.loss_sum(), "/", sums.examples()));
+  }
+  return texts;
+}
+
+TEST(TrainingFiguresTest, OfEpochsThoseAreToldThatAreNotKnown) {
+  TrainingFigures figures;
+  figures.BeginSession(AtSeconds(0));
+  figures.Acknowledged(0, 1, 10, 20, {});
+  figures.Acknowledged(0, 1, 10, 30, {});
+  figures.Acknowledged(0, 2, 0, 0, {});  // Of no examples.
+  figures.Acknowledged(0, 2, 5, 5, {});
+  EXPECT_THAT(EpochsOf(figures), ElementsAre("1: 50/20", "2: 5/5"));
+  const v1::WorkerStats sent = Of(figures);
+  figures.Acknowledged(0, 2, 5, 1, {});
+  figures.Told(sent);
+  EXPECT_THAT(EpochsOf(figures), ElementsAre("2: 6/10"));
+  figures.Told(Of(figures));
+  EXPECT_THAT(EpochsOf(figures), IsEmpty());
+  figures.TellAnew();
+  EXPECT_THAT(EpochsOf(figures), ElementsAre("1: 50/20", "2: 6/10"));
+  figures.BeginSession(AtSeconds(1));
+  EXPECT_THAT(EpochsOf(figures), IsEmpty());
+}
+
+TEST(TrainingFiguresTest, Promise8_OldEpochsAreForgotten) {
+  TrainingFigures figures;
+  figures.BeginSession(AtSeconds(0));
+  for (uint32_t epoch = 1; epoch <= TrainingFigures::kMostEpochs + 1; ++epoch) {
+    figures.Acknowledged(0, epoch, 1, 1, {});
+  }
+  EXPECT_EQ(EpochsOf(figures).size(), TrainingFigures::kMostEpochs);
+  EXPECT_EQ(EpochsOf(figures).front(), "2: 1/1");
 }
 
 }  // namespace

@@ -242,11 +242,20 @@ void Worker::OnHeartbeat(const Message& message, WorkerTurn* turn) {
     turn->out->Exit(absl::OkStatus());
     return;
   }
+  const uint64_t term = session.heartbeats.term();
   if (!session.heartbeats.Take(message, turn->now)) {
     OnCoordinatorRefused(message.status, turn);
     return;
   }
+  if (session.heartbeats.term() > term) {
+    figures_.TellAnew();
+  } else {
+    figures_.Told(session.heartbeats.last_stats());
+  }
   const v1::HeartbeatReply& news = session.heartbeats.last_reply();
+  if (session.is_ending() && options_.on_end != nullptr) {
+    options_.on_end(news);
+  }
   if (news.tell_held()) session.input.AskAnew(turn->now);
   session.cut.Heard(session.heartbeats.last_request().cut());
   session.CutIfAsked();
@@ -320,8 +329,8 @@ void Worker::OnFinished(const Session::Finished& finished, WorkerTurn* turn) {
     if (status.ok()) {
       quarantine_.Applied();
       const TrainingStep& step = *session.steps.pushing();
-      figures_.Acknowledged(step.number, step.computed_examples, step.loss,
-                            step.metrics);
+      figures_.Acknowledged(step.number, step.input.epoch,
+                            step.computed_examples, step.loss, step.metrics);
       session.NoteFirstPush(turn->out);
       if (!first_push_.has_value()) first_push_ = turn->now;
     } else if (OnPushFailed(status, turn)) {

@@ -2,6 +2,7 @@
 #define PARAMD_WORKER_CORE_WORKER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -70,6 +71,8 @@ class Worker : public Core {
     uint64_t layers_from_bytes = uint64_t{2} << 20;
     StepObserver* observer = nullptr;  // Outlives the worker; may be null.
     WeightMemory weight_memory;  // Of those that it trains on.
+    // Hears, when the job has ended, what all workers were trained on, by epoch.
+    std::function<void(const v1::HeartbeatReply&)> on_end;
   };
 
   explicit Worker(const Options& options);

@@ -82,6 +82,37 @@ TEST_F(WorkerTest, APushSaysWhereInTheInputItWasMade) {
   EXPECT_EQ(push.header().generation(), Pair(1, 7));
 }
 
+TEST_F(WorkerTest, APushOfWhichTheInputLeftNothingHasNoNumbers) {
+  joined_.AnswerPull(*Pull(), 5);
+  driver().Complete(Compute()->first, v1::ComputeGradientResult(),
+                    {Floats({0, 0})});
+  const auto sent = Push();
+  ASSERT_TRUE(sent.has_value());
+  const v1::PushRequest& push = joined_.PushOf(*sent);
+  EXPECT_TRUE(push.empty());
+  ASSERT_EQ(push.blocks_size(), 1);
+  EXPECT_EQ(push.blocks(0).elements(), 0u);
+  EXPECT_EQ(ChainSize(sent->payload), 0u);
+  joined_.AnswerPush(*sent);
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerCompute(*Compute());
+  const auto next = Push();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_FALSE(joined_.PushOf(*next).empty());
+  EXPECT_EQ(joined_.PushOf(*next).header().sequence(), 2u);
+}
+
+TEST_F(WorkerTest, APushOfWhichTheInputLeftSomeHasItsNumbers) {
+  joined_.AnswerPull(*Pull(), 5);
+  v1::ComputeGradientResult result;
+  result.set_examples(1);
+  driver().Complete(Compute()->first, result, {Floats({1, 2})});
+  const auto sent = Push();
+  ASSERT_TRUE(sent.has_value());
+  EXPECT_FALSE(joined_.PushOf(*sent).empty());
+  EXPECT_EQ(ChainSize(sent->payload), 2 * sizeof(float));
+}
+
 // ---- weights that come with the answers to a push ----------------------------
 
 class PullBehindPushTest : public ::testing::Test {

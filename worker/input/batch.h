@@ -111,7 +111,7 @@ class ExampleNames {
 struct Batch {
   // The offsets that the batch stands for.
   Portion range;
-  // Fewer than range.size() where a filter left some out.
+  // Fewer than range.size() where some could not be read.
   uint64_t examples = 0;
   std::vector<Column> columns;
   // Of each example its place in the epoch's order. Empty: all of the range.

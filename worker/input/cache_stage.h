@@ -31,6 +31,14 @@ class CacheStage : public Stage {
   std::vector<uint64_t> FileStarts(uint64_t /*epoch*/) const override {
     return upstream_.FileStarts(0);
   }
+  // Keeps nothing.
+  absl::Status GetFeature(const ExamplePlace& place, size_t feature,
+                          Example* example) const override {
+    return upstream_.GetFeature({0, place.offset}, feature, example);
+  }
+  uint64_t IndexAt(const ExamplePlace& place) const override {
+    return upstream_.IndexAt({0, place.offset});
+  }
 
  protected:
   absl::Status DoGet(const ExamplePlace& place,

@@ -65,14 +65,24 @@ class ImageFolderSource : public ExampleSource {
       return absl::Status(decoded.code(),
                           absl::StrCat(Where(index), ": ", decoded.message()));
     }
-    if (classes_.empty()) return absl::OkStatus();
-    example->values[1].Reset(DType::kInt32, {});
-    example->values[1].values<int32_t>()[0] =
-        static_cast<int32_t>(files_[index].label);
+    if (!classes_.empty()) SetLabel(index, example);
+    return absl::OkStatus();
+  }
+  absl::Status ReadFeature(uint64_t index, size_t feature,
+                           Example* example) const override {
+    if (feature != 1) return Read(index, example);
+    example->values.resize(2);
+    SetLabel(index, example);
     return absl::OkStatus();
   }
 
  private:
+  void SetLabel(uint64_t index, Example* example) const {
+    example->values[1].Reset(DType::kInt32, {});
+    example->values[1].values<int32_t>()[0] =
+        static_cast<int32_t>(files_[index].label);
+  }
+
   InputSpec spec_;
   const uint32_t channels_;
   const bool exif_orientation_;

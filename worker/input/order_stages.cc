@@ -5,7 +5,10 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "worker/input/example_order.h"
 
 namespace paramd {
@@ -15,18 +18,16 @@ namespace {
 constexpr size_t kMostEpochs = 4;
 
 // Examples [begin, end) of a stage.
-class Slice : public Stage {
+class Slice : public PlaceStage {
  public:
   Slice(std::string name, const Stage& upstream, uint64_t begin, uint64_t end)
-      : Stage(std::move(name), upstream.spec(), end - begin),
-        upstream_(upstream),
-        begin_(begin) {
+      : PlaceStage(std::move(name), upstream, end - begin), begin_(begin) {
     CHECK(begin < end && end <= upstream.size(), "a slice holds an example");
   }
 
   std::vector<uint64_t> FileStarts(uint64_t epoch) const override {
     std::vector<uint64_t> starts = {0};
-    for (const uint64_t start : upstream_.FileStarts(epoch)) {
+    for (const uint64_t start : upstream().FileStarts(epoch)) {
       if (start > begin_ && start < begin_ + size()) {
         starts.push_back(start - begin_);
       }
@@ -35,36 +36,29 @@ class Slice : public Stage {
   }
 
  protected:
-  absl::Status DoGet(const ExamplePlace& place,
-                     Example* example) const override {
-    return upstream_.Get({place.epoch, begin_ + place.offset}, example);
+  ExamplePlace UpstreamOf(const ExamplePlace& place) const override {
+    return {place.epoch, begin_ + place.offset};
   }
 
  private:
-  const Stage& upstream_;
   const uint64_t begin_;
 };
 
-class Repeat : public Stage {
+class Repeat : public PlaceStage {
  public:
   Repeat(const Stage& upstream, uint64_t times)
-      : Stage("repeat", upstream.spec(), upstream.size() * times),
-        upstream_(upstream),
+      : PlaceStage("repeat", upstream, upstream.size() * times),
         times_(times) {
     CHECK(times > 0, "something is repeated");
   }
 
  protected:
-  absl::Status DoGet(const ExamplePlace& place,
-                     Example* example) const override {
-    return upstream_.Get(
-        {place.epoch * times_ + place.offset / upstream_.size(),
-         place.offset % upstream_.size()},
-        example);
+  ExamplePlace UpstreamOf(const ExamplePlace& place) const override {
+    return {place.epoch * times_ + place.offset / upstream().size(),
+            place.offset % upstream().size()};
   }
 
  private:
-  const Stage& upstream_;
   const uint64_t times_;
 };
 
@@ -99,23 +93,27 @@ std::vector<uint64_t> SourceStage::FileStarts(uint64_t epoch) const {
 absl::Status SourceStage::DoGet(const ExamplePlace& place,
                                 Example* example) const {
   example->dropped = false;
-  example->index = source_->IndexOf(place.epoch, place.offset);
+  example->index = IndexAt(place);
   return source_->Read(example->index, example);
 }
 
-OrderStage::OrderStage(std::string name, const Stage& upstream, MakeOrder make)
-    : Stage(std::move(name), upstream.spec(), upstream.size()),
-      upstream_(upstream),
-      make_(std::move(make)) {}
+absl::Status SourceStage::GetFeature(const ExamplePlace& place, size_t feature,
+                                     Example* example) const {
+  example->dropped = false;
+  example->index = IndexAt(place);
+  return source_->ReadFeature(example->index, feature, example);
+}
+
+uint64_t SourceStage::IndexAt(const ExamplePlace& place) const {
+  return source_->IndexOf(place.epoch, place.offset);
+}
 
 std::vector<uint64_t> OrderStage::FileStarts(uint64_t epoch) const {
   return Load(epoch)->file_starts;
 }
 
-absl::Status OrderStage::DoGet(const ExamplePlace& place,
-                               Example* example) const {
-  return upstream_.Get({place.epoch, Load(place.epoch)->order[place.offset]},
-                       example);
+ExamplePlace OrderStage::UpstreamOf(const ExamplePlace& place) const {
+  return {place.epoch, Load(place.epoch)->order[place.offset]};
 }
 
 std::shared_ptr<const OrderStage::Epoch> OrderStage::Load(
@@ -211,6 +209,46 @@ std::unique_ptr<Stage> MakeInterleave(const Stage& upstream,
 std::unique_ptr<Stage> MakeSlice(std::string name, const Stage& upstream,
                                  uint64_t begin, uint64_t end) {
   return std::make_unique<Slice>(std::move(name), upstream, begin, end);
+}
+
+absl::StatusOr<std::unique_ptr<Stage>> MakeFilter(
+    const Stage& upstream, uint64_t source_size,
+    absl::FunctionRef<absl::StatusOr<bool>(const ExamplePlace&)> keeps) {
+  const auto kept = std::make_shared<std::vector<bool>>(source_size);
+  std::vector<bool> asked(source_size);
+  uint64_t size = 0;
+  for (uint64_t offset = 0; offset < upstream.size(); ++offset) {
+    const ExamplePlace place = {.epoch = 0, .offset = offset};
+    const uint64_t index = upstream.IndexAt(place);
+    if (!asked[index]) {
+      asked[index] = true;
+      ASSIGN_OR_RETURN((*kept)[index], keeps(place));
+    }
+    if ((*kept)[index]) ++size;
+  }
+  if (size == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("keeps none of the ", upstream.size(), " examples"));
+  }
+  return std::make_unique<OrderStage>(
+      "filter", upstream, size,
+      [kept, size, &upstream](uint64_t epoch,
+                              std::vector<uint64_t>* file_starts) {
+        std::vector<uint64_t> starts = upstream.FileStarts(epoch);
+        starts.push_back(upstream.size());
+        OrderStage::Order order;
+        order.reserve(size);
+        file_starts->clear();
+        for (size_t file = 0; file + 1 < starts.size(); ++file) {
+          const size_t begin = order.size();
+          for (uint64_t i = starts[file]; i < starts[file + 1]; ++i) {
+            if (!(*kept)[upstream.IndexAt({epoch, i})]) continue;
+            order.push_back(static_cast<uint32_t>(i));
+          }
+          if (order.size() > begin) file_starts->push_back(begin);
+        }
+        return order;
+      });
 }
 
 std::unique_ptr<Stage> MakeRepeat(const Stage& upstream, uint64_t times) {

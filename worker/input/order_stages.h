@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 
 #include "base/mutex.h"
 #include "worker/input/example_source.h"
@@ -23,6 +25,9 @@ class SourceStage : public Stage {
   const ExampleSource& source() const { return *source_; }
   uint64_t SizeIn(uint64_t epoch) const override;
   std::vector<uint64_t> FileStarts(uint64_t epoch) const override;
+  absl::Status GetFeature(const ExamplePlace& place, size_t feature,
+                          Example* example) const override;
+  uint64_t IndexAt(const ExamplePlace& place) const override;
 
  protected:
   absl::Status DoGet(const ExamplePlace& place,
@@ -32,9 +37,9 @@ class SourceStage : public Stage {
   const std::unique_ptr<ExampleSource> source_;
 };
 
-// A permutation of its upstream, another one in every epoch. Keeps the orders
-// of the last epochs asked for.
-class OrderStage : public Stage {
+// Examples of its upstream in an order of each epoch's own: all of them, or so
+// many. Keeps the orders of the last epochs asked for.
+class OrderStage : public PlaceStage {
  public:
   // What place i of an epoch holds: an offset of the upstream's.
   using Order = std::vector<uint32_t>;
@@ -42,16 +47,21 @@ class OrderStage : public Stage {
   using MakeOrder =
       std::function<Order(uint64_t epoch, std::vector<uint64_t>* file_starts)>;
 
-  OrderStage(std::string name, const Stage& upstream, MakeOrder make);
+  OrderStage(std::string name, const Stage& upstream, MakeOrder make)
+      : OrderStage(std::move(name), upstream, upstream.size(),
+                   std::move(make)) {}
+  // Of `size` of the upstream's examples. REQUIRES: that does not grow.
+  OrderStage(std::string name, const Stage& upstream, uint64_t size,
+             MakeOrder make)
+      : PlaceStage(std::move(name), upstream, size), make_(std::move(make)) {}
 
   uint64_t SizeIn(uint64_t epoch) const override {
-    return upstream_.SizeIn(epoch);
+    return upstream().size() == 0 ? upstream().SizeIn(epoch) : size();
   }
   std::vector<uint64_t> FileStarts(uint64_t epoch) const override;
 
  protected:
-  absl::Status DoGet(const ExamplePlace& place,
-                     Example* example) const override;
+  ExamplePlace UpstreamOf(const ExamplePlace& place) const override;
 
  private:
   struct Epoch {
@@ -62,7 +72,6 @@ class OrderStage : public Stage {
   // Shared with readers: it may be dropped here while one reads.
   std::shared_ptr<const Epoch> Load(uint64_t epoch) const;
 
-  const Stage& upstream_;
   const MakeOrder make_;
   mutable Mutex mutex_;
   mutable std::vector<std::shared_ptr<const Epoch>> known_
@@ -86,6 +95,14 @@ std::unique_ptr<Stage> MakeInterleave(const Stage& upstream,
 // The examples [begin, end) of the upstream. REQUIRES: begin < end <= its size.
 std::unique_ptr<Stage> MakeSlice(std::string name, const Stage& upstream,
                                  uint64_t begin, uint64_t end);
+
+// Those examples of the upstream, in its order, that `keeps` says to keep, which
+// is asked once of each example of the source, of which there are so many. Its
+// error; INVALID_ARGUMENT if it keeps none.
+// REQUIRES: the upstream has the same examples in every epoch, and does not grow.
+absl::StatusOr<std::unique_ptr<Stage>> MakeFilter(
+    const Stage& upstream, uint64_t source_size,
+    absl::FunctionRef<absl::StatusOr<bool>(const ExamplePlace&)> keeps);
 
 // `times` epochs of the upstream in turn make one. REQUIRES: times > 0.
 std::unique_ptr<Stage> MakeRepeat(const Stage& upstream, uint64_t times);

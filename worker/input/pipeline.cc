@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -63,6 +64,16 @@ class TransformStage : public Stage {
     return upstream_.FileStarts(epoch);
   }
 
+  absl::Status GetFeature(const ExamplePlace& place, size_t feature,
+                          Example* example) const override {
+    RETURN_IF_ERROR(upstream_.GetFeature(place, feature, example));
+    if (!transform_->Changes(feature)) return absl::OkStatus();
+    return transform_->Apply(place, example);
+  }
+  uint64_t IndexAt(const ExamplePlace& place) const override {
+    return upstream_.IndexAt(place);
+  }
+
  protected:
   absl::Status DoGet(const ExamplePlace& place,
                      Example* example) const override {
@@ -87,9 +98,11 @@ class Pipeline::Builder {
   absl::Status Add(const InputStage& stage) {
     ++position_;
     if (!IsOn(stage, options_.training)) return absl::OkStatus();
-    const absl::Status status =
-        IsTransform(stage) ? AddTransform(stage) : AddOther(stage);
-    if (status.ok()) return status;
+    const absl::Status status = stage.has_filter()    ? AddFilter(stage)
+                                : IsTransform(stage) ? AddTransform(stage)
+                                                     : AddOther(stage);
+    // Of data, it names what it was found in.
+    if (status.ok() || absl::IsDataLoss(status)) return status;
     return absl::Status(status.code(),
                         absl::StrCat("stage ", position_, " of the input, ",
                                      NameOf(stage), ": ", status.message()));
@@ -98,6 +111,7 @@ class Pipeline::Builder {
   absl::Status AddShuffle(uint64_t buffer) {
     RETURN_IF_ERROR(CheckOrder());
     Push(MakeShuffle(last(), ShuffleSeed(), buffer));
+    shuffled_ = true;
     return absl::OkStatus();
   }
 
@@ -138,8 +152,14 @@ class Pipeline::Builder {
     if (last().size() <= kMostOrdered) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         "there are ", last().size(), " examples; at most ", kMostOrdered,
-        " can be shuffled or interleaved: read fewer files, or keep fewer by "
-        "the stage \"take\""));
+        " can be shuffled, interleaved or filtered: read fewer files, or keep "
+        "fewer by the stage \"take\""));
+  }
+
+  absl::Status CheckBeforeBatch() const {
+    if (!batched_) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "must stand before batch: batches are ranges of examples");
   }
 
   absl::Status AddTransform(const InputStage& stage) {
@@ -150,11 +170,62 @@ class Pipeline::Builder {
     ASSIGN_OR_RETURN(std::unique_ptr<Transform> transform,
                      MakeTransform(stage, context));
     RETURN_IF_ERROR(CheckSizes(transform->spec()));
+    if (context.training) {
+      const std::string* const drawn = DrawnFeature(stage);
+      if (drawn != nullptr) drawn_.insert(*drawn);
+    }
     if (batched_) {
       pipeline_.late_.push_back(std::move(transform));
     } else {
       Push(std::make_unique<TransformStage>(last(), std::move(transform)));
     }
+    return absl::OkStatus();
+  }
+
+  // The feature of which it draws another value in each epoch, else null.
+  static const std::string* DrawnFeature(const InputStage& stage) {
+    if (stage.has_flip()) return &stage.flip().feature();
+    if (stage.has_random_crop()) return &stage.random_crop().feature();
+    if (stage.has_rand_augment()) return &stage.rand_augment().feature();
+    return nullptr;
+  }
+
+  // What it keeps is found now, so that all know how many examples there are,
+  // and batches behind it are full. Of an input that grows nobody knows: there
+  // it makes batches smaller.
+  absl::Status AddFilter(const InputStage& stage) {
+    RETURN_IF_ERROR(CheckBeforeBatch());
+    if (pipeline_.growing_ != nullptr) return AddTransform(stage);
+    RETURN_IF_ERROR(CheckOrder());
+    const std::string& name = stage.filter().feature();
+    ASSIGN_OR_RETURN(const size_t feature, FindFeature(spec(), name));
+    if (varies_) {
+      return absl::InvalidArgumentError(
+          "stands behind a take or skip of shuffled examples, which are others "
+          "in each epoch, so nobody knows how many it keeps: put it before them, "
+          "or shuffle behind them");
+    }
+    if (drawn_.contains(name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", name,
+                       "' is drawn anew in each epoch, so nobody knows how many "
+                       "examples it keeps: put it before what draws"));
+    }
+    ASSIGN_OR_RETURN(const std::unique_ptr<Transform> filter,
+                     MakeTransform(stage, {.input = spec()}));
+    Example example;
+    const auto keeps = [&](const ExamplePlace& place) -> absl::StatusOr<bool> {
+      absl::Status status = last().GetFeature(place, feature, &example);
+      if (status.ok()) status = filter->Apply(place, &example);
+      if (status.ok()) return !example.dropped;
+      // It is skipped when its turn comes.
+      if (pipeline_.skip_errors_) return true;
+      return pipeline_.Named(status, example);
+    };
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<Stage> kept,
+        MakeFilter(last(), pipeline_.source_->source().size(), keeps));
+    Push(std::move(kept));
     return absl::OkStatus();
   }
 
@@ -166,10 +237,7 @@ class Pipeline::Builder {
       pipeline_.prefetch_ = std::max(1u, stage.prefetch().batches());
       return absl::OkStatus();
     }
-    if (batched_) {
-      return absl::InvalidArgumentError(
-          "must stand before batch: batches are ranges of examples");
-    }
+    RETURN_IF_ERROR(CheckBeforeBatch());
     const bool needs_all = stage.has_repeat() || stage.has_take() ||
                            stage.has_skip() || stage.has_cache();
     if (needs_all && pipeline_.growing_ != nullptr) {
@@ -186,6 +254,7 @@ class Pipeline::Builder {
         if (stage.shuffle().files()) {
           RETURN_IF_ERROR(CheckOrder());
           Push(MakeFileShuffle(last(), ShuffleSeed()));
+          shuffled_ = true;
           if (stage.shuffle().buffer() == 0) return absl::OkStatus();
         }
         return AddShuffle(stage.shuffle().buffer());
@@ -198,6 +267,7 @@ class Pipeline::Builder {
         Push(MakeRepeat(last(), stage.repeat().times()));
         return absl::OkStatus();
       case InputStage::kTake:
+        varies_ |= shuffled_ && stage.take().examples() < size;
         Push(MakeSlice("take", last(), 0,
                        std::min(size, stage.take().examples())));
         return absl::OkStatus();
@@ -207,6 +277,7 @@ class Pipeline::Builder {
               absl::StrCat("leaves out ", stage.skip().examples(),
                            " examples; there are ", size));
         }
+        varies_ |= shuffled_;
         Push(MakeSlice("skip", last(), stage.skip().examples(), size));
         return absl::OkStatus();
       case InputStage::kInterleave:
@@ -220,6 +291,9 @@ class Pipeline::Builder {
             CacheStage::Create(last(), stage.cache().directory(),
                                stage.cache().max_mb() * kMegabyte));
         Push(std::move(cache));
+        // It gives the same in every epoch.
+        shuffled_ = varies_ = false;
+        drawn_.clear();
         return absl::OkStatus();
       }
       default:
@@ -231,6 +305,9 @@ class Pipeline::Builder {
   const Options options_;
   uint64_t position_ = 0;
   uint64_t shuffles_ = 0;
+  bool shuffled_ = false;  // Each epoch has an order of its own,
+  bool varies_ = false;    // and other examples.
+  absl::flat_hash_set<std::string> drawn_;  // Features, anew in each epoch.
   bool batched_ = false;
 };
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/random.h"
 #include "worker/input/cache_stage.h"
 #include "worker/input/example_order.h"
 #include "worker/input/testing/fake_source.h"
@@ -16,7 +18,9 @@ namespace paramd {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::HasSubstr;
+using ::testing::Le;
 
 using Stages = std::function<void(v1::InputConfig* config)>;
 
@@ -119,7 +123,16 @@ TEST(PipelineTest, AStageTakesPartWhereItIsOn) {
   EXPECT_EQ(Numbers(10, stages, {.seed = 0, .training = false})->size(), 2u);
 }
 
-TEST(PipelineTest, AFilterMakesABatchSmallerAndKeepsItsRange) {
+// ---- filter -----------------------------------------------------------------
+
+void AddFilter(double min, double max, v1::InputConfig* config) {
+  auto* const filter = config->add_stages()->mutable_filter();
+  filter->set_feature("label");
+  filter->set_min(min);
+  filter->set_max(max);
+}
+
+TEST(PipelineTest, BatchesBehindAFilterAreFull) {
   const auto pipeline = Numbers(20, [](v1::InputConfig* config) {
     auto* filter = config->add_stages()->mutable_filter();
     filter->set_feature("label");
@@ -128,8 +141,158 @@ TEST(PipelineTest, AFilterMakesABatchSmallerAndKeepsItsRange) {
     filter->add_values(3);
     filter->add_values(9);
   });
-  EXPECT_THAT(Read(*pipeline, {0, 0, 15}), ElementsAre(3, 9, 13));
-  EXPECT_TRUE(Read(*pipeline, {0, 4, 9}).empty());
+  EXPECT_EQ(pipeline->size(), 4u);
+  EXPECT_THAT(Read(*pipeline, {0, 0, 2}), ElementsAre(3, 9));
+  EXPECT_THAT(Read(*pipeline, {0, 2, 4}), ElementsAre(13, 19));
+  EXPECT_FALSE(pipeline->Check({0, 3, 5}).ok());
+}
+
+TEST(PipelineTest, TakeBehindAFilterTakesWhatTheFilterKeeps) {
+  const auto pipeline = Numbers(48, [](v1::InputConfig* config) {
+    AddFilter(3, 6, config);
+    config->add_stages()->mutable_take()->set_examples(5);
+  });
+  EXPECT_THAT(Read(*pipeline, {0, 0, 5}), ElementsAre(3, 4, 5, 6, 13));
+}
+
+// Examples of which label is the last digit, as tf.data gives them.
+using List = std::vector<float>;
+
+// Adds a stage, drawn by chance, and does to the list what it means.
+void AddAnyStage(RandomStream* random, v1::InputConfig* config, List* list) {
+  const uint64_t number = 1 + random->Below(list->size() + 3);
+  List next;
+  switch (random->Below(4)) {
+    case 0: {
+      const double min = static_cast<double>(random->Below(4));
+      const double max = min + static_cast<double>(random->Below(8));
+      for (const float x : *list) {
+        const int label = static_cast<int>(x) % 10;
+        if (label >= min && label <= max) next.push_back(x);
+      }
+      if (next.empty()) return;
+      AddFilter(min, max, config);
+      break;
+    }
+    case 1:
+      config->add_stages()->mutable_take()->set_examples(number);
+      next.assign(list->begin(),
+                  list->begin() + std::min<size_t>(number, list->size()));
+      break;
+    case 2:
+      if (number >= list->size()) return;
+      config->add_stages()->mutable_skip()->set_examples(number);
+      next.assign(list->begin() + number, list->end());
+      break;
+    default:
+      if (list->size() > 200) return;
+      config->add_stages()->mutable_repeat()->set_times(2);
+      next = *list;
+      next.insert(next.end(), list->begin(), list->end());
+      break;
+  }
+  *list = next;
+}
+
+TEST(PipelineTest, StagesHaveTheOrderAndTheCountsOfAList) {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    RandomStream random(seed);
+    const uint64_t size = 1 + random.Below(60);
+    List list(size);
+    std::iota(list.begin(), list.end(), 0.0f);
+    const auto pipeline = Numbers(size, [&](v1::InputConfig* config) {
+      config->add_stages()->mutable_prefetch()->set_batches(1);
+      for (int stages = 0; stages < 5; ++stages) {
+        AddAnyStage(&random, config, &list);
+      }
+    });
+    ASSERT_EQ(pipeline->size(), list.size()) << "seed " << seed;
+    for (const uint64_t epoch : {0u, 3u}) {
+      EXPECT_EQ(Read(*pipeline, {epoch, 0, list.size()}), list)
+          << "seed " << seed;
+    }
+  }
+}
+
+TEST(PipelineTest, ShuffledOnEitherSideAFilterKeepsTheSame) {
+  for (const bool before : {false, true}) {
+    const auto pipeline = Numbers(40, [before](v1::InputConfig* config) {
+      if (before) config->add_stages()->mutable_shuffle();
+      AddFilter(2, 4, config);
+      if (!before) config->add_stages()->mutable_shuffle();
+    });
+    ASSERT_EQ(pipeline->size(), 12u);
+    const List first = Read(*pipeline, {1, 0, 12});
+    const List second = Read(*pipeline, {2, 0, 12});
+    EXPECT_NE(first, second);
+    const std::set<float> kept(first.begin(), first.end());
+    EXPECT_EQ(kept.size(), 12u);
+    EXPECT_EQ(kept, std::set<float>(second.begin(), second.end()));
+    for (const float x : kept) {
+      EXPECT_THAT(static_cast<int>(x) % 10, ::testing::AllOf(Ge(2), Le(4)));
+    }
+  }
+}
+
+TEST(PipelineTest, FilesBehindAFilterBeginWithWhatIsKeptOfThem) {
+  auto source = std::make_unique<FakeSource>(30);
+  source->set_file_starts({0, 8, 13, 16});
+  const auto pipeline = *Make(std::move(source), [](v1::InputConfig* config) {
+    AddFilter(2, 4, config);  // 2 3 4, 12, 13 14, 22 23 24.
+    auto* const interleave = config->add_stages()->mutable_interleave();
+    interleave->set_cycle_length(4);
+    interleave->set_block_length(1);
+  });
+  EXPECT_THAT(Read(*pipeline, {0, 0, 9}),
+              ElementsAre(2, 12, 13, 22, 3, 14, 23, 4, 24));
+}
+
+TEST(PipelineTest, AFilterThatCannotBeCountedIsRefused) {
+  EXPECT_THAT(Refusal([](v1::InputConfig* config) {
+                config->add_stages()->mutable_shuffle();
+                config->add_stages()->mutable_take()->set_examples(5);
+                AddFilter(2, 4, config);
+              }),
+              HasSubstr("stage 3 of the input, filter: stands behind a take or "
+                        "skip of shuffled examples"));
+  EXPECT_THAT(Refusal([](v1::InputConfig* config) {
+                config->add_stages()->mutable_batch();
+                AddFilter(2, 4, config);
+              }),
+              HasSubstr("filter: must stand before batch"));
+  EXPECT_THAT(Refusal([](v1::InputConfig* config) {
+                AddFilter(11, 12, config);
+              }),
+              HasSubstr("filter: keeps none of the 10 examples"));
+  // Kept for all epochs, they are the same.
+  const auto pipeline = Numbers(40, [](v1::InputConfig* config) {
+    config->add_stages()->mutable_shuffle();
+    config->add_stages()->mutable_take()->set_examples(20);
+    config->add_stages()->mutable_cache()->set_max_mb(1);
+    AddFilter(0, 4, config);
+  });
+  const uint64_t size = pipeline->size();
+  EXPECT_EQ(Read(*pipeline, {1, 0, size}), Read(*pipeline, {2, 0, size}));
+}
+
+TEST(PipelineTest, WhatAFilterCannotReadIsAnErrorOrSkippedInItsTurn) {
+  const Stages stages = [](v1::InputConfig* config) {
+    AddFilter(2, 4, config);
+  };
+  auto source = std::make_unique<FakeSource>(10);
+  source->set_unreadable(7);
+  EXPECT_EQ(Make(std::move(source), stages).status(),
+            absl::DataLossError("example 7: unreadable"));
+  source = std::make_unique<FakeSource>(10);
+  source->set_unreadable(7);
+  const auto pipeline =
+      *Make(std::move(source), [&stages](v1::InputConfig* config) {
+        stages(config);
+        config->set_on_error(v1::InputConfig::ON_ERROR_SKIP);
+      });
+  EXPECT_EQ(pipeline->size(), 4u);
+  EXPECT_THAT(Read(*pipeline, {0, 0, 4}), ElementsAre(2, 3, 4));
+  EXPECT_EQ(pipeline->skipped(), 1u);
 }
 
 // Whatever stands in the pipeline, each example comes once an epoch.
@@ -242,15 +405,13 @@ TEST(PipelineTest, ABatchSaysWhereItsExamplesComeFrom) {
   const auto pipeline =
       *Make(std::make_unique<FakeSource>(10), [](v1::InputConfig* config) {
         config->add_stages()->mutable_skip()->set_examples(2);
-        auto* filter = config->add_stages()->mutable_filter();
-        filter->set_feature("label");
-        filter->set_min(4);
+        AddFilter(4, 9, config);
       });
   Batch batch;
-  ASSERT_TRUE(pipeline->Read({0, 1, 5}, &batch).ok());
-  EXPECT_THAT(batch.offsets, ElementsAre(2, 3, 4));
-  EXPECT_THAT(batch.indices, ElementsAre(4, 5, 6));
-  EXPECT_EQ(batch.Where(2), "example 6");
+  ASSERT_TRUE(pipeline->Read({0, 1, 4}, &batch).ok());
+  EXPECT_THAT(batch.offsets, ElementsAre(1, 2, 3));
+  EXPECT_THAT(batch.indices, ElementsAre(5, 6, 7));
+  EXPECT_EQ(batch.Where(2), "example 7");
 }
 
 TEST(PipelineTest, SkippedExamplesAreLeftOutAndCounted) {

@@ -45,6 +45,13 @@ class Stage {
     return DoGet(place, example);
   }
 
+  // The same of one of its features, for as little as that costs: the other
+  // tensors of `example` may be what they were, or may not be there.
+  virtual absl::Status GetFeature(const ExamplePlace& place, size_t feature,
+                                  Example* example) const = 0;
+  // The number in the source of the example at `place`. REQUIRES: as above.
+  virtual uint64_t IndexAt(const ExamplePlace& place) const = 0;
+
   // Offsets at which another file begins in this epoch, ascending, the first of
   // them 0. {0} where files are mixed.
   virtual std::vector<uint64_t> FileStarts(uint64_t epoch) const {
@@ -64,6 +71,33 @@ class Stage {
   const InputSpec spec_;
   const uint64_t size_;
   mutable StageClock clock_;
+};
+
+// A stage that gives examples of its upstream as they are, at other places.
+class PlaceStage : public Stage {
+ public:
+  absl::Status GetFeature(const ExamplePlace& place, size_t feature,
+                          Example* example) const override {
+    return upstream_.GetFeature(UpstreamOf(place), feature, example);
+  }
+  uint64_t IndexAt(const ExamplePlace& place) const override {
+    return upstream_.IndexAt(UpstreamOf(place));
+  }
+
+ protected:
+  PlaceStage(std::string name, const Stage& upstream, uint64_t size)
+      : Stage(std::move(name), upstream.spec(), size), upstream_(upstream) {}
+
+  const Stage& upstream() const { return upstream_; }
+  absl::Status DoGet(const ExamplePlace& place,
+                     Example* example) const override {
+    return upstream_.Get(UpstreamOf(place), example);
+  }
+  // Where the upstream has it.
+  virtual ExamplePlace UpstreamOf(const ExamplePlace& place) const = 0;
+
+ private:
+  const Stage& upstream_;
 };
 
 }  // namespace paramd

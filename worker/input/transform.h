@@ -32,6 +32,9 @@ class Transform {
   const InputSpec& spec() const { return spec_; }
   StageClock& clock() const { return clock_; }
 
+  // Whether it may change this feature.
+  virtual bool Changes(size_t /*feature*/) const { return true; }
+
   // An error that names the feature, what it is and what is needed.
   absl::Status Apply(const ExamplePlace& place, Example* example) const {
     const StageClock::Scope scope(&clock_);
@@ -64,6 +67,8 @@ class FeatureTransform : public Transform {
         feature_(feature),
         key_(key),
         change_(std::move(change)) {}
+
+  bool Changes(size_t feature) const override { return feature == feature_; }
 
  protected:
   absl::Status DoApply(const ExamplePlace& place,

@@ -166,6 +166,8 @@ void CompiledNetwork::SetResults(const Program& program,
 void CompiledNetwork::AddStepInputs(const Program& program, const Batch& batch,
                                     const StepOptions& options) {
   scale_ = static_cast<float>(1 / options.divisor);
+  share_ = static_cast<float>(static_cast<double>(CountedExamples(batch)) /
+                              options.divisor);
   offsets_.assign(batch.offsets.begin(), batch.offsets.end());
   if (offsets_.empty()) {
     for (uint64_t i = 0; i < batch.size(); ++i) {
@@ -181,6 +183,7 @@ void CompiledNetwork::AddStepInputs(const Program& program, const Batch& batch,
   };
   add(batch.Find(plan_->label.name)->tensor().data);
   add(&scale_);
+  add(&share_);
   add(offsets_.data());
   for (const uint64_t& key : keys_) add(&key);
 }

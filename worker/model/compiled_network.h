@@ -39,6 +39,9 @@ class CompiledNetwork : public TrainedModel {
   // On the device that is so many behind. REQUIRES: the client has it.
   std::unique_ptr<TrainedModel> CloneForReplica(
       uint32_t replica) const override;
+  uint64_t CountedExamples(const Batch& batch) const override {
+    return paramd::CountedExamples(*plan_, batch);
+  }
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override;
@@ -102,6 +105,7 @@ class CompiledNetwork : public TrainedModel {
   std::vector<std::vector<float>> padded_;
   // What a step is told beside its batch.
   float scale_ = 1;
+  float share_ = 1;
   std::vector<uint64_t> offsets_;
   std::vector<uint64_t> keys_;
 };

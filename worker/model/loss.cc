@@ -86,6 +86,22 @@ absl::Status Loss::Check(const ConstTensor& target, ExampleName name) const {
   return absl::OkStatus();
 }
 
+uint64_t Loss::CountedExamples(const ConstTensor& target) const {
+  const uint64_t all = target.dims[0];
+  if (!TargetIsIndex() || !options_.ignore_label.has_value()) return all;
+  const auto labels = target.values<int32_t>();
+  const uint64_t places = RowsOf(1);
+  uint64_t counted = 0;
+  for (uint64_t first = 0; first < labels.size(); first += places) {
+    const auto of_example = labels.subspan(first, places);
+    counted += std::any_of(of_example.begin(), of_example.end(),
+                           [this](int32_t label) {
+                             return label != options_.ignore_label;
+                           });
+  }
+  return counted;
+}
+
 template <class Function>
 void Loss::ForEachLabel(const ConstTensor& target, Function f) const {
   const auto labels = target.values<int32_t>();
@@ -124,7 +140,7 @@ Metrics Loss::Count(const ConstTensor& target,
                     absl::Span<const double> numbers) const {
   Metrics metrics;
   const uint64_t rows = numbers.size() / RowLoss::kNumbers;
-  metrics.examples = rows / RowsOf(1);
+  metrics.examples = CountedExamples(target);
   metrics.sums.assign(options_.metrics.begin(), options_.metrics.end());
   if (TargetIsIndex()) {
     ForEachLabel(target, [&](uint64_t row, uint64_t /*label*/, double weight,

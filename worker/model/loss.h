@@ -20,7 +20,7 @@ namespace paramd {
 
 // What is minimised, and what is counted. The loss of an example is the mean
 // over its labels, of which it has one or, of a sequence, one per place; those
-// that are ignored count in nothing. A device computes it row by row of
+// that are ignored count in nothing, nor does an example that has no others. A device computes it row by row of
 // outputs; what rows weigh, and what is made of what it says of them, is said
 // here:
 //
@@ -65,6 +65,9 @@ class Loss {
   bool TargetIsIndex() const {
     return options_.kind == v1::SOFTMAX_CROSS_ENTROPY;
   }
+
+  // Of the target's examples, those that have a label which is not ignored.
+  uint64_t CountedExamples(const ConstTensor& target) const;
 
   // What Device::Losses is to compute, of so many rows.
   const RowLoss& row_loss() const { return row_loss_; }

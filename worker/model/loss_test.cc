@@ -178,6 +178,13 @@ TEST(LossTest, AnIgnoredLabelCountsInNothing) {
   std::vector<double> gradient(2, kNaN);
   EXPECT_EQ(all.Compute(all.values, 1, &gradient).loss_sum, 0);
   EXPECT_EQ(gradient, (std::vector<double>{0, 0}));
+  EXPECT_EQ(all.Compute().examples, 0u);
+
+  // Nor does an example without another one: the mean is over the others.
+  Case some = Softmax({2}, {0, 0, 0, 0, 9, 0}, {0, 1, -1});
+  some.options.ignore_label = -1;
+  EXPECT_EQ(some.Compute().examples, 2u);
+  EXPECT_NEAR(some.Compute().mean_loss(), std::log(2.0), 1e-12);
 }
 
 TEST(LossTest, TopKCountsLabelsAmongTheLargest) {

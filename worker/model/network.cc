@@ -95,12 +95,12 @@ Metrics ZerosOf(GradientSpans gradients, TrainedModel::Ready ready) {
 }
 
 // What Forward does not fill in.
-Layer::Context TrainingOf(const Batch& batch,
+Layer::Context TrainingOf(uint64_t counted,
                           const TrainedModel::StepOptions& options) {
   Layer::Context context;
   context.training = true;
   context.seed = options.seed;
-  context.share = static_cast<double>(batch.size()) / options.divisor;
+  context.share = static_cast<double>(counted) / options.divisor;
   context.abandoned = options.abandoned;
   return context;
 }
@@ -366,7 +366,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                      [&](bool* finite) { return others.Meet(finite); });
   }
   RETURN_IF_ERROR(CheckBatch(*plan_, batch));
-  Layer::Context context = TrainingOf(batch, options);
+  Layer::Context context = TrainingOf(CountedExamples(batch), options);
   ASSIGN_OR_RETURN(
       Layer::BackwardPass pass,
       Forward(weights, batch, InputOf(*plan_, batch, options.rows, &places_),

@@ -63,6 +63,9 @@ class Network : public TrainedModel {
   absl::Status CheckTestData(const InputSpec& test) const override {
     return paramd::CheckTestData(*plan_, test);
   }
+  uint64_t CountedExamples(const Batch& batch) const override {
+    return paramd::CountedExamples(*plan_, batch);
+  }
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override;

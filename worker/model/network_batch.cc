@@ -95,6 +95,13 @@ absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
                             [&](uint64_t i) { return batch.Where(i); });
 }
 
+uint64_t CountedExamples(const NetworkPlan& plan, const Batch& batch) {
+  if (batch.size() == 0) return 0;
+  const auto label = FindColumn(plan.label, batch);
+  return label.ok() ? plan.loss->CountedExamples((*label)->tensor())
+                    : batch.size();
+}
+
 absl::Status FindRows(const NetworkPlan& plan, const Batch& batch,
                       absl::Span<std::vector<uint64_t>> rows) {
   if (rows.empty() || batch.size() == 0) return absl::OkStatus();

@@ -25,6 +25,9 @@ absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
 absl::Status FindRows(const NetworkPlan& plan, const Batch& batch,
                       absl::Span<std::vector<uint64_t>> rows);
 
+// See TrainedModel::CountedExamples. All, if CheckBatch would not be OK.
+uint64_t CountedExamples(const NetworkPlan& plan, const Batch& batch);
+
 // What the layers read: the input, where embeddings read it as it is. Else, in
 // `places`, the integers that they look up (see NetworkPlan::starts), and as
 // places among `rows` if there are some. REQUIRES: CheckBatch is OK.

@@ -77,7 +77,7 @@ NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
   if (shape.training) {
     label = graph.Parameter(TypeOf(plan.label, examples));
     scale = graph.Parameter({HloElement::kF32, {}});
-    emission.share = hlo::Scale(scale, static_cast<double>(examples));
+    emission.share = graph.Parameter({HloElement::kF32, {}});
     emission.offsets = graph.Parameter({HloElement::kU64, {examples}});
   }
   std::vector<HloValue> weights;

@@ -43,7 +43,7 @@ TEST(NetworkProgramTest, ParametersAndResultsAreInTheOrderThatIsSaid) {
   EXPECT_THAT(parameters,
               ElementsAre("tensor<6x4xf32>", "tensor<4xf32>",
                           "tensor<5x2x3xf32>", "tensor<5xi32>", "tensor<f32>",
-                          "tensor<5xui64>", "tensor<ui64>"));
+                          "tensor<f32>", "tensor<5xui64>", "tensor<ui64>"));
   EXPECT_THAT(results, ElementsAre("tensor<5x4xf32>", "tensor<4xf32>",
                                    "tensor<6x4xf32>"));
   EXPECT_THAT(program.draws, ElementsAre("dropout_1"));

@@ -15,16 +15,16 @@
 #include "absl/types/span.h"
 
 #include "client/core/lent_weights.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/buffer.h"
 #include "worker/device/replica_meeting.h"
 #include "worker/device/tensor.h"
+#include "worker/input/batch.h"
 #include "worker/model/metrics.h"
 
 namespace paramd {
 
-struct Batch;
-struct InputSpec;
 class ChromeTrace;
 class DeviceLink;
 
@@ -96,7 +96,8 @@ class TrainedModel {
   using Take = std::function<void(size_t variable, Buffer gradient)>;
 
   struct StepOptions {
-    // The examples of the batch, or in sync mode those of the global batch.
+    // The examples of the batch that count, or in sync mode all of the global
+    // batch: what these are more servers correct.
     double divisor = 1;
     // If set, it outlives the call; once it is true the step ends behind the
     // layer it is at, and result and gradients are of no use.
@@ -158,6 +159,13 @@ class TrainedModel {
                                        GradientSpans gradients,
                                        Ready ready) = 0;
 
+  // Of how many of the batch's examples the loss is the mean: those with a label
+  // that counts. Known before a step, so that a step's divisor can be; a step
+  // says so too, but 0 if the whole batch is to be left out.
+  virtual uint64_t CountedExamples(const Batch& batch) const {
+    return batch.size();
+  }
+
   // Appends which rows of each sparse variable, in order, a step on the batch
   // reads; some may come again and again. Fails as Step does.
   virtual absl::Status FindRows(
@@ -217,6 +225,10 @@ class TrainedModel {
   // A batch of the input is made, and will likely be trained soon. Called on
   // another thread, beside whatever the model does.
   virtual void Announce(const Batch& /*batch*/) {}
+
+  // The job has ended; these are the epochs that all workers were trained on.
+  // Called on another thread.
+  virtual void JobEnded(const std::vector<v1::EpochTraining>& /*epochs*/) {}
 
   // What it computes on, so far as the bits of a step depend on that: "cpu", a
   // GPU's name.

@@ -1,9 +1,15 @@
 #include "worker/pjrt/pjrt_client.h"
 
+#include <algorithm>
 #include <map>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 
@@ -49,12 +55,50 @@ std::string CompileOptions(int device) {
   return options;
 }
 
+constexpr absl::Duration kToldAfter = absl::Seconds(30);
+
 // The clients of the process that are in use.
 struct Clients {
   Mutex mutex;
   std::map<std::string, std::weak_ptr<PjrtClient>> by_library
       ABSL_GUARDED_BY(mutex);
+  // Libraries that are still at it, on a thread of theirs.
+  std::map<std::string, absl::Status> given_up ABSL_GUARDED_BY(mutex);
 };
+
+// What a thread makes that nobody may be waiting for any more.
+struct Opening {
+  Mutex mutex;
+  CondVar changed;
+  absl::optional<absl::StatusOr<std::shared_ptr<PjrtClient>>> result
+      ABSL_GUARDED_BY(mutex);
+};
+
+// UNAVAILABLE if it is not made in time.
+absl::StatusOr<std::shared_ptr<PjrtClient>> Await(const std::string& library,
+                                                  absl::Duration patience,
+                                                  Opening* opening) {
+  const Time begin = MonotonicNow();
+  bool told = false;
+  MutexLock lock(&opening->mutex);
+  while (!opening->result.has_value()) {
+    const absl::Duration waited = MonotonicNow() - begin;
+    if (waited >= patience) {
+      return absl::UnavailableError(absl::StrCat(
+          "it has not given its devices for ", absl::FormatDuration(patience),
+          "; it may be waiting for a server of its own, such as a cloud's "
+          "metadata server"));
+    }
+    if (!told && waited >= kToldAfter) {
+      told = true;
+      Log(LogLevel::kWarning, "waiting for a PJRT plugin to give its devices",
+          {{"library", library}, {"seconds", absl::ToInt64Seconds(waited)}});
+    }
+    opening->changed.WaitFor(
+        &opening->mutex, std::min(patience - waited, kToldAfter));
+  }
+  return *std::move(opening->result);
+}
 
 Clients& ClientsOfProcess() {
   static Clients* const clients = new Clients();
@@ -64,11 +108,31 @@ Clients& ClientsOfProcess() {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::OfProcess(
-    const std::string& library, size_t devices) {
+    const std::string& library, size_t devices, absl::Duration patience) {
   Clients& clients = ClientsOfProcess();
   const MutexLock lock(&clients.mutex);
   std::weak_ptr<PjrtClient>& known = clients.by_library[library];
   if (std::shared_ptr<PjrtClient> client = known.lock()) return client;
+  const auto given_up = clients.given_up.find(library);
+  if (given_up != clients.given_up.end()) return given_up->second;
+  // Nothing ends a plugin that waits: its thread goes with the process.
+  const auto opening = std::make_shared<Opening>();
+  std::thread([opening, library, devices] {
+    auto opened = Open(library, devices);
+    MutexLock done(&opening->mutex);
+    opening->result.emplace(std::move(opened));
+    opening->changed.NotifyAll();
+  }).detach();
+  auto client = Await(library, patience, opening.get());
+  if (absl::IsUnavailable(client.status())) {
+    clients.given_up[library] = client.status();
+  }
+  if (client.ok()) known = *client;
+  return client;
+}
+
+absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::Open(
+    const std::string& library, size_t devices) {
   ASSIGN_OR_RETURN(const PjrtApi api, PjrtApi::Load(library));
   std::shared_ptr<PjrtClient> client(new PjrtClient(api));
   absl::Status made = client->Make(0);
@@ -84,7 +148,6 @@ absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::OfProcess(
   if (client->device_count() == 0) {
     return absl::InvalidArgumentError("it has no device");
   }
-  known = client;
   return client;
 }
 

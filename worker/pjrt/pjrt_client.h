@@ -29,9 +29,12 @@ class PjrtClient : public std::enable_shared_from_this<PjrtClient> {
   // The one of this library, made if there is none. One that is made has
   // `devices` of them, if they are the processor's, which has as many as one
   // asks for. INVALID_ARGUMENT as PjrtApi::Load, or if the plugin has no device
-  // or can't make a client.
+  // or can't make a client. UNAVAILABLE if that takes longer than `patience`: a
+  // plugin may wait for a server of its own. Then the process has nothing more of
+  // it.
   static absl::StatusOr<std::shared_ptr<PjrtClient>> OfProcess(
-      const std::string& library, size_t devices);
+      const std::string& library, size_t devices,
+      absl::Duration patience = absl::Minutes(2));
 
   ~PjrtClient();
 
@@ -52,6 +55,8 @@ class PjrtClient : public std::enable_shared_from_this<PjrtClient> {
  private:
   explicit PjrtClient(PjrtApi api) : api_(api) {}
 
+  static absl::StatusOr<std::shared_ptr<PjrtClient>> Open(
+      const std::string& library, size_t devices);
   // Asks for so many devices; 0: for what there are.
   absl::Status Make(size_t devices);
   void Destroy();

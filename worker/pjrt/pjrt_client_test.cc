@@ -77,6 +77,25 @@ TEST_F(PjrtClientTest, APluginThatFailsIsRefusedInItsWords) {
   EXPECT_EQ(Objects(), 0);
 }
 
+TEST_F(PjrtClientTest, Promise4_APluginThatWaitsIsGivenUp) {
+  setenv("PARAMD_FAKE_PJRT", "hang", 1);
+  // By another name: of this one the process has nothing any more.
+  const std::string library = std::string("./") + kPlugin;
+  for (const absl::Duration patience :
+       {absl::Milliseconds(1), absl::InfiniteDuration()}) {
+    const auto client = PjrtClient::OfProcess(library, 1, patience);
+    EXPECT_EQ(client.status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(client.status().message()),
+                HasSubstr("it has not given its devices for 1ms; it may be "
+                          "waiting for a server of its own"));
+  }
+  // Other tests count what it has given.
+  void* const plugin = dlopen(kPlugin, RTLD_NOW | RTLD_LOCAL);
+  const auto release =
+      reinterpret_cast<bool (*)()>(dlsym(plugin, "FakePjrtRelease"));
+  while (!release() || Objects() > 0) std::this_thread::yield();
+}
+
 TEST_F(PjrtClientTest, AllOfAProcessShareTheClientOfALibrary) {
   const auto first = Open("");
   ASSERT_TRUE(first.ok()) << first.status();

@@ -69,6 +69,16 @@ std::vector<int64_t> ProgramExchange::TakeAnnounced() {
   return next;
 }
 
+void ProgramExchange::SetTraining(std::vector<v1::EpochTraining> epochs) {
+  MutexLock lock(&mutex_);
+  training_ = std::move(epochs);
+}
+
+std::vector<v1::EpochTraining> ProgramExchange::training() const {
+  MutexLock lock(&mutex_);
+  return training_;
+}
+
 void ProgramExchange::Close() {
   MutexLock lock(&mutex_);
   closed_ = true;

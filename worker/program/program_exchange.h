@@ -79,6 +79,11 @@ class ProgramExchange {
   // none. One that nobody takes among the last kMostAnnounced is forgotten.
   std::vector<int64_t> TakeAnnounced() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // What all workers were trained on; none before the job has ended.
+  void SetTraining(std::vector<v1::EpochTraining> epochs)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<v1::EpochTraining> training() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -95,6 +100,7 @@ class ProgramExchange {
   std::vector<Entry*> waiting_ ABSL_GUARDED_BY(mutex_);
   Entry* held_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::deque<std::vector<int64_t>> announced_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::EpochTraining> training_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

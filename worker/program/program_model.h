@@ -60,6 +60,9 @@ class ProgramModel : public TrainedModel {
                        Batch* out) override;
   ModelCost cost() const override;
   void Announce(const Batch& batch) override;
+  void JobEnded(const std::vector<v1::EpochTraining>& epochs) override {
+    exchange_.SetTraining(epochs);
+  }
   const std::vector<std::vector<float>>* initial_values() const override;
   LentWeights lent_weights() const override { return options_.lent_weights; }
   bool evaluates() const override { return options_.evaluates; }

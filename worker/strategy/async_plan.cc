@@ -56,6 +56,7 @@ bool AsyncPlan::MayCompute() const {
 void AsyncPlan::StartComputing(WorkerTurn* turn) {
   TrainingStep step;
   step.input = *input_.TakeExamples(examples_per_push());
+  step.examples = step.input.end - step.input.begin;
   auto compute = std::make_unique<v1::ComputeGradient>();
   compute->set_epoch(step.input.epoch);
   compute->set_portion(step.input.portion);

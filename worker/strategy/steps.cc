@@ -113,10 +113,8 @@ void Steps::Note(IoId io, const v1::ComputeGradientResult& result) {
   for (absl::optional<TrainingStep>* step : {&computing_, &pushing_}) {
     if (!step->has_value() || (*step)->io != io) continue;
     (*step)->computed_examples = result.examples();
-    if ((*step)->number > 0) {
-      (*step)->left_out = (*step)->examples - std::min((*step)->examples,
-                                                       result.examples());
-    }
+    (*step)->left_out =
+        (*step)->examples - std::min((*step)->examples, result.examples());
     (*step)->loss = result.loss();
     (*step)->metrics = result.metrics();
   }
@@ -189,13 +187,14 @@ void Steps::StartPush(Session::PushInfo info, bool pull_behind,
   info.input_end = pushing_->input.end;
   info.step = pushing_->number;
   info.rows = pushing_->rows.get();
-  if (pushing_->number > 0) {
-    // Servers divide by what contributors say, so a filter changes no step's
-    // size. A share of which nothing is left has no numbers.
-    info.examples =
-        pushing_->examples - std::min(pushing_->examples, pushing_->left_out);
-    if (info.examples == 0) pushing_->gradients.clear();
-  }
+  // In sync mode servers divide by what contributors say, so what the input
+  // leaves out changes no step's size. In every mode a push of which nothing is
+  // left has no numbers: zeros would move momenta, and decay weights.
+  const uint64_t left =
+      pushing_->examples - std::min(pushing_->examples, pushing_->left_out);
+  if (pushing_->number > 0) info.examples = left;
+  info.empty = left == 0;
+  if (info.empty) pushing_->gradients.clear();
   if (pull_behind) info.pull_into = weights_.PullInto();
   session_->StartPush(MakeOp(kPush, pushes_started_), info,
                       std::move(pushing_->gradients), turn->now, turn->out);

@@ -25,8 +25,8 @@ namespace paramd {
 // One step of a worker: examples, and the gradient that becomes of them.
 struct TrainingStep {
   InputLeases::Range input;
-  uint64_t number = 0;    // Sync mode: of the job's step,
-  uint64_t examples = 0;  // and of how many examples this is.
+  uint64_t number = 0;    // Sync mode: of the job's step.
+  uint64_t examples = 0;  // In its range.
   IoId io = 0;            // Of its computation,
   uint64_t computed_examples = 0;  // and what came of it.
   uint64_t left_out = 0;  // Of `examples`: its gradient is of the others.

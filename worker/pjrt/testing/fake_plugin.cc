@@ -3,15 +3,17 @@
 //
 //   null, major, old          what GetPjrtApi gives
 //   begin, client             fails there
+//   hang                      makes no client before FakePjrtRelease, and then fails
 //   none                      has no device
 //   compile, execute, memory  fails there; memory: for want of it
 //   cpu                       nothing, but has as many devices as are asked for
 //
-// FakePjrtObjects says how many objects it has given and not taken back.
+// FakePjrtRelease ends a hanging once it has begun. FakePjrtObjects says how many objects it has given and not taken back.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "xla/pjrt/c/pjrt_c_api.h"
@@ -44,6 +46,8 @@ struct PJRT_Event {
 namespace {
 
 std::atomic<int> objects{0};
+std::atomic<bool> hangs{false};
+std::atomic<bool> released{false};
 
 template <class T>
 T* Give(T object) {
@@ -100,6 +104,11 @@ PJRT_Error* EventDestroy(PJRT_Event_Destroy_Args* args) {
 
 PJRT_Error* ClientCreate(PJRT_Client_Create_Args* args) {
   if (PJRT_Error* const error = ErrorIf("client")) return error;
+  if (PJRT_Error* const error = ErrorIf("hang")) {
+    hangs = true;
+    while (!released) std::this_thread::yield();
+    return error;
+  }
   int count = Does("none") ? 0 : 1;
   for (size_t i = 0; i < args->num_options; ++i) {
     const PJRT_NamedValue& option = args->create_options[i];
@@ -229,3 +238,9 @@ extern "C" const PJRT_Api* GetPjrtApi() {
 }
 
 extern "C" int FakePjrtObjects() { return objects; }
+
+// Whether it came to hang, which is over then.
+extern "C" bool FakePjrtRelease() {
+  released = hangs.load();
+  return released;
+}
