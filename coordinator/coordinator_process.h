@@ -35,6 +35,7 @@ namespace paramd {
 //   committed                where it has checkpoints, see committed_note.h
 //   summaries/               event files, see coordinator/summary
 //   result.json              v1::WriteResult, when the job has ended
+//   failure.json             where it has failed, see failure_note.h
 //
 // With a backup, configuration/ and checkpoints/ lie there until the job has
 // finished (finished_backup.h).

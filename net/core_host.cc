@@ -58,6 +58,7 @@ bool CoreHost::Serves(PeerId peer) const {
 void CoreHost::Start(Time now) {
   for (const PeerId self : order_) {
     if (ended_) return;
+    if (cores_.at(self).exited) continue;  // Another one has failed.
     Outbox out;
     cores_.at(self).core->Start(now, &out);
     Empty(self, &out, now);
@@ -173,7 +174,7 @@ Time CoreHost::next_wakeup() const {
 void CoreHost::Drain(absl::Status status, absl::Duration timeout, Time now) {
   if (draining_ || ended_) return;
   draining_ = true;
-  end_status_ = std::move(status);
+  if (!failed_) end_status_ = std::move(status);
   drain_deadline_ = now + timeout;
   for (const PeerId self : order_) {
     const Hosted& hosted = cores_.at(self);
@@ -247,7 +248,7 @@ void CoreHost::Empty(PeerId self, Outbox* out, Time now) {
     LogSentence(note.level, note.sentence, note.said,
                 {{"core", PeerName(self)}});
   }
-  if (out->exited) Exited(self, std::move(out->exit_status));
+  if (out->exited) Exited(self, std::move(out->exit_status), now);
 }
 
 void CoreHost::EmptySend(PeerId self, Outbox::SendItem item, Time now) {
@@ -272,16 +273,30 @@ void CoreHost::EmptySend(PeerId self, Outbox::SendItem item, Time now) {
                                    std::move(item.payload)));
 }
 
-void CoreHost::Exited(PeerId self, absl::Status status) {
+void CoreHost::Exited(PeerId self, absl::Status status, Time now) {
   cores_.at(self).exited = true;
-  if (!status.ok()) {
-    End(std::move(status));
-    return;
+  if (!status.ok() && !failed_ && !ended_) {
+    failed_ = true;
+    end_status_ = std::move(status);
+    TellFailure(now);
   }
-  for (const auto& [peer, hosted] : cores_) {
-    if (!hosted.exited) return;
+  const bool all_have = std::all_of(
+      cores_.begin(), cores_.end(),
+      [](const auto& hosted) { return hosted.second.exited; });
+  if (all_have) End(end_status_);
+}
+
+void CoreHost::TellFailure(Time now) {
+  if (transport_ == nullptr || !transport_->HasPeers()) {
+    return End(end_status_);
   }
-  End(end_status_);
+  for (const PeerId self : order_) {
+    const Hosted& hosted = cores_.at(self);
+    if (hosted.exited || ended_) continue;
+    Outbox out;
+    hosted.core->Fail(end_status_, now, &out);
+    Empty(self, &out, now);
+  }
 }
 
 bool CoreHost::Expire(Time now) {

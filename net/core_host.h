@@ -49,6 +49,8 @@ class CoreHost {
     virtual void Reply(Outbox::ReplyItem item) = 0;
     // Gives up the oldest answer that is being sent for long, if there is one.
     virtual void CancelOldestReply() {}
+    // Whether any peer is outside: else nobody is to be told of a failure.
+    virtual bool HasPeers() const { return true; }
   };
 
   // `transport` may be null: then no peer is outside. Not owned.
@@ -105,7 +107,9 @@ class CoreHost {
   void Drain(absl::Status status, absl::Duration timeout, Time now);
   bool draining() const { return draining_; }
 
-  // The end: every core has exited, or one failed, or End was called.
+  // The end: every core has exited, or End was called. Where one has failed,
+  // the others are told, and may tell other processes before they exit; without
+  // peers that is the end.
   bool ended() const { return ended_; }
   const absl::Status& end_status() const { return end_status_; }
   // The first end counts.
@@ -150,7 +154,8 @@ class CoreHost {
   void Deliver(Event event, Time now);
   void Empty(PeerId self, Outbox* out, Time now);
   void EmptySend(PeerId self, Outbox::SendItem item, Time now);
-  void Exited(PeerId self, absl::Status status);
+  void Exited(PeerId self, absl::Status status, Time now);
+  void TellFailure(Time now);
   bool Expire(Time now);
   bool EndDrain(Time now);
   bool TickDue(Time now);
@@ -169,8 +174,9 @@ class CoreHost {
   Time next_look_at_waits_;
   bool draining_ = false;
   Time drain_deadline_ = Time::Never();
+  bool failed_ = false;  // A core.
   bool ended_ = false;
-  // While draining: what it will be.
+  // While draining, or once one has failed: what it will be.
   absl::Status end_status_;
 };
 

@@ -33,6 +33,8 @@ class RecordingTransport : public CoreHost::Transport {
     replies.push_back(std::move(item));
   }
   void CancelOldestReply() override { ++given_up; }
+  bool HasPeers() const override { return has_peers; }
+  bool has_peers = true;
   int given_up = 0;
   std::vector<CallId> sent, cancelled;
   std::vector<Outbox::ReplyItem> replies;
@@ -260,6 +262,56 @@ TEST_F(CoreHostTest, AFailureEndsAtOnceAndTheFirstEndCounts) {
   host_.End(absl::CancelledError("second"));
   EXPECT_TRUE(host_.ended());
   EXPECT_EQ(host_.end_status(), absl::AbortedError("first"));
+}
+
+// Tells what it is told of; it exits when it is ticked.
+class FailingHostTest : public CoreHostTest {
+ protected:
+  FailingHostTest() {
+    ps_.on_fail = [&](const absl::Status& why, Outbox* out) {
+      seen_.push_back(std::string(why.message()));
+      out->Send(PeerId::Ps(7), 1, Request(1), {}, absl::Seconds(9));
+    };
+    ps_.on_tick = [](Time, Outbox* out) {
+      out->Exit(absl::AbortedError("too late to count"));
+    };
+    worker_.on_tick = [](Time, Outbox* out) {
+      out->Exit(absl::InternalError("broken"));
+    };
+    host_.AddCore(PeerId::Ps(0), &ps_);
+    host_.AddCore(PeerId::Worker(0), &worker_);
+    host_.Start(At(0));
+    worker_.tick = At(1);
+  }
+};
+
+TEST_F(FailingHostTest, OtherCoresMayTellOfAFailureBeforeTheEnd) {
+  TurnUntilIdle(At(1));
+  EXPECT_EQ(seen_, (std::vector<std::string>{"broken"}));
+  EXPECT_EQ(transport_.sent.size(), 1u);
+  EXPECT_FALSE(host_.ended());
+  EXPECT_TRUE(host_.Serves(PeerId::Ps(0)));
+  ps_.tick = At(2);
+  TurnUntilIdle(At(2));
+  ASSERT_TRUE(host_.ended());
+  EXPECT_EQ(host_.end_status(), absl::InternalError("broken"));
+}
+
+TEST_F(FailingHostTest, ASignalMeanwhileLimitsTheTimeAndChangesNoReason) {
+  ps_.on_drain = [](Outbox*) {};
+  TurnUntilIdle(At(1));
+  host_.Drain(absl::CancelledError("stopped"), absl::Seconds(5), At(2));
+  TurnUntilIdle(At(7));
+  ASSERT_TRUE(host_.ended());
+  EXPECT_EQ(host_.end_status(), absl::InternalError("broken"));
+}
+
+TEST_F(FailingHostTest, WithoutPeersAFailureIsTheEnd) {
+  transport_.has_peers = false;
+  TurnUntilIdle(At(1));
+  EXPECT_TRUE(seen_.empty());
+  ASSERT_TRUE(host_.ended());
+  EXPECT_EQ(host_.end_status(), absl::InternalError("broken"));
 }
 
 // ---- waits -----------------------------------------------------------------

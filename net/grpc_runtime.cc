@@ -158,6 +158,8 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
     server_->CancelOldestReply(MonotonicNow());
   }
 
+  bool HasPeers() const override { return !options_.peers.empty(); }
+
   // Called with the mailbox's lock held; at most once until RunPosted.
   void Wake() {
     alarm_.Set(server_->queue(), gpr_inf_past(GPR_CLOCK_MONOTONIC),

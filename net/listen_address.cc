@@ -152,6 +152,23 @@ bool IsNameOfLoopback(const std::string& address, const addrinfo* addresses) {
 
 }  // namespace
 
+bool OverlapAddresses(absl::string_view a, absl::string_view b) {
+  const size_t colon_a = a.rfind(':');
+  const size_t colon_b = b.rfind(':');
+  if (colon_a == absl::string_view::npos ||
+      colon_b == absl::string_view::npos ||
+      a.substr(colon_a) != b.substr(colon_b) || a.substr(colon_a) == ":0") {
+    return false;
+  }
+  const absl::string_view host_a = a.substr(0, colon_a);
+  const absl::string_view host_b = b.substr(0, colon_b);
+  const auto is_everywhere = [](absl::string_view host) {
+    return host == "0.0.0.0" || host == "[::]";
+  };
+  return absl::EqualsIgnoreCase(host_a, host_b) || is_everywhere(host_a) ||
+         is_everywhere(host_b);
+}
+
 absl::Status CheckListenAddress(const std::string& address) {
   RETURN_IF_ERROR(CheckPort(address));
   const absl::StatusOr<Addresses> addresses = Resolve(address);

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace paramd {
 
@@ -13,6 +14,10 @@ namespace paramd {
 // one, as it has to be without TLS. Otherwise kInvalidArgument that names the
 // ways out; also if it is not host:port or the host has no address.
 absl::Status CheckListenAddress(const std::string& address);
+
+// Whether two addresses can't both be listened on, as far as their texts say:
+// one port, other than 0, and one host, or one that is all of the machine.
+bool OverlapAddresses(absl::string_view a, absl::string_view b);
 
 // Sockets that listen at `address` ("host:port"; port 0: any free one), one for
 // each address of the host that this machine has, at least one. They do not

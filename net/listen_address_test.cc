@@ -15,6 +15,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
+TEST(OverlapAddressesTest, OnePortOfOneHostOrOfAllIsOne) {
+  EXPECT_TRUE(OverlapAddresses("127.0.0.1:9090", "127.0.0.1:9090"));
+  EXPECT_TRUE(OverlapAddresses("Host:9090", "host:9090"));
+  EXPECT_TRUE(OverlapAddresses("0.0.0.0:9090", "127.0.0.1:9090"));
+  EXPECT_TRUE(OverlapAddresses("127.0.0.1:9090", "[::]:9090"));
+  EXPECT_FALSE(OverlapAddresses("127.0.0.1:9090", "127.0.0.1:9091"));
+  EXPECT_FALSE(OverlapAddresses("127.0.0.1:9090", "127.0.0.2:9090"));
+  EXPECT_FALSE(OverlapAddresses("127.0.0.1:0", "127.0.0.1:0"))
+      << "each gets its own";
+  EXPECT_FALSE(OverlapAddresses("", "127.0.0.1:9090"));
+}
+
 // Closes what it shows.
 class ListenAtTest : public ::testing::Test {
  protected:

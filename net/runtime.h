@@ -63,9 +63,10 @@ class Runtime {
   virtual std::function<void()> Waker() = 0;
 
   // Starts the cores and drives them. Returns OK when every core has called
-  // Outbox::Exit with OK (one that has is called no more), at once with the
-  // first other status, or with the status given to Stop. Replies that the
-  // cores gave before are sent first. REQUIRES: called once.
+  // Outbox::Exit with OK (one that has is called no more); with the first other
+  // status as soon as the other cores have told of it (Core::Fail), which those
+  // without anybody to tell do at once; or with the status given to Stop.
+  // Replies that the cores gave before are sent first. REQUIRES: called once.
   virtual absl::Status Run() = 0;
   // Ends in good order: every core is told to drain. Run returns `status` when
   // all have exited, at `timeout` at the latest; a core that fails meanwhile

@@ -105,11 +105,9 @@ constexpr Known kFailures[] = {
     {"unsupported protocol", "the other side speaks no TLS 1.2 or newer"},
 };
 
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<Tls>> Tls::Make(const std::string& directory,
-                                               const CertifiedName& self) {
-  const TlsFiles files = TlsFilesOf(directory, self.Task());
+// The files' certificate, if it is that of `self`.
+absl::StatusOr<OwnCertificate> OwnCertificateOf(const TlsFiles& files,
+                                                const CertifiedName& self) {
   ASSIGN_OR_RETURN(OwnCertificate own, CheckTlsFiles(files, absl::Now()));
   const bool is_own = self.job.empty() ? own.name.Task() == self.Task()
                                        : own.name == self;
@@ -120,6 +118,20 @@ absl::StatusOr<std::shared_ptr<Tls>> Tls::Make(const std::string& directory,
         self.job.empty() ? self.Task() : self.Uri(),
         ": give it its own (paramd tls init makes one for each)"));
   }
+  return own;
+}
+
+}  // namespace
+
+absl::Status Tls::Check(const std::string& directory,
+                        const CertifiedName& self) {
+  return OwnCertificateOf(TlsFilesOf(directory, self.Task()), self).status();
+}
+
+absl::StatusOr<std::shared_ptr<Tls>> Tls::Make(const std::string& directory,
+                                               const CertifiedName& self) {
+  const TlsFiles files = TlsFilesOf(directory, self.Task());
+  ASSIGN_OR_RETURN(OwnCertificate own, OwnCertificateOf(files, self));
   return std::shared_ptr<Tls>(new Tls(files, std::move(own)));
 }
 

@@ -32,6 +32,9 @@ class Tls {
   // job: with an empty one that of the certificate is its own.
   static absl::StatusOr<std::shared_ptr<Tls>> Make(const std::string& directory,
                                                    const CertifiedName& self);
+  // The errors that Make has.
+  static absl::Status Check(const std::string& directory,
+                            const CertifiedName& self);
   // Of somebody who only calls: whoever the certificate names, operator-0 of a
   // directory for all.
   static absl::StatusOr<std::shared_ptr<Tls>> MakeOperator(

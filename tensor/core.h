@@ -40,6 +40,14 @@ class Core {
   // Whom this core waits for, and why, where that is worth telling people: not
   // the answer that comes any moment. Empty: nobody.
   virtual std::string overdue(Time /*now*/) const { return ""; }
+
+  // Another core of this process has failed, and so the process ends, with
+  // `why`: whoever has to tell other processes does so, and then exits. Called
+  // at most once, maybe before Start; where nobody else is in the job, not at
+  // all.
+  virtual void Fail(const absl::Status& /*why*/, Time /*now*/, Outbox* out) {
+    out->Exit(absl::OkStatus());
+  }
 };
 
 }  // namespace paramd

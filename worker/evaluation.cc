@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -111,9 +112,13 @@ absl::Status InOrder(const Pipeline& data, TrainedModel* model, int threads,
   for (uint64_t i = 0; i < others; ++i) clones.push_back(model->Clone());
   std::vector<std::thread> running;
   for (const auto& clone : clones) {
-    running.emplace_back([&, own = clone.get()] {
-      Work<Result>(data, own, compute, use, &turns);
-    });
+    try {
+      running.emplace_back([&, own = clone.get()] {
+        Work<Result>(data, own, compute, use, &turns);
+      });
+    } catch (const std::system_error&) {
+      break;  // The system has no more threads: those that are there do it all.
+    }
   }
   Work<Result>(data, model, compute, use, &turns);
   for (std::thread& thread : running) thread.join();

@@ -80,15 +80,20 @@ Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
 
 }  // namespace
 
-absl::Status WorkerProcess::Check(const v1::JobConfig& job,
-                                  const ModelFactory& models) {
-  ASSIGN_OR_RETURN(const auto training,
+absl::StatusOr<WorkerProcess::Checked> WorkerProcess::Check(
+    const v1::JobConfig& job, const ModelFactory& models) {
+  Checked checked;
+  ASSIGN_OR_RETURN(checked.training,
                    OpenTrainingData(job.input(), job.seed()));
-  ASSIGN_OR_RETURN(const auto test, OpenTestData(job.input(), *training));
+  ASSIGN_OR_RETURN(checked.test,
+                   OpenTestData(job.input(), *checked.training));
   RETURN_IF_ERROR(CheckGpus(job));
-  ASSIGN_OR_RETURN(const auto model, models(WithoutGpu(job), training->spec()));
-  RETURN_IF_ERROR(model->CheckTestData(test->spec()));
-  return BestMetric(job.checkpoint(), model->metrics()).status();
+  ASSIGN_OR_RETURN(const auto model,
+                   models(WithoutGpu(job), checked.training->spec()));
+  RETURN_IF_ERROR(model->CheckTestData(checked.test->spec()));
+  RETURN_IF_ERROR(BestMetric(job.checkpoint(), model->metrics()).status());
+  checked.variables = model->variables();
+  return checked;
 }
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(

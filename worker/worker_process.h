@@ -45,9 +45,15 @@ class WorkerProcess {
       const ModelFactory& models = BuiltInModels(),
       ChromeTrace* trace = nullptr, const Membership& member = {});
 
+  // What a job's data and model are.
+  struct Checked {
+    std::unique_ptr<Pipeline> training;
+    std::unique_ptr<Pipeline> test;
+    std::vector<v1::Variable> variables;
+  };
   // The errors that Create has for such a job.
-  static absl::Status Check(const v1::JobConfig& job,
-                            const ModelFactory& models = BuiltInModels());
+  static absl::StatusOr<Checked> Check(
+      const v1::JobConfig& job, const ModelFactory& models = BuiltInModels());
 
   ~WorkerProcess();
 

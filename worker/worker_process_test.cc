@@ -346,7 +346,7 @@ TEST_F(WorkerProcessTest, ABestMetricThatTheModelDoesNotHaveIsRefused) {
       v1::CheckpointConfig::PERPLEXITY);
   for (const absl::Status& status :
        {WorkerProcess::Create(options_).status(),
-        WorkerProcess::Check(options_.job)}) {
+        WorkerProcess::Check(options_.job).status()}) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("checkpoint.best_metric is perplexity"));

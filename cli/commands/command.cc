@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 
 #include "base/print.h"
+#include "base/resource_limits.h"
 #include "cli/main.h"
 #include "cli/process/exit_code.h"
 #include "config/nearest_name.h"
@@ -188,6 +189,8 @@ int Dispatch(absl::Span<char* const> words, const ModelFactory& models) {
 }
 
 int Main(int argc, char** argv, const ModelFactory& models) {
+  OpenStandardDescriptors();
+  EndWithASentence(kExitBadConfiguration, kExitFailed);
   return Dispatch({argv, static_cast<size_t>(argc)}, models);
 }
 

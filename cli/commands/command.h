@@ -58,11 +58,6 @@ int TlsInitCommand(const Invocation& invocation);
 int TlsRenewCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
 
-// What --trace of a command that trains means.
-inline constexpr char kTraceFlag[] =
-    "at the end, write what each worker did when there, for "
-    "https://ui.perfetto.dev or chrome://tracing";
-
 // All of them, in the order in which people are told.
 const std::vector<Command>& Commands();
 

@@ -1,14 +1,19 @@
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/print.h"
+#include "base/status_macros.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/process_flags.h"
+#include "cli/process/run_options.h"
+#include "cli/process/start_checks.h"
 #include "config/print_config.h"
-#include "worker/worker_process.h"
 
 namespace paramd {
 namespace {
@@ -28,52 +33,47 @@ bool LoadFor(Flags* flags, const ProcessFlags& process,
   return loaded->ok();
 }
 
-// What only the data says: whether it can be read, and whether the model fits
-// it. Done as a worker does it, where this task reads data.
-absl::Status CheckData(const Configuration& loaded) {
+// All that a start would refuse; what was not looked at is in `unchecked`.
+absl::Status CheckAll(const RunOptions& options, const Configuration& loaded,
+                      const ModelFactory& models, std::string* unchecked) {
+  if (!loaded.cluster.nothing_to_do().empty()) return absl::OkStatus();
   const v1::JobConfig& job = loaded.job.config;
-  if (loaded.cluster.self.type == TaskType::kEvaluator) {
-    return WorkerProcess::Check(WithOneReplica(job));
-  }
-  return loaded.cluster.worker_index() < 0 ? absl::OkStatus()
-                                           : WorkerProcess::Check(job);
-}
-
-std::string NotChecked(const ClusterSpec& cluster) {
-  std::string unchecked;
-  if (cluster.worker_index() < 0 && cluster.self.type != TaskType::kEvaluator) {
-    unchecked = absl::StrCat("the data, and whether the model fits it (",
-                             TaskName(cluster.self), " reads none); ");
-  }
-  if (!cluster.standalone) {
-    unchecked.append("whether the other tasks can be reached; ");
-  }
-  return absl::StrCat(unchecked, "whether what the job writes can be written");
+  ASSIGN_OR_RETURN(const ProcessRole role,
+                   RoleIn(loaded.cluster, job, options));
+  const Start start{options, job, loaded.cluster, role};
+  RETURN_IF_ERROR(CheckStart(start));
+  std::vector<std::string> left;
+  RETURN_IF_ERROR(CheckContent(start, models, &left));
+  *unchecked = NotChecked(start, std::move(left));
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 int ConfigCheckCommand(const Invocation& invocation) {
-  ProcessFlags process;
+  RunOptions options;
   Flags flags("config check", "--job FILE [flags]",
               "Says everything that is wrong with the job file, the cluster "
               "and the data that\nthis task reads, and what it could not "
-              "check; starts nothing.");
-  process.AddTo(&flags);
+              "check; starts nothing. Takes the flags of\n'paramd run', and "
+              "ends with its exit code.");
+  options.AddTo(&flags);
   absl::StatusOr<Configuration> loaded = absl::UnknownError("not loaded");
   int exit_code = kExitFinished;
-  if (!LoadFor(&flags, process, invocation, &loaded, &exit_code)) {
+  if (!LoadFor(&flags, options.process, invocation, &loaded, &exit_code)) {
     return exit_code;
   }
-  const absl::Status data = CheckData(*loaded);
-  PrintError(data);
-  if (!data.ok()) return kExitBadConfiguration;
+  std::string unchecked = "nothing";
+  const absl::Status status =
+      CheckAll(options, *loaded, invocation.models, &unchecked);
+  PrintError(status);
+  if (!status.ok()) return ExitCodeAtStart(status);
   if (!loaded->job.warning.empty()) {
     Print(absl::StrCat("paramd: ", loaded->job.warning, "\n"), stderr);
   }
-  Print(absl::StrCat(process.job.job_path, ": nothing is wrong (job ",
+  Print(absl::StrCat(options.process.job.job_path, ": nothing is wrong (job ",
                      loaded->job.config.name(), ", digest ", loaded->job.digest,
-                     ")\nnot checked: ", NotChecked(loaded->cluster), "\n"));
+                     ")\nnot checked: ", unchecked, "\n"));
   return kExitFinished;
 }
 

@@ -12,6 +12,7 @@
 #include "cli/process/exit_code.h"
 #include "cli/process/next_commands.h"
 #include "cli/process/prepared_process.h"
+#include "cli/process/resource_needs.h"
 #include "cli/process/run_directory.h"
 #include "cli/process/run_result.h"
 #include "cli/process/signal_watcher.h"
@@ -60,7 +61,7 @@ struct Ended {
 
 Ended EndOf(const PreparedProcess& prepared, const absl::Status& status,
             int signal) {
-  if (signal == 0) Complain(prepared, status);
+  if (signal == 0 || !absl::IsCancelled(status)) Complain(prepared, status);
   return {ExitCodeOf(status, signal), std::string(status.message())};
 }
 
@@ -214,32 +215,16 @@ int RunCommand(const Invocation& invocation) {
   Flags flags("run", "--job FILE [flags]",
               "Runs one process of a cluster: the task that TF_CONFIG names. "
               "Without TF_CONFIG\nthe whole job runs in this process.");
-  flags.AddSwitch("insecure",
-                  "also listen where other machines reach it, without TLS",
-                  &options.insecure);
-  flags.AddText("tls_dir", "DIR",
-                "connections are TLS, with ca.crt, tls.crt and tls.key of DIR "
-                "or of its folder named after the task, ps-0; watched",
-                &options.tls_dir);
-  flags.AddText("health_address", "HOST:PORT",
-                "grpc.health.v1.Health there too, without TLS and with nothing "
-                "else, for probes",
-                &options.health_address);
-  flags.AddText("incarnation", "HEX",
-                "whoever starts this process calls it so; drawn if not given",
-                &options.incarnation);
-  flags.AddText("replaces", "HEX",
-                "the process of this worker before this one, which has ended: "
-                "its lease need not run out",
-                &options.replaces);
-  flags.AddText("trace", "FILE", kTraceFlag, &options.trace_path);
-  options.process.AddTo(&flags);
+  options.AddTo(&flags);
   absl::optional<SignalWatcher> watcher;  // Until all below is released.
   Ended ended;
   absl::optional<PreparedProcess> prepared(absl::in_place);
   absl::Status wrong;
   if (const auto exit_code = ParseFlags(invocation, &flags, &wrong)) {
     ended = {*exit_code, std::string(wrong.message())};
+  } else if (wrong = CheckResources(NeedsAtStart()); !wrong.ok()) {
+    PrintError(wrong);
+    ended = {ExitCodeAtStart(wrong), std::string(wrong.message())};
   } else {
     KeepMemory();
     watcher.emplace(EndBeforeReady(TerminationLogOf(options, *prepared)));

@@ -166,13 +166,25 @@ void Supervisor::OnExit(Slot* slot, int exit_code) {
   slot->state.exit_code = exit_code;
   slot->state.kind =
       exit_code == 0 ? TaskState::Kind::kFinished : TaskState::Kind::kFailed;
-  if (phase_ == Phase::kStopping || phase_ == Phase::kKilled) return;
+  if (phase_ == Phase::kStopping || phase_ == Phase::kKilled) {
+    return BlameChief(*slot, exit_code);
+  }
   if (exit_code != 0) return OnFailure(slot, exit_code);
   if (!slot->task.is_chief || phase_ != Phase::kRunning) return;
   phase_ = Phase::kFinishing;
   deadline_ = MonotonicNow() + options_.finish_grace;
   // What waits to be restarted has nothing to come back to.
   for (const auto& other : slots_) other->start_at = Time::Never();
+}
+
+// A chief that fails tells all others, who may end before it does.
+void Supervisor::BlameChief(const Slot& slot, int exit_code) {
+  if (!slot.task.is_chief || exit_code != outcome_.exit_code ||
+      (exit_code != kExitFailed && exit_code != kExitBadConfiguration)) {
+    return;
+  }
+  outcome_.sentence = absl::StrCat(slot.task.name, " exited ", exit_code);
+  outcome_.last_lines = {slot.last_lines.begin(), slot.last_lines.end()};
 }
 
 void Supervisor::OnFailure(Slot* slot, int exit_code) {

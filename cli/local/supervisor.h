@@ -130,6 +130,7 @@ class Supervisor {
   void Reap();
   void OnExit(Slot* slot, int exit_code);
   void OnFailure(Slot* slot, int exit_code);
+  void BlameChief(const Slot& slot, int exit_code);
   void OnSignal(int signal);
   void StopFor(int signal);
   void HandleSignals();

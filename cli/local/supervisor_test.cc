@@ -167,6 +167,18 @@ TEST_F(SupervisorTest, AFailureStopsTheClusterWithItsLastTwentyLines) {
   EXPECT_EQ(states_[1].exit_code, 128 + SIGTERM);
 }
 
+TEST_F(SupervisorTest, WhereAllFailTheChiefIsNamedThoughOthersEndFirst) {
+  Add("worker-0",
+      "trap 'echo the loss is nan; exit 1' TERM; touch $DIR/there; "
+      "while :; do sleep 0.01; done");
+  Add("ps-0",
+      "until [ -e $DIR/there ]; do sleep 0.01; done; echo told; exit 1");
+  const auto outcome = Run();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.sentence, "worker-0 exited 1");
+  EXPECT_THAT(outcome.last_lines, ElementsAre("the loss is nan"));
+}
+
 TEST_F(SupervisorTest, ABadConfigurationStopsTheClusterWithTwo) {
   Add("worker-0", "exec sleep 1000");
   Add("ps-0", "echo paramd: no such job >&2; exit 2");

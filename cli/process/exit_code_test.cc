@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "proto/job_end.h"
+
 namespace paramd {
 namespace {
 
@@ -37,6 +39,16 @@ TEST(ExitCodeTest, WhatTheConfigurationNamesWronglyIsTwoAtTheStart) {
   EXPECT_EQ(ExitCodeAtStart(absl::AlreadyExistsError("")), 2);
   EXPECT_EQ(ExitCodeAtStart(absl::UnavailableError("")), 138);
   EXPECT_EQ(ExitCodeAtStart(absl::InternalError("")), 1);
+}
+
+TEST(ExitCodeTest, WhoIsToldOfAFailureEndsWithItsCode) {
+  for (int code = 0; code <= 16; ++code) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), "why");
+    if (!EndsTheJob(status)) continue;
+    EXPECT_EQ(ExitCodeOf(EndFor(ToFinished(status)), 0), ExitCodeOf(status, 0))
+        << status;
+    EXPECT_EQ(ToFinished(status).exit_code(), ExitCodeOf(status, 0)) << status;
+  }
 }
 
 TEST(ExitCodeTest, ThePageExplainsEachCode) {

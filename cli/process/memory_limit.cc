@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/process_limits.h"
+
 namespace paramd {
 namespace {
 
@@ -16,6 +18,12 @@ MemoryLimits MemoryLimitsOf(uint64_t configured, uint64_t found) {
   const uint64_t received =
       std::min(both / 2, std::max(both / 8, kLeastReceived));
   return {both - received, received};
+}
+
+uint64_t MemoryOfAShard(const v1::JobConfig& job, uint32_t shards) {
+  const uint64_t held =
+      MemoryLimitsOf(job.memory_limit_bytes(), MemoryOfThisProcess()).held;
+  return held == 0 ? 0 : std::max<uint64_t>(1, held / shards);
 }
 
 }  // namespace paramd

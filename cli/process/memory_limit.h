@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "proto/paramd/v1/config.pb.h"
+
 namespace paramd {
 
 // What a server may hold, and what may have been received and not been taken
@@ -17,6 +19,9 @@ struct MemoryLimits {
 // together: for what is received an eighth of it, 256 MiB at least, but no more
 // than half.
 MemoryLimits MemoryLimitsOf(uint64_t configured, uint64_t found);
+
+// What one of the servers of this process may hold, of so many; 0: no limit.
+uint64_t MemoryOfAShard(const v1::JobConfig& job, uint32_t shards);
 
 }  // namespace paramd
 

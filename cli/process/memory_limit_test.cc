@@ -19,5 +19,14 @@ TEST(MemoryLimitTest, HeldAndReceivedAreNineTenthsTogetherUnlessItIsTold) {
   EXPECT_EQ(MemoryLimitsOf(0, 0).received, 0u);
 }
 
+TEST(MemoryLimitTest, ServersOfOneProcessShareItsMemory) {
+  v1::JobConfig job;
+  job.set_memory_limit_bytes(1000);
+  EXPECT_EQ(MemoryOfAShard(job, 1), 1000u);
+  EXPECT_EQ(MemoryOfAShard(job, 4), 250u);
+  job.set_memory_limit_bytes(3);
+  EXPECT_EQ(MemoryOfAShard(job, 4), 1u) << "0 would be no limit";
+}
+
 }  // namespace
 }  // namespace paramd

@@ -13,9 +13,9 @@
 #include "base/process_limits.h"
 #include "base/status_macros.h"
 #include "cli/process/exit_code.h"
-#include "cli/process/incarnation.h"
 #include "cli/process/memory_limit.h"
 #include "cli/process/run_directory.h"
+#include "cli/process/start_checks.h"
 #include "cli/process/version.h"
 #include "config/cluster_agreement.h"
 #include "config/strategy.h"
@@ -30,40 +30,6 @@ namespace {
 
 // Before a certificate expires.
 constexpr absl::Duration kSoon = absl::Hours(7 * 24);
-
-absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
-                                   const v1::JobConfig& job,
-                                   const RunOptions& options) {
-  ProcessRole role;
-  role.shards = job.shards_per_server();
-  role.servers = role.shards;
-  role.incarnation = DrawIncarnation();
-  if (!options.incarnation.empty()) {
-    ASSIGN_OR_RETURN(role.incarnation,
-                     ParseIncarnation("--incarnation", options.incarnation));
-  }
-  if (!options.replaces.empty()) {
-    ASSIGN_OR_RETURN(role.replaces,
-                     ParseIncarnation("--replaces", options.replaces));
-  }
-  const bool is_member = MultiWorker::IsMeant(job, cluster);
-  if (cluster.standalone || is_member) {
-    role.server = 0;
-    role.worker = 0;
-    if (is_member) role.member = cluster.worker_index();
-    return role;
-  }
-  role.servers = static_cast<uint32_t>(cluster.ps.size()) * role.shards;
-  role.workers = static_cast<uint32_t>(cluster.workers.size());
-  if (cluster.is_ps()) {
-    role.server = cluster.self.index;
-  } else if (cluster.worker_index() >= 0) {
-    role.worker = cluster.worker_index();
-  } else {
-    role.evaluator = cluster.self.index;
-  }
-  return role;
-}
 
 // "ps-0", "worker-1"; "paramd" if the whole job is in this process.
 std::string NameOf(const PreparedProcess& prepared) {
@@ -115,21 +81,11 @@ void LogStart(const PreparedProcess& prepared) {
   }
 }
 
-// Of several copies the first one has the run that people see.
-bool KeepsARun(const ProcessRole& role) {
-  return role.is_chief() && role.member.value_or(0) == 0;
-}
-
 // The chief writes; a chief that is restarted must find what it wrote.
 absl::Status SettleRunDirectory(PreparedProcess* prepared) {
   v1::JobConfig& job = prepared->job.config;
-  if (!KeepsARun(prepared->role) || !job.run_dir().empty()) {
+  if (!prepared->role.keeps_a_run() || !job.run_dir().empty()) {
     return absl::OkStatus();
-  }
-  if (!prepared->cluster.standalone) {
-    return absl::InvalidArgumentError(
-        "run_dir is missing: in a cluster the chief needs --run_dir, where it "
-        "goes on after a restart");
   }
   ASSIGN_OR_RETURN(const std::string run_dir,
                    MakeRunDirectory("runs", job.name()));
@@ -143,12 +99,7 @@ absl::Status SettleBackup(PreparedProcess* prepared) {
   v1::JobConfig& job = prepared->job.config;
   v1::BackupAndRestoreConfig& backup = *job.mutable_backup_and_restore();
   if (backup.directory().empty()) return absl::OkStatus();
-  if (prepared->role.evaluator.has_value() && backup.delete_at_success()) {
-    return absl::InvalidArgumentError(
-        "backup_and_restore.delete_at_success: would take the last checkpoint "
-        "from the evaluator; give false");
-  }
-  if (!KeepsARun(prepared->role) || !HoldsARun(job.run_dir())) {
+  if (!prepared->role.keeps_a_run() || !HoldsARun(job.run_dir())) {
     return absl::OkStatus();
   }
   // It may be what is left of a move that was cut off.
@@ -229,16 +180,10 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
 absl::StatusOr<std::shared_ptr<const Tls>> TlsOf(
     const RunOptions& options, const PreparedProcess& prepared) {
   if (options.tls_dir.empty()) return std::shared_ptr<const Tls>();
-  const ProcessRole& role = prepared.role;
   ASSIGN_OR_RETURN(
       std::shared_ptr<const Tls> tls,
       Tls::Make(options.tls_dir,
-                {prepared.job.config.name(),
-                 role.server.has_value() ? CertifiedName::Role::kPs
-                                         : CertifiedName::Role::kWorker,
-                 role.server.has_value()
-                     ? *role.server
-                     : static_cast<uint32_t>(*role.worker)}));
+                CertifiedNameOf(prepared.role, prepared.job.config)));
   Log(LogLevel::kInfo, "TLS is on",
       {{"name", tls->self().Uri()},
        {"certificate_until", absl::FormatTime(absl::RFC3339_sec, tls->until(),
@@ -267,14 +212,7 @@ absl::Status MakeRuntime(const RunOptions& run, PreparedProcess* prepared) {
   return absl::OkStatus();
 }
 
-absl::Status MakeMultiWorker(const RunOptions& options,
-                             PreparedProcess* prepared) {
-  if (!options.tls_dir.empty()) {
-    return absl::InvalidArgumentError(
-        "--tls_dir: strategy \"multi_worker_mirrored\" sums gradients over "
-        "connections that are not encrypted; give --insecure in its place, in "
-        "a network that you trust, or choose strategy \"parameter_server\"");
-  }
+absl::Status MakeMultiWorker(PreparedProcess* prepared) {
   Identity self;
   self.task.set_type(v1::WORKER);
   self.task.set_index(*prepared->role.member);
@@ -366,12 +304,6 @@ absl::Status LogRecovered(const PreparedProcess& prepared) {
 
 absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
                         bool* made_run_dir, PreparedProcess* prepared) {
-  if (options.insecure && !options.tls_dir.empty()) {
-    return absl::InvalidArgumentError(
-        "--insecure and --tls_dir contradict each other: with certificates "
-        "nothing is insecure, and any address can be listened on; leave "
-        "--insecure out");
-  }
   ASSIGN_OR_RETURN(Configuration all, options.process.Load());
   prepared->job = std::move(all.job);
   RETURN_IF_ERROR(CountExamples(options, &prepared->job.config));
@@ -381,6 +313,8 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
       prepared->role,
       RoleIn(prepared->cluster, prepared->job.config, options));
   LogStart(*prepared);
+  RETURN_IF_ERROR(CheckStart({options, prepared->job.config, prepared->cluster,
+                              prepared->role}));
   const bool had_run_dir = !prepared->job.config.run_dir().empty();
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
   *made_run_dir = !had_run_dir && !prepared->job.config.run_dir().empty();
@@ -388,7 +322,7 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
   const v1::JobConfig& config = prepared->job.config;
   Membership membership;
   if (prepared->role.member.has_value()) {
-    RETURN_IF_ERROR(MakeMultiWorker(options, prepared));
+    RETURN_IF_ERROR(MakeMultiWorker(prepared));
     membership = prepared->multi_worker->membership();
   }
   if (config.strategy() == v1::JobConfig::MIRRORED && ReplicasOf(config) > 1 &&

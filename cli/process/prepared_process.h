@@ -13,27 +13,13 @@
 #include "cli/process/mirrors.h"
 #include "cli/process/multi_worker.h"
 #include "cli/process/process.h"
-#include "cli/process/process_flags.h"
+#include "cli/process/run_options.h"
 #include "config/cluster_spec.h"
 #include "coordinator/core/finished_job.h"
 #include "net/runtime.h"
 #include "net/tls.h"
 
 namespace paramd {
-
-struct RunOptions {
-  ProcessFlags process;
-  bool insecure = false;
-  std::string tls_dir;         // Empty: no TLS.
-  std::string health_address;  // Empty: no port of its own.
-  std::string incarnation;  // As text; empty: one is drawn.
-  std::string replaces;     // As text; empty: not known.
-  std::string trace_path;   // Of a worker's ChromeTrace; empty: none.
-  // Of a program that the worker is in: the examples behind the numbers that it
-  // is told (input.train.indices and input.test.indices). 0: there is none.
-  uint64_t training_examples = 0;
-  uint64_t test_examples = 0;
-};
 
 // What `paramd run` is made of, step by step; each step may find it impossible.
 // A later member may use an earlier one.

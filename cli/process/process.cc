@@ -11,16 +11,18 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/mutex.h"
-#include "base/process_limits.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "checkpoint/initial_values.h"
 #include "cli/process/device_arrays.h"
 #include "cli/process/memory_limit.h"
 #include "cli/process/run_directory.h"
+#include "cli/process/start_checks.h"
 #include "config/strategy.h"
 #include "coordinator/chief_lease.h"
+#include "coordinator/failure_note.h"
 #include "coordinator/finished_backup.h"
+#include "proto/job_end.h"
 
 namespace paramd {
 namespace {
@@ -31,7 +33,8 @@ std::string HostName() {
   return name;
 }
 
-// Null where the machine does not have them.
+}  // namespace
+
 const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu) {
   switch (cpu) {
     case v1::JobConfig::CPU_SCALAR:
@@ -45,8 +48,6 @@ const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu) {
   }
 }
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Process>> Process::Create(
     const ProcessRole& role, const LoadedJob& job, const ModelFactory& models,
     const std::string& trace_path, const Membership& membership,
@@ -54,10 +55,6 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Create(
   std::unique_ptr<Process> process(new Process(role, job, membership));
   process->trace_path_ = trace_path;
   RETURN_IF_ERROR(process->CreateTrace());
-  if (KernelsFor(job.config.cpu()) == nullptr) {
-    return absl::InvalidArgumentError(
-        "cpu: this machine does not have these instructions; leave it out");
-  }
   RETURN_IF_ERROR(process->OpenDisks());
   if (role.worker.has_value()) {
     RETURN_IF_ERROR(process->CreateWorker(models, loops));
@@ -128,17 +125,7 @@ absl::Status Process::CreateWorker(const ModelFactory& models,
   };
   ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options, placed, trace_.get(),
                                                   membership_));
-  if (membership_.exchange == nullptr) return absl::OkStatus();
-  for (const v1::Variable& variable : worker_->variables()) {
-    if (!variable.sparse()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "strategy: \"", StrategyName(job_.config.strategy()),
-        "\" sums whole gradients, but variable '", variable.name(),
-        "' is sparse; choose ",
-        role_.member.has_value() ? "" : "\"central_storage\" or ",
-        "\"parameter_server\""));
-  }
-  return absl::OkStatus();
+  return CheckModel(role_, job_.config, worker_->variables());
 }
 
 absl::Status Process::CreateCoordinator() {
@@ -244,10 +231,22 @@ absl::Status Process::RunParts(Runtime* runtime) {
   if (coordinator_ == nullptr) return runtime->Run();
   coordinator_->lease()->Keep(
       [runtime](absl::Status status) { runtime->Stop(std::move(status)); });
+  const FailureNote note(job_.config.run_dir());
+  note.Remove();
   absl::Status status = runtime->Run();
   coordinator_->lease()->LetGo();
   if (status.ok()) RemoveBackup();
+  if (EndsTheJob(status)) NoteFailure(note, status);
   return status;
+}
+
+void Process::NoteFailure(const FailureNote& note,
+                          const absl::Status& why) const {
+  const absl::Status written = note.Write(why);
+  if (!written.ok()) {
+    Log(LogLevel::kWarning, "run_dir does not say that the job has failed",
+        {{"why", written.message()}});
+  }
 }
 
 void Process::RemoveBackup() const {
@@ -273,9 +272,6 @@ absl::Status Process::OpenDisks() {
 }
 
 void Process::CreateServer(Runtime* runtime) {
-  const uint64_t memory = MemoryLimitsOf(job_.config.memory_limit_bytes(),
-                                         MemoryOfThisProcess())
-                              .held;
   kernels_ = *KernelsFor(job_.config.cpu());
   kernels_.device = loops_.get();
   std::vector<Shard::Options> shards;
@@ -285,9 +281,7 @@ void Process::CreateServer(Runtime* runtime) {
     options.incarnation = role_.incarnation;
     options.life_seed = StableHash("life", role_.incarnation + shard);
     options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
-    // Zero is no limit.
-    options.memory_limit_bytes =
-        memory == 0 ? 0 : std::max<uint64_t>(1, memory / role_.shards);
+    options.memory_limit_bytes = MemoryOfAShard(job_.config, role_.shards);
     if (!disks_.empty()) options.disk = disks_[shard];
     options.kernels = &kernels_;
     shards.push_back(options);

@@ -11,6 +11,7 @@
 
 #include "config/job_config.h"
 #include "coordinator/coordinator_process.h"
+#include "coordinator/failure_note.h"
 #include "net/runtime.h"
 #include "server/core/optimizer_kernels.h"
 #include "server/device/cuda_loops.h"
@@ -42,7 +43,12 @@ struct ProcessRole {
   uint64_t replaces = 0;
 
   bool is_chief() const { return worker.has_value() && *worker == 0; }
+  // Of several copies the first one has the run that people see.
+  bool keeps_a_run() const { return is_chief() && member.value_or(0) == 0; }
 };
+
+// What gradients are applied with; null where this machine does not have them.
+const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu);
 
 // The parts that do the work of a role: a server's shard, a worker with its
 // data and model, the coordinator, an evaluator. Data and directories are opened by Create,
@@ -101,6 +107,8 @@ class Process {
   void WriteTrace() const;
   // Of a job that has finished.
   void RemoveBackup() const;
+  // Of one that has failed.
+  void NoteFailure(const FailureNote& note, const absl::Status& why) const;
 
   const ProcessRole role_;
   const LoadedJob job_;

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
+
 #include "coordinator/core/coordinator_options.h"
 #include "proto/paramd/v1/status.pb.h"
 #include "tensor/core.h"
@@ -11,10 +13,13 @@
 namespace paramd {
 
 class Dispatcher;
+class FailedJob;
 
 // Decides everything that must be the same everywhere: members and their
 // generations, the layout, snapshots, the input's portions, the end. What it is
 // made of stays behind this face: `dispatcher.h` has its parts and their order.
+// One whose job fails for good, by itself or by another core of its process,
+// becomes a FailedJob before it exits.
 //
 // Not thread-safe: a core. It keeps nothing of its caller's.
 class Coordinator : public Core {
@@ -33,6 +38,8 @@ class Coordinator : public Core {
   // chief's own worker has left; before the job runs, or where the end is being
   // written, it goes on as ever or leaves at once.
   void Drain(Time now, Outbox* out) override;
+  // Tells everybody, if the failure is the job's and others are in it.
+  void Fail(const absl::Status& why, Time now, Outbox* out) override;
 
   // Whom everything waits for, and why; empty: nobody.
   std::string waiting_for() const;
@@ -40,7 +47,12 @@ class Coordinator : public Core {
   void FillStatus(v1::StatusReply* status) const;
 
  private:
+  // In place of the exit in `out`: first whoever has to hear of it does.
+  void TellFailure(const absl::Status& why, Time now, Outbox* out);
+  void TellOwnFailure(Time now, Outbox* out);
+
   const std::unique_ptr<Dispatcher> dispatcher_;
+  std::unique_ptr<FailedJob> failed_;  // Null: the dispatcher is asked.
 };
 
 }  // namespace paramd

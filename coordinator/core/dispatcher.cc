@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "proto/job_end.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -81,6 +82,40 @@ void Dispatcher::Drain(Time now, Outbox* out) {
   // Servers that drain too are to leave with the same one.
   parts_.servers.KeepAliveAll(now);
   Advance(&turn);
+}
+
+absl::optional<FailedJob::Options> Dispatcher::ToTell(
+    const absl::Status& why, Time now) const {
+  const JobView& job = parts_.job;
+  if (!EndsTheJob(why) || job.phase < JobPhase::kFindingCheckpoint ||
+      job.phase >= JobPhase::kTellingEnd) {
+    return absl::nullopt;
+  }
+  FailedJob::Options telling;
+  telling.why = why;
+  telling.finish_timeout =
+      absl::Milliseconds(job.options.job.finish_timeout_ms());
+  for (uint32_t s = 0; s < job.servers.size(); ++s) {
+    FailedJob::Server server;
+    server.index = s;
+    server.header.set_term(job.configuration.version().term());
+    server.header.set_server_incarnation(job.servers[s].incarnation);
+    telling.servers.push_back(std::move(server));
+  }
+  // The chief's own worker ends with this process.
+  for (uint32_t w = 1; w < job.options.workers; ++w) {
+    const auto worker = job.workers.find(w);
+    if (worker == job.workers.end() || job.IsLive(worker->second, now)) {
+      telling.workers.insert(w);
+    }
+  }
+  for (const auto& [index, worker] : job.workers) {
+    if (worker.parked != 0) telling.calls.push_back({index, worker.parked});
+  }
+  for (const auto& [index, joining] : parts_.joins.all()) {
+    if (joining.call != 0) telling.calls.push_back({index, joining.call});
+  }
+  return telling;
 }
 
 // Ticks come every 100 ms: where none came for long, this process itself stood

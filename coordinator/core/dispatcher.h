@@ -3,8 +3,12 @@
 
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/types/optional.h"
+
 #include "coordinator/core/coordinator_parts.h"
 #include "coordinator/core/fact_router.h"
+#include "coordinator/core/failed_job.h"
 #include "coordinator/core/job_report.h"
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/status.pb.h"
@@ -34,6 +38,11 @@ class Dispatcher {
   void Tick(Time now, Outbox* out);
   Time next_tick() const;
   void Drain(Time now, Outbox* out);
+  // Whom to tell that the job fails with `why`. Nobody, if that is no end of
+  // the job (see EndsTheJob), or the servers are not known to be of this run,
+  // or all are being told of a good end.
+  absl::optional<FailedJob::Options> ToTell(const absl::Status& why,
+                                            Time now) const;
   std::string waiting_for() const { return report_.waiting_for(); }
   std::string overdue(Time now) const { return report_.overdue(now); }
   void FillStatus(v1::StatusReply* status) const {

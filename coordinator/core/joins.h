@@ -39,6 +39,7 @@ class Joins {
 
   // Its process asks, or has asked lately.
   bool IsJoining(uint32_t worker) const { return joining_.contains(worker); }
+  const std::map<uint32_t, JoiningRecord>& all() const { return joining_; }
 
  private:
   void AdvanceOne(uint32_t index, bool held, Turn* turn);

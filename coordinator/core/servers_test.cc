@@ -274,6 +274,15 @@ TEST_F(ServersTest, WhatNoOtherCheckpointMendsEndsTheJob) {
   EXPECT_EQ("ps-0: no such variable", bench_.out.exit_status.message());
 }
 
+TEST_F(ServersTest, WhatASettingOfAServerForbidsIsABadConfiguration) {
+  Fill();
+  bench_.now = bench_.now + absl::Seconds(1);
+  Advance();
+  Refuse(0, paramd::Refuse(v1::Refusal::INVALID, "memory_limit_bytes",
+                           "the variables do not fit"));
+  EXPECT_TRUE(absl::IsInvalidArgument(bench_.out.exit_status));
+}
+
 TEST_F(ServersTest, AConfigurationThatIsTooLongEndsTheJob) {
   Fill();
   bench_.now = bench_.now + absl::Seconds(1);

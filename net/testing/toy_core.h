@@ -17,6 +17,7 @@ class ToyCore : public Core {
   std::function<void(IoResult, Outbox*)> on_completed;
   std::function<void(Time, Outbox*)> on_tick;
   std::function<void(Outbox*)> on_drain;  // None: exits with OK.
+  std::function<void(const absl::Status&, Outbox*)> on_fail;  // The same.
   Time tick = Time::Never();
   std::string waits_for;
 
@@ -36,6 +37,9 @@ class ToyCore : public Core {
   Time next_tick() const override { return tick; }
   void Drain(Time now, Outbox* out) override {
     on_drain ? on_drain(out) : Core::Drain(now, out);
+  }
+  void Fail(const absl::Status& why, Time now, Outbox* out) override {
+    on_fail ? on_fail(why, out) : Core::Fail(why, now, out);
   }
   std::string overdue(Time) const override { return waits_for; }
 };

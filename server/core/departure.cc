@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
+#include "proto/job_end.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 
@@ -44,11 +45,14 @@ void Departure::LeaveUndrained(ShardTurn* turn) const {
 }
 
 void Departure::OnFinish(const v1::FinishRequest& request, ShardTurn* turn) {
-  if (!finished_) leave_at_ = turn->now + view_.settings().finish_timeout;
+  if (!finished_) {
+    leave_at_ = turn->now + view_.settings().finish_timeout;
+    end_ = request.finished();
+  }
   finished_ = true;
   if (request.everybody_knows()) {
     leave_at_ = Time::Never();
-    turn->out->Exit(absl::OkStatus());
+    turn->out->Exit(EndFor(end_));
   }
 }
 
@@ -69,7 +73,7 @@ bool Departure::GivesUp(ShardTurn* turn) const {
 void Departure::Advance(ShardTurn* turn) {
   if (turn->now < leave_at_) return;
   leave_at_ = Time::Never();
-  turn->out->Exit(absl::OkStatus());
+  turn->out->Exit(EndFor(end_));
 }
 
 Time Departure::next_tick() const {

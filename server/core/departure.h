@@ -16,6 +16,7 @@ namespace paramd {
 // Invariant: a process that drains waits for a snapshot only while a
 // coordinator calls; one that is finished stays until everybody knows, or
 // finish_timeout: its default where the job ended before a configuration came.
+// So a coordinator that was heard to say the end need not be heard again.
 //
 // Not thread-safe: a part of a Shard.
 class Departure {
@@ -24,13 +25,15 @@ class Departure {
 
   const bool& draining() const { return draining_; }
   const bool& finished() const { return finished_; }
+  // How the job has ended; of one that is finished.
+  const v1::Finished& end() const { return end_; }
 
   // A coordinator has called, or the process begins.
   void Hear(Time now) { heard_ = now; }
   // The process is to go: with a snapshot if there is something to save and a
   // coordinator to ask, else at once.
   void Drain(ShardTurn* turn);
-  // The job has finished.
+  // The job has finished, or failed: this process ends as all others do.
   void OnFinish(const v1::FinishRequest& request, ShardTurn* turn);
   // Goes where no coordinator calls any more; true if it does.
   bool GivesUp(ShardTurn* turn) const;
@@ -54,6 +57,7 @@ class Departure {
   Time heard_;  // When a coordinator last called.
   bool draining_ = false;
   bool finished_ = false;
+  v1::Finished end_;
   Time leave_at_ = Time::Never();
 };
 

@@ -80,6 +80,18 @@ TEST_F(DepartureTest, AFinishedOneStaysForThoseWhoHaveNotHeard) {
   EXPECT_EQ(departure_.next_tick(), Time::Never());
 }
 
+TEST_F(DepartureTest, OfAFailedJobItEndsWithTheReasonAndCode) {
+  v1::FinishRequest request;
+  request.mutable_finished()->set_exit_code(1);
+  request.mutable_finished()->set_reason("the loss is nan");
+  bench_.Do([&](ShardTurn* turn) { departure_.OnFinish(request, turn); });
+  EXPECT_FALSE(bench_.out.exited);
+  // The chief is gone, and said that it would be.
+  EXPECT_TRUE(GoesNext());
+  EXPECT_EQ(bench_.out.exit_status,
+            absl::FailedPreconditionError("the loss is nan"));
+}
+
 TEST_F(DepartureTest, WhenEverybodyKnowsItLeaves) {
   Finish(/*everybody_knows=*/true);
   EXPECT_TRUE(bench_.out.exited);

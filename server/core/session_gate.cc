@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "proto/job_end.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 
@@ -148,8 +149,7 @@ absl::Status SessionGate::CheckTerm(uint64_t term) const {
 
 absl::Status SessionGate::CheckRunning() const {
   if (!view_.finished) return absl::OkStatus();
-  return Refuse(v1::Refusal::JOB_FINISHED, view_.Name(),
-                "the job has finished");
+  return RefuseFinished(view_.Name(), view_.end);
 }
 
 absl::Status SessionGate::CheckKnown(const v1::Header& header) const {

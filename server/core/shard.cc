@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "proto/job_end.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -49,6 +50,7 @@ Shard::Shard(const Options& options)
             snapshots_.drained_by(),
             departure_.draining(),
             departure_.finished(),
+            departure_.end(),
             gate_} {}
 
 // ---- one event --------------------------------------------------------------
@@ -294,10 +296,8 @@ absl::Status Shard::Seal(const v1::SealRequest& request, v1::SealReply* reply,
 absl::Status Shard::Finish(const v1::FinishRequest& request, ShardTurn* turn) {
   RETURN_IF_ERROR(gate_.CheckTerm(request.header().term()));
   gate_.HearTerm(request.header().term());
-  EndSteps(Refuse(v1::Refusal::JOB_FINISHED, view_.Name(),
-                  "the job has finished"),
-           turn);
   departure_.OnFinish(request, turn);
+  EndSteps(RefuseFinished(view_.Name(), departure_.end()), turn);
   return absl::OkStatus();
 }
 

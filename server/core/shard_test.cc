@@ -420,7 +420,7 @@ TEST(ShardFinishTest, Promise7_AFinishedServerAnswersThatAndStays) {
   };
   for (const absl::Status& status : refused) {
     EXPECT_EQ(ReasonOf(status), v1::Refusal::JOB_FINISHED);
-    EXPECT_EQ(status.message(), "the job has finished");
+    EXPECT_EQ(status.message(), "the job is finished");
   }
 }
 

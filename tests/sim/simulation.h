@@ -105,6 +105,8 @@ class Simulation {
   // Tells the core of a node to drain; nothing happens if it has not started or
   // has exited.
   void Drain(PeerId self);
+  // The same, that another core of its process has failed.
+  void FailBeside(PeerId self, const absl::Status& why);
   bool HasExited(PeerId self) const;
   // This one process, which may have been replaced, is gone.
   bool HasEnded(const SimProcess& process) {

@@ -51,6 +51,14 @@ void Simulation::Drain(PeerId self) {
   Empty(node, std::move(out));
 }
 
+void Simulation::FailBeside(PeerId self, const absl::Status& why) {
+  Node* const node = Living({self});
+  if (node == nullptr || !node->started) return;
+  Outbox out;
+  node->core->Fail(why, NodeTime(*node), &out);
+  Empty(node, std::move(out));
+}
+
 bool Simulation::HasExited(PeerId self) const {
   const auto found = nodes_.find(self);
   return found != nodes_.end() && found->second.exited;

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
 #include "base/check.h"
 #include "proto/paramd/v1/compute.pb.h"
 
@@ -9,9 +12,30 @@ namespace paramd {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
+namespace {
+
+// Steps of large models take a few seconds; one that never ends is to be named.
+constexpr absl::Duration kLongComputation = absl::Seconds(30);
+
+}  // namespace
+
+void Computation::Begin(const v1::ComputeGradient& compute, Time now) {
+  since_ = now;
+  examples_.set_epoch(compute.epoch());
+  examples_.set_begin(compute.begin());
+  examples_.set_end(compute.end());
+}
+
+std::string Computation::overdue(Time now) const {
+  if (!busy() || now - since_ < kLongComputation) return "";
+  return absl::StrCat("its own gradient of examples [", examples_.begin(), ", ",
+                      examples_.end(), ") of epoch ", examples_.epoch());
+}
+
 void Computation::Collect(const v1::ComputeGradient& compute,
                           WorkerTurn* turn) {
   CHECK(!busy(), "one gradient is computed at a time");
+  Begin(compute, turn->now);
   auto collect = std::make_unique<v1::CollectRows>();
   *collect->mutable_compute() = compute;
   io_ = turn->StartIo(std::move(collect));
@@ -21,6 +45,7 @@ void Computation::Start(std::unique_ptr<v1::ComputeGradient> compute,
                         BufferChain weights, size_t copy, bool by_layers,
                         WorkerTurn* turn) {
   CHECK(!busy(), "one gradient is computed at a time");
+  Begin(*compute, turn->now);
   copy_ = copy;
   by_layers_ = by_layers;
   io_ = turn->StartIo(std::move(compute), std::move(weights));

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/core.h"
 #include "worker/core/worker_turn.h"
@@ -23,6 +25,8 @@ class Computation {
  public:
   // Something is computed, of use or not.
   bool busy() const { return io_ != 0; }
+  // What is computed, for people, if that takes long; empty: nothing does.
+  std::string overdue(Time now) const;
   IoId io() const { return io_; }
 
   // Finds the rows that `compute` will read. REQUIRES: !busy().
@@ -56,7 +60,11 @@ class Computation {
   void DropPart() { take_io_ = 0; }
 
  private:
+  void Begin(const v1::ComputeGradient& compute, Time now);
+
   IoId io_ = 0;  // 0: none.
+  Time since_;   // When it began, with these examples.
+  v1::Portion examples_;
   size_t copy_ = 0;
   bool by_layers_ = false;
   IoId take_io_ = 0;     // Of TakeGradients,

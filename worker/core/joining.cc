@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "proto/job_end.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -44,8 +45,9 @@ void Joining::OnRefused(const absl::Status& status, WorkerTurn* turn) {
       turn->out->Exit(absl::InvalidArgumentError(status.message()));
       return;
     case v1::Refusal::JOB_FINISHED:
-      turn->out->Note("the job is finished");
-      turn->out->Exit(absl::OkStatus());
+      turn->out->Note(EndFor(status).ok() ? "the job is finished"
+                                          : "the job has failed");
+      turn->out->Exit(EndFor(status));
       return;
     default:
       break;

@@ -287,6 +287,20 @@ TEST_F(ComputationTest, APartOfTheOneBeforeIsDroppedAndAskedForAgain) {
   EXPECT_EQ(out_.ios.size(), 1u);
 }
 
+TEST_F(ComputationTest, Promise4_OneThatDoesNotEndIsNamed) {
+  auto compute = std::make_unique<v1::ComputeGradient>();
+  compute->set_epoch(3);
+  compute->set_begin(16);
+  compute->set_end(24);
+  computation_.Start(std::move(compute), {}, /*copy=*/0, /*by_layers=*/false,
+                     Turn());
+  EXPECT_EQ(computation_.overdue(now_ + absl::Seconds(29)), "");
+  EXPECT_EQ(computation_.overdue(now_ + absl::Seconds(30)),
+            "its own gradient of examples [16, 24) of epoch 3");
+  computation_.End();
+  EXPECT_EQ(computation_.overdue(now_ + absl::Seconds(30)), "");
+}
+
 TEST_F(ComputationTest, NothingIsAbandonedWhereNothingIsComputed) {
   computation_.Abandon(Turn());
   EXPECT_TRUE(out_.ios.empty());

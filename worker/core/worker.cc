@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/wire_format.h"
+#include "proto/job_end.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 #include "worker/core/operation_kind.h"
@@ -281,7 +282,7 @@ void Worker::OnCoordinatorRefused(const absl::Status& status,
   } else if (refusal.reason() == v1::Refusal::FENCED) {
     turn->out->Exit(absl::AbortedError(status.message()));
   } else if (refusal.reason() == v1::Refusal::JOB_FINISHED) {
-    turn->out->Exit(absl::OkStatus());
+    turn->out->Exit(EndFor(status));
   } else if (refusal.reason() == v1::Refusal::OTHER_JOB ||
              refusal.reason() == v1::Refusal::PROTOCOL) {
     turn->out->Exit(absl::InvalidArgumentError(status.message()));
@@ -289,6 +290,8 @@ void Worker::OnCoordinatorRefused(const absl::Status& status,
     turn->out->Note("the coordinator knows no such session; joining again");
     JoinAgain(turn->now);
   } else {
+    // A coordinator that is gone said it to the servers before.
+    if (!end_.ok()) return turn->out->Exit(end_);
     Heartbeats& heartbeats = session_->heartbeats;
     heartbeats.Unanswered(status);
     const absl::Duration silent = turn->now - heartbeats.last_heard();
@@ -384,7 +387,10 @@ bool Worker::OnPushFailed(const absl::Status& status, WorkerTurn* turn) {
 
 void Worker::OnOperationFailed(const absl::Status& status, Outbox* out) {
   const v1::Refusal::Reason reason = RefusalOf(status).reason();
-  if (reason == v1::Refusal::JOB_FINISHED) return;  // The coordinator tells it.
+  if (reason == v1::Refusal::JOB_FINISHED) {  // The coordinator tells it.
+    end_ = EndFor(status);
+    return;
+  }
   // A fenced process has a successor. It may not go on as the session it was:
   // its numbers would begin anew in one generation.
   out->Exit(reason == v1::Refusal::FENCED
@@ -483,7 +489,7 @@ std::string Worker::overdue(Time now) const {
     return absl::StrCat("the coordinator to answer: ",
                         heartbeats.why_silent());
   }
-  return whom;
+  return whom.empty() ? computation_.overdue(now) : whom;
 }
 
 void Worker::FillStatus(Time now, v1::StatusReply* status) const {

@@ -123,6 +123,7 @@ class Worker : public Core {
   uint64_t sessions_ = 0;
   absl::optional<Joining> joining_;       // One of these two is set.
   std::unique_ptr<SessionState> session_;
+  absl::Status end_;  // Of a job that has failed, as a server says.
   Computation computation_;
   WorkerEvaluation evaluation_;
 

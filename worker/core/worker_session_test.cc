@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "proto/job_end.h"
 #include "proto/refusal.h"
 #include "worker/core/worker.h"
 #include "worker/core/testing/joined_worker.h"
@@ -16,6 +17,11 @@ using ::testing::HasSubstr;
 using testing::JoinedWorker;
 using testing::Pair;
 using testing::WorkerOptions;
+
+absl::Status FailedJobRefusal() {
+  return RefuseFinished("job", ToFinished(absl::OutOfRangeError(
+                                   "the loss is nan")));
+}
 
 // ---- joining ----------------------------------------------------------------
 
@@ -143,6 +149,13 @@ TEST_F(JoiningWorkerTest, Promise7_AFinishedJobEndsItWithSuccess) {
   EXPECT_TRUE(driver().exited);
   EXPECT_TRUE(driver().exit_status.ok());
   EXPECT_TRUE(driver().HasNote("the job is finished"));
+}
+
+TEST_F(JoiningWorkerTest, Promise7_AFailedJobEndsItWithTheReason) {
+  driver().Fail(*Join(), FailedJobRefusal());
+  EXPECT_EQ(driver().exit_status,
+            absl::FailedPreconditionError("the loss is nan"));
+  EXPECT_TRUE(driver().HasNote("the job has failed"));
 }
 
 TEST_F(JoiningWorkerTest, Promise9_ABrokenLayoutEndsTheProcess) {
@@ -505,6 +518,22 @@ TEST_F(WorkerSessionTest, Promise7_AServerThatHasFinishedIsNoFailure) {
                 Refuse(v1::Refusal::JOB_FINISHED, "ps-0", "has finished"));
   EXPECT_FALSE(driver().exited);  // The coordinator tells the end.
   EXPECT_FALSE(Join().has_value());
+}
+
+TEST_F(WorkerSessionTest, Promise7_AFailedJobEndsItWithTheReason) {
+  const auto beat = driver().TakeSend<v1::HeartbeatRequest>();
+  driver().Fail(*beat, FailedJobRefusal());
+  EXPECT_EQ(driver().exit_status,
+            absl::FailedPreconditionError("the loss is nan"));
+}
+
+TEST_F(WorkerSessionTest, Promise7_WhatAServerSaidCountsWhenTheChiefIsGone) {
+  driver().Fail(*joined_.TakePull(), FailedJobRefusal());
+  EXPECT_FALSE(driver().exited);  // The coordinator tells the end.
+  const auto beat = driver().TakeSend<v1::HeartbeatRequest>();
+  driver().Fail(*beat, absl::UnavailableError("connection refused"));
+  EXPECT_EQ(driver().exit_status,
+            absl::FailedPreconditionError("the loss is nan"));
 }
 
 TEST_F(WorkerSessionTest, FiguresAreOfTheLastSecond) {

@@ -3,13 +3,27 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include <cblas.h>
 
 #include "base/check.h"
+#include "base/resource_limits.h"
+#include "base/status_macros.h"
+
+// What a product takes its buffer with. Not in every build of the library.
+extern "C" {
+void* blas_memory_alloc(int position) __attribute__((weak));
+void blas_memory_free(void* buffer) __attribute__((weak));
+}
 
 namespace paramd {
 namespace {
+
+// Of address space, for the buffer of one product, in the builds for x86-64.
+constexpr uint64_t kBufferBytes = uint64_t{128} << 20;
+// It has a place for more, but no list of them grows.
+constexpr size_t kMostBuffers = 64;
 
 blasint BlasSize(size_t size) {
   CHECK(size <= size_t{std::numeric_limits<int32_t>::max()},
@@ -47,6 +61,22 @@ void MultiplyDense(CBLAS_TRANSPOSE transpose_a, ConstMatrix a,
 }
 
 }  // namespace
+
+absl::Status ReserveForProducts(size_t threads) {
+  if (!IsAddressSpaceLimited() || blas_memory_alloc == nullptr ||
+      blas_memory_free == nullptr) {
+    return absl::OkStatus();
+  }
+  threads = std::min(threads, kMostBuffers);
+  // One more, which the system may need to place them.
+  RETURN_IF_ERROR(CheckAddressSpace((threads + 1) * kBufferBytes));
+  std::vector<void*> buffers;
+  for (size_t i = 0; i < threads; ++i) {
+    buffers.push_back(blas_memory_alloc(0));
+  }
+  for (void* const buffer : buffers) blas_memory_free(buffer);
+  return absl::OkStatus();
+}
 
 void Multiply(ConstMatrix a, ConstMatrix b, Matrix c) {
   CHECK(a.columns == b.rows && a.rows == c.rows && b.columns == c.columns,

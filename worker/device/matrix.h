@@ -3,9 +3,17 @@
 
 #include <cstddef>
 
+#include "absl/status/status.h"
+
 #include "worker/device/shapes.h"
 
 namespace paramd {
+
+// Makes OpenBLAS take what it needs for products in so many threads at once,
+// since it tries for ever where it does not get it. Nothing where nobody limits
+// the address space; kInvalidArgument as CheckAddressSpace has it if there is
+// not enough. Thread-safe.
+absl::Status ReserveForProducts(size_t threads);
 
 // A row-major matrix of somebody else's floats, at any address.
 struct Matrix {

@@ -68,6 +68,7 @@ EvaluatorProcess::EvaluatorProcess(const Options& options,
       test_(std::move(test)),
       model_(std::move(model)),
       log_(std::move(log)),
+      failure_(options.job.run_dir()),
       core_(absl::Milliseconds(options.job.start_timeout_ms())),
       evaluating_("evaluate") {
   if (options.job.summary().every_steps() > 0) {
@@ -94,6 +95,12 @@ void EvaluatorProcess::AddTo(Runtime* runtime) {
 }
 
 absl::StatusOr<v1::EvaluateNewestResult> EvaluatorProcess::EvaluateNewest() {
+  auto looked = LookAtNewest();
+  RETURN_IF_ERROR(failure_.Read());
+  return looked;
+}
+
+absl::StatusOr<v1::EvaluateNewestResult> EvaluatorProcess::LookAtNewest() {
   const auto names = ListCheckpointNames(root_);
   if (!names.ok() || names->empty()) return NothingThere();
   const v1::SnapshotNumber newest = names->front().snapshot;

@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "checkpoint/verify.h"
+#include "coordinator/failure_note.h"
 #include "coordinator/summary/summary_writer.h"
 #include "net/runtime.h"
 #include "net/worker_thread.h"
@@ -51,7 +52,8 @@ class EvaluatorProcess {
   // Adds the core and does its work.
   void AddTo(Runtime* runtime);
 
-  // Evaluates the newest checkpoint, unless that is done. One that is damaged is
+  // Evaluates the newest checkpoint, unless that is done; then how the job has
+  // failed, if the chief has noted that meanwhile. One that is damaged is
   // said once, and the one before it is evaluated in its place; one that is
   // deleted meanwhile ends the look. DATA_LOSS naming the job's last one, if that
   // is damaged, once the one before it is evaluated. UNAVAILABLE if there is none yet, NOT_FOUND
@@ -65,6 +67,7 @@ class EvaluatorProcess {
   EvaluatorProcess(const Options& options, std::unique_ptr<Pipeline> test,
                    std::unique_ptr<TrainedModel> model, EvaluationLog log);
 
+  absl::StatusOr<v1::EvaluateNewestResult> LookAtNewest();
   absl::Status NothingThere() const;
   enum class Outcome { kEvaluated, kDamaged, kGone };
   struct Looked {
@@ -92,6 +95,7 @@ class EvaluatorProcess {
   // What the test set reads of keyed variables; unset: nobody looked.
   absl::optional<std::vector<std::vector<uint64_t>>> keys_;
   EvaluationLog log_;
+  FailureNote failure_;
   absl::optional<SummaryWriter> summaries_;  // If the job wants any.
   bool summary_failed_ = false;
   std::set<std::string> passed_over_;  // That was said. Bound: the run's.

@@ -116,6 +116,19 @@ TEST_F(EvaluatorProcessTest, OfSeveralCheckpointsTheNewestIsEvaluatedOnce) {
   EXPECT_EQ(events->size(), 1u);
 }
 
+TEST_F(EvaluatorProcessTest, OfAJobThatFailsTheNewestIsEvaluatedAndThenItEnds) {
+  ASSERT_TRUE(MakeDirectories(options_.job.run_dir()).ok());
+  const FailureNote chief(options_.job.run_dir());
+  ASSERT_TRUE(chief.Write(absl::InternalError("an earlier one")).ok());
+  const auto process = Start();
+  EXPECT_TRUE(absl::IsUnavailable(process->EvaluateNewest().status()));
+  Commit(1, 10);
+  ASSERT_TRUE(chief.Write(absl::OutOfRangeError("the loss is nan")).ok());
+  EXPECT_EQ(process->EvaluateNewest().status(),
+            absl::FailedPreconditionError("the loss is nan"));
+  EXPECT_EQ(Lines().size(), 1u);
+}
+
 TEST_F(EvaluatorProcessTest, StartedAgainItDoesNotEvaluateWhatIsDone) {
   Commit(1, 10);
   ASSERT_TRUE(Start()->EvaluateNewest().ok());

@@ -1,6 +1,7 @@
 #include "worker/input/prefetcher.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -377,7 +378,13 @@ void Prefetcher::SpawnLocked() {
   if (stop_) return;
   while (threads_.size() < figures_.threads) {
     const auto number = static_cast<uint32_t>(threads_.size());
-    threads_.emplace_back([this, number] { Run(number); });
+    try {
+      threads_.emplace_back([this, number] { Run(number); });
+    } catch (const std::system_error&) {
+      if (threads_.empty()) throw;
+      // The system has no more of them: those that are there go on.
+      figures_.threads = number;
+    }
   }
   parked_.NotifyAll();
 }

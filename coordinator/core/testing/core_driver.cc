@@ -16,6 +16,12 @@ void CoreDriver::Drain() {
   Collect(&out);
 }
 
+void CoreDriver::FailBeside(const absl::Status& why) {
+  Outbox out;
+  core_->Fail(why, now_, &out);
+  Collect(&out);
+}
+
 CallId CoreDriver::Begin(PeerId from, const google::protobuf::Message& head) {
   Message message;
   message.from = from;

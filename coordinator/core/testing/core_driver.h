@@ -89,6 +89,8 @@ class CoreDriver {
   void Tick();
   // Tells the core to drain.
   void Drain();
+  // Another core of its process has failed.
+  void FailBeside(const absl::Status& why);
 
   bool HasNote(const std::string& part) const;
   bool HasWarning(const std::string& part) const;

@@ -15,7 +15,8 @@ ShardBench::ShardBench()
       generation(configuration.servers(0).generation()),
       view{options,    data,         term,       generation, configuration,
            sessions,   fill_state,   fill_failure, drained_by, draining,
-           finished,   checks} {
+           finished,
+           end,   checks} {
   options.incarnation = configuration.servers(0).incarnation();
   for (const v1::WorkerMember& worker : configuration.workers()) {
     sessions[worker.index()] = worker.generation();

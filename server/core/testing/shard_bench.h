@@ -74,6 +74,7 @@ class ShardBench {
   v1::SnapshotNumber drained_by;
   bool draining = false;
   bool finished = false;
+  v1::Finished end;
   SetChecks checks;
   const ShardView view;
   IoId next_io = 1;

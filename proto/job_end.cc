@@ -1,0 +1,68 @@
+#include "proto/job_end.h"
+
+#include <cstdint>
+#include <string>
+
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+// The two of the exit codes that a start again does not change.
+constexpr int32_t kFailed = 1;
+constexpr int32_t kBadConfiguration = 2;
+
+}  // namespace
+
+bool EndsTheJob(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kAlreadyExists:
+      return false;
+    default:
+      return true;
+  }
+}
+
+v1::Finished ToFinished(const absl::Status& status) {
+  v1::Finished finished;
+  if (status.ok()) return finished;
+  finished.set_exit_code(absl::IsInvalidArgument(status) ? kBadConfiguration
+                                                         : kFailed);
+  finished.set_reason(std::string(status.message()));
+  return finished;
+}
+
+absl::Status EndFor(const v1::Finished& finished) {
+  switch (finished.exit_code()) {
+    case 0:
+      return absl::OkStatus();
+    case kBadConfiguration:
+      return absl::InvalidArgumentError(finished.reason());
+    default:
+      return absl::FailedPreconditionError(finished.reason());
+  }
+}
+
+absl::Status RefuseFinished(absl::string_view entity,
+                            const v1::Finished& finished) {
+  v1::Refusal refusal;
+  refusal.set_reason(v1::Refusal::JOB_FINISHED);
+  refusal.set_entity(std::string(entity));
+  refusal.set_exit_code(finished.exit_code());
+  return Refuse(refusal, finished.exit_code() == 0 ? "the job is finished"
+                                                   : finished.reason());
+}
+
+absl::Status EndFor(const absl::Status& refusal) {
+  v1::Finished finished;
+  finished.set_exit_code(RefusalOf(refusal).exit_code());
+  finished.set_reason(std::string(refusal.message()));
+  return EndFor(finished);
+}
+
+}  // namespace paramd

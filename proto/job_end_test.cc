@@ -1,0 +1,43 @@
+#include "proto/job_end.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+TEST(JobEndTest, WhatMayPassOrIsOfOneProcessAloneEndsNoJob) {
+  EXPECT_FALSE(EndsTheJob(absl::OkStatus()));
+  EXPECT_FALSE(EndsTheJob(absl::UnavailableError("storage")));
+  EXPECT_FALSE(EndsTheJob(absl::AbortedError("replaced")));
+  EXPECT_FALSE(EndsTheJob(absl::DeadlineExceededError("not started")));
+  EXPECT_FALSE(EndsTheJob(absl::CancelledError("stopped by SIGTERM")));
+  EXPECT_FALSE(EndsTheJob(absl::AlreadyExistsError("another chief")));
+  EXPECT_TRUE(EndsTheJob(absl::FailedPreconditionError("the loss is nan")));
+  EXPECT_TRUE(EndsTheJob(absl::InvalidArgumentError("another run's")));
+}
+
+TEST(JobEndTest, WhoIsToldEndsWithTheSameSentence) {
+  const absl::Status failed = absl::OutOfRangeError("label 7 of 3 classes");
+  const absl::Status told = EndFor(ToFinished(failed));
+  EXPECT_FALSE(told.ok());
+  EXPECT_EQ(told.message(), failed.message());
+  const absl::Status refused =
+      EndFor(RefuseFinished("worker-1", ToFinished(failed)));
+  EXPECT_EQ(refused.code(), told.code());
+  EXPECT_EQ(refused.message(), failed.message());
+}
+
+TEST(JobEndTest, AGoodEndIsOne) {
+  EXPECT_TRUE(EndFor(ToFinished(absl::OkStatus())).ok());
+  const absl::Status refusal = RefuseFinished("job", v1::Finished());
+  EXPECT_EQ(RefusalOf(refusal).reason(), v1::Refusal::JOB_FINISHED);
+  EXPECT_EQ(refusal.message(), "the job is finished");
+  EXPECT_TRUE(EndFor(refusal).ok());
+}
+
+}  // namespace
+}  // namespace paramd
