@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 
 #include "base/status_macros.h"
@@ -108,6 +111,21 @@ absl::StatusOr<std::vector<Cluster::Variable>> AskVariables(
   return variables;
 }
 
+// It names those that there are, or the first ten.
+absl::Status NoSuchVariable(const std::string& name,
+                            const std::vector<v1::Variable>& all) {
+  constexpr size_t kMost = 10;
+  std::vector<std::string> has;
+  for (size_t v = 0; v < std::min(all.size(), kMost); ++v) {
+    has.push_back(all[v].name());
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "the running job has no variable '", name, "', but ",
+      absl::StrJoin(has, ", "),
+      all.size() > kMost ? absl::StrCat(" and ", all.size() - kMost, " more")
+                         : ""));
+}
+
 // Those with these names, in their order; without names those whose rows are
 // not by key.
 absl::StatusOr<std::vector<v1::Variable>> Chosen(
@@ -123,8 +141,7 @@ absl::StatusOr<std::vector<v1::Variable>> Chosen(
   for (const std::string& name : names) {
     const auto found = known.find(name);
     if (found == known.end()) {
-      return absl::NotFoundError(
-          absl::StrCat("the running job has no variable '", name, "'"));
+      return NoSuchVariable(name, all);
     }
     chosen.push_back(*found->second);
   }

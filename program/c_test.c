@@ -40,8 +40,7 @@ static paramd_result Compute(const paramd_work* work) {
   return result;
 }
 
-/* `size`: of the options, as the program's header has them. */
-static paramd_worker* StartSized(const char* epochs, size_t size, int* code) {
+static paramd_worker_options Options(const char* epochs) {
   static const uint64_t shape[1] = {1};
   static const float initial[2] = {2, 0.5f};
   static const paramd_variable variables[2] = {{"w", shape, 1, 0, initial},
@@ -49,15 +48,15 @@ static paramd_worker* StartSized(const char* epochs, size_t size, int* code) {
   static const char* const compute_dtypes[2] = {"float64", NULL};
   static float* const weights_memory[4] = {memory, memory + 1, NULL, NULL};
   const char* directory = getenv("TEST_TMPDIR");
-  const char* settings[6] = {"epochs", epochs, "run_dir", NULL, "log_level",
-                             "error"};
-  char run_dir[4096];
+  static const char* settings[6] = {"epochs", NULL, "run_dir", NULL,
+                                    "log_level", "error"};
+  static char run_dir[4096];
   paramd_worker_options options;
-  paramd_worker* worker = NULL;
   snprintf(run_dir, sizeof run_dir, "%s/run-%s", directory, epochs);
+  settings[1] = epochs;
   settings[3] = run_dir;
   memset(&options, 0, sizeof options);
-  options.size = size;
+  options.size = sizeof options;
   options.job =
       "{\"name\": \"line\", \"model\": {\"custom\": true}, "
       "\"batch_per_replica\": 8, "
@@ -70,6 +69,14 @@ static paramd_worker* StartSized(const char* epochs, size_t size, int* code) {
   options.test_examples = 8;
   options.compute_dtypes = compute_dtypes;
   options.weights_memory = weights_memory;
+  return options;
+}
+
+/* `size`: of the options, as the program's header has them. */
+static paramd_worker* StartSized(const char* epochs, size_t size, int* code) {
+  paramd_worker* worker = NULL;
+  paramd_worker_options options = Options(epochs);
+  options.size = size;
   *code = paramd_worker_start(&options, &worker);
   return worker;
 }
@@ -121,6 +128,30 @@ static void Lend(paramd_worker* worker, const paramd_work* work) {
   }
 }
 
+/* The weights that the job ended with, also for a program that is run again. */
+static void HasWhatWasSaved(paramd_worker* worker) {
+  paramd_worker_options options = Options("60");
+  const paramd_saved* saved = NULL;
+  const paramd_saved* found = NULL;
+  Check(paramd_worker_saved(worker, &saved) == PARAMD_OK, "it was saved");
+  Check(strncmp(saved->checkpoint, paramd_worker_run_dir(worker),
+                strlen(paramd_worker_run_dir(worker))) == 0,
+        "it is in the run's directory");
+  Check(saved->is_over && saved->epoch == 61, "all of it is trained");
+  Check(saved->weights[0][0] > 2.9f && saved->weights[0][0] < 3.1f,
+        "its weights are the trained ones");
+  options.training_examples = 0;
+  Check(paramd_saved_find(&options, &found) == PARAMD_OK, "it is found");
+  Check(strcmp(found->checkpoint, saved->checkpoint) == 0, "it is the same");
+  Check(found->weights[1][0] == saved->weights[1][0], "with its weights");
+  paramd_saved_free(found);
+  paramd_saved_free(saved);
+  options = Options("59");
+  Check(paramd_saved_find(&options, &found) == PARAMD_NOT_FOUND && found == NULL,
+        "another run has nothing");
+  paramd_saved_free(NULL);
+}
+
 static void TrainsToTheEnd(void) {
   int code, evaluated = 0;
   double loss = 1;
@@ -151,6 +182,7 @@ static void TrainsToTheEnd(void) {
   Check(announced > 0, "batches are announced");
   Check(loss < 1e-3, "the line is found");
   Check(evaluated >= 8, "the test data are evaluated");
+  HasWhatWasSaved(worker);
   Check(paramd_worker_close(worker) == PARAMD_OK, "the worker closes");
 }
 

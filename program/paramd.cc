@@ -27,6 +27,7 @@ struct paramd_worker {
   std::vector<int64_t> upcoming;
   std::vector<uint64_t> returned;
   std::vector<paramd_epoch> epochs;
+  std::string run_dir;
 };
 
 namespace {
@@ -37,12 +38,19 @@ static_assert(sizeof(paramd_work) == 56);
 static_assert(sizeof(paramd_result) == 32);
 static_assert(sizeof(paramd_epoch) == 24);
 static_assert(sizeof(paramd_pulled) == 32);
+static_assert(sizeof(paramd_saved) == 32);
 static_assert(sizeof(paramd_weights) == 32);
 
 // What paramd_pull hands out, with what it points to.
 struct OwnedWeights : paramd_weights {
   paramd::Cluster::Weights pulled;
   std::vector<paramd_pulled> views;
+};
+
+// What paramd_saved_find hands out, with what it points to.
+struct OwnedSaved : paramd_saved {
+  paramd::ProgramWorker::Saved from;
+  std::vector<const float*> views;
 };
 
 using paramd::Metrics;
@@ -177,6 +185,23 @@ void Show(const ProgramWork& from, paramd_worker* worker, paramd_work* to) {
   to->divisor = from.divisor;
 }
 
+int Show(absl::StatusOr<ProgramWorker::Saved> from,
+         const paramd_saved** saved) {
+  *saved = nullptr;
+  if (!from.ok()) return Report(from.status());
+  auto owned = std::make_unique<OwnedSaved>();
+  owned->from = *std::move(from);
+  for (const std::vector<float>& values : owned->from.weights) {
+    owned->views.push_back(values.data());
+  }
+  owned->checkpoint = owned->from.run.path.c_str();
+  owned->epoch = owned->from.run.epoch;
+  owned->is_over = owned->from.run.is_over ? 1 : 0;
+  owned->weights = owned->views.data();
+  *saved = owned.release();
+  return PARAMD_OK;
+}
+
 }  // namespace
 
 int paramd_abi_version(void) { return PARAMD_ABI_VERSION; }
@@ -204,7 +229,8 @@ int paramd_worker_start(const paramd_worker_options* options,
   auto started = ProgramWorker::Start(*std::move(converted));
   if (!started.ok()) return Report(started.status());
   *worker = new paramd_worker{*std::move(started), whole->variable_count,
-                              {}, {}, {}, {}, {}};
+                              {}, {}, {}, {}, {}, {}};
+  (*worker)->run_dir = (*worker)->worker->run_dir();
   return PARAMD_OK;
 }
 
@@ -291,6 +317,28 @@ int paramd_worker_training(paramd_worker* worker, const paramd_epoch** epochs,
   *epochs = worker->epochs.data();
   *count = worker->epochs.size();
   return PARAMD_OK;
+}
+
+int paramd_saved_find(const paramd_worker_options* options,
+                      const paramd_saved** saved) {
+  *saved = nullptr;
+  const auto whole = Whole(options);
+  if (!whole.ok()) return Report(whole.status());
+  const auto converted = ToOptions(*whole);
+  if (!converted.ok()) return Report(converted.status());
+  return Show(ProgramWorker::FindSaved(*converted), saved);
+}
+
+int paramd_worker_saved(paramd_worker* worker, const paramd_saved** saved) {
+  return Show(worker->worker->ReadSaved(), saved);
+}
+
+const char* paramd_worker_run_dir(paramd_worker* worker) {
+  return worker->run_dir.c_str();
+}
+
+void paramd_saved_free(const paramd_saved* saved) {
+  delete static_cast<const OwnedSaved*>(saved);
 }
 
 int paramd_worker_close(paramd_worker* worker) {

@@ -14,6 +14,8 @@
  *     ... gradients of the examples work.indices into work.gradients ...
  *     paramd_worker_finish(worker, &result);
  *   }
+ *   const paramd_saved* saved;
+ *   paramd_worker_saved(worker, &saved);  ... the trained weights: saved->weights
  *   paramd_worker_close(worker);
  *
  * Which task of which cluster this is TF_CONFIG says, as to `paramd run`; without
@@ -54,7 +56,8 @@ typedef enum paramd_code {
   PARAMD_DEADLINE_EXCEEDED = 4,
   /* Another process has this task. */
   PARAMD_ALREADY_EXISTS = 6,
-  /* Of paramd_pull: the job has no such variable. */
+  /* Of paramd_pull: the job has no such variable. Of paramd_saved_find and
+   * paramd_worker_saved: there is no checkpoint. */
   PARAMD_NOT_FOUND = 5,
   /* Not now: for instance finish without a batch. */
   PARAMD_FAILED_PRECONDITION = 9,
@@ -99,6 +102,8 @@ typedef struct paramd_worker_options {
   size_t setting_count;
   const paramd_variable* variables;
   size_t variable_count;
+  /* 0, where all that the job wants is trained already (paramd_saved_find): as many
+   * as the run had. The worker then only tells the others. */
   uint64_t training_examples;
   /* 0: nothing is evaluated. */
   uint64_t test_examples;
@@ -245,6 +250,37 @@ PARAMD_PUBLIC int paramd_worker_training(paramd_worker* worker,
  * examples are handed out again. PARAMD_OK if the job had finished,
  * PARAMD_CANCELLED if not. Null is left alone. */
 PARAMD_PUBLIC int paramd_worker_close(paramd_worker* worker);
+
+/* What the newest checkpoint of a run has. */
+typedef struct paramd_saved {
+  const char* checkpoint; /* its path */
+  /* The epoch that the job goes on in, from 1; behind the last one: one more. */
+  uint64_t epoch;
+  /* Not 0: all that the job wants is trained, and nothing more will be. */
+  int is_over;
+  const float* const* weights; /* by variable */
+} paramd_saved;
+
+/* What the run has that a worker with these options would go on with, before it is
+ * started; the examples do not matter. A program whose model takes these weights and
+ * whose loop begins at this epoch goes on as if it had never stopped.
+ * PARAMD_NOT_FOUND if this process finds none. */
+PARAMD_PUBLIC int paramd_saved_find(const paramd_worker_options* options,
+                                    const paramd_saved** saved);
+
+/* Of this worker's run. Behind PARAMD_END: the weights that the job ended with; those
+ * of the last step were before its gradients, and others came behind it.
+ * PARAMD_NOT_FOUND if this process finds none: one that is not the chief may have
+ * none of the run's directories. */
+PARAMD_PUBLIC int paramd_worker_saved(paramd_worker* worker,
+                                      const paramd_saved** saved);
+
+/* Where this process keeps the run: as the job says, or, where all of it is in this
+ * process, a new directory below runs/; "" if it keeps none. As long as the worker. */
+PARAMD_PUBLIC const char* paramd_worker_run_dir(paramd_worker* worker);
+
+/* Null is left alone. */
+PARAMD_PUBLIC void paramd_saved_free(const paramd_saved* saved);
 
 /* What the servers of a running job hold, for a program outside of it. */
 typedef struct paramd_pulled {

@@ -4,11 +4,15 @@
 #include <cmath>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cli/process/prepared_process.h"
+#include "worker/evaluator/checkpoint_weights.h"
 #include "worker/model_factory.h"
 
 namespace paramd {
@@ -76,6 +80,42 @@ absl::Status CheckOptions(const ProgramWorker::Options& options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<ProgramWorker::Saved> ReadSavedOf(
+    const v1::JobConfig& job, const std::vector<v1::Variable>& variables) {
+  ProgramWorker::Saved saved;
+  ASSIGN_OR_RETURN(saved.run, FindSavedRun(job));
+  ASSIGN_OR_RETURN(saved.weights, ReadWeights(saved.run.path, variables,
+                                              job.seed(), /*keys=*/{}));
+  return saved;
+}
+
+// Of data that a program reads in their order, which nothing shuffles.
+constexpr char kOnlyStage[] = "input.stages[0].prefetch.batches";
+
+// The program need not open its data where nothing is left to train.
+absl::Status TakeInputOfRun(ProgramWorker::Options* options) {
+  if (options->training_examples > 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Configuration all, ToRunOptions(*options).process.Load());
+  const auto run = FindSavedRun(all.job.config);
+  if (!run.ok() || !run->is_over) return absl::OkStatus();
+  options->training_examples = run->job.data().examples();
+  const bool has_stages = all.job.config.input().stages_size() > 0;
+  for (const std::string& line : run->job.settings()) {
+    std::pair<std::string, std::string> setting =
+        absl::StrSplit(line, absl::MaxSplits('=', 1));
+    const absl::string_view name = setting.first;
+    if (absl::StartsWith(name, "input.train.") || name == "batch_per_replica" ||
+        name == "portion_batches") {
+      options->settings.push_back(std::move(setting));
+    } else if (name == kOnlyStage && !has_stages) {
+      options->settings.emplace_back(
+          "input.stages",
+          absl::StrCat("[{\"prefetch\": ", setting.second, "}]"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTrains(const PreparedProcess& prepared) {
   if (prepared.role.worker.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -87,6 +127,7 @@ absl::Status CheckTrains(const PreparedProcess& prepared) {
 
 absl::StatusOr<std::unique_ptr<ProgramWorker>> ProgramWorker::Start(
     Options options) {
+  RETURN_IF_ERROR(TakeInputOfRun(&options));
   RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<ProgramWorker> worker(new ProgramWorker(std::move(options)));
   worker->process_ = std::thread([raw = worker.get()] { raw->Run(); });
@@ -100,6 +141,27 @@ absl::StatusOr<std::unique_ptr<ProgramWorker>> ProgramWorker::Start(
   }
   if (!prepared.ok()) return prepared;
   return worker;
+}
+
+absl::StatusOr<ProgramWorker::Saved> ProgramWorker::FindSaved(
+    const Options& options) {
+  RETURN_IF_ERROR(ProgramModel::Check(options.model));
+  ASSIGN_OR_RETURN(const Configuration all, ToRunOptions(options).process.Load());
+  return ReadSavedOf(all.job.config, options.model.variables);
+}
+
+absl::StatusOr<ProgramWorker::Saved> ProgramWorker::ReadSaved() const {
+  v1::JobConfig job;
+  {
+    MutexLock lock(&mutex_);
+    job = job_;
+  }
+  return ReadSavedOf(job, options_.model.variables);
+}
+
+std::string ProgramWorker::run_dir() const {
+  MutexLock lock(&mutex_);
+  return job_.run_dir();
 }
 
 ProgramWorker::~ProgramWorker() { Close().IgnoreError(); }
@@ -124,8 +186,7 @@ absl::Status ProgramWorker::RunProcess() {
   RETURN_IF_ERROR(CheckTrains(prepared));
   {
     MutexLock lock(&mutex_);
-    drain_timeout_ =
-        absl::Milliseconds(prepared.job.config.drain_timeout_ms());
+    job_ = prepared.job.config;
   }
   Tell(absl::OkStatus(), prepared.runtime.get());
   const absl::Status status =
@@ -340,7 +401,7 @@ absl::Status ProgramWorker::Close() {
     MutexLock lock(&mutex_);
     if (runtime_ != nullptr) {
       runtime_->Drain(absl::CancelledError("the program left the job"),
-                      drain_timeout_);
+                      absl::Milliseconds(job_.drain_timeout_ms()));
     }
   }
   if (process_.joinable()) {

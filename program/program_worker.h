@@ -16,6 +16,8 @@
 #include "base/mutex.h"
 #include "net/runtime.h"
 #include "program/lent_gradients.h"
+#include "program/saved_run.h"
+#include "proto/paramd/v1/config.pb.h"
 #include "worker/program/program_exchange.h"
 #include "worker/program/program_model.h"
 
@@ -54,12 +56,26 @@ class ProgramWorker {
     // Settings that beat it, (key path, value).
     std::vector<std::pair<std::string, std::string>> settings;
     ProgramModel::Options model;
+    // 0: as many as the run had, if all that the job wants is trained already
+    // (FindSaved): it only tells the others so. What else the input was comes
+    // from the run too.
     uint64_t training_examples = 0;
     uint64_t test_examples = 0;  // Needed if model.evaluates.
     // As the flags of `paramd run`.
     bool insecure = false;
     std::string tls_dir;
   };
+
+  // What the newest checkpoint has that a run goes on from.
+  struct Saved {
+    SavedRun run;
+    std::vector<std::vector<float>> weights;  // By variable.
+  };
+  // Of the run that a worker with these options would go on with, before it is
+  // started: a program's model may hold these weights then, and its loop begin
+  // at that epoch. NOT_FOUND if this process finds none; what is wrong with the
+  // options, or with what the checkpoint has of these variables.
+  static absl::StatusOr<Saved> FindSaved(const Options& options);
 
   // Returns when the process's address is bound and its work begins: the first
   // Next waits for the cluster. INVALID_ARGUMENT with every mistake, one a line;
@@ -72,6 +88,13 @@ class ProgramWorker {
   // else why the process ended, as its log says. FAILED_PRECONDITION if work is
   // held.
   absl::StatusOr<const ProgramWork*> Next(absl::Duration timeout);
+  // What the newest checkpoint of this worker's run has. When Next has said that
+  // the job has finished, these are the weights that it ended with, which no work
+  // had. NOT_FOUND if this process finds none: one that is not the chief may have
+  // none of the run's directories.
+  absl::StatusOr<Saved> ReadSaved() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Where this process keeps the run; empty: it keeps none.
+  std::string run_dir() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Hands over what was computed. FAILED_PRECONDITION if no work is held. If the
   // loss or a gradient is not a finite number, naming the variable:
   // INVALID_ARGUMENT while nothing of the batch has left, and the work is held
@@ -158,12 +181,12 @@ class ProgramWorker {
   ProgramExchange exchange_;
   LentGradients lent_;
   Outgoing outgoing_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   absl::optional<absl::Status> prepared_ ABSL_GUARDED_BY(mutex_);
   // While it may be drained.
   Runtime* runtime_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  absl::Duration drain_timeout_ ABSL_GUARDED_BY(mutex_);
+  v1::JobConfig job_ ABSL_GUARDED_BY(mutex_);  // Once it is prepared.
   absl::optional<absl::Status> ended_ ABSL_GUARDED_BY(mutex_);
   bool closed_ = false;
   std::thread process_;  // Last: it uses all of the above.

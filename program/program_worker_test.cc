@@ -115,6 +115,107 @@ TEST(ProgramWorkerTest, AProgramTrainsItsOwnModel) {
   EXPECT_EQ((*worker)->Close(), absl::OkStatus());
 }
 
+// Trains until the job has finished, or so many steps. Returns the epochs of its
+// steps.
+std::vector<uint32_t> TrainLine(ProgramWorker* worker, size_t steps = 1000) {
+  std::vector<uint32_t> epochs;
+  while (epochs.size() < steps) {
+    const auto work = NextOf(worker);
+    if (!work.ok() || *work == nullptr) {
+      EXPECT_TRUE(work.ok()) << work.status();
+      break;
+    }
+    epochs.push_back((*work)->range.epoch);
+    EXPECT_TRUE(worker->Finish(Compute(**work)).ok());
+  }
+  return epochs;
+}
+
+ProgramWorker::Options ShortLine(const char* epochs) {
+  ProgramWorker::Options options = Line();
+  options.settings = {{"epochs", epochs}};
+  return options;
+}
+
+TEST(ProgramWorkerTest, ANewRunHasNothingSaved) {
+  EXPECT_EQ(ProgramWorker::FindSaved(Line()).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST(ProgramWorkerTest, BehindTheEndItHasTheWeightsOfTheLastCheckpoint) {
+  auto worker = ProgramWorker::Start(ShortLine("2"));
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_EQ(TrainLine(worker->get()).size(), 16);
+  const auto saved = (*worker)->ReadSaved();
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_TRUE(saved->run.is_over);
+  EXPECT_EQ(saved->run.epoch, 3);
+  EXPECT_NE(saved->weights[0][0], 2.0f);
+  ASSERT_TRUE((*worker)->Close().ok());
+  const auto found = ProgramWorker::FindSaved(ShortLine("2"));
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE(found->run.is_over);
+  EXPECT_EQ(found->weights, saved->weights);
+}
+
+TEST(ProgramWorkerTest, AFinishedJobNeedsNoDataToSayThatItHasFinished) {
+  auto first = ProgramWorker::Start(ShortLine("2"));
+  ASSERT_TRUE(first.ok()) << first.status();
+  TrainLine(first->get());
+  const auto before = (*first)->ReadSaved();
+  ASSERT_TRUE(before.ok()) << before.status();
+  ASSERT_TRUE((*first)->Close().ok());
+  ProgramWorker::Options options = ShortLine("2");
+  options.training_examples = 0;
+  options.model.initial_values = {{9.0f}, {9.0f}};
+  auto again = ProgramWorker::Start(options);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(TrainLine(again->get()).empty());
+  const auto after = (*again)->ReadSaved();
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->weights, before->weights);
+}
+
+TEST(ProgramWorkerTest, MoreEpochsBeginBehindTheLastOneWithItsWeights) {
+  auto first = ProgramWorker::Start(ShortLine("2"));
+  ASSERT_TRUE(first.ok()) << first.status();
+  TrainLine(first->get());
+  ASSERT_TRUE((*first)->Close().ok());
+  const ProgramWorker::Options options = ShortLine("3");
+  const auto saved = ProgramWorker::FindSaved(options);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_FALSE(saved->run.is_over);
+  EXPECT_EQ(saved->run.epoch, 3);
+  auto more = ProgramWorker::Start(options);
+  ASSERT_TRUE(more.ok()) << more.status();
+  const auto work = NextOf(more->get());
+  ASSERT_TRUE(work.ok() && *work != nullptr);
+  EXPECT_EQ((*work)->range.epoch, 3);
+  EXPECT_EQ((*work)->weights[0][0], saved->weights[0][0]);
+}
+
+TEST(ProgramWorkerTest, AJobThatWasLeftGoesOnInItsEpoch) {
+  auto first = ProgramWorker::Start(ShortLine("3"));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(TrainLine(first->get(), /*steps=*/11).back(), 2);
+  (*first)->Close().IgnoreError();
+  const auto saved = ProgramWorker::FindSaved(ShortLine("3"));
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_FALSE(saved->run.is_over);
+  EXPECT_EQ(saved->run.epoch, 2);
+}
+
+TEST(ProgramWorkerTest, ARunOfOtherVariablesHasNothingForThese) {
+  auto first = ProgramWorker::Start(ShortLine("1"));
+  ASSERT_TRUE(first.ok()) << first.status();
+  TrainLine(first->get());
+  ASSERT_TRUE((*first)->Close().ok());
+  ProgramWorker::Options other = ShortLine("1");
+  other.model.variables[0].set_name("v");
+  EXPECT_THAT(std::string(ProgramWorker::FindSaved(other).status().message()),
+              HasSubstr("'v'"));
+}
+
 // A table of 16 rows of 2, of which example i reads row i modulo 16.
 ProgramWorker::Options WithTable() {
   ProgramWorker::Options options = Line();
@@ -181,6 +282,25 @@ TEST(ProgramWorkerTest, OnlyTheRowsThatABatchReadsTravel) {
   EXPECT_EQ(steps, 2 * kExamples / 8);
   EXPECT_GE(evaluations, 1);
   EXPECT_FALSE((*worker)->FoundRows(2, {0}).ok());  // Nobody asks.
+  EXPECT_EQ((*worker)->Close(), absl::OkStatus());
+}
+
+TEST(ProgramWorkerTest, WithoutTestDataNobodyAsksForTheirRows) {
+  auto worker = ProgramWorker::Start(WithTable());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  for (;;) {
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    if (*work == nullptr) break;
+    EXPECT_NE((*work)->kind, ProgramWork::Kind::kFindTestRows);
+    EXPECT_NE((*work)->kind, ProgramWork::Kind::kEvaluate);
+    if ((*work)->kind == ProgramWork::Kind::kFindRows) {
+      ASSERT_TRUE((*worker)->FoundRows(2, {0, 7}).ok());
+    } else {
+      FillGradients(**work, 0);
+    }
+    ASSERT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
+  }
   EXPECT_EQ((*worker)->Close(), absl::OkStatus());
 }
 

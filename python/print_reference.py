@@ -27,7 +27,7 @@ SECTIONS = [
     ("paramd", "client", ["Client", "AsyncClient", "Pulled", "Checkpointed"]),
     ("paramd", "checkpoint", ["load"]),
     ("paramd", "tf_config", ["TFConfig"]),
-    ("paramd.torch", "torch", ["Worker", "Epoch"]),
+    ("paramd.torch", "torch", ["Worker", "Epoch", "load"]),
     ("paramd.keras", "keras", ["fit", "Optimizer", "Callback", "load"]),
     ("paramd.keras", "_keras_torch", ["Worker"]),
     ("paramd", "_errors", ["Error", "InvalidArgument", "NotFinite", "PartlyPushed",

@@ -74,6 +74,11 @@ class TraceObserver : public StepObserver {
   ChromeTrace* const trace_;
 };
 
+// Members leave it to one of them; a program may have no test data.
+bool Evaluates(const Membership& member, const TrainedModel& model) {
+  return member.evaluates && model.evaluates();
+}
+
 Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
   return {.epoch = epoch, .begin = begin, .end = end};
 }
@@ -489,10 +494,18 @@ void WorkerProcess::FillInput(v1::InputStats* stats) const {
 
 IoResult WorkerProcess::CollectEvaluationRows() {
   IoResult result;
-  auto rows = RowsReadBy(*test_, *evaluator_);
-  result.status = rows.status();
-  if (!rows.ok()) return result;
-  result.payload = PackRows(*std::move(rows));
+  std::vector<std::vector<uint64_t>> rows;
+  if (Evaluates(member_, *evaluator_)) {
+    auto read = RowsReadBy(*test_, *evaluator_);
+    result.status = read.status();
+    if (!read.ok()) return result;
+    rows = *std::move(read);
+  } else {
+    rows.resize(std::count_if(
+        evaluator_->variables().begin(), evaluator_->variables().end(),
+        [](const v1::Variable& variable) { return variable.sparse(); }));
+  }
+  result.payload = PackRows(std::move(rows));
   result.head = std::make_unique<v1::CollectEvaluationRowsResult>();
   return result;
 }
@@ -505,7 +518,7 @@ IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
     if (!result.status.ok()) return result;
   }
   // Of no examples: there is nothing to say.
-  if (!member_.evaluates || !evaluator_->evaluates()) {
+  if (!Evaluates(member_, *evaluator_)) {
     auto head = std::make_unique<v1::EvaluateWeightsResult>();
     head->mutable_evaluation()->set_epoch(request.epoch());
     head->mutable_evaluation()->set_final(request.final());

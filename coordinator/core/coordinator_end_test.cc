@@ -416,6 +416,11 @@ TEST_F(CoordinatorEndTest, TheResultSaysWhatTheRunCameTo) {
   EXPECT_EQ(result.checkpoint_path(), "/final");
   EXPECT_EQ(result.pushes_lost(), 3u);
   EXPECT_EQ(result.pushes_doubled(), 2u);
+  EXPECT_THAT(
+      result.warnings(),
+      ::testing::Contains(::testing::StartsWith(
+          "3 of 9 pushes (33.3%) were lost with the memory of servers, which go "
+          "back to the newest checkpoint: one is written every 5 steps;")));
 }
 
 TEST_F(CoordinatorEndTest, WhatIsLostDuringTheLastCommitIsInTheCheckpoint) {

@@ -9,10 +9,33 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 #include "proto/refusal.h"
 
 namespace paramd {
+namespace {
+
+// Of a job that has ended with so many pushes lost of so many: more than one in a
+// hundred, and what would have kept them. Empty: there is nothing to say.
+std::string LostWarning(uint64_t lost, uint64_t pushes,
+                        const v1::CheckpointConfig& checkpoint) {
+  if (pushes == 0 || lost * 100 <= pushes) return "";
+  std::string every = "at the end alone";
+  if (checkpoint.every_steps() > 0) {
+    every = absl::StrCat("every ", checkpoint.every_steps(), " steps");
+  } else if (checkpoint.every_seconds() > 0) {
+    every = absl::StrCat("every ", checkpoint.every_seconds(), " s");
+  }
+  return absl::StrFormat(
+      "%d of %d pushes (%.1f%%) were lost with the memory of servers, which go "
+      "back to the newest checkpoint: one is written %s; a lower "
+      "checkpoint.every_steps (or every_seconds) keeps more",
+      lost, pushes,
+      100.0 * static_cast<double>(lost) / static_cast<double>(pushes), every);
+}
+
+}  // namespace
 
 void FactRouter::Deliver(Turn* turn) {
   for (std::vector<Fact> facts = turn->TakeFacts(); !facts.empty();
@@ -334,6 +357,9 @@ void FactRouter::WriteResult(Turn* turn) {
   }
   std::vector<std::string> warnings = TrainingWarnings(
       evaluation, parts_.summary_writer.summaries().training());
+  const std::string lost = LostWarning(accounts.pushes_lost(), last.step,
+                                       turn->job.options.job.checkpoint());
+  if (!lost.empty()) warnings.push_back(lost);
   if (grows && last.step == 0) {
     warnings.emplace_back(
         "nothing was trained on: no file with examples came; look at the "

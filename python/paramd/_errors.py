@@ -1,5 +1,7 @@
 """What can go wrong, one class for each thing a program may do about it."""
 
+import re
+
 
 class Error(Exception):
     """The job can't go on as asked; the sentence says why and what to do.
@@ -42,8 +44,25 @@ _CLASSES = {1: Cancelled, 3: InvalidArgument, 4: Unavailable, 5: InvalidArgument
             6: InvalidArgument, 10: Unavailable, 14: Unavailable}
 
 
+# A flag of the command line, which stands in no command.
+_FLAG = re.compile(r"(?<![\w`-])--([a-z][a-z_]*)\b")
+_SWITCHES = ("insecure",)
+
+
+def in_python(sentence: str) -> str:
+    """What paramd says of its flags, about the arguments that Python gives in their
+    place: --run_dir is run_dir=. Commands, in backticks, stay."""
+    def argument(flag: "re.Match[str]") -> str:
+        return flag[1] + ("=True" if flag[1] in _SWITCHES else "=")
+
+    parts = sentence.split("`")
+    parts[::2] = [_FLAG.sub(argument, part) for part in parts[::2]]
+    return "`".join(parts)
+
+
 def make(code: int, message: str) -> Error:
     """The exception for a status code of paramd.h."""
+    message = in_python(message)
     if code == 3 and message.endswith("nothing of this batch was pushed"):
         return NotFinite(message, code)
     return _CLASSES.get(code, Error)(message, code)

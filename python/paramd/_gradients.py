@@ -30,16 +30,37 @@ class _Finite(torch.optim.Optimizer):
         return True
 
 
+def _clip(parameters: Sequence[torch.Tensor], most: float) -> None:
+    """As torch.nn.utils.clip_grad_norm_, also of sparse gradients."""
+    if all(p.grad is None or p.grad.layout == torch.strided for p in parameters):
+        torch.nn.utils.clip_grad_norm_(parameters, most)
+        return
+    gradients = []
+    for parameter in parameters:
+        if parameter.grad is not None and parameter.grad.layout != torch.strided:
+            parameter.grad = parameter.grad.coalesce()  # Rows that come twice are one.
+        if parameter.grad is not None:
+            gradients.append(parameter.grad)
+    norms = [(g if g.layout == torch.strided else g.values()).norm() for g in gradients]
+    total = torch.stack([norm.to(norms[0].device) for norm in norms]).norm()
+    factor = (most / (total + 1e-6)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(factor.to(gradient.device))
+
+
 class Gradients:
     """Those of the parameters that are trained, by number. They leave by layers,
     while others are computed, if the model is large enough.
 
     A batch is computed by one thread at a time; gradients come on autograd's, under
     the lock. `refuse_missing`: every one has to be there, so none leaves before.
+    `clip_norm`: that of all together is at most so much, and none leaves before all
+    are there; 0: as it is.
     """
 
     def __init__(self, session: Session, trained: Sequence[Tuple[str, torch.Tensor]],
-                 staging: Optional[Staging], refuse_missing: bool):
+                 staging: Optional[Staging], refuse_missing: bool,
+                 clip_norm: float = 0):
         self._session = session
         self._trained = trained
         self._staging = staging
@@ -53,8 +74,9 @@ class Gradients:
         self._lendable: List[bool] = []
         self._lent: Dict[int, torch.Tensor] = {}
         self._addresses = (ctypes.c_void_p * len(trained))()
-        by_layers = staging is not None or not refuse_missing and sum(
-            4 * parameter.numel() for _, parameter in trained) >= _LEAVING_BYTES
+        self._clip_norm = clip_norm
+        by_layers = not clip_norm and (staging is not None or not refuse_missing and sum(
+            4 * parameter.numel() for _, parameter in trained) >= _LEAVING_BYTES)
         self._hooks = [
             parameter.register_post_accumulate_grad_hook(self._hook_of(number))
             for number, (_, parameter) in enumerate(trained)] if by_layers else []
@@ -64,13 +86,33 @@ class Gradients:
         for hook in self._hooks:
             hook.remove()
 
+    def take_computed(self, work: Work) -> None:
+        """What the program has left in `grad`, of the batch's mean loss, is written,
+        or zeros where there is none."""
+        self._has = [False] * len(self._trained)
+        self._lendable = [False] * len(self._trained)  # They are the program's.
+        with self._undoing():
+            self._clip_and_take(work)
+        self._fill_missing(work)
+
+    def _clip_and_take(self, work: Work) -> None:
+        """Of gradients of the batch's mean loss that are all in `grad`."""
+        parameters = [parameter for _, parameter in self._trained]
+        if self._clip_norm:
+            _clip(parameters, self._clip_norm)
+        if work.scale != 1:
+            for parameter in parameters:
+                if parameter.grad is not None:
+                    parameter.grad.mul_(work.scale)
+        self._take_all(work)
+
     def compute(self, work: Work, loss: torch.Tensor, scaler: Any) -> bool:
         """Goes backward from the loss. Whether all gradients were finite, as far as
         a scaler has looked, and are written, or zeros where there is none."""
         self._has = [False] * len(self._trained)
         # What the program has put there it may write to at any time.
         self._lendable = [parameter.grad is None for _, parameter in self._trained]
-        if work.scale != 1:
+        if work.scale != 1 and not self._clip_norm:
             loss = loss * work.scale
         if scaler is None:
             self._backward(work, loss)
@@ -103,6 +145,9 @@ class Gradients:
         try:
             with self._undoing():
                 loss.backward()
+                if self._clip_norm:
+                    self._clip_and_take(work)
+                    return
                 if not self._hooks:
                     self._take_all(work)
                     return
@@ -118,11 +163,15 @@ class Gradients:
             scaler.scale(loss).backward()
             if all(tensor.grad is None for _, tensor in self._trained):
                 return True  # There is nothing that a scaler could look at.
+            # It has unscaled them.
             finite = scaler.step(_Finite([tensor for _, tensor in self._trained]))
             scaler.update()
             if finite is None:
                 return False
-            self._take_all(work)
+            if self._clip_norm:
+                self._clip_and_take(work)
+            else:
+                self._take_all(work)
             return True
 
     def _take_all(self, work: Work) -> None:

@@ -2,15 +2,21 @@
 
 import json
 import os
+import sys
 import warnings
 from typing import Any, Dict, Mapping, Union
 
 from paramd._errors import InvalidArgument
+from paramd.tf_config import TFConfig
 
 Job = Union[None, str, "os.PathLike[str]", Mapping[str, Any]]
 
 # What the program says in Python's words, by the setting that it is.
 _WORDS = {"batch_size": "batch_per_replica"}
+
+# Of the settings below checkpoint.
+_WHEN = frozenset(("every_steps", "every_seconds"))
+_SAVED_EVERY_SECONDS = 60
 
 
 def _simple(value: Any) -> Any:
@@ -38,11 +44,37 @@ def _plain(name: str, value: Any) -> Any:
             f"the job file; found a {kind}, or one that holds others") from error
 
 
+def _has_servers() -> bool:
+    """Whether TF_CONFIG says so; what is wrong with it somebody else says."""
+    try:
+        return bool(TFConfig.from_environment().cluster.get("ps"))
+    except InvalidArgument:
+        return False
+
+
+def _says_when_to_save(content: Mapping[str, Any]) -> bool:
+    """Whether somebody has said when checkpoints are written."""
+    checkpoint = content.get("checkpoint")
+    return (isinstance(checkpoint, dict) and not _WHEN.isdisjoint(checkpoint)
+            or "backup_and_restore" in content
+            or any(name == "PARAMD_CHECKPOINT" or name.startswith(
+                ("PARAMD_CHECKPOINT_EVERY", "PARAMD_BACKUP")) for name in os.environ))
+
+
+def say_where(content: Mapping[str, Any], run_dir: str) -> None:
+    """A line about the directory that nobody has chosen, with the checkpoints."""
+    if (run_dir and not content.get("run_dir") and not os.environ.get("PARAMD_RUN_DIR")
+            and content["log_level"] != "error"):
+        print(f"paramd: checkpoints and result.json go to '{run_dir}'; run_dir= chooses "
+              "another directory, and goes on with what is there", file=sys.stderr)
+
+
 def read(job: Job, settings: Mapping[str, Any]) -> Dict[str, Any]:
     """The job as a dictionary: a job file's path or content, then `settings`.
 
     Each setting replaces the one of its name, whole. The model is the program's
-    own. Raises InvalidArgument if the file can't be read.
+    own. Where there are servers a checkpoint is written now and then, unless somebody
+    has said when: what a server loses since the newest is lost. Raises InvalidArgument if the file can't be read.
     """
     if job is None:
         content: Dict[str, Any] = {}
@@ -62,6 +94,10 @@ def read(job: Job, settings: Mapping[str, Any]) -> Dict[str, Any]:
     content = {name: _plain(name, value) for name, value in content.items()}
     content.setdefault("name", "python")
     content.setdefault("log_level", "warning")
+    if _has_servers() and not _says_when_to_save(content):
+        checkpoint = content.get("checkpoint", {})
+        if isinstance(checkpoint, dict):
+            content["checkpoint"] = {**checkpoint, "every_seconds": _SAVED_EVERY_SECONDS}
     model = content.setdefault("model", {})
     if isinstance(model, dict):
         model = dict(model)

@@ -18,8 +18,13 @@ class Worker(_torch.Worker):
             for x, y in epoch.batches(rows, 64):
                 worker.step(loss_function(y, model(x, training=True)))
 
-    Args: as paramd.torch.Worker's. `model` is built.
+    Args: as paramd.torch.Worker's. `model` is built, and `optimizer` has the job
+    file's defaults, as everywhere in paramd.keras.
     """
+
+    @staticmethod
+    def _complete(optimizer: Any) -> Any:
+        return optimizer
 
     def _pick(self, model: Any) -> Picked:
         if not model.built:

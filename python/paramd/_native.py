@@ -13,7 +13,7 @@ from paramd._version import __version__
 ABI_VERSION = 7
 
 END, STEP, EVALUATE, FIND_ROWS, FIND_TEST_ROWS = range(5)
-OK, DEADLINE_EXCEEDED, ABORTED = 0, 4, 10
+OK, DEADLINE_EXCEEDED, NOT_FOUND, ABORTED = 0, 4, 5, 10
 
 _c_double_p = ctypes.POINTER(ctypes.c_double)
 _c_float_p = ctypes.POINTER(ctypes.c_float)
@@ -62,6 +62,12 @@ class Weights(ctypes.Structure):
     """paramd_weights"""
     _fields_ = [("variables", ctypes.POINTER(Pulled)), ("count", ctypes.c_size_t),
                 ("least_step", ctypes.c_uint64), ("most_step", ctypes.c_uint64)]
+
+
+class Saved(ctypes.Structure):
+    """paramd_saved"""
+    _fields_ = [("checkpoint", ctypes.c_char_p), ("epoch", ctypes.c_uint64),
+                ("is_over", ctypes.c_int), ("weights", ctypes.POINTER(_c_float_p))]
 
 
 class Result(ctypes.Structure):
@@ -145,6 +151,14 @@ def _open() -> Any:
     library.paramd_worker_training.argtypes = [
         worker, ctypes.POINTER(ctypes.POINTER(TrainedEpoch)),
         ctypes.POINTER(ctypes.c_size_t)]
+    saved = ctypes.POINTER(Saved)
+    library.paramd_saved_find.argtypes = [ctypes.POINTER(WorkerOptions),
+                                          ctypes.POINTER(saved)]
+    library.paramd_worker_saved.argtypes = [worker, ctypes.POINTER(saved)]
+    library.paramd_worker_run_dir.argtypes = [worker]
+    library.paramd_worker_run_dir.restype = ctypes.c_char_p
+    library.paramd_saved_free.argtypes = [saved]
+    library.paramd_saved_free.restype = None
     library.paramd_worker_close.argtypes = [worker]
     weights = ctypes.POINTER(Weights)
     library.paramd_pull.argtypes = [

@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import threading
+import warnings
 import weakref
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from paramd import _errors, _job, _native
+from paramd.tf_config import TFConfig
 
 _CANCELLED = 1
 
@@ -31,6 +33,29 @@ class Variable(NamedTuple):
     # None, or two arrays of its shape in which its weights lie by turns. Those of a
     # step stay as they are until the next one begins.
     memory: Sequence[np.ndarray] = ()
+
+
+class Saved(NamedTuple):
+    """What the newest checkpoint of a run has.
+
+    Attributes:
+      epoch: that the job goes on in, from 1; behind the last one: one more.
+      is_over: all that the job wants is trained.
+      weights: float32, one array a variable.
+    """
+    checkpoint: str
+    epoch: int
+    is_over: bool
+    weights: List[np.ndarray]
+
+    def say_if_over(self) -> None:
+        """A script that is run again trains nothing: whoever reads along is told."""
+        if self.is_over:
+            warnings.warn(
+                "all epochs of this job are trained already, and nothing is trained "
+                f"now: the model gets the weights of '{self.checkpoint}'; to train, "
+                "give more epochs, or another run_dir for a new run",
+                RuntimeWarning, stacklevel=3)
 
 
 class Work:
@@ -138,6 +163,30 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
+# Clusters with servers whose job has finished in this process: they end with it.
+_used_up: "set[str]" = set()
+
+
+def _cluster_with_servers() -> str:
+    """As text; "" if TF_CONFIG has none."""
+    try:
+        cluster = TFConfig.from_environment().cluster
+    except _errors.InvalidArgument:
+        return ""
+    return json.dumps(cluster, sort_keys=True) if cluster.get("ps") else ""
+
+
+def _warn_if_used_up() -> None:
+    """At once, and not when nobody has come for ten minutes."""
+    if _cluster_with_servers() in _used_up:
+        warnings.warn(
+            "the servers of this cluster have ended with the job before, which this "
+            "process was in: a cluster has one job. This one waits for servers that "
+            "are started again (`paramd run`; cluster.start(\"ps-0\") of "
+            "paramd.local), until start_timeout_ms is over", RuntimeWarning,
+            stacklevel=4)
+
+
 # What workers use that could not be closed.
 _left_behind: List[Any] = []
 
@@ -164,6 +213,83 @@ def _check_process(forks: int) -> None:
         raise _errors.Error(
             "this process was forked from the worker's: fork first, then start "
             "the worker (DataLoader: multiprocessing_context='spawn')")
+
+
+def _options(job: Mapping[str, Any], variables: Sequence[Variable], examples: int = 0,
+             test_examples: int = 0, insecure: bool = False,
+             tls_dir: Optional[str] = None, reads_only: bool = False
+             ) -> "tuple[_native.WorkerOptions, list[Any]]":
+    """And what they point to. `reads_only`: nothing is to begin with the variables'
+    values, and no weights are to lie in their memory."""
+    keep: List[Any] = []
+    described = (_native.Variable * len(variables))()
+    for variable, to in zip(variables, described):
+        dims = variable.initial.shape  # ascontiguousarray has one at least.
+        shape = (ctypes.c_uint64 * len(dims))(*dims)
+        keep.append(shape)
+        to.name = variable.name.encode()
+        to.shape = shape
+        to.rank = len(dims)
+        to.untrained = int(variable.untrained)
+        if not reads_only:
+            initial = np.ascontiguousarray(variable.initial, np.float32)
+            keep.append(initial)
+            to.initial = initial.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+    keep.append(described)
+    options = _native.WorkerOptions()
+    options.size = ctypes.sizeof(options)
+    options.job = json.dumps(job).encode()
+    options.variables = described
+    options.variable_count = len(variables)
+    options.training_examples = examples
+    options.test_examples = test_examples
+    options.insecure = int(insecure)
+    options.tls_dir = tls_dir.encode() if tls_dir else None
+    sparse = (ctypes.c_int * len(variables))(
+        *(int(variable.sparse) for variable in variables))
+    keep.append(sparse)
+    options.sparse = sparse
+    computed_in = (ctypes.c_char_p * len(variables))(
+        *(None if variable.computed_in == "float32"
+          else variable.computed_in.encode() for variable in variables))
+    keep.append(computed_in)
+    options.compute_dtypes = computed_in
+    if not reads_only:
+        memory = (ctypes.c_void_p * (2 * len(variables)))()
+        for number, variable in enumerate(variables):
+            for place, array in enumerate(variable.memory):
+                memory[2 * number + place] = array.ctypes.data
+        keep.append(memory)
+        options.weights_memory = memory
+    return options, keep
+
+
+def _take_saved(found: Any, variables: Sequence[Variable]) -> Saved:
+    """What the library has found, which is freed."""
+    try:
+        saved = found.contents
+        weights = [np.empty(variable.initial.shape, np.float32)
+                   for variable in variables]
+        for number, values in enumerate(weights):
+            if values.size:
+                ctypes.memmove(values.ctypes.data, saved.weights[number],
+                               values.nbytes)
+        return Saved(str(saved.checkpoint, "utf-8", "replace"), int(saved.epoch),
+                     bool(saved.is_over), weights)
+    finally:
+        _native.library().paramd_saved_free(found)
+
+
+def find_saved(job: Mapping[str, Any],
+               variables: Sequence[Variable]) -> Optional[Saved]:
+    """What the run has that a Session of this job would go on with; None if there is
+    nothing that could be read. What is wrong the Session says."""
+    library = _native.library()
+    options, keep = _options(job, variables, reads_only=True)
+    found = ctypes.POINTER(_native.Saved)()
+    code = library.paramd_saved_find(ctypes.byref(options), ctypes.byref(found))
+    del keep
+    return _take_saved(found, variables) if code == _native.OK else None
 
 
 class _Exclusively:
@@ -196,6 +322,7 @@ class Session:
                  tls_dir: Optional[str] = None):
         self.variables = list(variables)
         self._shapes = _Shapes(self.variables)
+        self._stepped = False
         self._forks = _forks
         self._busy = threading.RLock()
         self._exclusively = _Exclusively(self._forks, self._busy)
@@ -210,11 +337,11 @@ class Session:
         self._over = False  # The job has finished, as next said.
         self._finished = False
         _job.warn_if_alone_among_many()
+        _warn_if_used_up()
         library = self._library = _native.library()
         worker = ctypes.c_void_p()
-        options, keep = self._options(job, examples, test_examples)
-        options.insecure = int(insecure)
-        options.tls_dir = tls_dir.encode() if tls_dir else None
+        options, keep = _options(job, self.variables, examples, test_examples,
+                                 insecure, tls_dir)
         code = library.paramd_worker_start(ctypes.byref(options),
                                            ctypes.byref(worker))
         del keep
@@ -227,45 +354,7 @@ class Session:
                                            [v.memory for v in self.variables],
                                            self._lent)
         self._worker = worker
-
-    def _options(self, job: Mapping[str, Any], examples: int,
-                 test_examples: int) -> "tuple[_native.WorkerOptions, list[Any]]":
-        keep: List[Any] = []
-        variables = (_native.Variable * len(self.variables))()
-        for variable, to in zip(self.variables, variables):
-            initial = np.ascontiguousarray(variable.initial, np.float32)
-            dims = variable.initial.shape  # ascontiguousarray has one at least.
-            shape = (ctypes.c_uint64 * len(dims))(*dims)
-            keep += [initial, shape]
-            to.name = variable.name.encode()
-            to.shape = shape
-            to.rank = len(dims)
-            to.untrained = int(variable.untrained)
-            to.initial = initial.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-        keep.append(variables)
-        options = _native.WorkerOptions()
-        options.size = ctypes.sizeof(options)
-        options.job = json.dumps(job).encode()
-        options.variables = variables
-        options.variable_count = len(self.variables)
-        options.training_examples = examples
-        options.test_examples = test_examples
-        sparse = (ctypes.c_int * len(self.variables))(
-            *(int(variable.sparse) for variable in self.variables))
-        keep.append(sparse)
-        options.sparse = sparse
-        computed_in = (ctypes.c_char_p * len(self.variables))(
-            *(None if variable.computed_in == "float32"
-              else variable.computed_in.encode() for variable in self.variables))
-        keep.append(computed_in)
-        options.compute_dtypes = computed_in
-        memory = (ctypes.c_void_p * (2 * len(self.variables)))()
-        for number, variable in enumerate(self.variables):
-            for place, array in enumerate(variable.memory):
-                memory[2 * number + place] = array.ctypes.data
-        keep.append(memory)
-        options.weights_memory = memory
-        return options, keep
+        _job.say_where(job, os.fsdecode(library.paramd_worker_run_dir(worker)))
 
     def exclusively(self) -> _Exclusively:
         """The worker is this thread's in a with block, and in one within it. Error
@@ -302,10 +391,48 @@ class Session:
                 raise _errors.make(code, _native.last_error())
             if work.kind == _native.END:
                 self._ended = self._over = True
+                if cluster := _cluster_with_servers():
+                    _used_up.add(cluster)
                 return None
             self._held = Work(work, self._shapes, self._rows())
             self._computed = False
             return self._held
+
+    def saved(self) -> Optional[Saved]:
+        """What the newest checkpoint of the run has; None if there is none that
+        could be read."""
+        with self.exclusively():
+            found, _ = self._read_saved()
+            return found
+
+    def trained(self) -> "Optional[List[np.ndarray]]":
+        """The weights that the job has ended with, by variable, once next has said
+        so. None, with a warning, if this process can't read them: the program has
+        those of its last step then, or it gets an Error if there was none."""
+        with self.exclusively():
+            found, why = self._read_saved()
+        if found is not None:
+            return found.weights
+        sentence = ("the job has finished, and this process can't read its last "
+                    f"checkpoint ({why})")
+        if not self._stepped:
+            raise _errors.Error(
+                f"{sentence}, so its model can't have the trained weights: give it "
+                "a run_dir that all processes have")
+        warnings.warn(f"{sentence}: the model has the weights of this worker's last "
+                      "batch, which are not the final ones", RuntimeWarning,
+                      stacklevel=3)
+        return None
+
+    def _read_saved(self) -> "tuple[Optional[Saved], str]":
+        """Or why it could not be read."""
+        if self._finalizer.alive:
+            found = ctypes.POINTER(_native.Saved)()
+            code = self._library.paramd_worker_saved(self._worker,
+                                                     ctypes.byref(found))
+            if code == _native.OK:
+                return _take_saved(found, self.variables), ""
+        return None, _native.last_error()
 
     def _rows(self) -> "Dict[int, np.ndarray]":
         """Of the work that was returned: by sparse variable."""
@@ -402,6 +529,7 @@ class Session:
                 raise _errors.Error("there is no batch to step: take one first")
             self._check(self._library.paramd_worker_finish(
                 self._worker, ctypes.byref(result)))
+            self._stepped = self._stepped or self._held.is_step
             self._held = None
 
     def training_losses(self) -> Dict[int, float]:

@@ -2,7 +2,8 @@
 
 import functools
 import operator
-from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
+from typing import (Any, Callable, Collection, Dict, List, NamedTuple, Optional,
+                    Sequence, Tuple)
 
 import numpy as np
 import torch
@@ -48,7 +49,8 @@ class Picked(NamedTuple):
             raise _errors.InvalidArgument(
                 f"parameter '{name}' {change} when the job began: a job trains the "
                 "same parameters to its end; change the model before the first "
-                "batch, or begin another job with its weights (warm_start)")
+                "batch, or begin another job with its weights (warm_start), in a "
+                "cluster with servers that are started again")
         places = {one.name: one for one in self.other}
         for one in now.other:
             if one.name not in places or places[one.name].owner is not one.owner:
@@ -109,6 +111,26 @@ def not_copied(name: str, tensor: torch.Tensor,
         f"{sentence}; start the program again, on a device that works", 14)
 
 
+def describe(picked: Picked, sparse: Collection[int]) -> List[Variable]:
+    """What is picked as a job's variables; `sparse`: numbers of those of which rows
+    travel."""
+    return [Variable(name, _as_numpy(name, tensor),
+                     untrained=number >= len(picked.trained),
+                     sparse=number in sparse,
+                     computed_in=str(tensor.dtype).rpartition(".")[2])
+            for number, (name, tensor) in enumerate(picked.tensors)]
+
+
+def assign(picked: Picked, weights: Sequence[np.ndarray]) -> None:
+    """The model gets these, one array a variable."""
+    with torch.no_grad():
+        for (name, tensor), values in zip(picked.tensors, weights):
+            try:
+                tensor.copy_(torch.from_numpy(values))
+            except RuntimeError as error:
+                raise not_copied(name, tensor, error) from error
+
+
 class Weights:
     """A model's tensors as a job's variables, numbered as in `picked`. The model
     gets the servers' weights before each batch: without a copy where its parameters
@@ -139,13 +161,10 @@ class Weights:
                 raise _errors.InvalidArgument(
                     f"the buffer '{one.name}' is not finite, so servers can't hold "
                     "it: if it is no statistic, register it with persistent=False")
-        return [Variable(name, _as_numpy(name, tensor),
-                         untrained=number >= len(self._picked.trained),
-                         sparse=number in self._sparse,
-                         computed_in=str(tensor.dtype).rpartition(".")[2],
-                         memory=(self.shared[number].memory
-                                 if number in self.shared else ()))
-                for number, (name, tensor) in enumerate(self._picked.tensors)]
+        return [variable._replace(memory=self.shared[number].memory)
+                if number in self.shared else variable
+                for number, variable in enumerate(
+                    describe(self._picked, self._sparse))]
 
     def load(self, work: Work) -> None:
         """Has the model be as the work is to be computed on."""

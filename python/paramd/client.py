@@ -9,7 +9,7 @@ import subprocess
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from paramd import _native
-from paramd._errors import Error, InvalidArgument, Unavailable, make
+from paramd._errors import Error, InvalidArgument, Unavailable, in_python, make
 from paramd.cluster import program
 
 _BAD, _RETRY = 2, 138
@@ -172,7 +172,7 @@ class Client:
         sentence = run.stderr.strip() or f"paramd ended with {run.returncode}"
         kind = {_BAD: InvalidArgument, _RETRY: Unavailable}.get(run.returncode,
                                                                 Error)
-        raise kind(sentence)
+        raise kind(in_python(sentence))
 
 
 class AsyncClient:

@@ -152,26 +152,42 @@ class _Training:
                             dict(settings, optimizer=self._optimizer.settings))
         data.settings(content)
         self.epochs = content.get("epochs", 1)  # As the program begins it.
+        self.is_over = False  # The job has finished.
         self._session = Session(content, variables, examples=data.examples,
                                 test_examples=test_examples, **own)
         self._count = 0
+        saved = self._session.saved()
+        if saved is not None:
+            saved.say_if_over()
+            self._assign(saved.weights)
 
     def next(self) -> Optional[Work]:
         """The next work, with the model as it is to be computed on; None once the
         job has finished."""
         work = self._session.next()
         if work is None:
+            self.is_over = True
+            self.take_trained()
             return None
-        for (_, variable), values in zip(self._trained + self._other, work.weights):
-            # A copy: backends use an array's memory as it is, and this is the
-            # worker's, with the next weights soon.
-            variable.assign(np.array(values))
+        # A copy: backends use an array's memory as it is, and this is the
+        # worker's, with the next weights soon.
+        self._assign([np.array(values) for values in work.weights])
         self._count = self._optimizer._count()
         return work
 
     def losses(self) -> Dict[int, float]:
         """Of the job, by epoch from 1; none before it has finished."""
         return self._session.training_losses()
+
+    def take_trained(self) -> None:
+        """The model gets the weights that the job has ended with."""
+        weights = self._session.trained()
+        if weights is not None:
+            self._assign(weights)
+
+    def _assign(self, weights: Sequence[np.ndarray]) -> None:
+        for (_, variable), values in zip(self._trained + self._other, weights):
+            variable.assign(values)
 
     def push(self, loss: float) -> None:
         """Pushes what the optimizer has kept of this batch. Without anything, as
@@ -250,12 +266,18 @@ class Callback(keras.callbacks.Callback):
                            logs: Optional[Dict[str, Any]] = None) -> None:
         """Pushes the batch's gradients and gets the next one's weights."""
         assert self._training is not None
+        if self._training.is_over:  # Keras computes a batch all the same.
+            return
         _sync(self.model)
         self._training.push(self._batch_loss(float((logs or {}).get("loss", 0.0))))
         self._next()
 
     def on_train_end(self, logs: Optional[Dict[str, Any]] = None) -> None:
         """Leaves the job."""
+        # Of a batch that came behind its end statistics have changed.
+        if self._training is not None and self._training.is_over:
+            _sync(self.model)
+            self._training.take_trained()
         if not self.close() and not self.model.stop_training:
             raise _errors.Error(
                 "fit ended before the job did: give fit more epochs, since the "
@@ -317,6 +339,10 @@ class _Rows:
     """Arrays of as many rows."""
 
     def __init__(self, x: Any, y: Any):
+        if y is None:
+            raise _errors.InvalidArgument(
+                "fit takes y, one label for each example, with arrays; Shards and a "
+                "Stream give pairs (x, y)")
         self._arrays = (np.asarray(x), np.asarray(y))
         if len(self._arrays[0]) != len(self._arrays[1]):
             raise _errors.InvalidArgument(
@@ -430,8 +456,9 @@ def fit(model: Any, x: Any, y: Any = None, *, optimizer: Any = None,
     Returns a keras History. Its loss is the job's, over all workers' examples; while
     the job trains, and where it was stopped, that of this worker's batches, as the
     metrics are.
-    After it the model has the weights of this worker's last batch; `load` gets it
-    those of the checkpoint.
+    After it the model has the weights that the job has ended with, of its last
+    checkpoint; a worker that can't read it, on a machine without run_dir, warns and
+    has those of its last batch. Of a job that goes on history begins at its epoch.
     """
     for name in _OF_MODEL_FIT & set(settings):
         raise _errors.InvalidArgument(

@@ -13,10 +13,12 @@ The optimizer is the servers'; the loop has none of its own.
 
 import contextlib
 import math
+import os
 import threading
 import warnings
 import weakref
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import (Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence,
+                    Tuple)
 
 import torch
 from torch.utils.data import default_collate
@@ -24,10 +26,12 @@ from torch.utils.data import default_collate
 from paramd import _errors, _job
 from paramd._ahead import InOrder, Reader
 from paramd._gradients import Gradients
-from paramd._session import Session, Work
+from paramd._optimizers import with_defaults
+from paramd._session import Session, Work, find_saved
 from paramd._source import Collate, Source, has_numbers, source_of
 from paramd._staging import Staging
-from paramd._weights import Picked, Weights, pick
+from paramd._weights import Picked, Weights, assign, describe, pick
+from paramd.checkpoint import load as _load
 
 # From a batch's parts to the rows of a parameter that the model reads for them.
 Lookup = Callable[..., torch.Tensor]
@@ -81,7 +85,10 @@ class Worker:
 
     Args:
       model: on any device; parameters of any floating type, held as float32.
-      optimizer: as in the job file.
+      optimizer: as in the job file, but what sgd, adam, adamw, adagrad and rmsprop
+        do not say is as in PyTorch's optimizer of this name, learning_rate and what
+        weight_decay does included: {"adam": {}} is torch.optim.Adam. That of a job
+        file has the job file's defaults.
       job: a job file's path, or its content; settings beat it.
       test, evaluate: a dataset, and a function of (model, x, y) that gives the mean
         loss, or (mean loss, number of labels that were met); of (model, batch) if a
@@ -97,6 +104,10 @@ class Worker:
         this worker did not look up last are not up to date in the model.
       missing_gradients: "zeros", or "error" if every parameter that is trained
         has to get a gradient in every batch; then nothing leaves before all have.
+      clip_grad_norm: the norm of all gradients of a batch together is at most so
+        much, as torch.nn.utils.clip_grad_norm_ has it, over all parameters; then
+        nothing leaves before all are there. The optimizer's clip_norm is the
+        servers', block by block.
       insecure, tls_dir: as the flags of `paramd run`.
       settings: settings of the job file: staleness, checkpoint, run_dir and so on.
     """
@@ -106,8 +117,13 @@ class Worker:
                  evaluate: Optional[Evaluate] = None,
                  test_collate_fn: Collate = default_collate,
                  lookups: Optional[Mapping[str, Lookup]] = None,
-                 missing_gradients: str = "zeros", insecure: bool = False,
+                 missing_gradients: str = "zeros",
+                 clip_grad_norm: Optional[float] = None, insecure: bool = False,
                  tls_dir: Optional[str] = None, **settings: Any):
+        if clip_grad_norm is not None and not 0 < clip_grad_norm < math.inf:
+            raise _errors.InvalidArgument(
+                "clip_grad_norm is a number above 0, or None to clip nothing; found "
+                f"{clip_grad_norm}")
         if (test is None) != (evaluate is None):
             raise _errors.InvalidArgument("give test and evaluate, or neither")
         if missing_gradients not in ("zeros", "error"):
@@ -115,12 +131,13 @@ class Worker:
                 "missing_gradients is 'zeros' or 'error'; found "
                 f"'{missing_gradients}'")
         self.model = model
-        self._settings = dict(settings, optimizer=optimizer)
+        self._settings = dict(settings, optimizer=self._complete(optimizer))
         self._job = job
         self._test = test
         self._evaluate = evaluate
         self._test_collate = test_collate_fn
         self._refuse_missing = missing_gradients == "error"
+        self._clip_norm = float(clip_grad_norm or 0)
         self._insecure = insecure
         self._tls_dir = tls_dir
         self._wanted_lookups = dict(lookups or {})
@@ -137,6 +154,7 @@ class Worker:
         self._source: Optional[Source] = None
         self._reader: "Reader | InOrder | None" = None
         self._finished = False
+        self._has_begun = False  # A batch has come, of the first epoch.
         self._ahead: Optional[Work] = None  # Of the epoch that comes next.
 
     def __enter__(self) -> "Worker":
@@ -147,26 +165,36 @@ class Worker:
 
     def epochs(self, count: Optional[int] = None) -> "Iterator[Epoch]":
         """The epochs of the job, one after the other; `count` beats the job's
-        setting. Ends early when the job has finished. Error if the loop goes on to
-        another one before it has taken all batches."""
+        setting. Of a run that goes on the model gets the weights of its newest
+        checkpoint, and the first epoch is the one that it goes on in; if all are
+        trained already there is none, and a warning says so. Ends when the job has
+        finished; the model then has the weights of the last checkpoint. Error if
+        the loop goes on to another epoch before it has taken all batches."""
         if count is not None:
             self._settings["epochs"] = count
-        number = 0
         try:
+            number = self._go_on_with_run()
             while not self._finished:
-                number += 1
                 epoch = Epoch(self, number)
                 yield epoch
                 self._end(epoch)
+                # Others may have trained all of some.
+                number = (self._ahead.epoch if self._ahead is not None
+                          else epoch.number + 1)
         finally:
             self.close()
 
-    def step(self, loss: torch.Tensor, *, scaler: Any = None) -> bool:
+    def step(self, loss: "torch.Tensor | float", *, scaler: Any = None,
+             backward: bool = True) -> bool:
         """Computes the gradients of the batch's mean loss, pushes them, and begins
         to pull; True. With a torch.amp.GradScaler, for float16, the loss is scaled
         and what is pushed is not, and the scaler is updated. If it finds gradients
         that are not finite the batch is left out, as skip does, and False is
         returned; nothing leaves before it has looked at all of them.
+
+        With backward=False the loop has called loss.backward() itself and may have
+        changed what it left in `grad`, gradients of the batch's mean loss: they are
+        pushed as they are, and `grad` is None then. The loss is for the figures.
 
         Raises paramd.NotFinite, with nothing pushed and the batch still to
         be stepped, if loss or a gradient is NaN or infinite; paramd.PartlyPushed,
@@ -175,6 +203,8 @@ class Worker:
         never partly pushed."""
         with self._computing("step") as (session, work):
             assert self._weights is not None and self._gradients is not None
+            if not backward:
+                return self._step_computed(session, work, loss, scaler)
             if not (isinstance(loss, torch.Tensor) and loss.numel() == 1
                     and loss.requires_grad):
                 raise _errors.InvalidArgument(
@@ -190,6 +220,24 @@ class Worker:
             self._weights.fill_other(work)
             session.finish(value)
             return True
+
+    def _step_computed(self, session: Session, work: Work, loss: Any,
+                       scaler: Any) -> bool:
+        """Of gradients that the loop has computed."""
+        assert self._weights is not None and self._gradients is not None
+        if scaler is not None:
+            raise _errors.InvalidArgument(
+                "with backward=False gradients are pushed as they are: give step no "
+                "scaler, and divide them by its scale")
+        try:
+            value = float(loss)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise _errors.InvalidArgument(
+                "step takes the mean loss of the batch, one number") from error
+        self._gradients.take_computed(work)
+        self._weights.fill_other(work)
+        session.finish(value)
+        return True
 
     def skip(self) -> None:
         """Leaves the last batch out: no weight and no momentum changes. It counts as
@@ -219,6 +267,8 @@ class Worker:
 
     # ---- below: what a subclass has otherwise
 
+    _complete = staticmethod(with_defaults)
+
     def _pick(self, model: torch.nn.Module) -> Picked:
         return pick(model)
 
@@ -229,6 +279,28 @@ class Worker:
         if not picked.trained:
             raise _errors.InvalidArgument("the model has no parameter to train")
         return picked
+
+    def _go_on_with_run(self) -> int:
+        """The epoch that the job begins with, as far as its run says, with the model
+        as it is saved there. If all is trained the job is over behind this."""
+        if self._session is not None:
+            return 1
+        self._picked = self._pick_trained()
+        self._lookups = self._by_number()
+        saved = find_saved(_job.read(self._job, self._settings),
+                           describe(self._picked, self._lookups))
+        if saved is None:
+            return 1
+        saved.say_if_over()
+        self._have_model_alone()
+        assign(self._picked, saved.weights)
+        if saved.is_over:
+            session = self._start(None)
+            if self._next(session, Epoch(self, saved.epoch)) is not None:
+                raise _errors.Error(
+                    f"the job goes on, though '{saved.checkpoint}' has all of it: "
+                    "another process has removed it meanwhile")
+        return saved.epoch
 
     def _by_number(self) -> Dict[int, Lookup]:
         """The lookups, by number of the parameter."""
@@ -282,19 +354,21 @@ class Worker:
         self._source = source
         self._reader = source.open()
 
-    def _start(self, source: Source) -> Session:
+    def _start(self, source: Optional[Source]) -> Session:
+        """Without a source of a job that has nothing left to train."""
         test = _length_of_test(self._test) if self._test is not None else 0
-        self._source = source
-        self._reader = source.open()
         settings = dict(self._settings)
-        if source.batch_size is not None:
-            settings["batch_size"] = source.batch_size
+        if source is not None:
+            self._source = source
+            self._reader = source.open()
+            if source.batch_size is not None:
+                settings["batch_size"] = source.batch_size
         job = _job.read(self._job, settings)
         self._batches_a_push = 1
         for times in ("accumulate", "push_every"):
             if isinstance(job.get(times), int):
                 self._batches_a_push *= job[times]
-        if source.in_order is not None:
+        if source is not None and source.in_order is not None:
             source.in_order.settings(job)
         self._picked = self._pick_trained()
         self._lookups = self._by_number()
@@ -302,10 +376,11 @@ class Worker:
         staging = _staging_of(self._picked)
         self._weights = Weights(self.model, self._picked, self._lookups, staging)
         session = Session(
-            job, self._weights.variables(), examples=source.examples,
+            job, self._weights.variables(),
+            examples=source.examples if source is not None else 0,
             test_examples=test, insecure=self._insecure, tls_dir=self._tls_dir)
         self._gradients = Gradients(session, self._picked.trained, staging,
-                                    self._refuse_missing)
+                                    self._refuse_missing, self._clip_norm)
         self._session = session
         with _working_lock:
             _working.add(self)
@@ -351,14 +426,16 @@ class Worker:
         self._gradients.drop()
         session.finish_without_examples()
 
-    def _next(self, session: Session, epoch: int) -> Optional[Work]:
-        """The next batch of this epoch; None behind its last one."""
+    def _next(self, session: Session, epoch: "Epoch") -> Optional[Work]:
+        """The next batch of this epoch; None behind its last one. The first of all
+        that this worker gets says which epoch it is."""
         with session.exclusively():
             while True:
                 work = self._ahead or session.next()
                 self._ahead = None
                 if work is None:
                     self._finished = True
+                    self._take_trained(session)
                     return None
                 if work.asks:
                     self._find_rows(session, work)
@@ -366,10 +443,19 @@ class Worker:
                 if not work.is_step:
                     self._do_evaluation(session, work)
                     continue
-                if work.epoch > epoch:
+                if not self._has_begun:
+                    self._has_begun = True
+                    epoch.number = work.epoch
+                if work.epoch > epoch.number:
                     self._ahead = work  # Of the next epoch, which begins with it.
                     return None
                 return work
+
+    def _take_trained(self, session: Session) -> None:
+        """The model gets the weights that the job has ended with."""
+        weights = session.trained()
+        if weights is not None:
+            assign(self._picked, weights)
 
     def _end(self, epoch: "Epoch") -> None:
         """Error if the loop has left the epoch before its last batch: the next one
@@ -380,7 +466,7 @@ class Worker:
             raise _errors.Error(
                 f"the loop took no batch of epoch {epoch.number}: take those of each "
                 "epoch; one that is over already has none")
-        if self._next(self._session, epoch.number) is not None:
+        if self._next(self._session, epoch) is not None:
             raise _errors.Error(
                 f"the loop left epoch {epoch.number} before its last batch: take all "
                 "of them; for shorter epochs give fewer examples "
@@ -438,7 +524,8 @@ class Epoch:
     """One pass over the training data, as far as this worker gets of it."""
 
     def __init__(self, worker: Worker, number: int):
-        self.number = number  # From 1.
+        # From 1. Of a run that goes on elsewhere the first batch says which one.
+        self.number = number
         self.is_over = False  # Its last batch was taken.
         self._worker = worker
 
@@ -469,8 +556,43 @@ class Epoch:
         worker = self._worker
         session = worker._begin(source)
         while True:
-            work = worker._next(session, self.number)
+            work = worker._next(session, self)
             if work is None:
                 self.is_over = True
                 return
             yield worker._read(session, work)
+
+
+def load(model: torch.nn.Module, path: "str | os.PathLike[str]") -> None:
+    """Gives a model the values that a checkpoint has, as paramd.load finds it:
+    parameters, which may be tied, and those buffers that travel. Buffers of integers,
+    and those that state_dict does not have, stay as they are. InvalidArgument, with
+    nothing changed, if model and checkpoint have not the same variables of the same
+    shapes."""
+    values = _load(path)
+    names: Dict[int, List[str]] = {}  # Of each tensor all that it is called.
+    tensors: Dict[int, torch.Tensor] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+            names.setdefault(id(tensor), []).append(name)
+            tensors[id(tensor)] = tensor
+    found: List[Tuple[torch.Tensor, Any]] = []
+    for number, called in names.items():
+        name = next((name for name in called if name in values), None)
+        if name is None:
+            raise _errors.InvalidArgument(
+                f"the checkpoint has no variable '{called[0]}' of the model, but "
+                f"{', '.join(sorted(values))}")
+        if values[name].shape != tuple(tensors[number].shape):
+            raise _errors.InvalidArgument(
+                f"the model's variable '{name}' is {tuple(tensors[number].shape)}; "
+                f"in the checkpoint it is {values[name].shape}")
+        found.append((tensors[number], values[name]))
+    left = set(values).difference(*names.values())
+    if left:
+        raise _errors.InvalidArgument(
+            f"the checkpoint has {', '.join(sorted(left))}, which the model does not "
+            "have")
+    with torch.no_grad():
+        for tensor, value in found:
+            tensor.copy_(torch.from_numpy(value))

@@ -1,7 +1,7 @@
 """A worker of functions over NumPy arrays; JAX's fit as they are."""
 
 import operator
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -52,6 +52,10 @@ class Worker:
       settings: settings of the job file: optimizer, batch_size, epochs, staleness,
         checkpoint, run_dir and so on.
 
+    Attributes:
+      weights: by name; those of the run's newest checkpoint if it goes on, then
+        those of the last batch, at the end the trained ones.
+
     Raises paramd.InvalidArgument with every mistake, one a line.
     """
 
@@ -81,6 +85,10 @@ class Worker:
                       else operator.index(examples)),
             test_examples=test_examples if evaluate else 0, insecure=insecure,
             tls_dir=tls_dir)
+        saved = self._session.saved()
+        if saved is not None:
+            saved.say_if_over()
+            self._take(saved.weights)
 
     def __enter__(self) -> "Worker":
         return self
@@ -89,18 +97,25 @@ class Worker:
         self.close()
 
     def train(self) -> Arrays:
-        """Trains until the job has finished; the weights that this worker saw
-        last, by name. The checkpoint of the run has the final ones."""
+        """Trains until the job has finished; the weights of its last checkpoint, by
+        name, which are the same in all workers. A worker that can't read it, on a
+        machine without run_dir, warns and returns those that it saw last, or raises
+        Error if it saw none."""
         with self, self._session.exclusively():
             while True:
                 work = self._session.next()
                 if work is None:
+                    self._take(self._session.trained())
                     return self.weights
                 self._do(work)
 
     def close(self) -> bool:
         """Leaves the job; whether it had finished."""
         return self._session.close()
+
+    def _take(self, weights: Optional[Sequence[np.ndarray]]) -> None:
+        if weights is not None:
+            self.weights = dict(zip(self._names, weights))
 
     def _do(self, work: Work) -> None:
         # Copies: the function may keep them, and write to them, while the worker's
@@ -132,7 +147,8 @@ class Worker:
                 continue
             gradient = np.asarray(gradient)
             if gradient.shape != into.shape:
-                raise ValueError(f"the gradient of '{name}' is {gradient.shape}; "
-                                 f"the variable is {into.shape}")
+                raise InvalidArgument(
+                    f"the gradient of '{name}' is {gradient.shape}; the variable is "
+                    f"{into.shape}")
             np.multiply(gradient, work.scale, out=into, casting="unsafe")
         self._session.finish(float(loss))

@@ -178,6 +178,64 @@ class ModelTest(LoopCase):
             else:
                 self.train_on(worker)
 
+    def tied(self):
+        """A model whose last layer is its table, with statistics and a counter."""
+        class Tied(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = torch.nn.Embedding(16, 4)
+                self.norm = torch.nn.BatchNorm1d(4)
+                self.last = torch.nn.Linear(4, 16, bias=False)
+                self.last.weight = self.table.weight
+                self.register_buffer("mine", torch.ones(2), persistent=False)
+
+            def forward(self, x):
+                rows = (x.abs() * 3).long().clamp(max=15)
+                return self.last(self.norm(self.table(rows).mean(1)))
+
+        return Tied()
+
+    def test_a_checkpoint_is_loaded_with_tied_weights_and_statistics(self):
+        import paramd.torch as ps
+        worker = self.worker(model := self.tied())
+        self.train_on(worker, 2)
+        other = self.tied()
+        other.mine.fill_(7)
+        ps.load(other, self.run_dir)
+        self.assertIs(other.last.weight, other.table.weight)
+        self.assertEqual(other.mine.tolist(), [7, 7])
+        state = model.state_dict()
+        for name, values in other.state_dict().items():
+            if values.is_floating_point():
+                self.assertTrue(torch.equal(values, state[name]), name)
+        self.assertGreater(float(other.norm.running_mean.abs().max()), 0)
+
+    def test_a_checkpoint_of_another_model_is_refused_and_changes_nothing(self):
+        import paramd
+        import paramd.torch as ps
+        self.train_on(self.worker(network()))
+
+        def with_more(model):
+            model.append(torch.nn.Linear(3, 3))
+
+        def with_less(model):
+            del model[3]
+
+        def wider(model):
+            model[3] = torch.nn.Linear(16, 4)
+
+        for change, said in ((with_more, "has no variable '4.weight'"),
+                             (with_less, "has 3.bias, 3.weight, which the model does"),
+                             (wider, r"'3.weight' is \(4, 16\); in the checkpoint it is "
+                                     r"\(3, 16\)")):
+            model = network()
+            change(model)
+            before = [p.detach().clone() for p in model.parameters()]
+            with self.assertRaisesRegex(paramd.InvalidArgument, said):
+                ps.load(model, self.run_dir)
+            for parameter, values in zip(model.parameters(), before):
+                self.assertTrue(torch.equal(parameter, values))
+
     def test_each_module_is_in_its_own_mode_behind_an_evaluation(self):
         evaluated = []
 

@@ -10,6 +10,8 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
+import warnings
 
 try:
     import numpy as np
@@ -107,6 +109,85 @@ class ImportTest(unittest.TestCase):
                 TFConfig.from_environment()
         finally:
             del os.environ["TF_CONFIG"]
+
+
+class ErrorsTest(unittest.TestCase):
+
+    def test_flags_are_called_as_python_calls_them(self):
+        from paramd import _errors
+        for said, meant in (
+                ("the chief needs --run_dir, where it goes on",
+                 "the chief needs run_dir=, where it goes on"),
+                ("give --insecure or --tls_dir", "give insecure=True or tls_dir="),
+                ("`paramd tls init --job python` makes one; --run_dir names it",
+                 "`paramd tls init --job python` makes one; run_dir= names it"),
+                ("a line -- of text, and x--y", "a line -- of text, and x--y")):
+            self.assertEqual(_errors.in_python(said), meant)
+            self.assertEqual(str(_errors.make(3, said)), meant)
+
+    def test_a_chief_without_a_directory_is_told_of_the_argument(self):
+        code = ("import paramd\n"
+                "try:\n"
+                "  paramd.Worker({'w': [0.0]}, None, examples=1,"
+                " optimizer={'sgd': {}, 'learning_rate': 1})\n"
+                "except paramd.InvalidArgument as error:\n"
+                "  print(error)\n")
+        said = subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True,
+            env=dict(os.environ, TF_CONFIG=json.dumps(
+                {"cluster": {"ps": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]},
+                 "task": {"type": "worker", "index": 0}}))).stdout
+        self.assertIn("run_dir is missing: in a cluster the chief needs run_dir=", said)
+
+
+class JobTest(unittest.TestCase):
+    CLUSTER = {"ps": ["a:1"], "worker": ["b:1"]}
+
+    def checkpoint(self, cluster, environment=(), **settings):
+        from paramd import _job
+        changed = dict(environment, TF_CONFIG=json.dumps({"cluster": cluster}))
+        with unittest.mock.patch.dict(os.environ, changed):
+            return _job.read(None, settings).get("checkpoint")
+
+    def test_with_servers_checkpoints_are_written_unless_somebody_says_when(self):
+        self.assertEqual(self.checkpoint(self.CLUSTER), {"every_seconds": 60})
+        self.assertEqual(self.checkpoint(self.CLUSTER, checkpoint={"keep": 9}),
+                         {"keep": 9, "every_seconds": 60})
+        self.assertIsNone(self.checkpoint({"worker": ["b:1"]}))
+        for said in ({"every_steps": 5}, {"every_steps": 0}, {"every_seconds": 7}):
+            self.assertEqual(self.checkpoint(self.CLUSTER, checkpoint=said), said)
+        self.assertIsNone(self.checkpoint(self.CLUSTER,
+                                          backup_and_restore={"directory": "b"}))
+        self.assertIsNone(self.checkpoint(
+            self.CLUSTER, {"PARAMD_CHECKPOINT_EVERY_STEPS": "9"}))
+
+    def test_the_servers_of_a_job_that_has_ended_are_missed_at_once(self):
+        from paramd import _session
+        other = {"ps": ["c:1"], "worker": ["b:1"]}
+        with unittest.mock.patch.dict(
+                os.environ, TF_CONFIG=json.dumps({"cluster": self.CLUSTER})):
+            used_up = {_session._cluster_with_servers()}
+        with unittest.mock.patch.object(_session, "_used_up", used_up):
+            for cluster, warned in ((self.CLUSTER, 1), (other, 0)):
+                with unittest.mock.patch.dict(
+                        os.environ, TF_CONFIG=json.dumps({"cluster": cluster})), \
+                        warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    _session._warn_if_used_up()
+                self.assertEqual(len(said), warned)
+
+    def test_a_directory_that_nobody_chose_is_said(self):
+        code = ("import paramd, numpy\n"
+                "paramd.Worker({'w': numpy.zeros(1)}, lambda w, i: (0.0, {}),"
+                " examples=1, optimizer={'sgd': {}, 'learning_rate': 1}%s).train()\n")
+        with tempfile.TemporaryDirectory() as directory:
+            for more, named in (("", True), (", run_dir='mine'", False)):
+                said = subprocess.run(
+                    [sys.executable, "-c", code % more], check=True, cwd=directory,
+                    capture_output=True, text=True).stderr
+                self.assertEqual("result.json go to 'runs/python-1'" in said, named,
+                                 said)
+            self.assertTrue(os.path.exists(directory + "/runs/python-1/result.json"))
 
 
 @unittest.skipIf(np is None, "needs NumPy")

@@ -1,0 +1,96 @@
+"""Optimizers under PyTorch's names. Skipped by name where there is no PyTorch."""
+
+import inspect
+import os
+import sys
+import unittest
+
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+
+from torch_cases import (  # pylint: disable=wrong-import-position
+    F, LoopCase, np, plain, torch)
+
+# Of each optimizer of PyTorch's that a job has, by the job's name; how its
+# arguments are called there, those of the optimizer and those beside it.
+PYTORCHS = {
+    "sgd": ("SGD", {"momentum": "momentum", "nesterov": "nesterov"}),
+    "adam": ("Adam", {"eps": "epsilon"}),
+    "adamw": ("AdamW", {"eps": "epsilon", "weight_decay": "weight_decay"}),
+    "adagrad": ("Adagrad", {"eps": "epsilon",
+                            "initial_accumulator_value": "initial_accumulator"}),
+    "rmsprop": ("RMSprop", {"eps": "epsilon", "alpha": "decay", "momentum": "momentum",
+                            "centered": "centered"}),
+}
+
+
+class OptimizersTest(LoopCase):
+
+    def pytorchs(self, name):
+        return getattr(torch.optim, PYTORCHS[name][0])
+
+    def test_the_table_has_all_that_both_have(self):
+        from paramd import _optimizers
+        self.assertEqual(sorted(_optimizers.DEFAULTS), sorted(PYTORCHS))
+
+    def test_defaults_are_pytorchs(self):
+        from paramd import _optimizers
+        for name, (_, words) in PYTORCHS.items():
+            arguments = {a.name: a.default for a in inspect.signature(
+                self.pytorchs(name)).parameters.values()}
+            found = _optimizers.with_defaults({name: {}})
+            with self.subTest(optimizer=name):
+                self.assertEqual(found["learning_rate"], arguments["lr"])
+                wanted = {word: arguments[argument]
+                          for argument, word in words.items()}
+                if "betas" in arguments:
+                    wanted["beta1"], wanted["beta2"] = arguments["betas"]
+                self.assertEqual(found[name], wanted)
+
+    def test_what_is_said_stays(self):
+        from paramd import _optimizers
+        said = {"adagrad": {"initial_accumulator": 0.1}, "learning_rate": 0.5,
+                "decay": "decoupled", "schedule": "cosine"}
+        found = _optimizers.with_defaults(said)
+        self.assertEqual(found["adagrad"], {"initial_accumulator": 0.1,
+                                            "epsilon": 1e-10})
+        self.assertEqual({key: found[key] for key in said if key != "adagrad"},
+                         {key: said[key] for key in said if key != "adagrad"})
+        for other in (None, "adam", {"ftrl": {}}, {"adam": 3}, {"adam": {}, "sgd": {}}):
+            self.assertIs(_optimizers.with_defaults(other), other)
+
+    def compared(self, name, settings, **of_pytorch):
+        """The same batches with the servers' optimizer and with PyTorch's."""
+        self.run_dir += "-next"
+        batches = []
+        model = plain()
+        worker = self.worker(model, optimizer=dict({name: {}}, **settings))
+        for epoch in worker.epochs(2):
+            for x, y in epoch.batches(self.data, 16):
+                batches.append((x, y))
+                worker.step(F.cross_entropy(model(x), y))
+        alone = plain()
+        optimizer = self.pytorchs(name)(alone.parameters(), **of_pytorch)
+        for x, y in batches:
+            optimizer.zero_grad()
+            F.cross_entropy(alone(x), y).backward()
+            optimizer.step()
+        # A gradient near zero decides by its last bit which way a step goes whose
+        # size does not follow from it: the first one of Adam and its like.
+        for mine, others in zip(model.parameters(), alone.parameters()):
+            np.testing.assert_allclose(mine.detach().numpy(), others.detach().numpy(),
+                                       rtol=1e-3, atol=2e-4)
+
+    def test_a_name_alone_trains_as_pytorchs_without_arguments(self):
+        for name in PYTORCHS:
+            with self.subTest(optimizer=name):
+                self.compared(name, {})
+
+    def test_weight_decay_is_what_it_is_there(self):
+        for name in PYTORCHS:
+            if name != "adamw":  # Where it stands under the name.
+                with self.subTest(optimizer=name):
+                    self.compared(name, {"weight_decay": 0.1}, weight_decay=0.1)
+
+
+if __name__ == "__main__":
+    unittest.main()
