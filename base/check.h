@@ -13,11 +13,11 @@ namespace paramd {
 
 // A broken invariant of our own ends the process: CHECK(open, "file is open").
 // Never for what comes from the network, a file or a person: that is a Status.
-#define CHECK(condition, sentence)                                           \
-  do {                                                                       \
-    if (__builtin_expect(!(condition), 0)) {                                 \
-      ::paramd::CheckFailed(__FILE__, __LINE__, #condition, sentence);       \
-    }                                                                        \
+#define CHECK(condition, sentence)                                     \
+  do {                                                                 \
+    if (__builtin_expect(!(condition), 0)) {                           \
+      ::paramd::CheckFailed(__FILE__, __LINE__, #condition, sentence); \
+    }                                                                  \
   } while (false)
 
 #endif  // PARAMD_BASE_CHECK_H_

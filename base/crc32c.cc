@@ -54,9 +54,9 @@ __attribute__((target("sse4.2"))) uint32_t Crc32cSse42(
 }
 
 // The instruction takes a word each cycle, but one that needs its result waits
-// for three: so three parts of a long run at once. Each sum is a variable of its
-// own: an array of three is kept in memory, and that is no faster than one part
-// (6 GB/s; these 15 to 27).
+// for three: so three parts of a long run at once. Each sum is a variable of
+// its own: an array of three is kept in memory, and that is no faster than one
+// part (6 GB/s; these 15 to 27).
 constexpr size_t kLong = size_t{256} << 10;
 
 __attribute__((target("sse4.2"))) uint32_t Crc32cOfThirds(

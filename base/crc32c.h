@@ -12,8 +12,8 @@ namespace paramd {
 // of what came before (0 at the start). Uses SSE4.2 where the machine has it.
 uint32_t Crc32c(absl::Span<const std::byte> bytes, uint32_t crc = 0);
 
-// Of a run of bytes that begins with bytes of checksum `first` and ends with the
-// `second_bytes` of checksum `second`: what Crc32c says of both together.
+// Of a run of bytes that begins with bytes of checksum `first` and ends with
+// the `second_bytes` of checksum `second`: what Crc32c says of both together.
 uint32_t Crc32cOfBoth(uint32_t first, uint32_t second, uint64_t second_bytes);
 
 // The portable path, the twin the fast one is tested against.

@@ -3,8 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "gtest/gtest.h"
+
+#include "base/random.h"
 
 namespace paramd {
 namespace {

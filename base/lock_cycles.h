@@ -4,8 +4,9 @@
 namespace paramd {
 
 // From now on Abseil's locks, which gRPC takes, look for no cycles among them.
-// The distribution's Abseil is a debug build and does so at every lock: 5 % of the
-// CPU of a small call. Our own locks are others, see base/mutex.h. Thread-safe.
+// The distribution's Abseil is a debug build and does so at every lock: 5 % of
+// the CPU of a small call. Our own locks are others, see base/mutex.h.
+// Thread-safe.
 void LookForNoLockCycles();
 
 }  // namespace paramd

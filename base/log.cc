@@ -68,7 +68,8 @@ std::string TextLine(absl::string_view event,
 // no UTF-8 becomes U+FFFD.
 std::string Quoted(absl::string_view text) {
   return nlohmann::json(std::string(text))
-      .dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
+      .dump(-1, ' ', /*ensure_ascii=*/true,
+            nlohmann::json::error_handler_t::replace);
 }
 
 bool IsReserved(absl::string_view key) {
@@ -90,8 +91,8 @@ std::string JsonMembers(absl::string_view event,
   for (const auto& some : {said, fields}) {
     for (const LogField& field : some) {
       absl::StrAppend(&line, ",",
-                      Quoted(absl::StrCat(
-                          IsReserved(field.key) ? "field_" : "", field.key)),
+                      Quoted(absl::StrCat(IsReserved(field.key) ? "field_" : "",
+                                          field.key)),
                       ":",
                       IsJsonNumber(field) ? field.value : Quoted(field.value));
     }

@@ -31,8 +31,8 @@ bool ParseLogLevel(absl::string_view text, LogLevel* level);
 void Log(LogLevel level, absl::string_view event,
          std::initializer_list<LogField> fields = {});
 
-// The same of a sentence that has the values of `said` in it: they are fields of
-// the JSON, and text does not repeat them.
+// The same of a sentence that has the values of `said` in it: they are fields
+// of the JSON, and text does not repeat them.
 void LogSentence(LogLevel level, absl::string_view sentence,
                  absl::Span<const LogField> said,
                  std::initializer_list<LogField> fields = {});

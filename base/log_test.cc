@@ -37,7 +37,9 @@ TEST(LogTest, WhatATerminalWouldObeyIsEscaped) {
   EXPECT_THAT(Logged("\x1b[2J\r"), HasSubstr(R"(key="\x1b[2J\x0d")"));
   EXPECT_THAT(Logged("a\x7f"), HasSubstr(R"(key="a\x7f")"));
   // C1 as UTF-8, and alone as a terminal of eight bits takes it.
-  EXPECT_THAT(Logged("\xc2\x9b" "31m"), HasSubstr(R"(key="\xc2\x9b31m")"));
+  EXPECT_THAT(Logged("\xc2\x9b"
+                     "31m"),
+              HasSubstr(R"(key="\xc2\x9b31m")"));
   EXPECT_THAT(Logged("\x9b"), HasSubstr(R"(key="\x9b")"));
   EXPECT_THAT(Logged("größe→\U0001F600"), HasSubstr("key=größe→\U0001F600\n"));
   testing::internal::CaptureStderr();
@@ -49,7 +51,10 @@ TEST(LogTest, WhatATerminalWouldObeyIsEscaped) {
 TEST(LogTest, AsJsonNothingIsWrittenThatATerminalWouldObey) {
   testing::internal::CaptureStderr();
   InitLogging("ps-0", LogLevel::kInfo, LogFormat::kJson);
-  Log(LogLevel::kWarning, "\x7f", {{"key", "\xc2\x9b" "31m\x1b"}});
+  Log(LogLevel::kWarning, "\x7f",
+      {{"key",
+        "\xc2\x9b"
+        "31m\x1b"}});
   InitLogging("paramd", LogLevel::kInfo);
   const std::string line = testing::internal::GetCapturedStderr();
   EXPECT_THAT(line, HasSubstr(R"("\u009b31m\u001b")"));

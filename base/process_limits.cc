@@ -123,10 +123,10 @@ uint64_t ProcessorsAllowed(const std::string& root) {
 uint64_t MemoryOfThisProcess(const std::string& root) {
   uint64_t memory = MemoryOfMachine(root);
   for (const GroupFolder& folder : GroupsWith("memory", root)) {
-    memory = std::min(
-        memory, NumberIn(folder.path + (folder.version == 2
-                                            ? "/memory.max"
-                                            : "/memory.limit_in_bytes")));
+    memory = std::min(memory,
+                      NumberIn(folder.path + (folder.version == 2
+                                                  ? "/memory.max"
+                                                  : "/memory.limit_in_bytes")));
   }
   return memory == kNone ? 0 : memory;
 }

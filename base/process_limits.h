@@ -6,8 +6,8 @@
 
 namespace paramd {
 
-// What this process may use of the machine: the least that a control group of it
-// (version 2 or 1) and those above it allow, or that the machine has. `root`
+// What this process may use of the machine: the least that a control group of
+// it (version 2 or 1) and those above it allow, or that the machine has. `root`
 // stands for "/", for tests.
 
 // Bytes of memory. 0 if nothing says so.

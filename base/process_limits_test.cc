@@ -25,8 +25,8 @@ class ProcessLimitsTest : public ::testing::Test {
     std::ofstream(file) << content;
   }
   void MachineHas(uint64_t kibibytes) {
-    Write("/proc/meminfo", absl::StrCat("MemTotal:    ", kibibytes,
-                                        " kB\nMemFree:   17 kB\n"));
+    Write("/proc/meminfo",
+          absl::StrCat("MemTotal:    ", kibibytes, " kB\nMemFree:   17 kB\n"));
   }
   void MayRunOn(const std::string& processors) {
     Write("/proc/self/status",
@@ -64,8 +64,7 @@ TEST_F(ProcessLimitsTest, GroupsOfVersionOneAreKnown) {
   Write("/proc/self/cgroup",
         "12:cpu,cpuacct:/a\n7:memory:/docker/abc\n0::/docker/abc\n");
   Write("/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "300000\n");
-  Write("/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "9223372036854771712\n");
+  Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   EXPECT_EQ(MemoryOfThisProcess(root_), 300000u);
 }
 

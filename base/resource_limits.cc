@@ -136,10 +136,11 @@ absl::Status CheckThreads(size_t needed) {
     started = threads.size();
   }
   if (started == needed) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "this process may have ", present + started, " threads and needs ",
-      present + needed, "; raise the limit (ulimit -u, or pids.max of its "
-      "control group) or start fewer processes"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("this process may have ", present + started,
+                   " threads and needs ", present + needed,
+                   "; raise the limit (ulimit -u, or pids.max of its "
+                   "control group) or start fewer processes"));
 }
 
 bool IsAddressSpaceLimited() { return LimitOf(RLIMIT_AS) != RLIM_INFINITY; }

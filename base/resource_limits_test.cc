@@ -21,9 +21,7 @@ using ::testing::HasSubstr;
 // Each test changes the process that it is in: a child of the test's.
 class ResourceLimitsDeathTest : public ::testing::Test {
  protected:
-  ResourceLimitsDeathTest() {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
-  }
+  ResourceLimitsDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   void SetUp() override {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "a sanitizer takes address space of its own";
@@ -112,8 +110,8 @@ TEST_F(ResourceLimitsDeathTest, AThreadThatCanNotBeStartedEndsWithASentence) {
       {
         EndWithASentence(2, 1);
         std::thread([] {
-          throw std::system_error(std::make_error_code(
-              std::errc::resource_unavailable_try_again));
+          throw std::system_error(
+              std::make_error_code(std::errc::resource_unavailable_try_again));
         }).join();
       },
       ::testing::ExitedWithCode(2), "paramd: no further thread can be started");

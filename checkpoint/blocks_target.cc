@@ -69,8 +69,8 @@ absl::StatusOr<BlocksTarget> BlocksTarget::Create(const v1::ReadSlices& request,
       const std::vector<uint64_t> of_slots =
           BytesOfSlots(slots, bytes / sizeof(float), shape.row_elements);
       if (buffer == memory->end() || !buffer->unique() ||
-          buffer->size() != std::accumulate(of_slots.begin(), of_slots.end(),
-                                            uint64_t{0})) {
+          buffer->size() !=
+              std::accumulate(of_slots.begin(), of_slots.end(), uint64_t{0})) {
         return Misfit(want);
       }
       absl::Span<std::byte> block = (buffer++)->mutable_bytes();

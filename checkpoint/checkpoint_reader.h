@@ -24,7 +24,8 @@ namespace paramd {
 // last, at most 8 MiB, to read into again.
 //
 // What was read counts once Finish has answered OK: before, its checksums are
-// not known. Only who knows already that the checkpoint is whole may do without.
+// not known. Only who knows already that the checkpoint is whole may do
+// without.
 //
 // Not thread-safe.
 class CheckpointReader {

@@ -104,16 +104,16 @@ TEST_F(CheckpointReaderTest, WithoutAManifestThePathIsNamed) {
 absl::Status ReadAllOf(const std::string& path) {
   auto reader = CheckpointReader::Open(path);
   if (!reader.ok()) return reader.status();
-  const absl::Status read = (*reader)->ForEachPiece(
-      {(*reader)->index().Find("w"), ""},
-      [](const Buffer&) { return absl::OkStatus(); });
+  const absl::Status read =
+      (*reader)->ForEachPiece({(*reader)->index().Find("w"), ""},
+                              [](const Buffer&) { return absl::OkStatus(); });
   if (!read.ok()) return read;
   return (*reader)->Finish();
 }
 
 TEST_F(CheckpointReaderTest, AFlippedBitAnywhereIsFoundAtTheEnd) {
-  const auto path = CommitIncrement(
-      full_, [](const v1::SavedSlice& slice, uint64_t) {
+  const auto path =
+      CommitIncrement(full_, [](const v1::SavedSlice& slice, uint64_t) {
         return slice.row_begin() == 4;
       });
   ASSERT_TRUE(path.ok()) << path.status();
@@ -144,9 +144,8 @@ TEST_F(CheckpointReaderTest, TheWholeIsReadOnceAndItsProgressSaid) {
   EXPECT_EQ((*reader)->read_bytes(), 0u);
   EXPECT_EQ((*reader)->total_bytes(), CheckpointBytes((*reader)->manifest()));
   BufferChain chain;
-  ASSERT_TRUE((*reader)
-                  ->Read({(*reader)->index().Find("w"), ""}, 0, 120, &chain)
-                  .ok());
+  ASSERT_TRUE(
+      (*reader)->Read({(*reader)->index().Find("w"), ""}, 0, 120, &chain).ok());
   EXPECT_EQ((*reader)->read_bytes(), 120u);
   uint64_t told = 120;
   ASSERT_TRUE((*reader)

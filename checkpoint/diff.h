@@ -56,8 +56,8 @@ struct DiffOptions {
 
 // Compares them by the names of variables (`w`) and slots (`w/slot:momentum`),
 // in the order of a's manifest, then b's. Holds at most 4 MiB of numbers of
-// each at a time. Reads both wholly. Fails as CheckpointReader's Read and Finish
-// do.
+// each at a time. Reads both wholly. Fails as CheckpointReader's Read and
+// Finish do.
 absl::StatusOr<CheckpointDifference> DiffCheckpoints(
     CheckpointReader* a, CheckpointReader* b, const DiffOptions& options = {});
 

@@ -183,7 +183,9 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
                                           absl::UTCTimeZone()));
   }
   CheckpointVerifier::Options verify;
-  verify.sums = CheckpointVerifier::Options::Sums::kOwn;  // Committed, and summed again when it is restored.
+  verify.sums =
+      CheckpointVerifier::Options::Sums::kOwn;  // Committed, and summed again
+                                                // when it is restored.
   RETURN_IF_ERROR(VerifyFiles(request.directory(), manifest, verify));
   RETURN_IF_ERROR(WriteManifest(request.directory(), manifest));
   RETURN_IF_ERROR(
@@ -256,8 +258,8 @@ std::vector<v1::SnapshotNumber> CheckpointDirectory::ChooseToRetire(
   for (const CheckpointName& name : *committed) {
     const std::pair number(name.snapshot.term(), name.snapshot.counter());
     const auto known = summaries_.find(number);
-    auto summary = known != summaries_.end() ? known->second
-                                             : SummaryOf(root, name);
+    auto summary =
+        known != summaries_.end() ? known->second : SummaryOf(root, name);
     if (!summary.ok()) {
       Log(LogLevel::kWarning, "no checkpoint is retired",
           {{"reason", summary.status().message()}});
@@ -353,9 +355,8 @@ absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(
   if (newest_fault.ok()) return result;
   return absl::Status(
       may_pass ? absl::StatusCode::kUnavailable : absl::StatusCode::kDataLoss,
-      absl::StrCat("no checkpoint in '", root,
-                   "' verifies; of the newest: ", newest_fault.message(),
-                   " (`paramd checkpoint verify ", root,
+      absl::StrCat("no checkpoint in '", root, "' verifies; of the newest: ",
+                   newest_fault.message(), " (`paramd checkpoint verify ", root,
                    "` names all that is wrong: mend it, or move the directory "
                    "away to begin the run anew)"));
 }

@@ -22,7 +22,8 @@
 
 namespace paramd {
 
-// Whether Prepare gives this name to a directory: ".tmp-000001-00000006-<nonce>".
+// Whether Prepare gives this name to a directory:
+// ".tmp-000001-00000006-<nonce>".
 bool IsPreparedName(absl::string_view name);
 
 // The directory in which a run's checkpoints lie, as the chief works on it:
@@ -49,8 +50,8 @@ class CheckpointDirectory {
 
   // Makes the directory for a snapshot's files; the same call again answers the
   // same. An error names the directory that cannot be made or written; ABORTED
-  // if a newer term is at work here, INVALID_ARGUMENT if there are another run's
-  // checkpoints.
+  // if a newer term is at work here, INVALID_ARGUMENT if there are another
+  // run's checkpoints.
   absl::StatusOr<v1::PrepareCheckpointResult> Prepare(
       const v1::PrepareCheckpoint& request);
 
@@ -74,9 +75,10 @@ class CheckpointDirectory {
   // manifest, sizes and tensors are right; each that is passed over is logged
   // with the reason. Whether the numbers are what was written is for those to
   // find out who read them (RestoreReader). Without a manifest if there is none
-  // at all; DATA_LOSS naming the newest's fault and what to do if there are some
-  // and none is right, UNAVAILABLE if one of them could not be read for a reason
-  // that may pass; INVALID_ARGUMENT naming both runs if one is another run's.
+  // at all; DATA_LOSS naming the newest's fault and what to do if there are
+  // some and none is right, UNAVAILABLE if one of them could not be read for a
+  // reason that may pass; INVALID_ARGUMENT naming both runs if one is another
+  // run's.
   absl::StatusOr<v1::FindCheckpointResult> Find(
       const v1::FindCheckpoint& request);
 

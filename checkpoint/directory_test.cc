@@ -162,8 +162,7 @@ TEST_F(CheckpointDirectoryTest, WhatThreeServersWroteAnyNumberReadsBitForBit) {
       BufferChain payload;
       read.mutable_check()->set_alone(true);
       read.set_last(true);
-      const absl::Status status =
-          RestoreReader().Read(read, &result, &payload);
+      const absl::Status status = RestoreReader().Read(read, &result, &payload);
       ASSERT_TRUE(status.ok()) << status;
       EXPECT_EQ(FlattenForTest(payload), expected);
       EXPECT_EQ(result.slices_size(), read.slices_size());
@@ -507,7 +506,8 @@ TEST_F(CheckpointDirectoryTest, ANewerFormatIsRefusedByName) {
               HasSubstr("needs a reader of format 3"));
 }
 
-// ---- a directory that is not the one that it was ------------------------------
+// ---- a directory that is not the one that it was
+// ------------------------------
 
 // Of the sample's run; others are of other runs, or chiefs.
 class HeldDirectoryTest : public CheckpointDirectoryTest {
@@ -566,8 +566,7 @@ TEST_F(HeldDirectoryTest, Promise3_IntoAnotherOneNothingIsWritten) {
 TEST_F(HeldDirectoryTest, OneThatIsMountedAgainIsKnownByItsMarker) {
   Committed(&directory_, 1, 1, 10);
   std::filesystem::rename(root_, away_);
-  std::filesystem::copy(away_, root_,
-                        std::filesystem::copy_options::recursive);
+  std::filesystem::copy(away_, root_, std::filesystem::copy_options::recursive);
   EXPECT_TRUE(Prepare(&directory_, 2).ok());
   EXPECT_EQ(directory_.Find({})->manifest().snapshot(), Pair(1, 1));
 }

@@ -103,9 +103,8 @@ class Exporter {
       if (!options.slots) continue;
       const auto [least, most] = UpdatesOf(entry);
       result->uneven += least < most;
-      slots_.push_back({{&entry, "step"},
-                        NumberFormat::kFp32,
-                        static_cast<int64_t>(most)});
+      slots_.push_back(
+          {{&entry, "step"}, NumberFormat::kFp32, static_cast<int64_t>(most)});
     }
     // Without its keys nobody could tell what a row is. Counts of keys without
     // one are of training.
@@ -168,8 +167,8 @@ class Exporter {
       const uint64_t begin = end;
       end += tensor.bytes();
       infos.push_back({tensor.numbers.name(),
-                       std::string(SafetensorsNameOf(tensor)),
-                       tensor.shape(), begin, end});
+                       std::string(SafetensorsNameOf(tensor)), tensor.shape(),
+                       begin, end});
     }
     ASSIGN_OR_RETURN(const std::string header, EncodeSafetensorsHeader(infos));
     ASSIGN_OR_RETURN(const auto file, Create(name));
@@ -224,13 +223,11 @@ class Exporter {
   }
 
   absl::Status WriteBundle() {
-    ASSIGN_OR_RETURN(const auto bundle,
-                     TensorBundleWriter::Create(directory_));
+    ASSIGN_OR_RETURN(const auto bundle, TensorBundleWriter::Create(directory_));
     for (const auto* exported : {&values_, &slots_}) {
       for (const Exported& tensor : *exported) {
-        RETURN_IF_ERROR(bundle->Begin(
-            {tensor.numbers.name(), tensor.format, tensor.shape(),
-             tensor.is_int64()}));
+        RETURN_IF_ERROR(bundle->Begin({tensor.numbers.name(), tensor.format,
+                                       tensor.shape(), tensor.is_int64()}));
         RETURN_IF_ERROR(Stream(tensor, [&](absl::Span<const std::byte> bytes) {
           return bundle->Append(bytes);
         }));
@@ -303,7 +300,8 @@ void DeleteLeftovers(const std::string& path) {
   const auto names = ListDirectory(DirectoryOf(path));
   if (!names.ok()) return;
   for (const std::string& name : *names) {
-    if (!absl::StartsWith(name, prefix) || !IsNonce(name.substr(prefix.size()))) {
+    if (!absl::StartsWith(name, prefix) ||
+        !IsNonce(name.substr(prefix.size()))) {
       continue;
     }
     const std::string left = absl::StrCat(DirectoryOf(path), "/", name);

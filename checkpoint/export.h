@@ -51,14 +51,13 @@ struct ExportResult {
 
 // Writes the variables of a checkpoint, each merged into one tensor of its name
 // (slots: `w/slot:momentum`, and as `w/slot:step` the updates that its blocks
-// have taken: the most, where they differ), for other programs. The directory appears at one
-// instant, complete and durable, or not at all; what is written first lies
-// beside it under a hidden name. Holds at most 8 MiB of numbers at a time.
-// What an export to the same place left there when it was killed is deleted.
-// The whole checkpoint is read once, and its checksums are verified before the
-// directory appears.
-// ALREADY_EXISTS if there is something at `to`; otherwise what reading or
-// writing fails with, and nothing is left.
+// have taken: the most, where they differ), for other programs. The directory
+// appears at one instant, complete and durable, or not at all; what is written
+// first lies beside it under a hidden name. Holds at most 8 MiB of numbers at a
+// time. What an export to the same place left there when it was killed is
+// deleted. The whole checkpoint is read once, and its checksums are verified
+// before the directory appears. ALREADY_EXISTS if there is something at `to`;
+// otherwise what reading or writing fails with, and nothing is left.
 absl::StatusOr<ExportResult> ExportCheckpoint(CheckpointReader* reader,
                                               const ExportOptions& options);
 

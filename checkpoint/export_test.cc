@@ -132,9 +132,8 @@ TEST_F(ExportTest, RowsGoWithTheirKeys) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->tensors, 3u);
   for (const std::string slot : {"key", "used"}) {
-    EXPECT_EQ(
-        Tensor("model.safetensors", "table/slot:" + slot, "I64", {40}),
-        FlattenForTest({SampleBytes(table, slot, {0, 40})}));
+    EXPECT_EQ(Tensor("model.safetensors", "table/slot:" + slot, "I64", {40}),
+              FlattenForTest({SampleBytes(table, slot, {0, 40})}));
   }
   EXPECT_EQ(Tensor("model.safetensors", "table", "F32", {40, 4}),
             FlattenForTest({SampleBytes(table, "", {0, 40})}));
@@ -146,8 +145,8 @@ TEST_F(ExportTest, WithTheSlotsGoesHowOftenTheyWereUpdated) {
   for (v1::ShardFile& file : *manifest.mutable_files()) {
     for (v1::SavedSlice& slice : *file.mutable_slices()) {
       slice.clear_applied();
-      slice.add_applied()->set_applied(
-          slice.variable() == "bias" ? ++applied : 7);
+      slice.add_applied()->set_applied(slice.variable() == "bias" ? ++applied
+                                                                  : 7);
       slice.mutable_applied(0)->set_blocks(1);
     }
   }
@@ -161,8 +160,8 @@ TEST_F(ExportTest, WithTheSlotsGoesHowOftenTheyWereUpdated) {
   EXPECT_EQ(result->uneven, 1u);
   const auto step = [&](const std::string& variable) {
     int64_t number = 0;
-    const std::string bytes = Tensor("optimizer.safetensors",
-                                     variable + "/slot:step", "I64", {});
+    const std::string bytes =
+        Tensor("optimizer.safetensors", variable + "/slot:step", "I64", {});
     EXPECT_EQ(bytes.size(), sizeof(number));
     std::memcpy(&number, bytes.data(), sizeof(number));
     return number;

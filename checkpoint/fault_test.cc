@@ -13,7 +13,8 @@
 //   a manifest of a newer format               directory_test
 //   a checkpoint of another job                coordinator_retire_test
 //   a server that has written its file and     shard_snapshot_test, tests/sim
-//     loses the coordinator                      (the coordinator dies at any work)
+//     loses the coordinator                      (the coordinator dies at any
+//     work)
 //   a bit flip found while restoring           restore_reader_test, tests/sim
 //   processes killed at any time               tests/cluster:crash_loop_test
 #include <sys/mman.h>
@@ -223,8 +224,7 @@ class FaultTest : public ::testing::Test {
     read.set_last(true);
     v1::ReadSlicesResult result;
     // As servers do, into their memory.
-    BufferChain payload = {
-        Buffer::Allocate(kServers * kRows * sizeof(float))};
+    BufferChain payload = {Buffer::Allocate(kServers * kRows * sizeof(float))};
     RETURN_IF_ERROR(RestoreReader().Read(read, &result, &payload));
     const std::string bytes = FlattenForTest(payload);
     std::vector<float> values(bytes.size() / sizeof(float));
@@ -330,8 +330,8 @@ class FaultTest : public ::testing::Test {
     return calls.count();
   }
 
-  // Each alone, or all whose numbers are multiples of its: of those in the second
-  // half there is no other.
+  // Each alone, or all whose numbers are multiples of its: of those in the
+  // second half there is no other.
   void EveryCallFails(int error,
                       SystemCalls::Fault fault = SystemCalls::Fault::kError) {
     const bool alone = fault == SystemCalls::Fault::kError;

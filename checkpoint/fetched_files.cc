@@ -31,9 +31,9 @@ absl::StatusOr<NewFile*> FetchedFiles::Open(const v1::WriteFetched& request) {
   const auto file = open_.find(request.name());
   const uint64_t bytes = file == open_.end() ? 0 : file->second->bytes();
   if (file == open_.end() || bytes != request.offset()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "bytes from ", request.offset(), " of '", directory_, "/",
-        request.name(), "' were to be written; it has ", bytes));
+    return absl::FailedPreconditionError(
+        absl::StrCat("bytes from ", request.offset(), " of '", directory_, "/",
+                     request.name(), "' were to be written; it has ", bytes));
   }
   return file->second.get();
 }

@@ -79,16 +79,15 @@ TEST_F(FetchedFilesTest, AWindowThatDoesNotFollowIsRefusedAndChangesNothing) {
             absl::StrCat("bytes from 3 of '", directory_,
                          "/a' were to be written; it has 0"));
   ASSERT_TRUE(Write(&files, "a", 0, 7).ok());
-  EXPECT_TRUE(
-      absl::IsFailedPrecondition(Write(&files, "a", 8, 4).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Write(&files, "a", 8, 4).status()));
   EXPECT_TRUE(Write(&files, "a", 7, 100).ok());
 }
 
 TEST_F(FetchedFilesTest, NoNameLeadsOutOfTheDirectory) {
   FetchedFiles files;
   EXPECT_TRUE(absl::IsInvalidArgument(Write(&files, "../a", 0, 7).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      Write(&files, "manifest.json", 0, 7).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(Write(&files, "manifest.json", 0, 7).status()));
   EXPECT_THAT(Names(), IsEmpty());
 }
 
@@ -115,8 +114,7 @@ TEST_F(FetchedFilesTest, AFullDiskIsNamedAndNothingIsLeft) {
     const SystemCalls full(SystemCalls::Fault::kFull, 1, ENOSPC);
     written = Write(&files, "a", 7, 100);
   }
-  EXPECT_TRUE(absl::IsResourceExhausted(written.status()))
-      << written.status();
+  EXPECT_TRUE(absl::IsResourceExhausted(written.status())) << written.status();
   EXPECT_THAT(Names(), IsEmpty());
 }
 

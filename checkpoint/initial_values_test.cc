@@ -22,8 +22,8 @@ std::vector<v1::Variable> Variables() {
 
 TEST(InitialValuesTest, AWarmStartReadsThem) {
   const std::string directory = ::testing::TempDir() + "/made/checkpoints";
-  const auto path = WriteInitialValues(directory, Variables(),
-                                       {{1, 2, 3, 4, 5, 6}, {7, 8}});
+  const auto path =
+      WriteInitialValues(directory, Variables(), {{1, 2, 3, 4, 5, 6}, {7, 8}});
   ASSERT_TRUE(path.ok()) << path.status();
   EXPECT_THAT(*path,
               ::testing::EndsWith("/made/checkpoints/initial.safetensors"));
@@ -37,11 +37,11 @@ TEST(InitialValuesTest, AWarmStartReadsThem) {
 
 TEST(InitialValuesTest, TheNewOnesReplaceTheOldOnes) {
   const std::string directory = ::testing::TempDir() + "/again";
-  ASSERT_TRUE(WriteInitialValues(directory, Variables(),
-                                 {{1, 2, 3, 4, 5, 6}, {7, 8}})
-                  .ok());
-  const auto path = WriteInitialValues(directory, Variables(),
-                                       {{1, 2, 3, 4, 5, 6}, {9, 10}});
+  ASSERT_TRUE(
+      WriteInitialValues(directory, Variables(), {{1, 2, 3, 4, 5, 6}, {7, 8}})
+          .ok());
+  const auto path =
+      WriteInitialValues(directory, Variables(), {{1, 2, 3, 4, 5, 6}, {9, 10}});
   ASSERT_TRUE(path.ok()) << path.status();
   const auto file = *SafetensorsFile::Open(*path);
   std::vector<float> bias(2);

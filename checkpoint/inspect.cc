@@ -43,8 +43,8 @@ std::string SizeName(uint64_t bytes) {
   return absl::StrFormat("%.1f %s", size, kUnits[unit]);
 }
 
-// Rows of text in columns; the last column is as wide as it likes. What comes out
-// of manifests and file names is escaped: it can't look like another row.
+// Rows of text in columns; the last column is as wide as it likes. What comes
+// out of manifests and file names is escaped: it can't look like another row.
 class Table {
  public:
   void Add(std::vector<std::string> cells) {
@@ -265,7 +265,8 @@ absl::StatusOr<std::string> InspectCheckpoint(const std::string& path,
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, CheckpointsAt(path));
   RETURN_IF_ERROR(VerifyCheckpoint(paths.front(), WithoutNumbers()).status());
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(paths.front()));
-  ASSIGN_OR_RETURN(const std::string variables, Variables(reader.get(), values));
+  ASSIGN_OR_RETURN(const std::string variables,
+                   Variables(reader.get(), values));
   std::string keyed;
   if (values) {
     ASSIGN_OR_RETURN(keyed, Keyed(reader.get()));

@@ -110,8 +110,8 @@ absl::Status CheckSlice(const v1::Manifest& manifest, const v1::ShardFile& file,
   for (const Slot& slot : SlotsOf(manifest, *entry.variable)) {
     const auto found = slice.slot_tensors().find(std::string(slot.name));
     if (found == slice.slot_tensors().end() || found->second.empty()) {
-      return bad(absl::StrCat("without a tensor for its slot '", slot.name,
-                              "'"));
+      return bad(
+          absl::StrCat("without a tensor for its slot '", slot.name, "'"));
     }
   }
   const uint64_t blocks = BlockCount(SliceElements(slice, shape));
@@ -150,8 +150,8 @@ absl::Status CheckTensorIs(const TensorInfo& tensor,
                            const v1::Variable& variable, absl::string_view slot,
                            const std::vector<uint64_t>& shape,
                            absl::string_view what) {
-  const absl::string_view dtype = SafetensorsDType(
-      slot.empty() ? variable.dtype() : SlotNamed(slot).dtype);
+  const absl::string_view dtype =
+      SafetensorsDType(slot.empty() ? variable.dtype() : SlotNamed(slot).dtype);
   if (tensor.dtype == dtype && tensor.shape == shape) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("tensor '", tensor.name, "' is ", tensor.dtype, " ",

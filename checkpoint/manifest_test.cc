@@ -155,9 +155,9 @@ TEST(CheckSavedTensorTest, TheFirstDimensionIsTheRows) {
   EXPECT_TRUE(CheckSavedTensor({"t", "F32", {4, 3}, 0, 48}, w, "", 2, 6).ok());
   EXPECT_FALSE(CheckSavedTensor({"t", "F32", {12}, 0, 48}, w, "", 2, 6).ok());
   EXPECT_FALSE(CheckSavedTensor({"t", "I32", {4, 3}, 0, 48}, w, "", 2, 6).ok());
-  EXPECT_TRUE(
-      CheckSavedTensor({"t", "F32", {}, 0, 4}, SampleVariable("s", {}), "", 0, 1)
-          .ok());
+  EXPECT_TRUE(CheckSavedTensor({"t", "F32", {}, 0, 4}, SampleVariable("s", {}),
+                               "", 0, 1)
+                  .ok());
 }
 
 }  // namespace

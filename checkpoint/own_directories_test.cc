@@ -19,11 +19,11 @@ constexpr char kCommitted[] = "000001-00000005.step-9370";
 class OwnDirectoriesTest : public ::testing::Test {
  protected:
   OwnDirectoriesTest()
-      : home_(std::filesystem::path(absl::StrCat(
-                  ::testing::TempDir(), "/own_directories/",
-                  ::testing::UnitTest::GetInstance()
-                      ->current_test_info()
-                      ->name()))
+      : home_(std::filesystem::path(
+                  absl::StrCat(::testing::TempDir(), "/own_directories/",
+                               ::testing::UnitTest::GetInstance()
+                                   ->current_test_info()
+                                   ->name()))
                   .lexically_normal()),
         root_(home_ + "/checkpoints"),
         models_(home_ + "/models"),
@@ -44,8 +44,8 @@ class OwnDirectoriesTest : public ::testing::Test {
 };
 
 TEST_F(OwnDirectoriesTest, OnlyTheNameOfWhatIsToldCounts) {
-  for (const std::string& where : {root_, std::string("/etc"),
-                                   std::string("/a/../.."), std::string()}) {
+  for (const std::string& where :
+       {root_, std::string("/etc"), std::string("/a/../.."), std::string()}) {
     EXPECT_EQ(*own_.Prepared(absl::StrCat(where, "/", kPrepared)),
               absl::StrCat(root_, "/", kPrepared));
     EXPECT_EQ(*own_.Committed(absl::StrCat(where, "/", kCommitted)),
@@ -79,8 +79,8 @@ TEST_F(OwnDirectoriesTest, WhatIsNotHereIsNowhere) {
 }
 
 TEST_F(OwnDirectoriesTest, ALinkIsNotFollowed) {
-  std::filesystem::create_directory_symlink(
-      "/etc", root_ + "/000001-00000009.step-1");
+  std::filesystem::create_directory_symlink("/etc",
+                                            root_ + "/000001-00000009.step-1");
   const absl::Status refused =
       own_.Committed("/x/000001-00000009.step-1").status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);

@@ -122,10 +122,9 @@ class PosixHeld : public Storage::Held {
     if (there.st_dev == info_.st_dev && there.st_ino == info_.st_ino) {
       return absl::OkStatus();
     }
-    return absl::FailedPreconditionError(
-        absl::StrCat("'", path_, "' leads to ", Name(there),
-                     " instead of the directory that was opened, ",
-                     Name(info_)));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "'", path_, "' leads to ", Name(there),
+        " instead of the directory that was opened, ", Name(info_)));
   }
 
  private:
@@ -165,8 +164,7 @@ class Posix : public Storage {
   absl::StatusOr<std::unique_ptr<Reader>> Open(
       const std::string& path) override {
     // What is no file, a pipe without a writer for one, must not hold us up.
-    const int fd =
-        OpenRetrying(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    const int fd = OpenRetrying(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return FileError(errno, "open", path);
     struct stat info;
     const int error = ::fstat(fd, &info) == 0 ? 0 : errno;

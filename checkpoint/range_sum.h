@@ -25,8 +25,8 @@ class RangeSum {
   void Add(uint64_t begin, absl::Span<const std::byte> bytes);
 
   // The whole file's size and checksum, for which what has not been added is
-  // read now, 4 MiB at a time; after each piece `progress`, unless null, is told
-  // its bytes. What reading failed with.
+  // read now, 4 MiB at a time; after each piece `progress`, unless null, is
+  // told its bytes. What reading failed with.
   absl::StatusOr<FileSum> Finish(
       const ReadableFile& file,
       const std::function<void(uint64_t bytes)>& progress = nullptr);

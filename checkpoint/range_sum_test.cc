@@ -56,9 +56,8 @@ TEST_F(RangeSumTest, OfAllPartsNothingIsRead) {
   EXPECT_EQ(sum.bytes(), bytes_.size());
   // What was added counts, not what the file has now.
   const auto gone = NewFile::Create(::testing::TempDir() + "/range_sum_other");
-  ASSERT_TRUE(
-      (*gone)->Append(std::string(bytes_.size(), 'x')).ok() &&
-      (*gone)->Finish().ok());
+  ASSERT_TRUE((*gone)->Append(std::string(bytes_.size(), 'x')).ok() &&
+              (*gone)->Finish().ok());
   file_ = *ReadableFile::Open(::testing::TempDir() + "/range_sum_other");
   ExpectWhole(&sum);
 }
@@ -69,7 +68,8 @@ TEST_F(RangeSumTest, PartsMayComeInAnyOrderAndOverlap) {
     RangeSum sum;
     for (int part = 0; part < 12; ++part) {
       const uint64_t begin = random.Below(bytes_.size());
-      const uint64_t most = std::min<uint64_t>(1'500'000, bytes_.size() - begin);
+      const uint64_t most =
+          std::min<uint64_t>(1'500'000, bytes_.size() - begin);
       Add(&sum, begin, random.Below(most) + 1);
     }
     ExpectWhole(&sum);

@@ -45,9 +45,8 @@ TEST_F(ReadAgainTest, WhatIsReadAtOnceWaitsForNothing) {
 
 TEST_F(ReadAgainTest, WhatPassesIsNoError) {
   EXPECT_TRUE(Read({ESTALE, ETIMEDOUT, EIO, 0}).ok());
-  EXPECT_THAT(pauses_,
-              ElementsAre(absl::Milliseconds(100), absl::Milliseconds(500),
-                          absl::Seconds(2)));
+  EXPECT_THAT(pauses_, ElementsAre(absl::Milliseconds(100),
+                                   absl::Milliseconds(500), absl::Seconds(2)));
 }
 
 TEST_F(ReadAgainTest, WhatStaysIsSaidWithHowOften) {

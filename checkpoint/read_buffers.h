@@ -9,8 +9,8 @@
 
 namespace paramd {
 
-// Memory into which a large file is read a piece at a time, used again as soon as
-// nobody holds the piece any more: into fresh memory, whose pages the kernel
+// Memory into which a large file is read a piece at a time, used again as soon
+// as nobody holds the piece any more: into fresh memory, whose pages the kernel
 // clears one by one, reading is a third slower.
 //
 //   Buffer piece = buffers.Take(size);
@@ -22,7 +22,8 @@ namespace paramd {
 // Not thread-safe; pieces may be dropped on any thread, also when this is gone.
 class ReadBuffers {
  public:
-  // Three windows of 16 MiB of a server that restores, and what is between them.
+  // Three windows of 16 MiB of a server that restores, and what is between
+  // them.
   static constexpr uint64_t kRestoreBytes = uint64_t{64} << 20;
 
   explicit ReadBuffers(uint64_t most_bytes = kRestoreBytes)

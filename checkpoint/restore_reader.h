@@ -36,8 +36,8 @@ class RestoreReader {
   //
   // A payload that is memory of blocks (BlocksTarget) is read into; into
   // another one that is not empty nothing is, and it is dropped.
-  absl::Status Read(const v1::ReadSlices& request,
-                    v1::ReadSlicesResult* result, BufferChain* payload);
+  absl::Status Read(const v1::ReadSlices& request, v1::ReadSlicesResult* result,
+                    BufferChain* payload);
 
  private:
   struct Open;

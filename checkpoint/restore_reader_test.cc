@@ -22,10 +22,10 @@
 namespace paramd {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::CommitIncrement;
 using testing::CommitSample;
 using testing::CutForServers;
+using ::testing::HasSubstr;
 using testing::SampleBytes;
 using testing::SampleSlice;
 using testing::SampleVariable;
@@ -201,8 +201,7 @@ class RestoreReaderTest : public ::testing::Test {
         bytes += InOrder(request, payload);
         continue;
       }
-      EXPECT_EQ(result.manifest().run_id(),
-                ReadManifest(path_)->run_id());
+      EXPECT_EQ(result.manifest().run_id(), ReadManifest(path_)->run_id());
       bytes += FlattenForTest(payload);
     }
     return bytes;
@@ -322,14 +321,13 @@ TEST_F(RestoreReaderTest, OntoTheSameServersEveryByteIsReadOnce) {
     // checksum), the manifest.
     uint64_t data = 0;
     for (const v1::SavedSlice& slice : manifest.files(server).slices()) {
-      data += 3 * SampleBytes(*std::find_if(variables_.begin(),
-                                            variables_.end(),
-                                            [&](const v1::Variable& v) {
-                                              return v.name() ==
-                                                     slice.variable();
-                                            }),
-                              "", {slice.row_begin(), slice.row_end()})
-                      .size();
+      data +=
+          3 * SampleBytes(*std::find_if(variables_.begin(), variables_.end(),
+                                        [&](const v1::Variable& v) {
+                                          return v.name() == slice.variable();
+                                        }),
+                          "", {slice.row_begin(), slice.row_end()})
+                  .size();
     }
     const uint64_t header = manifest.files(server).bytes() - data;
     const uint64_t texts =
@@ -415,8 +413,7 @@ TEST_F(RestoreReaderTest, WhatIsAskedWronglyIsNoDamage) {
   request.add_slices()->set_variable("another");
   v1::ReadSlicesResult result;
   BufferChain payload;
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(reader.Read(request, &result, &payload)));
+  EXPECT_TRUE(absl::IsInvalidArgument(reader.Read(request, &result, &payload)));
 }
 
 TEST_F(RestoreReaderTest, WhatTheFilesListAsLostComesWithTheirSlices) {

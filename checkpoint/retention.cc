@@ -24,8 +24,8 @@ class Staying {
     }
   }
 
-  // Of several with one step the newest alone: the others hold nothing else, and
-  // would take the place of what the job can fall back to.
+  // Of several with one step the newest alone: the others hold nothing else,
+  // and would take the place of what the job can fall back to.
   void AddNewest(uint32_t count) {
     std::set<uint64_t> steps;
     for (size_t i = checkpoints_.size(); i-- > 0 && steps.size() < count;) {

@@ -126,17 +126,15 @@ absl::Status ReadChanged(const SavedNumbers& numbers,
         "' have no slot '", numbers.slot, "', which the slice has"));
   }
   ASSIGN_OR_RETURN(const TensorInfo* const info, source->Find(file, *tensor));
-  RETURN_IF_ERROR(
-      CheckChangedTensor(*info, *numbers.entry->variable, numbers.slot, slice,
-                         changed));
+  RETURN_IF_ERROR(CheckChangedTensor(*info, *numbers.entry->variable,
+                                     numbers.slot, slice, changed));
   return ReadTensor(file, *tensor, begin, end, source, out);
 }
 
 absl::Status ReadPart(const Part& part, const SliceIndex::Entry& entry,
                       const std::string& slot, TensorSource* source,
                       ReadTarget* out) {
-  const uint64_t row_bytes =
-      BytesBeside(entry.shape.row_elements, slot, entry);
+  const uint64_t row_bytes = BytesBeside(entry.shape.row_elements, slot, entry);
   const uint64_t first = part.saved->slice->row_begin();
   return ReadSaved({&entry, part.saved, slot}, (part.begin - first) * row_bytes,
                    (part.end - first) * row_bytes, source, out);

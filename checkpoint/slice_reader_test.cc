@@ -36,7 +36,9 @@ class MapSource : public TensorSource {
       Stored& stored = tensors_[{directory, tensor.name()}];
       stored.info = {tensor.name(),
                      std::string(SafetensorsDType(tensor.dtype())),
-                     {}, 0, tensor.bytes()};
+                     {},
+                     0,
+                     tensor.bytes()};
       stored.info.shape.assign(tensor.shape().begin(), tensor.shape().end());
       stored.bytes = FlattenForTest(reader.Take(tensor.bytes()));
     }
@@ -241,9 +243,9 @@ TEST(ReadKeyedTest, RowsComeWithTheirKeysAndUses) {
   v1::Manifest manifest = SampleManifest(variables, slots, 1, 1, 10);
   MapSource source;
   BufferChain payload;
-  const v1::WriteShard write = SampleWrite(
-      "", CutForServers(variables, 1, /*slice_bytes=*/160), slots, 0, 1,
-      &payload);
+  const v1::WriteShard write =
+      SampleWrite("", CutForServers(variables, 1, /*slice_bytes=*/160), slots,
+                  0, 1, &payload);
   source.Add("", write, payload);
   *manifest.add_files() = write.file();
   v1::ReadSlices request;
@@ -276,10 +278,10 @@ TEST(ReadKeyedTest, RowsComeWithTheirKeysAndUses) {
   EXPECT_EQ(FlattenForTest(chain), FlattenForTest(wanted));
 
   want->set_keyed(false);
-  EXPECT_THAT(std::string(ReadSlices(request, manifest, &source, &result,
-                                     &target)
-                              .message()),
-              HasSubstr("has keys for its rows in the checkpoint"));
+  EXPECT_THAT(
+      std::string(
+          ReadSlices(request, manifest, &source, &result, &target).message()),
+      HasSubstr("has keys for its rows in the checkpoint"));
 }
 
 }  // namespace

@@ -107,9 +107,8 @@ std::string TensorBundleWriter::Encode(const Entry& entry) {
 }
 
 absl::Status TensorBundleWriter::WriteIndex() const {
-  ASSIGN_OR_RETURN(
-      const auto file,
-      NewFile::Create(absl::StrCat(directory_, "/", kPrefix, ".index")));
+  ASSIGN_OR_RETURN(const auto file, NewFile::Create(absl::StrCat(
+                                        directory_, "/", kPrefix, ".index")));
   SortedTableWriter table(file.get());
   RETURN_IF_ERROR(table.Add("", {kHeader, sizeof(kHeader) - 1}));
   for (const auto& [name, entry] : entries_) {
@@ -122,9 +121,8 @@ absl::Status TensorBundleWriter::WriteIndex() const {
 absl::Status TensorBundleWriter::Finish() {
   RETURN_IF_ERROR(data_->Finish());
   RETURN_IF_ERROR(WriteIndex());
-  ASSIGN_OR_RETURN(
-      const auto state,
-      NewFile::Create(absl::StrCat(directory_, "/checkpoint")));
+  ASSIGN_OR_RETURN(const auto state,
+                   NewFile::Create(absl::StrCat(directory_, "/checkpoint")));
   RETURN_IF_ERROR(state->Append(
       absl::StrCat("model_checkpoint_path: \"", kPrefix,
                    "\"\nall_model_checkpoint_paths: \"", kPrefix, "\"\n")));

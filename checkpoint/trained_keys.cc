@@ -30,8 +30,8 @@ Buckets BucketsOf(uint64_t rows, uint64_t width) {
   return {bucket, std::max<uint64_t>(1, rows / bucket)};
 }
 
-// The rows of `table` that lie in buckets where keys of the bucket `bucket`, one
-// of `count`, may lie.
+// The rows of `table` that lie in buckets where keys of the bucket `bucket`,
+// one of `count`, may lie.
 RowRange RowsFor(uint64_t bucket, uint64_t count, const TrainedTable& table) {
   // Mixed keys of a bucket are those from here on.
   const auto first_of = [count](uint64_t b) {
@@ -44,8 +44,8 @@ RowRange RowsFor(uint64_t bucket, uint64_t count, const TrainedTable& table) {
               BucketsOf(table.rows, table.width).rows};
 }
 
-// With so many keys in buckets of so many rows, evenly spread as mixed keys are,
-// none is likely to have more than it has rows: five standard deviations.
+// With so many keys in buckets of so many rows, evenly spread as mixed keys
+// are, none is likely to have more than it has rows: five standard deviations.
 uint64_t RoomyCapacity(uint64_t keys, uint64_t bucket_rows) {
   if (keys <= bucket_rows) return keys;
   const auto rows = static_cast<double>(bucket_rows);
@@ -61,8 +61,7 @@ absl::Status NoRoom(const TrainedTable& table, const v1::Variable& variable,
   const uint64_t all = room * buckets.count;
   return absl::InvalidArgumentError(absl::StrCat(
       "'", table.tensor, "' has ", keys, " rows with a key",
-      keys > all ? ""
-                 : absl::StrCat(", ", fullest, " of them in one bucket"),
+      keys > all ? "" : absl::StrCat(", ", fullest, " of them in one bucket"),
       "; variable '", variable.name(), "' has room for ", all,
       keys > all ? "" : absl::StrCat(", ", room, " in a bucket"),
       ": give it a capacity of ",
@@ -115,8 +114,8 @@ absl::Status CheckKeysOnce(const TrainedTable& table,
   absl::flat_hash_set<uint64_t> seen;
   for (const FoundRow& row : rows) {
     if (seen.insert(row.key).second) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", table.tensor, "' has two rows of the key ", row.key));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", table.tensor, "' has two rows of the key ", row.key));
   }
   return absl::OkStatus();
 }
@@ -147,10 +146,9 @@ absl::Status ReadBucket(const TrainedTable& table, uint64_t bucket,
         absl::StrCat("'", table.tensor, "' has ", content.rows.size(),
                      " rows for a bucket of ", buckets.rows));
   }
-  std::stable_sort(content.rows.begin(), content.rows.end(),
-                   [](const FoundRow& a, const FoundRow& b) {
-                     return a.used < b.used;
-                   });
+  std::stable_sort(
+      content.rows.begin(), content.rows.end(),
+      [](const FoundRow& a, const FoundRow& b) { return a.used < b.used; });
   for (size_t i = 0; i < content.rows.size(); ++i) {
     const FoundRow& row = content.rows[i];
     std::copy_n(content.values.begin() + row.place, table.width,
@@ -223,8 +221,8 @@ absl::Status ReadRowsByKey(const TrainedTable& table, uint64_t variable_rows,
       reinterpret_cast<uint64_t*>(keys.mutable_bytes().data()),
       reinterpret_cast<uint64_t*>(used.mutable_bytes().data())};
   for (uint64_t row = rows.begin; row < rows.end; row += buckets.rows) {
-    RETURN_IF_ERROR(ReadBucket(table, row / buckets.rows, variable_rows,
-                               tensors, place));
+    RETURN_IF_ERROR(
+        ReadBucket(table, row / buckets.rows, variable_rows, tensors, place));
     place.values += buckets.rows * table.width;
     place.keys += buckets.rows;
     place.used += buckets.rows;

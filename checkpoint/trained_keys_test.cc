@@ -25,7 +25,9 @@ class FakeTable : public TrainedTensors {
  public:
   // With room for so many keys.
   explicit FakeTable(uint64_t capacity)
-      : rows_(RowsForKeys(capacity, kWidth)), keys_(rows_), used_(rows_),
+      : rows_(RowsForKeys(capacity, kWidth)),
+        keys_(rows_),
+        used_(rows_),
         values_(rows_ * kWidth, 7) {}
 
   uint64_t rows() const { return rows_; }
@@ -68,10 +70,9 @@ class FakeTable : public TrainedTensors {
   absl::Status Read(absl::Span<const Rows> wanted, BufferChain* out) override {
     for (const Rows& rows : wanted) {
       rows_read_ += rows.rows.end - rows.rows.begin;
-      out->push_back(Buffer::Copy(AsBytes(
-          absl::MakeConstSpan(values_).subspan(
-              rows.rows.begin * kWidth,
-              (rows.rows.end - rows.rows.begin) * kWidth))));
+      out->push_back(Buffer::Copy(AsBytes(absl::MakeConstSpan(values_).subspan(
+          rows.rows.begin * kWidth,
+          (rows.rows.end - rows.rows.begin) * kWidth))));
     }
     return absl::OkStatus();
   }
@@ -237,10 +238,10 @@ TEST_F(TrainedKeysTest, AKeyInAnotherBucketIsNoTableOfOurs) {
   const uint64_t own = BucketBegin(MixKey(17), 64, kWidth);
   const uint64_t other = own == 0 ? 8 : 0;
   from.Set(other + 1, 17, 1);
-  EXPECT_THAT(Refusal(&from, Keyed(64)),
-              HasSubstr("'t' has the key 17 in row " +
-                        std::to_string(other + 1) +
-                        ", which belongs into rows [" + std::to_string(own)));
+  EXPECT_THAT(
+      Refusal(&from, Keyed(64)),
+      HasSubstr("'t' has the key 17 in row " + std::to_string(other + 1) +
+                ", which belongs into rows [" + std::to_string(own)));
 }
 
 TEST_F(TrainedKeysTest, WhatNoRowCanBeginWithIsNamed) {

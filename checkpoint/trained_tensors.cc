@@ -163,9 +163,10 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenFile(
     const std::string& path) {
   auto file = SafetensorsFile::Open(path);
   if (!absl::IsDataLoss(file.status()) || !IsOfTorchSave(path)) return file;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "'", path, "' is no safetensors file but one of torch.save; let "
-      "safetensors.torch.save_file write the weights again"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("'", path,
+                   "' is no safetensors file but one of torch.save; let "
+                   "safetensors.torch.save_file write the weights again"));
 }
 
 // One safetensors file or several.
@@ -260,9 +261,9 @@ class TensorFiles : public TrainedTensors {
     if (file == nullptr) {
       auto open = OpenFile(path->second);
       if (absl::IsNotFound(open.status())) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "'", path->second, "' is missing, in which '", index_,
-            "' says tensors to be"));
+        return absl::FailedPreconditionError(
+            absl::StrCat("'", path->second, "' is missing, in which '", index_,
+                         "' says tensors to be"));
       }
       ASSIGN_OR_RETURN(file, std::move(open));
     }

@@ -37,8 +37,8 @@ class TrainedTensors {
   //   - a directory with manifest.json: a committed checkpoint of paramd,
   //   - a directory with model.safetensors.index.json, as Hugging Face has it,
   //   - a safetensors file.
-  // NOT_FOUND if there is nothing, FAILED_PRECONDITION for another directory, or
-  // a file of torch.save, DATA_LOSS naming what is wrong with the file.
+  // NOT_FOUND if there is nothing, FAILED_PRECONDITION for another directory,
+  // or a file of torch.save, DATA_LOSS naming what is wrong with the file.
   static absl::StatusOr<std::unique_ptr<TrainedTensors>> Open(
       const std::string& path);
 
@@ -46,8 +46,9 @@ class TrainedTensors {
 
   // In order.
   virtual std::vector<std::string> names() const = 0;
-  // NOT_FOUND if there is none of that name; FAILED_PRECONDITION naming the file
-  // that is missing, DATA_LOSS the one that does not have what its index says.
+  // NOT_FOUND if there is none of that name; FAILED_PRECONDITION naming the
+  // file that is missing, DATA_LOSS the one that does not have what its index
+  // says.
   virtual absl::StatusOr<Tensor> Find(const std::string& name) = 0;
   // Appends those rows of each as float32. FAILED_PRECONDITION if one is
   // neither F32 nor F16 nor BF16; DATA_LOSS naming the file that is damaged.
@@ -55,9 +56,10 @@ class TrainedTensors {
   virtual absl::Status Read(absl::Span<const Rows> wanted,
                             BufferChain* out) = 0;
 
-  // Of each of those rows its key, and when it was last used, 0 for a row without
-  // a key; both replaced. FAILED_PRECONDITION if they are not kept as paramd keeps
-  // them; else as Read. REQUIRES: Find says that it is keyed, it has the rows.
+  // Of each of those rows its key, and when it was last used, 0 for a row
+  // without a key; both replaced. FAILED_PRECONDITION if they are not kept as
+  // paramd keeps them; else as Read. REQUIRES: Find says that it is keyed, it
+  // has the rows.
   struct Keys {
     std::vector<uint64_t> keys;
     std::vector<uint64_t> used;

@@ -21,8 +21,7 @@ VerifiedFiles::VerifiedFiles(std::string directory,
                              const v1::Manifest& manifest)
     : files_(std::move(directory)) {
   for (const v1::ShardFile& file : manifest.files()) {
-    expected_[files_.PathOf({"", file.name()})] = {file.bytes(),
-                                                   file.crc32c()};
+    expected_[files_.PathOf({"", file.name()})] = {file.bytes(), file.crc32c()};
     if (!file.has_base()) continue;
     expected_[files_.PathOf(WholeSlicesOf(file))] = {file.base().bytes(),
                                                      file.base().crc32c()};

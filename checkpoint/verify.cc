@@ -203,7 +203,8 @@ std::vector<absl::Status> CheckpointVerifier::FileFaults(
   total_ = 0;
   for (const v1::ShardFile& file : manifest.files()) {
     total_ += file.bytes();
-    if (file.has_base() && options_.sums == Options::Sums::kAll) total_ += file.base().bytes();
+    if (file.has_base() && options_.sums == Options::Sums::kAll)
+      total_ += file.base().bytes();
   }
   std::vector<absl::Status> faults;
   for (const v1::ShardFile& file : manifest.files()) {
@@ -213,7 +214,7 @@ std::vector<absl::Status> CheckpointVerifier::FileFaults(
         options_.sums != Options::Sums::kOwn) {
       const absl::Status base =
           CheckFile(files.PathOf(WholeSlicesOf(file)), file.base().bytes(),
-                   file.base().crc32c());
+                    file.base().crc32c());
       if (!base.ok()) {
         status = absl::Status(
             base.code(),

@@ -74,8 +74,8 @@ class CheckpointVerifier {
 
   // Whether the files that `manifest` names, and their bases, are in
   // `directory` and beside it with the sizes, checksums and tensors it says.
-  // Reads them wholly unless told. DATA_LOSS naming the first one that is not, or what
-  // opening it failed with.
+  // Reads them wholly unless told. DATA_LOSS naming the first one that is not,
+  // or what opening it failed with.
   absl::Status CheckFiles(const std::string& directory,
                           const v1::Manifest& manifest);
 

@@ -86,8 +86,8 @@ bool HasItsShape(const v1::WarmStartConfig& config, const Taker& taker,
   return tensor.shape.size() == 2 && tensor.shape[1] == taker.shape[1];
 }
 
-// Whether the variable keeps its ordinary values, as it may, because there is no
-// such tensor, or one of another shape.
+// Whether the variable keeps its ordinary values, as it may, because there is
+// no such tensor, or one of another shape.
 bool IsLeftOut(const v1::WarmStartConfig& config, const Taker& taker,
                const absl::StatusOr<TrainedTensors::Tensor>& tensor) {
   const bool fits = tensor.ok() ? HasItsShape(config, taker, *tensor)
@@ -101,8 +101,8 @@ std::string UnreadDType(const std::string& name,
                       "; F32, F16 and BF16 are read");
 }
 
-// What keeps the rows of a tensor from being those of a keyed variable, as far as
-// its keys do not say; empty: nothing.
+// What keeps the rows of a tensor from being those of a keyed variable, as far
+// as its keys do not say; empty: nothing.
 std::string KeyedMistake(const v1::WarmStartConfig& config, const Taker& taker,
                          const std::string& name,
                          const TrainedTensors::Tensor& tensor) {
@@ -128,8 +128,8 @@ std::string KeyedMistake(const v1::WarmStartConfig& config, const Taker& taker,
   }
   const absl::Status rows = CheckKeyedRows(tensor.shape[0], tensor.shape[1]);
   if (!rows.ok()) {
-    return absl::StrCat("'", name, "' in '", tensor.file, "': ",
-                        rows.message());
+    return absl::StrCat("'", name, "' in '", tensor.file,
+                        "': ", rows.message());
   }
   return IsTrainedDType(tensor.dtype) ? "" : UnreadDType(name, tensor);
 }
@@ -142,8 +142,8 @@ std::string Mistake(const v1::WarmStartConfig& config, const Taker& taker,
   const absl::Span<const uint64_t> shape = taker.shape;
   if (tensor.keyed) {
     return absl::StrCat("'", name, "' in '", tensor.file,
-                        "' has its rows by key; variable '", taker.name,
-                        "' (", ShapeName(shape), ") has not");
+                        "' has its rows by key; variable '", taker.name, "' (",
+                        ShapeName(shape), ") has not");
   }
   const bool transposed = IsTransposed(config, taker.name);
   if (transposed && shape.size() > 2) {
@@ -238,9 +238,8 @@ void WarnOfSquares(const v1::WarmStartConfig& config,
                    absl::Span<const v1::Variable> all) {
   for (const v1::Variable& variable : all) {
     const auto name = SourceName(config, variable.name());
-    if (!name.has_value() || *name == variable.name() ||
-        variable.keyed() || variable.shape_size() != 2 ||
-        variable.shape(0) != variable.shape(1) ||
+    if (!name.has_value() || *name == variable.name() || variable.keyed() ||
+        variable.shape_size() != 2 || variable.shape(0) != variable.shape(1) ||
         IsTransposed(config, variable.name())) {
       continue;
     }
@@ -373,7 +372,8 @@ absl::Status ReadTransposed(absl::Span<const WantedRows> wanted,
     read.resize((end - begin) * rows);
     ChainReader(chain).Read(AsWritableBytes(absl::MakeSpan(read)));
     for (size_t i = 0; i < wanted.size(); ++i) {
-      auto* const to = reinterpret_cast<float*>(parts[i].mutable_bytes().data());
+      auto* const to =
+          reinterpret_cast<float*>(parts[i].mutable_bytes().data());
       const RowRange& part = wanted[i].rows;
       for (uint64_t row = part.begin; row < part.end; ++row) {
         for (uint64_t c = begin; c < end; ++c) {
@@ -398,10 +398,10 @@ absl::Status ReadAll(absl::Span<const WantedRows> wanted,
     }
     // As many as lie there in the same way; transposed, of one tensor.
     size_t count = 1;
-    while (count < wanted.size() && !wanted[count].table.has_value() &&
-           wanted[count].transposed_to == first.transposed_to &&
-           (first.transposed_to.empty() ||
-            wanted[count].tensor == first.tensor)) {
+    while (
+        count < wanted.size() && !wanted[count].table.has_value() &&
+        wanted[count].transposed_to == first.transposed_to &&
+        (first.transposed_to.empty() || wanted[count].tensor == first.tensor)) {
       ++count;
     }
     const auto part = wanted.first(count);
@@ -411,7 +411,8 @@ absl::Status ReadAll(absl::Span<const WantedRows> wanted,
       continue;
     }
     std::vector<TrainedTensors::Rows> rows;
-    for (const WantedRows& want : part) rows.push_back({want.tensor, want.rows});
+    for (const WantedRows& want : part)
+      rows.push_back({want.tensor, want.rows});
     RETURN_IF_ERROR(ReadFinite(rows, tensors, out));
   }
   return absl::OkStatus();

@@ -17,9 +17,9 @@ namespace paramd {
 // Initial values out of something that was trained before. `variables` of the
 // config says which variables take them, `from` what they are called there
 // (Renamed), `transpose` (MatchesAny) which matrices lie there with rows and
-// columns exchanged; all others, and of those that `allow_missing` names the ones
-// that are not there in their shape, keep their ordinary initial values. Of a
-// keyed variable rows are taken by key, whatever its capacity was there
+// columns exchanged; all others, and of those that `allow_missing` names the
+// ones that are not there in their shape, keep their ordinary initial values.
+// Of a keyed variable rows are taken by key, whatever its capacity was there
 // (trained_keys.h).
 
 // What one file with everything is called, as Hugging Face has it.
@@ -38,8 +38,8 @@ inline constexpr char kTrainedFile[] = "model.safetensors";
 absl::StatusOr<v1::WarmStartConfig> FindWarmStart(
     const v1::WarmStartConfig& config, absl::Span<const v1::Variable> all);
 
-// Whether what lies at config.path(), a path that FindWarmStart gives, is what it
-// takes; errors as above. It is not verified once more.
+// Whether what lies at config.path(), a path that FindWarmStart gives, is what
+// it takes; errors as above. It is not verified once more.
 absl::Status CheckWarmStart(const v1::WarmStartConfig& config,
                             absl::Span<const v1::Variable> all);
 

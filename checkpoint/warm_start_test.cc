@@ -144,7 +144,8 @@ Got Read(const v1::WarmStartConfig& config,
   return got;
 }
 
-// Numbers of a keyed variable's `rows`, as they were read: each key with its row.
+// Numbers of a keyed variable's `rows`, as they were read: each key with its
+// row.
 std::map<uint64_t, std::vector<float>> ByKey(const Got& got, size_t rows) {
   EXPECT_TRUE(got.status.ok()) << got.status;
   const size_t width = got.values.size() / rows - 4;  // Two integers a row.
@@ -285,7 +286,8 @@ TEST(WarmStartTest, WhatIsNothingOfTheKindIsNamed) {
             absl::StrCat("warm_start.path: '", empty,
                          "' holds no checkpoint, no model.safetensors and no "
                          "model.safetensors.index.json"));
-  EXPECT_THAT(MistakeOf(From("/no/such"), {s}), HasSubstr("warm_start.path: cannot open '/no/such'"));
+  EXPECT_THAT(MistakeOf(From("/no/such"), {s}),
+              HasSubstr("warm_start.path: cannot open '/no/such'"));
   WriteText(absl::StrCat(empty, "/text"), "no tensors at all");
   EXPECT_EQ(
       FindWarmStart(From(absl::StrCat(empty, "/text")), {s}).status().code(),
@@ -316,9 +318,9 @@ TEST(WarmStartTest, ACheckpointGivesItsRowsByKeyToATableOfAnotherCapacity) {
                                  values.begin() + row * 4 + 4));
   }
   // With rows of others before and behind.
-  const Got all = Read(config, {Rows(SampleVariable("w", {2}), 0, 2),
-                                Rows(here, 0, 50),
-                                Rows(SampleVariable("w", {2}), 0, 1)});
+  const Got all =
+      Read(config, {Rows(SampleVariable("w", {2}), 0, 2), Rows(here, 0, 50),
+                    Rows(SampleVariable("w", {2}), 0, 1)});
   EXPECT_THAT(all.found, ElementsAre(true, true, true));
   EXPECT_EQ(all.values.size(), 2u + 50 * 8 + 1);
 }
@@ -326,8 +328,7 @@ TEST(WarmStartTest, ACheckpointGivesItsRowsByKeyToATableOfAnotherCapacity) {
 TEST(WarmStartTest, AnExportGivesItsRowsByKey) {
   const std::string path = WriteTensors(
       absl::StrCat(NewDirectory("exported"), "/model.safetensors"),
-      ExportOf("t", {"F16", {3, 2}, {1, 2, 3, 4, 5, 6}}, {7, 0, 9},
-               {5, 0, 4}));
+      ExportOf("t", {"F16", {3, 2}, {1, 2, 3, 4, 5, 6}}, {7, 0, 9}, {5, 0, 4}));
   const v1::Variable t = Keyed("t", 5, 2);
   EXPECT_EQ(MistakeOf(From(path), {t}), "");
   const auto found = ByKey(Read(From(path), {Rows(t, 0, 5)}), 5);
@@ -339,8 +340,7 @@ TEST(WarmStartTest, AnExportGivesItsRowsByKey) {
 TEST(WarmStartTest, RowsByKeyThatDoNotFitAreNamedBeforeTheJobStarts) {
   const std::string path = WriteTensors(
       absl::StrCat(NewDirectory("misfits"), "/model.safetensors"),
-      ExportOf("t", {"F32", {3, 2}, {1, 2, 3, 4, 5, 6}}, {7, 8, 9},
-               {5, 3, 4}));
+      ExportOf("t", {"F32", {3, 2}, {1, 2, 3, 4, 5, 6}}, {7, 8, 9}, {5, 3, 4}));
   const auto in_file = absl::StrCat("' in '", path, "' ");
   EXPECT_THAT(MistakeOf(From(path), {Keyed("t", 2, 2)}),
               HasSubstr("'t' has 3 rows with a key; variable 't' has room for "
@@ -439,9 +439,10 @@ TEST(WarmStartTest, WhatMayBeMissingMayHaveAnotherShape) {
 }
 
 TEST(WarmStartTest, SeveralPatternsNameSeveralKindsOfVariables) {
-  const std::string path = WriteTensors(
-      absl::StrCat(NewDirectory("patterns"), "/model.safetensors"),
-      {{"1.weight", {"F32", {2, 1}, {1, 2}}}, {"1.bias", {"F32", {2}, {3, 4}}}});
+  const std::string path =
+      WriteTensors(absl::StrCat(NewDirectory("patterns"), "/model.safetensors"),
+                   {{"1.weight", {"F32", {2, 1}, {1, 2}}},
+                    {"1.bias", {"F32", {2}, {3, 4}}}});
   const v1::Variable kernel = SampleVariable("dense_1/kernel", {2, 1});
   const v1::Variable bias = SampleVariable("dense_1/bias", {2});
   const v1::Variable other = SampleVariable("other", {2});
@@ -470,15 +471,16 @@ TEST(WarmStartTest, AMatrixIsTransposedIfThatIsSaid) {
   config.set_transpose("*");
   EXPECT_EQ(MistakeOf(config, {square, wide, bias}), "");
   // Slices of one variable one after the other, and the other way round.
-  const Got got = Read(
-      config, {Rows(square, 0, 2), Rows(wide, 0, 1), Rows(wide, 1, 3),
-               Rows(bias, 0, 2), Rows(wide, 2, 3), Rows(square, 1, 2)});
+  const Got got =
+      Read(config, {Rows(square, 0, 2), Rows(wide, 0, 1), Rows(wide, 1, 3),
+                    Rows(bias, 0, 2), Rows(wide, 2, 3), Rows(square, 1, 2)});
   ASSERT_TRUE(got.status.ok()) << got.status;
   EXPECT_THAT(got.values,
               ElementsAre(1, 3, 2, 4, 1, 4, 2, 5, 3, 6, 7, 8, 3, 6, 2, 4));
-  EXPECT_THAT(MistakeOf(config, {SampleVariable("wide", {2, 3})}),
-              HasSubstr("has 2x3, transposed 3x2 (it fits as it is: take it out "
-                        "of warm_start.transpose)"));
+  EXPECT_THAT(
+      MistakeOf(config, {SampleVariable("wide", {2, 3})}),
+      HasSubstr("has 2x3, transposed 3x2 (it fits as it is: take it out "
+                "of warm_start.transpose)"));
 }
 
 TEST(WarmStartTest, AMatrixThatIsTransposedIsReadInWindows) {
@@ -486,12 +488,13 @@ TEST(WarmStartTest, AMatrixThatIsTransposedIsReadInWindows) {
   constexpr uint64_t kRows = 300'000;
   std::vector<float> values(kRows * 7);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  const std::string path = WriteTensors(
-      absl::StrCat(NewDirectory("windows"), "/model.safetensors"),
-      {{"w", {"F32", {7, kRows}, values}}});
+  const std::string path =
+      WriteTensors(absl::StrCat(NewDirectory("windows"), "/model.safetensors"),
+                   {{"w", {"F32", {7, kRows}, values}}});
   v1::WarmStartConfig config = From(path);
   config.set_transpose("w");
-  const Got got = Read(config, {Rows(SampleVariable("w", {kRows, 7}), 299'998, kRows)});
+  const Got got =
+      Read(config, {Rows(SampleVariable("w", {kRows, 7}), 299'998, kRows)});
   ASSERT_TRUE(got.status.ok()) << got.status;
   ASSERT_EQ(got.values.size(), 14u);
   for (uint64_t column = 0; column < 7; ++column) {
@@ -501,9 +504,9 @@ TEST(WarmStartTest, AMatrixThatIsTransposedIsReadInWindows) {
 }
 
 TEST(WarmStartTest, ASquareMatrixOfAnotherNameIsTakenAsItLiesWithAWarning) {
-  const std::string path = WriteTensors(
-      absl::StrCat(NewDirectory("square"), "/model.safetensors"),
-      {{"1.weight", {"F32", {2, 2}, {1, 2, 3, 4}}}});
+  const std::string path =
+      WriteTensors(absl::StrCat(NewDirectory("square"), "/model.safetensors"),
+                   {{"1.weight", {"F32", {2, 2}, {1, 2, 3, 4}}}});
   const v1::Variable kernel = SampleVariable("dense_1/kernel", {2, 2});
   v1::WarmStartConfig config = From(path, "dense_*/kernel", "*.weight");
   ::testing::internal::CaptureStderr();
@@ -529,12 +532,12 @@ TEST(WarmStartTest, AFileThatAnIndexNamesAndThatIsMissingIsNamedOnce) {
   const std::string directory = NewDirectory("shard");
   WriteText(absl::StrCat(directory, "/model.safetensors.index.json"),
             R"({"weight_map": {"x": "2.safetensors", "y": "2.safetensors"}})");
-  EXPECT_THAT(
-      MistakeOf(From(directory),
-                {SampleVariable("x", {1}), SampleVariable("y", {1})}),
-      HasSubstr(absl::StrCat(
-          "does not fit: '", directory, "/2.safetensors' is missing, in which '",
-          directory, "/model.safetensors.index.json' says tensors to be; it")));
+  EXPECT_THAT(MistakeOf(From(directory),
+                        {SampleVariable("x", {1}), SampleVariable("y", {1})}),
+              HasSubstr(absl::StrCat(
+                  "does not fit: '", directory,
+                  "/2.safetensors' is missing, in which '", directory,
+                  "/model.safetensors.index.json' says tensors to be; it")));
 }
 
 TEST(WarmStartTest, AFileOfTorchSaveIsNoSafetensorsFile) {
@@ -548,7 +551,8 @@ TEST(WarmStartTest, AFileOfTorchSaveIsNoSafetensorsFile) {
     const auto found = FindWarmStart(From(path), {SampleVariable("x", {1})});
     EXPECT_TRUE(absl::IsInvalidArgument(found.status())) << found.status();
     EXPECT_THAT(std::string(found.status().message()),
-                HasSubstr(absl::StrCat("'", path, "' is no safetensors file but "
+                HasSubstr(absl::StrCat("'", path,
+                                       "' is no safetensors file but "
                                        "one of torch.save")));
   }
 }
@@ -571,10 +575,10 @@ TEST(WarmStartTest, APointerOfGitLfsIsNamedAsThat) {
 }
 
 TEST(WarmStartTest, AWeightThatIsNotANumberIsNamedWithItsPlace) {
-  const std::string path = WriteTensors(
-      absl::StrCat(NewDirectory("nan"), "/a.safetensors"),
-      {{"a", {"F32", {3, 2}, {1, 2, 3, 4, 5, std::nanf("")}}},
-       {"b", {"BF16", {2}, {1, INFINITY}}}});
+  const std::string path =
+      WriteTensors(absl::StrCat(NewDirectory("nan"), "/a.safetensors"),
+                   {{"a", {"F32", {3, 2}, {1, 2, 3, 4, 5, std::nanf("")}}},
+                    {"b", {"BF16", {2}, {1, INFINITY}}}});
   const auto a = SampleVariable("a", {3, 2});
   const auto b = SampleVariable("b", {2});
   EXPECT_TRUE(Read(From(path), {Rows(a, 0, 2), Rows(b, 0, 1)}).status.ok());

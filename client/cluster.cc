@@ -248,10 +248,9 @@ Cluster::VariablesAsync() const {
 
 std::future<Cluster::Result<Cluster::Weights>> Cluster::PullAsync(
     std::vector<std::string> names) const {
-  return std::async(std::launch::async,
-                    [self = *this, names = std::move(names)] {
-                      return self.Pull(names);
-                    });
+  return std::async(
+      std::launch::async,
+      [self = *this, names = std::move(names)] { return self.Pull(names); });
 }
 
 std::future<Cluster::Result<Cluster::Status>> Cluster::GetStatusAsync() const {
@@ -261,11 +260,10 @@ std::future<Cluster::Result<Cluster::Status>> Cluster::GetStatusAsync() const {
 
 std::future<Cluster::Result<Cluster::Nothing>> Cluster::SetAsync(
     std::string key, std::string value) const {
-  return std::async(
-      std::launch::async,
-      [self = *this, key = std::move(key), value = std::move(value)] {
-        return self.Set(key, value);
-      });
+  return std::async(std::launch::async, [self = *this, key = std::move(key),
+                                         value = std::move(value)] {
+    return self.Set(key, value);
+  });
 }
 
 std::future<Cluster::Result<Cluster::Checkpointed>> Cluster::CheckpointAsync()

@@ -47,7 +47,7 @@ class __attribute__((visibility("default"))) Cluster {
   // How a call ended. The numbers are gRPC's.
   enum class Code {
     kOk = 0,
-    kCancelled = 1,        // The job has ended.
+    kCancelled = 1,  // The job has ended.
     kUnknown = 2,
     kInvalidArgument = 3,  // What was asked for makes no sense.
     kDeadlineExceeded = 4,
@@ -116,9 +116,10 @@ class __attribute__((visibility("default"))) Cluster {
 
   // All variables of the job, in its order.
   Result<std::vector<Variable>> Variables() const;
-  // Those with these names, in this order; all if there are none, but embeddings
-  // with a capacity. Also kNotFound, naming one that the job does not have, and
-  // kInvalidArgument for one that is named twice, or is such an embedding.
+  // Those with these names, in this order; all if there are none, but
+  // embeddings with a capacity. Also kNotFound, naming one that the job does
+  // not have, and kInvalidArgument for one that is named twice, or is such an
+  // embedding.
   Result<Weights> Pull(const std::vector<std::string>& names = {}) const;
   // As the chief sees it.
   Result<Status> GetStatus() const;

@@ -90,8 +90,7 @@ class ClusterTest : public ::testing::Test {
   }
   std::string Pull(const v1::PullRequest& request) const {
     v1::PullReply reply;
-    *reply.mutable_server_generation() =
-        configuration_.servers(0).generation();
+    *reply.mutable_server_generation() = configuration_.servers(0).generation();
     reply.set_incarnation(7);
     reply.set_encoding(v1::FP32);
     std::string payload;
@@ -143,7 +142,8 @@ TEST_F(ClusterTest, WeightsComeInTheOrderInWhichTheyAreNamed) {
 TEST_F(ClusterTest, AVariableThatIsNotThereIsNamed) {
   const auto weights = Running().Pull({"w", "v"});
   EXPECT_EQ(weights.code, Cluster::Code::kNotFound);
-  EXPECT_EQ(weights.message, "the running job has no variable 'v', but w, b, keyed");
+  EXPECT_EQ(weights.message,
+            "the running job has no variable 'v', but w, b, keyed");
   EXPECT_EQ(Running().Pull({"w", "w"}).code, Cluster::Code::kInvalidArgument);
 }
 

@@ -152,9 +152,8 @@ absl::Status Attempt::ChooseRows(absl::Span<const std::vector<uint64_t>> keys) {
           "variable '", placement_.names()[variable],
           "' has its rows by key: name the keys whose rows are wanted"));
     }
-    const auto sparse =
-        std::lower_bound(placement_.sparse().begin(),
-                         placement_.sparse().end(), variable);
+    const auto sparse = std::lower_bound(placement_.sparse().begin(),
+                                         placement_.sparse().end(), variable);
     numbers[sparse - placement_.sparse().begin()] =
         Buffer::Copy(AsBytes(absl::MakeConstSpan(keys[next])));
     pulled_.values[place].resize(keys[next].size() *
@@ -176,8 +175,8 @@ void Attempt::CutChunks() {
     chunks_.emplace_back(std::move(whole));
   }
   if (rows_.has_value()) {
-    for (BlockChunk& some : CutRowsIntoChunks(
-             placement_, &*rows_, /*all_blocks=*/false, limits)) {
+    for (BlockChunk& some :
+         CutRowsIntoChunks(placement_, &*rows_, /*all_blocks=*/false, limits)) {
       chunks_.emplace_back(std::move(some));
     }
   }
@@ -244,8 +243,8 @@ void Attempt::AskForBlocks(const Chunk& chunk, v1::PullRequest* request) const {
 void Attempt::AskForRows(const Chunk& chunk, v1::PullRequest* request) const {
   AddRowBlocks(chunk, request->mutable_rows());
   const BufferChain names = rows_->NamesOf(
-      placement_, GroupRows(placement_, chunk.blocks, chunk.rows),
-      chunk.blocks, chunk.rows);
+      placement_, GroupRows(placement_, chunk.blocks, chunk.rows), chunk.blocks,
+      chunk.rows);
   for (const Buffer& piece : names) {
     request->mutable_payload()->append(
         reinterpret_cast<const char*>(piece.bytes().data()), piece.size());
@@ -263,8 +262,8 @@ absl::Status Attempt::Check(const v1::PullReply& reply,
     return absl::UnavailableError(
         absl::StrCat(name, " was restored while its weights were pulled"));
   }
-  const bool same = chunk.rows.empty() ? HasBlocks(reply, chunk)
-                                       : HasRows(reply, chunk);
+  const bool same =
+      chunk.rows.empty() ? HasBlocks(reply, chunk) : HasRows(reply, chunk);
   if (same && reply.encoding() == v1::FP32) return absl::OkStatus();
   return absl::InternalError(
       absl::StrCat(name,
@@ -281,8 +280,8 @@ bool Attempt::HasBlocks(const v1::PullReply& reply, const Chunk& chunk) const {
     const v1::BlockVersion& known = chunk.versions[i];
     const bool unchanged = block.version().life() == known.life() &&
                            block.version().counter() == known.counter();
-    const uint64_t elements = BlockElements(
-        placement_.slices()[asked.slice].elements, asked.block);
+    const uint64_t elements =
+        BlockElements(placement_.slices()[asked.slice].elements, asked.block);
     same = block.slice() == asked.slice && block.block() == asked.block &&
            (block.elements() == elements ||
             (block.elements() == 0 && unchanged && known.life() != 0));
@@ -325,8 +324,7 @@ absl::Status Attempt::Take(const v1::PullReply& reply, Chunk* chunk) {
     }
     const v1::PulledBlock& block = reply.blocks(static_cast<int>(i));
     if (block.elements() == 0) continue;
-    decode(slice.variable,
-           slice.element_begin + block.block() * kBlockElements,
+    decode(slice.variable, slice.element_begin + block.block() * kBlockElements,
            block.elements());
     chunk->versions[i] = block.version();
   }
@@ -344,8 +342,8 @@ void Attempt::CountSteps() {
   }
 }
 
-// Does `once` with the cluster as it is then, again while it may help. Of a last
-// try that has no time left, the one before says more.
+// Does `once` with the cluster as it is then, again while it may help. Of a
+// last try that has no time left, the one before says more.
 absl::Status UntilItWorks(
     const LiveWeights::Options& options,
     absl::FunctionRef<absl::Status(const RunningCluster&, absl::Time)> once) {

@@ -63,9 +63,9 @@ class LiveWeights {
   // All variables of the job, in its order.
   absl::StatusOr<std::vector<v1::Variable>> Variables();
   // Those of them with these names; of keyed ones the rows of `keys`, which has
-  // those of each of them in order: mixed (tensor/keyed_rows.h), ascending. Also
-  // NOT_FOUND naming one that the job does not have, INVALID_ARGUMENT if it has
-  // another shape there, is named twice, or is keyed and without keys.
+  // those of each of them in order: mixed (tensor/keyed_rows.h), ascending.
+  // Also NOT_FOUND naming one that the job does not have, INVALID_ARGUMENT if
+  // it has another shape there, is named twice, or is keyed and without keys.
   absl::StatusOr<PulledWeights> Pull(
       absl::Span<const v1::Variable> variables,
       absl::Span<const std::vector<uint64_t>> keys = {});

@@ -212,9 +212,8 @@ TEST_F(LiveWeightsTest, RowsOfAKeyedVariableArePulledByKey) {
   const std::vector<std::vector<uint64_t>> keys = {{3, 70, 9000}};
   const auto pulled = Live().Pull({keyed, MakeVariable("b", {2})}, keys);
   ASSERT_TRUE(pulled.ok()) << pulled.status();
-  EXPECT_THAT(pulled->values,
-              ElementsAre(ElementsAre(3, 4, 70, 71, 9000, 9001),
-                          ElementsAre(0, 1)));
+  EXPECT_THAT(pulled->values, ElementsAre(ElementsAre(3, 4, 70, 71, 9000, 9001),
+                                          ElementsAre(0, 1)));
   const auto without = Live().Pull({keyed});
   EXPECT_TRUE(absl::IsInvalidArgument(without.status())) << without.status();
   EXPECT_EQ(without.status().message(),

@@ -35,18 +35,16 @@ absl::StatusOr<ChiefCall> Connect(const ChiefAddress& chief) {
   if (!chief.socket.empty()) {
     connection.where = chief.socket;
     ASSIGN_OR_RETURN(connection.socket, OperatorAddress::Of(chief.socket));
-    connection.channel =
-        grpc::CreateChannel(connection.socket->target(),
-                            grpc::InsecureChannelCredentials());
+    connection.channel = grpc::CreateChannel(
+        connection.socket->target(), grpc::InsecureChannelCredentials());
     return connection;
   }
   const CertifiedName name = {chief.tls->self().job,
                               CertifiedName::Role::kWorker, 0};
   connection.where = chief.address;
   connection.tls = chief.tls;
-  connection.channel =
-      grpc::CreateChannel(absl::StrCat("dns:///", chief.address),
-                          chief.tls->CredentialsFor(name));
+  connection.channel = grpc::CreateChannel(
+      absl::StrCat("dns:///", chief.address), chief.tls->CredentialsFor(name));
   return connection;
 }
 
@@ -60,8 +58,8 @@ absl::Status Unreached(const ChiefCall& chief, const absl::Status& status) {
     why = chief.tls->WhyFailed(status.message());
   }
   if (why.empty()) why = WhyUnreached(status.message());
-  return absl::UnavailableError(absl::StrCat(
-      "the chief at '", chief.where, "' can't be reached: ", why));
+  return absl::UnavailableError(
+      absl::StrCat("the chief at '", chief.where, "' can't be reached: ", why));
 }
 
 // Again where that may help.
@@ -74,8 +72,8 @@ absl::StatusOr<Reply> CallUntil(absl::Time deadline, const ChiefCall& chief,
     const absl::Status status = FromGrpcStatus(call.Do(request));
     if (status.ok()) return std::move(call.reply());
     const v1::Refusal refusal = RefusalOf(status);
-    const absl::Duration wait = std::max(
-        kShortestWait, absl::Milliseconds(refusal.retry_after_ms()));
+    const absl::Duration wait =
+        std::max(kShortestWait, absl::Milliseconds(refusal.retry_after_ms()));
     if (refusal.reason() != v1::Refusal::RETRY ||
         absl::Now() + wait >= deadline) {
       return Unreached(chief, status);

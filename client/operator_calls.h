@@ -14,7 +14,7 @@ namespace paramd {
 
 // Where the chief of a job takes operators' calls.
 struct ChiefAddress {
-  std::string socket = {};  // On its machine, see ChiefSocket; or:
+  std::string socket = {};              // On its machine, see ChiefSocket; or:
   std::string address = {};             // host:port, with
   std::shared_ptr<const Tls> tls = {};  // an operator's certificate.
 };

@@ -14,8 +14,7 @@ uint64_t ExamplesPerGradient(const v1::JobConfig& job) {
 }
 
 uint64_t ExamplesPerPush(const v1::JobConfig& job, bool sync) {
-  const uint64_t gradients =
-      sync ? 1 : std::max<uint64_t>(job.push_every(), 1);
+  const uint64_t gradients = sync ? 1 : std::max<uint64_t>(job.push_every(), 1);
   return ExamplesPerGradient(job) * gradients;
 }
 
@@ -28,8 +27,7 @@ absl::Status DeriveBatch(uint32_t workers, v1::JobConfig* job) {
     const uint64_t below = global / parts * parts;
     return absl::InvalidArgumentError(absl::StrCat(
         "global_batch: ", global, " examples can't be divided by ", workers,
-        ReplicasOf(*job) > 1 ? " replica" : " worker",
-        workers == 1 ? "" : "s",
+        ReplicasOf(*job) > 1 ? " replica" : " worker", workers == 1 ? "" : "s",
         job->accumulate() > 1
             ? absl::StrCat(" that accumulate ", job->accumulate(), " batches")
             : "",

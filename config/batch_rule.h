@@ -18,9 +18,9 @@ uint64_t ExamplesPerPush(const v1::JobConfig& job, bool sync);
 
 // Where the job has a global batch, sets batch_per_replica to what each of so
 // many replicas of all workers computes of it at a time: global_batch =
-// batch_per_replica x accumulate x workers. INVALID_ARGUMENT, a sentence with the nearest global
-// batches that can be divided so, and the job unchanged, if this one can't.
-// REQUIRES: workers > 0.
+// batch_per_replica x accumulate x workers. INVALID_ARGUMENT, a sentence with
+// the nearest global batches that can be divided so, and the job unchanged, if
+// this one can't. REQUIRES: workers > 0.
 absl::Status DeriveBatch(uint32_t workers, v1::JobConfig* job);
 
 }  // namespace paramd

@@ -115,7 +115,8 @@ constexpr Slip kSlips[] = {
     {R"({"cluster": {"worker": {"1": "j-worker-1:1"}, "ps": null},
          "task": {"type": "worker", "index": 1}})",
      "TF_CONFIG:1: cluster: has no 'ps' tasks, only: worker; the strategy "
-     "'parameter_server' trains through parameter servers, so add at least one, "
+     "'parameter_server' trains through parameter servers, so add at least "
+     "one, "
      "as in "
      "\"ps\": [\"host1:2222\"], choose strategy \"multi_worker_mirrored\", "
      "where each worker has a copy, or list one worker alone to train in its "
@@ -280,15 +281,16 @@ TEST(ClusterMistakesTest, HostileValuesAreRefusedWithASentence) {
 
 TEST(ClusterMistakesTest, ATypeThatIsNearlyOneOfOursIsRefusedWithTheNearest) {
   const std::pair<std::string, std::string> all[] = {
-      {"Worker", "worker"},   {"workers", "worker"}, {"worker_hosts", "worker"},
-      {"wroker", "worker"},   {"local", "worker"},   {"PS", "ps"},
-      {"ps_hosts", "ps"},     {"evalutor", "evaluator"}};
+      {"Worker", "worker"},       {"workers", "worker"},
+      {"worker_hosts", "worker"}, {"wroker", "worker"},
+      {"local", "worker"},        {"PS", "ps"},
+      {"ps_hosts", "ps"},         {"evalutor", "evaluator"}};
   for (const auto& [written, meant] : all) {
     const absl::Status status =
-        ParseTfConfig(absl::StrCat(
-                          R"({"cluster": {"worker": ["a:1"], "ps": ["b:1"], ")",
-                          written, R"(": ["c:1"]}, "task": {"type": ")",
-                          written, R"(", "index": 0}})"))
+        ParseTfConfig(
+            absl::StrCat(R"({"cluster": {"worker": ["a:1"], "ps": ["b:1"], ")",
+                         written, R"(": ["c:1"]}, "task": {"type": ")", written,
+                         R"(", "index": 0}})"))
             .status();
     EXPECT_THAT(
         std::string(status.message()),

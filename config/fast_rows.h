@@ -7,8 +7,8 @@
 
 namespace paramd {
 
-// Rows of a keyed variable of which not all lie in memory (memory_rows). In each
-// of its blocks the first rows are fast, the others lie on a disk.
+// Rows of a keyed variable of which not all lie in memory (memory_rows). In
+// each of its blocks the first rows are fast, the others lie on a disk.
 
 // Of each block; 0: all.
 size_t FastRowsOf(const v1::Variable& variable);

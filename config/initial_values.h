@@ -10,16 +10,17 @@
 
 namespace paramd {
 
-// What a variable begins with: drawn by a counter-based generator, a function of
-// (seed, variable, element) alone, whoever asks. Immutable, hence thread-safe.
+// What a variable begins with: drawn by a counter-based generator, a function
+// of (seed, variable, element) alone, whoever asks. Immutable, hence
+// thread-safe.
 class InitialValues {
  public:
   InitialValues(const v1::Variable& variable, uint64_t seed);
 
   // Elements of the variable from `first` on.
   void Fill(uint64_t first, absl::Span<float> out) const;
-  // The row that a key of a keyed variable begins with: as if keys numbered rows,
-  // counted modulo 2^64.
+  // The row that a key of a keyed variable begins with: as if keys numbered
+  // rows, counted modulo 2^64.
   void FillRow(uint64_t key, absl::Span<float> out) const {
     Fill(key * out.size(), out);
   }

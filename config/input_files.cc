@@ -117,10 +117,9 @@ void CheckUnder(const Message& message, const std::string& path,
       continue;
     } else if (field.is_repeated()) {
       for (int j = 0; j < reflection.FieldSize(message, &field); ++j) {
-        CheckUnder(
-            reflection.GetRepeatedMessage(message, &field, j),
-            absl::StrCat(JoinPath(path, field.name()), "[", j, "]"), origins,
-            mistakes);
+        CheckUnder(reflection.GetRepeatedMessage(message, &field, j),
+                   absl::StrCat(JoinPath(path, field.name()), "[", j, "]"),
+                   origins, mistakes);
       }
     } else if (reflection.HasField(message, &field)) {
       CheckUnder(reflection.GetMessage(message, &field),

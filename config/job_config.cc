@@ -32,8 +32,8 @@
 namespace paramd {
 namespace {
 
-// Whether each of the patterns `from` has one of `to` at its place, with as many
-// stars; where `to` is empty, names stay.
+// Whether each of the patterns `from` has one of `to` at its place, with as
+// many stars; where `to` is empty, names stay.
 bool FitTogether(absl::string_view from, absl::string_view to) {
   const std::vector<absl::string_view> patterns = absl::StrSplit(from, ',');
   const std::vector<absl::string_view> names = absl::StrSplit(to, ',');
@@ -179,10 +179,9 @@ void CheckConsistency(
 }
 
 // Adds what the settings about formats of numbers say wrongly.
-void CheckFormats(
-    const v1::JobConfig& config,
-    const std::function<void(const std::string& path,
-                             absl::string_view sentence)>& add) {
+void CheckFormats(const v1::JobConfig& config,
+                  const std::function<void(const std::string& path,
+                                           absl::string_view sentence)>& add) {
   if (config.model().custom() &&
       config.compute_format() > v1::JobConfig::COMPUTE_FORMAT_FP32) {
     add("compute_format",
@@ -210,10 +209,9 @@ void CheckCheckpoints(
 }
 
 // Adds what does not go with a backup.
-void CheckBackup(
-    const v1::JobConfig& config, const SettingReader& reader,
-    const std::function<void(const std::string& path,
-                             absl::string_view sentence)>& add) {
+void CheckBackup(const v1::JobConfig& config, const SettingReader& reader,
+                 const std::function<void(const std::string& path,
+                                          absl::string_view sentence)>& add) {
   const std::string& directory = config.backup_and_restore().directory();
   if (directory.empty()) return;
   if (absl::StripSuffix(directory, "/") ==
@@ -249,10 +247,9 @@ void SettleBackup(v1::JobConfig* config, Origins* origins) {
 }
 
 // Adds what the settings about the input say wrongly.
-void CheckInput(
-    const v1::InputConfig& config,
-    const std::function<void(const std::string& path,
-                             absl::string_view sentence)>& add) {
+void CheckInput(const v1::InputConfig& config,
+                const std::function<void(const std::string& path,
+                                         absl::string_view sentence)>& add) {
   if (config.has_train() && !config.directory().empty()) {
     add("input.train",
         "makes no sense together with input.directory: give train and test, "
@@ -295,7 +292,8 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   }
   CheckStrategySettings(config, add);  // First: it says more of staleness.
   CheckConsistency(config, add);
-  if (config.global_batch() > 0 && KindOf(reader.PlaceOf("batch_per_replica")) != OriginKind::kDefault) {
+  if (config.global_batch() > 0 &&
+      KindOf(reader.PlaceOf("batch_per_replica")) != OriginKind::kDefault) {
     add("batch_per_replica", "follows from global_batch; give one of them");
   }
   CheckFormats(config, add);
@@ -309,7 +307,8 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   if (!FitTogether(warm_start.variables(), warm_start.from())) {
     add("warm_start.from",
         absl::StrCat("must have as many * as warm_start.variables (\"",
-                     Excerpt(warm_start.variables()), "\") and as many names, "
+                     Excerpt(warm_start.variables()),
+                     "\") and as many names, "
                      "in the same order; found \"",
                      Excerpt(warm_start.from()), "\""));
   }

@@ -240,8 +240,9 @@ TEST(JobConfigTest, ABackupAndCheckpointsExcludeEachOther) {
     sources.settings = {{"backup_and_restore.directory", "/shared/backup"},
                         {path, "7"}};
     EXPECT_THAT(MessageOf(sources),
-                HasSubstr(absl::StrCat(path, ": makes no sense together with "
-                                             "backup_and_restore")));
+                HasSubstr(absl::StrCat(path,
+                                       ": makes no sense together with "
+                                       "backup_and_restore")));
   }
   JobSources sources = From(kJob);
   sources.settings = {{"backup_and_restore.directory", "/shared/backup"},
@@ -281,10 +282,10 @@ TEST(JobConfigTest, WhatAnOptimizerSaysMustFitTogether) {
     sources.settings = std::move(settings);
     return MessageOf(sources);
   };
-  EXPECT_THAT(message({{"optimizer.adamw", "{}"},
-                       {"optimizer.weight_decay", "0.1"}}),
-              HasSubstr("optimizer.weight_decay: makes no sense together with "
-                        "adamw"));
+  EXPECT_THAT(
+      message({{"optimizer.adamw", "{}"}, {"optimizer.weight_decay", "0.1"}}),
+      HasSubstr("optimizer.weight_decay: makes no sense together with "
+                "adamw"));
   EXPECT_THAT(
       message({{"optimizer.clip_value", "1"}, {"optimizer.clip_norm", "1"}}),
       HasSubstr("optimizer.clip_norm: makes no sense together with "

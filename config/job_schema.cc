@@ -187,8 +187,8 @@ Json SchemaOf(const Descriptor& message, Definitions* definitions) {
   } else if (oneof != nullptr) {
     for (int i = 0; i < oneof->field_count(); ++i) {
       const FieldDescriptor& field = *oneof->field(i);
-      if (field.message_type() != nullptr &&
-          IsAlternative(field) && !HasRequired(*field.message_type())) {
+      if (field.message_type() != nullptr && IsAlternative(field) &&
+          !HasRequired(*field.message_type())) {
         short_form["enum"].push_back(field.name());
       }
     }

@@ -23,9 +23,8 @@ std::string Read(const std::string& path) {
 
 bool IsOfType(const Json& value, const Json& type) {
   if (type.is_array()) {
-    return std::any_of(type.begin(), type.end(), [&](const Json& one) {
-      return IsOfType(value, one);
-    });
+    return std::any_of(type.begin(), type.end(),
+                       [&](const Json& one) { return IsOfType(value, one); });
   }
   return (type == "object" && value.is_object()) ||
          (type == "array" && value.is_array()) ||

@@ -39,8 +39,8 @@ TEST(JsonValueTest, EveryValueKnowsItsLine) {
 }
 
 TEST(JsonValueTest, NumbersKeepTheirKind) {
-  const Parsed parsed =
-      Parse("[18446744073709551615, -9223372036854775808, 1.5, -2, 5.0, 1e3, 1e300]");
+  const Parsed parsed = Parse(
+      "[18446744073709551615, -9223372036854775808, 1.5, -2, 5.0, 1e3, 1e300]");
   ASSERT_TRUE(parsed.value) << parsed.message;
   const auto& e = parsed.value->elements;
   EXPECT_TRUE(e[0].is_whole);

@@ -40,12 +40,14 @@ class NamePattern {
 //   MatchesAny("head/*,*/bias", "dense_2/bias");  // true
 bool MatchesAny(absl::string_view patterns, absl::string_view name);
 
-// What `name` is called by the first of the patterns `from`, which are separated
-// by commas, that is such a name: the pattern at the same place of `to`, filled;
-// `name` itself if `to` is empty. Nothing if none of them is such a name.
-// REQUIRES: `to` is empty or has as many patterns, each with as many stars.
+// What `name` is called by the first of the patterns `from`, which are
+// separated by commas, that is such a name: the pattern at the same place of
+// `to`, filled; `name` itself if `to` is empty. Nothing if none of them is such
+// a name. REQUIRES: `to` is empty or has as many patterns, each with as many
+// stars.
 //
-//   Renamed("*/kernel,*/bias", "*.weight,*.bias", "dense_1/bias");  // dense_1.bias
+//   Renamed("*/kernel,*/bias", "*.weight,*.bias", "dense_1/bias");  //
+//   dense_1.bias
 absl::optional<std::string> Renamed(absl::string_view from,
                                     absl::string_view to,
                                     absl::string_view name);

@@ -83,10 +83,9 @@ std::vector<Slot> SlotsOf(
   std::vector<Slot> all;
   const auto add = [&](const SlotOwner& owner) {
     for (const Slot& slot : SlotsOf(config, owner)) {
-      const bool known =
-          std::any_of(all.begin(), all.end(), [&](const Slot& other) {
-            return other.name == slot.name;
-          });
+      const bool known = std::any_of(
+          all.begin(), all.end(),
+          [&](const Slot& other) { return other.name == slot.name; });
       if (!known) all.push_back(slot);
     }
   };

@@ -13,15 +13,15 @@
 
 namespace paramd {
 
-// What lies beside the values of a variable, in memory, in files and on the wire:
-// a number for each of them, or one for each row.
+// What lies beside the values of a variable, in memory, in files and on the
+// wire: a number for each of them, or one for each row.
 struct Slot {
   absl::string_view name;
   bool by_row = false;
   v1::DType dtype = v1::FLOAT32;
 
-  // How many 4 bytes it has beside `elements` values, in rows of `row_elements`.
-  // REQUIRES: whole rows, if it is by_row.
+  // How many 4 bytes it has beside `elements` values, in rows of
+  // `row_elements`. REQUIRES: whole rows, if it is by_row.
   uint64_t words(uint64_t elements, uint64_t row_elements) const;
 };
 
@@ -46,8 +46,8 @@ struct SlotOwner {
 bool IsSketched(const v1::Variable& variable);
 SlotOwner SlotOwnerOf(const v1::Variable& variable);
 
-// What is kept beside a value, in the order in which it travels and is saved: of
-// Adam "momentum" and "variance". For an untrained variable nothing.
+// What is kept beside a value, in the order in which it travels and is saved:
+// of Adam "momentum" and "variance". For an untrained variable nothing.
 std::vector<Slot> SlotsOf(const v1::OptimizerConfig& config,
                           const SlotOwner& owner);
 std::vector<Slot> SlotsOf(const v1::OptimizerConfig& config,

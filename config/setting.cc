@@ -148,12 +148,12 @@ std::string BoundsOf(const FieldDescriptor& field) {
   if (setting.has_max()) add("at most", setting.max());
   if (setting.has_below()) add("less than", setting.below());
   if (setting.has_min_elements()) {
-    bounds.push_back(absl::StrCat("at least ", setting.min_elements(),
-                                  " elements"));
+    bounds.push_back(
+        absl::StrCat("at least ", setting.min_elements(), " elements"));
   }
   if (setting.has_max_elements()) {
-    bounds.push_back(absl::StrCat("at most ", setting.max_elements(),
-                                  " elements"));
+    bounds.push_back(
+        absl::StrCat("at most ", setting.max_elements(), " elements"));
   }
   return absl::StrJoin(bounds, ", ");
 }

@@ -37,9 +37,8 @@ bool IsMeant(const Values& recorded, const SettingValue& value) {
 // One instant of training is the same under each strategy.
 bool IsOtherStrategy(const Values& recorded, const v1::JobConfig& job) {
   const auto was = recorded.find("strategy");
-  const std::string before = was == recorded.end()
-                                 ? "\"parameter_server\""
-                                 : was->second;
+  const std::string before =
+      was == recorded.end() ? "\"parameter_server\"" : was->second;
   return before != absl::StrCat("\"", StrategyName(job.strategy()), "\"");
 }
 
@@ -62,8 +61,8 @@ bool IsOfBackup(absl::string_view path) {
   return absl::StartsWith(path, "backup_and_restore.");
 }
 
-// Paths of settings as if no layer was in a recompute, which changes when what is
-// computed and nothing that is trained. Those of one job are given in order.
+// Paths of settings as if no layer was in a recompute, which changes when what
+// is computed and nothing that is trained. Those of one job are given in order.
 class LayerPaths {
  public:
   // Of "model.layers[1].recompute.layers[0].relu" "model.layers[1].relu", and
@@ -104,7 +103,7 @@ class LayerPaths {
     return absl::EndsWith(list, "layers") || absl::EndsWith(list, "shortcut");
   }
 
-  Values elements_;                      // As they are called, by path.
+  Values elements_;                       // As they are called, by path.
   std::map<std::string, size_t> counts_;  // Of elements, by list.
 };
 
@@ -137,12 +136,11 @@ SettingChanges ChangesSince(const std::vector<std::string>& recorded,
   const bool other_model = !job.checkpoint().allow_missing().empty();
   const bool other_strategy = IsOtherStrategy(before, job);
   const auto add = [&](const Difference& difference, bool may_change) {
-    const bool may = may_change || IsOfBackup(difference.name) ||
-                     FollowsFromNumber(difference.name, job) ||
-                     (other_strategy && FollowsFromStrategy(difference.name)) ||
-                     (other_model && absl::StartsWith(
-                                                       difference.name,
-                                                       "model."));
+    const bool may =
+        may_change || IsOfBackup(difference.name) ||
+        FollowsFromNumber(difference.name, job) ||
+        (other_strategy && FollowsFromStrategy(difference.name)) ||
+        (other_model && absl::StartsWith(difference.name, "model."));
     (may ? changes.may : changes.may_not).push_back(difference);
   };
   for (SettingValue& value : ValuesOf(job)) {

@@ -21,8 +21,8 @@ struct SettingChanges {
   std::vector<Difference> may_not;  // It would be another run.
 };
 
-// `recorded`: RecordedSettings of then; a setting that they lack, as those of an
-// earlier version may, has its default. Where checkpoint.allow_missing names
+// `recorded`: RecordedSettings of then; a setting that they lack, as those of
+// an earlier version may, has its default. Where checkpoint.allow_missing names
 // variables that may be others, the model may be another one too. There may be
 // more replicas, or fewer; of a global batch each then has another share. A
 // recompute around layers is no difference: they are counted as if it was not

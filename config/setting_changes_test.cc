@@ -136,8 +136,8 @@ TEST(SettingChangesTest, ABranchWithoutLayersHasItsPlace) {
     }
     return job;
   };
-  const SettingChanges changes = ChangesSince(
-      RecordedSettings(with_branches(true)), with_branches(false));
+  const SettingChanges changes =
+      ChangesSince(RecordedSettings(with_branches(true)), with_branches(false));
   EXPECT_FALSE(changes.may_not.empty());
 }
 
@@ -166,9 +166,8 @@ v1::JobConfig WithLayers(bool recompute) {
 
 TEST(SettingChangesTest, WhatIsComputedAgainIsNoChange) {
   for (const bool recompute : {false, true}) {
-    const SettingChanges changes =
-        ChangesSince(RecordedSettings(WithLayers(!recompute)),
-                     WithLayers(recompute));
+    const SettingChanges changes = ChangesSince(
+        RecordedSettings(WithLayers(!recompute)), WithLayers(recompute));
     EXPECT_EQ(ChangesText(changes.may), "");
     EXPECT_EQ(ChangesText(changes.may_not), "");
   }
@@ -184,10 +183,11 @@ TEST(SettingChangesTest, WhatIsComputedAgainIsNoChange) {
   const SettingChanges changes =
       ChangesSince(RecordedSettings(WithLayers(false)), other);
   EXPECT_EQ(ChangesText(changes.may), "");
-  EXPECT_EQ(ChangesText(changes.may_not),
-            "model.layers[1].recompute.layers[0].residual.layers[0].dense.units "
-            "is 30, was 20; "
-            "model.layers[2].dense.units is 12, was 10");
+  EXPECT_EQ(
+      ChangesText(changes.may_not),
+      "model.layers[1].recompute.layers[0].residual.layers[0].dense.units "
+      "is 30, was 20; "
+      "model.layers[2].dense.units is 12, was 10");
 }
 
 TEST(SettingChangesTest, LayersInTwoOrdersAreAChange) {
@@ -197,8 +197,8 @@ TEST(SettingChangesTest, LayersInTwoOrdersAreAChange) {
                       ->mutable_recompute()
                       ->mutable_layers();
   layers.SwapElements(0, 1);
-  EXPECT_FALSE(ChangesSince(RecordedSettings(WithLayers(false)), other)
-                   .may_not.empty());
+  EXPECT_FALSE(
+      ChangesSince(RecordedSettings(WithLayers(false)), other).may_not.empty());
 }
 
 }  // namespace

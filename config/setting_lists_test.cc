@@ -15,13 +15,13 @@
 namespace paramd {
 namespace {
 
-using testing::Garden;
-using testing::Plot;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using testing::Garden;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using testing::Plot;
 
 class SettingListsTest : public ::testing::Test {
  protected:
@@ -57,12 +57,11 @@ TEST_F(SettingListsTest, EachTypeIsReadAndPrinted) {
            "colours": ["red", "dark_blue"], "open": [true, false], "slope": -2,
            "steps": [-7, 9007199254740993]})");
   EXPECT_EQ(Message(), "");
-  EXPECT_THAT(Lines(),
-              ElementsAre("sizes=[3,4]", "depths=[0.25,10]",
-                          "owners=[\"a\",\"b\\\"\"]",
-                          "colours=[\"red\",\"dark_blue\"]",
-                          "open=[true,false]", "slope=-2",
-                          "steps=[-7,9007199254740993]"));
+  EXPECT_THAT(
+      Lines(),
+      ElementsAre("sizes=[3,4]", "depths=[0.25,10]", "owners=[\"a\",\"b\\\"\"]",
+                  "colours=[\"red\",\"dark_blue\"]", "open=[true,false]",
+                  "slope=-2", "steps=[-7,9007199254740993]"));
 }
 
 TEST_F(SettingListsTest, DefaultsAreFilledInAndKnownAsSuch) {
@@ -114,8 +113,9 @@ TEST_F(SettingListsTest, LengthsAreChecked) {
 
 TEST_F(SettingListsTest, AMissingListIsNamed) {
   Read("{}");
-  EXPECT_EQ(Message(), "job.json:1: sizes: is missing; give it, for example "
-                       "[3, 4]");
+  EXPECT_EQ(Message(),
+            "job.json:1: sizes: is missing; give it, for example "
+            "[3, 4]");
 }
 
 TEST_F(SettingListsTest, AnAssignmentReplacesAListOrOneElement) {
@@ -190,12 +190,11 @@ TEST(SettingListsHelpTest, WhatHoldsItselfIsDescribedOnce) {
                   "open: list of true or false, at most 4 elements",
                   "slope: whole number, at least -5, at most 5",
                   "steps: list of whole numbers, at most 4 elements",
-                  "plots: list, at most 4 elements",
-                  "plots[].bed: object, ", "plots[].border: object, ",
+                  "plots: list, at most 4 elements", "plots[].bed: object, ",
+                  "plots[].border: object, ",
                   "plots[].border.inside: list, at most 4 elements as plots[]",
                   "plots[].label: text, "));
-  EXPECT_THAT(FillSettings("@settings@",
-                           SettingsHelp(*Garden::descriptor())),
+  EXPECT_THAT(FillSettings("@settings@", SettingsHelp(*Garden::descriptor())),
               HasSubstr("| `inside` | What it goes around. | list, at most 4 "
                         "elements, as `plots[]` | must be given |"));
 }

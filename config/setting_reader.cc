@@ -90,9 +90,8 @@ void PutNumber(const FieldDescriptor& field, const JsonValue& value,
       return is_list ? r.AddDouble(message, &field, value.number)
                      : r.SetDouble(message, &field, value.number);
     case FieldDescriptor::CPPTYPE_INT32:
-      return is_list
-                 ? r.AddInt32(message, &field, static_cast<int32_t>(whole))
-                 : r.SetInt32(message, &field, static_cast<int32_t>(whole));
+      return is_list ? r.AddInt32(message, &field, static_cast<int32_t>(whole))
+                     : r.SetInt32(message, &field, static_cast<int32_t>(whole));
     case FieldDescriptor::CPPTYPE_INT64:
       return is_list ? r.AddInt64(message, &field, whole)
                      : r.SetInt64(message, &field, whole);
@@ -425,8 +424,8 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
     }
     at = JoinPath(at, field->name());
     if (i + 1 == keys.size()) {
-      const auto value = ParseAssigned(text, IsText(*field, text), source, at,
-                                       &mistakes_);
+      const auto value =
+          ParseAssigned(text, IsText(*field, text), source, at, &mistakes_);
       ForgetInside(at);
       if (value) ReadField(*value, source, at, *field, message);
       return;

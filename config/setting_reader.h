@@ -48,8 +48,8 @@ class SettingReader {
               const JsonSource& source, google::protobuf::Message* root);
 
   // Sets what was not given to its default, all the way down; adds a mistake
-  // for every required setting that is missing. What it is required unless of is
-  // looked up in `message`, which is the whole job.
+  // for every required setting that is missing. What it is required unless of
+  // is looked up in `message`, which is the whole job.
   void FillDefaults(google::protobuf::Message* message);
 
   Place PlaceOf(const std::string& path) const {
@@ -70,8 +70,7 @@ class SettingReader {
   // Sets the field, or adds an element to a list. One that is wrong is added
   // if it is a message, else not.
   void ReadSingle(const JsonValue& value, const JsonSource& source,
-                  const std::string& path, const Field& field,
-                  Message* parent);
+                  const std::string& path, const Field& field, Message* parent);
   void ReadList(const JsonValue& value, const JsonSource& source,
                 const std::string& path, const Field& field, Message* parent);
   // True if `value` is a shorthand and was read as one, rightly or not.
@@ -90,8 +89,8 @@ class SettingReader {
   // added, if there is none.
   Message* Enter(const Field& field, absl::string_view index,
                  const JsonSource& source, std::string* path, Message* message);
-  // The element of a list that `index` means; -1, with a mistake added, if there
-  // is none.
+  // The element of a list that `index` means; -1, with a mistake added, if
+  // there is none.
   int FindElement(const Field& field, absl::string_view index,
                   const JsonSource& source, const std::string& path,
                   const Message& message);

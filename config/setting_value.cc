@@ -38,9 +38,8 @@ std::string ElementText(const Message& message, const FieldDescriptor& field,
       return value ? "true" : "false";
     }
     case FieldDescriptor::CPPTYPE_ENUM:
-      return QuoteJson(
-          EnumName(is_list ? *r.GetRepeatedEnum(message, &field, i)
-                           : *r.GetEnum(message, &field)));
+      return QuoteJson(EnumName(is_list ? *r.GetRepeatedEnum(message, &field, i)
+                                        : *r.GetEnum(message, &field)));
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return ShortestText(is_list ? r.GetRepeatedDouble(message, &field, i)
                                   : r.GetDouble(message, &field));
@@ -102,9 +101,8 @@ void Append(const Message& message, const SettingValue& around,
         Append(reflection.GetRepeatedMessage(message, &field, j), element,
                values);
       }
-    } else if (field.is_repeated()
-                   ? reflection.FieldSize(message, &field) == 0
-                   : !reflection.HasField(message, &field)) {
+    } else if (field.is_repeated() ? reflection.FieldSize(message, &field) == 0
+                                   : !reflection.HasField(message, &field)) {
       continue;
     } else if (field.message_type() != nullptr) {
       if (IsAlternative(field)) inside.part_of = inside.path;

@@ -14,7 +14,7 @@ struct SettingValue {
   // "512"; "[1,2]" for a list of single values; "{}" for a message that says
   // all by being there.
   std::string json;
-  bool is_local = false;  // each process may have its own
+  bool is_local = false;    // each process may have its own
   bool may_change = false;  // a run may go on with another one
   bool is_default = false;  // what it is where nobody says it
   // The innermost list element or alternative that it is part of, as in

@@ -60,8 +60,7 @@ void Append(const Descriptor& message, const SettingHelp& around,
     help.field = &field;
     ListPaths inside = lists;
     if (field.is_repeated() && field.message_type() != nullptr) {
-      const auto added =
-          inside.emplace(field.message_type(), help.path + "[]");
+      const auto added = inside.emplace(field.message_type(), help.path + "[]");
       if (!added.second) help.described_at = added.first->second;
     }
     settings->push_back(help);

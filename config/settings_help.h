@@ -44,7 +44,8 @@ std::vector<SettingHelp> SettingsHelp(
     const google::protobuf::Descriptor& job = *v1::JobConfig::descriptor());
 
 // For --help: one line for each setting that is a value or a list of them, the
-// flags of the top level first, then what --set reaches. Ends with a line break.
+// flags of the top level first, then what --set reaches. Ends with a line
+// break.
 std::string SettingsHelpText();
 
 }  // namespace paramd

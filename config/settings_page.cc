@@ -37,15 +37,14 @@ std::string DefaultOf(const SettingHelp& help) {
 std::string Row(const SettingHelp& help) {
   return absl::StrCat("| `", KeyOf(help.path), "` | ", help.sentence,
                       help.is_alternative ? " *(one of these)*" : "",
-                      help.is_local                        ? " *(local)*"
+                      help.is_local ? " *(local)*"
                       : help.may_change && help.field->message_type() == nullptr
                           ? " *(may change)*"
                           : "",
-                      " | ", help.type,
-                      help.bounds.empty() ? "" : ", ", help.bounds,
-                      help.described_at.empty() ? "" : ", as ",
-                      Code(help.described_at), " | ",
-                      DefaultOf(help), " | ", Code(help.example_json), " |\n");
+                      " | ", help.type, help.bounds.empty() ? "" : ", ",
+                      help.bounds, help.described_at.empty() ? "" : ", as ",
+                      Code(help.described_at), " | ", DefaultOf(help), " | ",
+                      Code(help.example_json), " |\n");
 }
 
 // The table of what lies directly in `around`.

@@ -27,8 +27,7 @@ absl::Status CheckWorkersFit(const Job& job, const ClusterSpec& cluster) {
 }
 
 bool HasSeveralReplicas(Job::Strategy strategy) {
-  return strategy != Job::ONE_DEVICE &&
-         strategy != Job::MULTI_WORKER_MIRRORED;
+  return strategy != Job::ONE_DEVICE && strategy != Job::MULTI_WORKER_MIRRORED;
 }
 
 }  // namespace
@@ -66,15 +65,19 @@ void CheckStrategySettings(
   }
   if (ReplicasOf(job) > 1 && job.model().custom()) {
     add("replicas",
-        absl::StrCat("is ", job.replicas(), ", but a model that the program "
+        absl::StrCat("is ", job.replicas(),
+                     ", but a model that the program "
                      "computes itself has one in each process; give 1"));
   }
   if (UsesServers(job)) return;
   if (job.strategy() == Job::MULTI_WORKER_MIRRORED &&
       job.checkpoint().incremental() > 0) {
     add("checkpoint.incremental",
-        absl::StrCat("is ", job.checkpoint().incremental(), ", but with "
-                     "strategy \"", name, "\" a worker that comes back takes "
+        absl::StrCat("is ", job.checkpoint().incremental(),
+                     ", but with "
+                     "strategy \"",
+                     name,
+                     "\" a worker that comes back takes "
                      "one checkpoint whole; leave it out"));
   }
   if (job.has_staleness() && job.staleness() != "sync") {
@@ -115,7 +118,8 @@ absl::Status CheckStrategyFits(const Job& job, const ClusterSpec& cluster) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "strategy: \"", name, "\" runs in one process, but the cluster has ",
-      cluster.workers.size(), " workers; choose \"multi_worker_mirrored\", "
+      cluster.workers.size(),
+      " workers; choose \"multi_worker_mirrored\", "
       "where each has a copy, for the same sums"));
 }
 

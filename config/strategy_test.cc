@@ -33,9 +33,8 @@ ClusterSpec ClusterOf(size_t ps, size_t workers) {
 
 std::vector<std::string> Wrong(const v1::JobConfig& job) {
   std::vector<std::string> paths;
-  CheckStrategySettings(job, [&](const std::string& path, auto) {
-    paths.push_back(path);
-  });
+  CheckStrategySettings(
+      job, [&](const std::string& path, auto) { paths.push_back(path); });
   return paths;
 }
 

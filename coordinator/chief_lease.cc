@@ -26,7 +26,7 @@ namespace {
 
 // Of one length, so that it is replaced by one write and never cut short.
 constexpr size_t kFileBytes = 1024;
-constexpr int kPatience = 3;  // Heartbeats.
+constexpr int kPatience = 3;                  // Heartbeats.
 constexpr uint32_t kLongestBeatMs = 600'000;  // As heartbeat_ms may be.
 
 std::string PathIn(const std::string& run_directory) {
@@ -54,9 +54,9 @@ absl::optional<v1::ChiefLease> Read(const std::string& path) {
   v1::ChiefLease lease;
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;
-  if (!text.ok() || !google::protobuf::util::JsonStringToMessage(
-                         *text, &lease, options)
-                         .ok()) {
+  if (!text.ok() ||
+      !google::protobuf::util::JsonStringToMessage(*text, &lease, options)
+           .ok()) {
     return v1::ChiefLease();
   }
   lease.set_beat_ms(std::min(lease.beat_ms(), kLongestBeatMs));
@@ -106,8 +106,7 @@ bool HasBeaten(const v1::ChiefLease& before, const v1::ChiefLease& now) {
          now.beat() != before.beat();
 }
 
-bool IsGivenUp(const absl::optional<v1::ChiefLease>& lease,
-               uint64_t replaces) {
+bool IsGivenUp(const absl::optional<v1::ChiefLease>& lease, uint64_t replaces) {
   return !lease.has_value() || lease->released() ||
          (replaces != 0 && lease->incarnation() == replaces);
 }
@@ -195,13 +194,13 @@ absl::Status ChiefLease::Begin() {
         return Alive(options_.run_directory, *now);
       }
     }
-    const bool has_moved =
-        beats > 0 && now.has_value() && !now->released() &&
-        (!before.has_value() || HasBeaten(*before, *now));
+    const bool has_moved = beats > 0 && now.has_value() && !now->released() &&
+                           (!before.has_value() || HasBeaten(*before, *now));
     if (has_moved) return Alive(options_.run_directory, *now);
     before = now;
     if (beats == kPatience) break;
-    const auto theirs = absl::Milliseconds(now.has_value() ? now->beat_ms() : 0);
+    const auto theirs =
+        absl::Milliseconds(now.has_value() ? now->beat_ms() : 0);
     options_.wait(std::max(options_.heartbeat, theirs));
   }
   const auto last = Read(path_);
@@ -217,8 +216,8 @@ absl::Status ChiefLease::Begin() {
 ChiefLease::Locked ChiefLease::TryLock() {
   if (has_lock_) return Locked::kYes;
   if (lock_ < 0) {
-    lock_ = ::open(LockPathOf(path_).c_str(), O_RDWR | O_CREAT | O_CLOEXEC,
-                   0666);
+    lock_ =
+        ::open(LockPathOf(path_).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   }
   struct flock whole = WholeFile();
   if (lock_ < 0) return Locked::kUnknown;
@@ -242,21 +241,18 @@ absl::Status ChiefLease::Write() {
   text.push_back('\n');
   // In its place: another machine then sees the change of the file that it
   // knows, where a new file of this name might stay unseen for a minute.
-  const int file =
-      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) return FileError(errno, "open", path_);
-  const bool is_written =
-      ::pwrite(file, text.data(), text.size(), 0) ==
-      static_cast<ssize_t>(text.size());
+  const bool is_written = ::pwrite(file, text.data(), text.size(), 0) ==
+                          static_cast<ssize_t>(text.size());
   const int error = errno;
   if (::close(file) != 0) return FileError(errno, "write", path_);
   return is_written ? absl::OkStatus() : FileError(error, "write", path_);
 }
 
 void ChiefLease::Keep(std::function<void(absl::Status)> on_lost) {
-  thread_ = std::thread([this, on_lost = std::move(on_lost)] {
-    Loop(on_lost);
-  });
+  thread_ =
+      std::thread([this, on_lost = std::move(on_lost)] { Loop(on_lost); });
 }
 
 void ChiefLease::Loop(const std::function<void(absl::Status)>& on_lost) {

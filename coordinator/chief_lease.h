@@ -26,18 +26,20 @@ namespace paramd {
 // machine that lost power. In all other cases, as for a process of another
 // machine, it is whether the file changes within three heartbeats.
 //
-// Limit: one start of a machine is taken for one view of its locks. Two containers
-// on one host that mount the run's directory separately, without locks in common,
-// are not kept apart by this, only by the log.
+// Limit: one start of a machine is taken for one view of its locks. Two
+// containers on one host that mount the run's directory separately, without
+// locks in common, are not kept apart by this, only by the log.
 //
 // Which chief's decisions count is the configuration log's matter: this only
 // keeps a second one from beginning, and tells the first one that it has been
 // replaced.
 //
-// Files: configuration/chief and configuration/chief.lock in the run's directory.
+// Files: configuration/chief and configuration/chief.lock in the run's
+// directory.
 //
 // Thread safety: Take, CheckFree, Keep and LetGo on one thread. The file is
-// written by a thread of its own between Keep and LetGo. The destructor lets go.
+// written by a thread of its own between Keep and LetGo. The destructor lets
+// go.
 class ChiefLease {
  public:
   struct Options {
@@ -55,13 +57,14 @@ class ChiefLease {
   };
   // What /proc says; empty if it says nothing.
   static std::string BootOfThisMachine();
-  // That /proc shows a process `pid` of this program that is neither this one nor
-  // ending. Another program has only got a number that was a chief's before.
+  // That /proc shows a process `pid` of this program that is neither this one
+  // nor ending. Another program has only got a number that was a chief's
+  // before.
   static bool AnotherLives(uint32_t pid);
 
-  // ALREADY_EXISTS naming host and process if a living one is the chief. It takes
-  // no time to find that one of this machine lives or has freed its lock, and up
-  // to three heartbeats otherwise. Other errors name the file.
+  // ALREADY_EXISTS naming host and process if a living one is the chief. It
+  // takes no time to find that one of this machine lives or has freed its lock,
+  // and up to three heartbeats otherwise. Other errors name the file.
   static absl::StatusOr<std::unique_ptr<ChiefLease>> Take(
       const Options& options);
 
@@ -92,7 +95,8 @@ class ChiefLease {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // That a chief other than this one and the one before it wrote `lease`.
   bool IsOfAnother(const v1::ChiefLease& lease) const;
-  // False when it is lost; a file that can't be read or written changes nothing.
+  // False when it is lost; a file that can't be read or written changes
+  // nothing.
   bool Beat(const std::function<void(absl::Status)>& on_lost);
 
   const Options options_;

@@ -163,7 +163,8 @@ TEST_F(ChiefLeaseTest, NeitherAnEndedProcessNorThisOneIsAnotherThatLives) {
   EXPECT_FALSE(ChiefLease::AnotherLives(ended));
 }
 
-TEST_F(ChiefLeaseTest, AfterADeadChiefOfAnotherMachineThreeHeartbeatsAreWaited) {
+TEST_F(ChiefLeaseTest,
+       AfterADeadChiefOfAnotherMachineThreeHeartbeatsAreWaited) {
   Write(1, "other", 7);
   EXPECT_TRUE(ChiefLease::Take(Process(2)).ok());
   EXPECT_EQ(waits_, 3);
@@ -209,9 +210,8 @@ TEST_F(ChiefLeaseTest, WhoHasLostItIsToldByWhomAndLeavesItAlone) {
   ASSERT_TRUE(first.ok()) << first.status();
   Write(2, "other", 1);
   std::promise<absl::Status> lost;
-  (*first)->Keep([&lost](absl::Status status) {
-    lost.set_value(std::move(status));
-  });
+  (*first)->Keep(
+      [&lost](absl::Status status) { lost.set_value(std::move(status)); });
   const absl::Status status = lost.get_future().get();
   EXPECT_TRUE(absl::IsAlreadyExists(status)) << status;
   EXPECT_THAT(status.message(),
@@ -246,8 +246,8 @@ TEST_F(ChiefLeaseTest, WhatCannotBeReadIsWatchedAndThenPassedOver) {
 TEST_F(ChiefLeaseTest, ADirectoryIsFreeUnlessALivingChiefOfThisMachineHasIt) {
   EXPECT_TRUE(ChiefLease::CheckFree(run_).ok());
   const Twin chief;
-  auto first = ChiefLease::Take(
-      Process(chief.pid(), ChiefLease::BootOfThisMachine()));
+  auto first =
+      ChiefLease::Take(Process(chief.pid(), ChiefLease::BootOfThisMachine()));
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_TRUE(absl::IsAlreadyExists(ChiefLease::CheckFree(run_)));
   first->reset();

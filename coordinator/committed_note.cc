@@ -63,10 +63,11 @@ absl::Status CommittedNote::CheckIsSame(const std::string& directory,
                         : absl::StripSuffix(text, "\n");
   };
   return absl::UnavailableError(absl::StrCat(
-      "'", directory, "' has checkpoints of this run, but is not the directory "
-      "of its newest, '", note->substr(0, line_end), "': its marker is ",
-      name(marker), "; that one's is ", name(last),
-      ": is that one mounted? (delete '", path_,
+      "'", directory,
+      "' has checkpoints of this run, but is not the directory "
+      "of its newest, '",
+      note->substr(0, line_end), "': its marker is ", name(marker),
+      "; that one's is ", name(last), ": is that one mounted? (delete '", path_,
       "' to go on from what is found here)"));
 }
 

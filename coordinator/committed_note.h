@@ -19,8 +19,8 @@ class CommittedNote {
  public:
   explicit CommittedNote(std::string run_directory);
 
-  // A checkpoint was committed in `directory`, whose marker is `marker`. OK once
-  // that is written down and durable; writes only what is not known yet.
+  // A checkpoint was committed in `directory`, whose marker is `marker`. OK
+  // once that is written down and durable; writes only what is not known yet.
   absl::Status Committed(const std::string& directory,
                          const std::string& marker);
 

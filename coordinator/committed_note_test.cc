@@ -47,7 +47,8 @@ TEST_F(CommittedNoteTest, AnotherDirectoryReplacesTheOne) {
               HasSubstr("some in '/mnt/y':"));
 }
 
-TEST_F(CommittedNoteTest, Promise3_AnOlderDirectoryOfTheRunIsNotTakenInSilence) {
+TEST_F(CommittedNoteTest,
+       Promise3_AnOlderDirectoryOfTheRunIsNotTakenInSilence) {
   CommittedNote note(run_);
   EXPECT_TRUE(note.CheckIsSame("/mnt/x", "r 01\n").ok());
   ASSERT_TRUE(note.Committed("/mnt/x", "").ok());
@@ -74,8 +75,9 @@ TEST_F(CommittedNoteTest, WhatIsKnownIsNotWrittenAgain) {
 
 TEST_F(CommittedNoteTest, ARunDirectoryThatIsGoneIsNamed) {
   std::filesystem::remove_all(run_);
-  EXPECT_THAT(std::string(CommittedNote(run_).Committed("/mnt/x", "").message()),
-              HasSubstr(run_ + "/committed"));
+  EXPECT_THAT(
+      std::string(CommittedNote(run_).Committed("/mnt/x", "").message()),
+      HasSubstr(run_ + "/committed"));
 }
 
 TEST_F(CommittedNoteTest, OneThatCannotBeReadIsNoFreshStart) {

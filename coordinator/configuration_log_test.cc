@@ -150,8 +150,11 @@ TEST_F(DirectoryLogTest, WhatACrashLeftBehindIsRemovedAndNothingElse) {
   };
   const std::string cut_off[] = {".tmp-2-0000000000000007-00000001",
                                  ".tmp-12345678901-ffffffffffffffff-00abcdef"};
-  const std::string others[] = {"chief", "chief.lock", ".tmp-2",
-                                ".tmp-2-7-1", ".tmp-2-0000000000000007-0000001",
+  const std::string others[] = {"chief",
+                                "chief.lock",
+                                ".tmp-2",
+                                ".tmp-2-7-1",
+                                ".tmp-2-0000000000000007-0000001",
                                 ".tmp-2-0000000000000007-00000001-",
                                 ".tmp-02-0000000000000007-00000001"};
   for (const std::string& name : cut_off) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
@@ -32,8 +33,8 @@ IoResult ToIoResult(absl::StatusOr<Reply> reply) {
   return result;
 }
 
-// A start that finds no space, or a failing disk, may come again: space is freed
-// and file systems are mounted again.
+// A start that finds no space, or a failing disk, may come again: space is
+// freed and file systems are mounted again.
 absl::Status AsUnavailable(const absl::Status& status) {
   const bool may_pass = absl::IsResourceExhausted(status) ||  // ENOSPC, EDQUOT
                         absl::IsUnknown(status);              // EIO
@@ -53,22 +54,22 @@ absl::Status CheckWritable(const std::string& directory) {
 absl::Status CheckHasLinks(const std::string& directory) {
   const std::string probe = absl::StrCat(directory, "/.probe-", getpid());
   const std::string other = absl::StrCat(probe, "-link");
-  ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file,
-                   NewFile::Create(probe));
+  ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, NewFile::Create(probe));
   ::unlink(other.c_str());  // Of a process that was killed.
   const int error = ::link(probe.c_str(), other.c_str()) == 0 ? 0 : errno;
   ::unlink(other.c_str());
   if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the file system of '", directory, "' has no hard links, which the "
+        "the file system of '", directory,
+        "' has no hard links, which the "
         "configuration log needs: put run_dir on NFS, CephFS or a local disk, "
         "not on SMB"));
   }
   return absl::OkStatus();
 }
 
-// What the run's directory has no space for, or loses, is no reason to stay away:
-// space is freed and file systems are mounted again.
+// What the run's directory has no space for, or loses, is no reason to stay
+// away: space is freed and file systems are mounted again.
 absl::Status MayComeBack(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kResourceExhausted:  // ENOSPC, EDQUOT
@@ -94,9 +95,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Create(
     ASSIGN_OR_RETURN(absolute.checkpoint_directory,
                      AbsolutePath(paths.checkpoint_directory));
   }
-  absolute.summary_directory =
-      paths.summary_directory.empty() ? SummaryDirectory(absolute.run_directory)
-                                      : paths.summary_directory;
+  absolute.summary_directory = paths.summary_directory.empty()
+                                   ? SummaryDirectory(absolute.run_directory)
+                                   : paths.summary_directory;
   absolute.state_directory = absolute.run_directory;
   if (!paths.state_directory.empty()) {
     ASSIGN_OR_RETURN(absolute.state_directory,
@@ -108,9 +109,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Create(
   RETURN_IF_ERROR(CheckWritable(absolute.run_directory));
   // One that had checkpoints is not made anew.
   if (!IsDirectory(absolute.checkpoint_directory)) {
-    RETURN_IF_ERROR(
-        CommittedNote(absolute.run_directory)
-            .CheckNoneIsMissing(absolute.checkpoint_directory));
+    RETURN_IF_ERROR(CommittedNote(absolute.run_directory)
+                        .CheckNoneIsMissing(absolute.checkpoint_directory));
   }
   RETURN_IF_ERROR(CheckWritable(absolute.state_directory));
   RETURN_IF_ERROR(AsUnavailable(CheckHasLinks(absolute.state_directory)));
@@ -136,7 +136,8 @@ CoordinatorProcess::CoordinatorProcess(const Coordinator::Options& options,
       summarizing_("summaries"),
       reading_("restore") {}
 
-std::string CoordinatorProcess::LogDirectory(const std::string& state_directory) {
+std::string CoordinatorProcess::LogDirectory(
+    const std::string& state_directory) {
   return absl::StrCat(state_directory, "/configuration");
 }
 
@@ -148,14 +149,14 @@ std::string CoordinatorProcess::SummaryDirectory(
 template <typename Request, typename Work>
 void CoordinatorProcess::Handle(Runtime* runtime, WorkerThread* thread,
                                 Work work) {
-  runtime->HandleIo(
-      Request::descriptor(),
-      [thread, work](Outbox::IoItem item, Runtime::IoDone done) {
-        const auto& request = static_cast<const Request&>(*item.head);
-        thread->Post([work, request, done = std::move(done)] {
-          done(ToIoResult(work(request)));
-        });
-      });
+  runtime->HandleIo(Request::descriptor(),
+                    [thread, work](Outbox::IoItem item, Runtime::IoDone done) {
+                      const auto& request =
+                          static_cast<const Request&>(*item.head);
+                      thread->Post([work, request, done = std::move(done)] {
+                        done(ToIoResult(work(request)));
+                      });
+                    });
 }
 
 template <typename Request, typename Work>
@@ -174,8 +175,7 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
     status->mutable_job()->set_checkpoint_directory_lost(directory_lost_);
   });
   Handle<v1::ReadLog>(
-      runtime,
-      [this](const v1::ReadLog&) -> absl::StatusOr<v1::ReadLogResult> {
+      runtime, [this](const v1::ReadLog&) -> absl::StatusOr<v1::ReadLogResult> {
         if (before_log_ != nullptr) RETURN_IF_ERROR(before_log_());
         const absl::Status removed = log_.RemoveCutOff();
         if (!removed.ok()) {
@@ -205,20 +205,19 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
       });
   HandleCheckpoints<v1::FindCheckpoint>(
       runtime, [this](const v1::FindCheckpoint& find) { return Find(find); });
-  Handle<v1::WriteSummary>(
-      runtime, &summarizing_, [this](const v1::WriteSummary& summary) {
-        return summaries_.Write(summary, absl::Now());
-      });
-  runtime->HandleIo(
-      v1::WriteFetched::descriptor(),
-      [this](Outbox::IoItem item, Runtime::IoDone done) {
-        auto work = std::make_shared<Outbox::IoItem>(std::move(item));
-        storage_.Post([this, work, done = std::move(done)] {
-          done(ToIoResult(
-              fetched_.Write(static_cast<const v1::WriteFetched&>(*work->head),
-                             work->payload)));
-        });
-      });
+  Handle<v1::WriteSummary>(runtime, &summarizing_,
+                           [this](const v1::WriteSummary& summary) {
+                             return summaries_.Write(summary, absl::Now());
+                           });
+  runtime->HandleIo(v1::WriteFetched::descriptor(), [this](
+                                                        Outbox::IoItem item,
+                                                        Runtime::IoDone done) {
+    auto work = std::make_shared<Outbox::IoItem>(std::move(item));
+    storage_.Post([this, work, done = std::move(done)] {
+      done(ToIoResult(fetched_.Write(
+          static_cast<const v1::WriteFetched&>(*work->head), work->payload)));
+    });
+  });
   runtime->HandleIo(
       v1::ReadForServer::descriptor(),
       [this](Outbox::IoItem item, Runtime::IoDone done) {
@@ -237,8 +236,8 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
 absl::StatusOr<v1::CommitCheckpointResult> CoordinatorProcess::Commit(
     const v1::CommitCheckpoint& commit) {
   ASSIGN_OR_RETURN(auto committed, checkpoints_.Commit(commit));
-  const absl::Status noted = committed_.Committed(
-      paths_.checkpoint_directory, checkpoints_.held().marker());
+  const absl::Status noted = committed_.Committed(paths_.checkpoint_directory,
+                                                  checkpoints_.held().marker());
   if (!noted.ok()) {
     Log(LogLevel::kWarning, "the note of checkpoints cannot be written",
         {{"reason", noted.message()}});
@@ -284,8 +283,7 @@ IoResult CoordinatorProcess::Read(const v1::ReadForServer& request) {
   return result;
 }
 
-absl::Status CoordinatorProcess::WriteResult(
-    v1::WriteResult result) const {
+absl::Status CoordinatorProcess::WriteResult(v1::WriteResult result) const {
   if (paths_.moves_at_success && !result.checkpoint_path().empty()) {
     const std::string& path = result.checkpoint_path();
     result.set_checkpoint_path(

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
 #include "checkpoint/directory.h"
 #include "checkpoint/fetched_files.h"
 #include "checkpoint/restore_reader.h"
@@ -55,8 +56,8 @@ class CoordinatorProcess {
   };
 
   // An error, naming the directory, if one of them can't be made or written.
-  // ALREADY_EXISTS if a living process is the chief of the run; `chief` says who
-  // this one is, and its directory is that of `paths`.
+  // ALREADY_EXISTS if a living process is the chief of the run; `chief` says
+  // who this one is, and its directory is that of `paths`.
   static absl::StatusOr<std::unique_ptr<CoordinatorProcess>> Create(
       const Coordinator::Options& options, const Paths& paths,
       ChiefLease::Options chief);
@@ -86,8 +87,7 @@ class CoordinatorProcess {
  private:
   CoordinatorProcess(const Coordinator::Options& options, const Paths& paths);
 
-  absl::StatusOr<v1::FindCheckpointResult> Find(
-      const v1::FindCheckpoint& find);
+  absl::StatusOr<v1::FindCheckpointResult> Find(const v1::FindCheckpoint& find);
   absl::StatusOr<v1::CommitCheckpointResult> Commit(
       const v1::CommitCheckpoint& commit);
   // Does work on checkpoints, and notes whether their directory is lost.

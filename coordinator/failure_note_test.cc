@@ -28,8 +28,7 @@ TEST_F(FailureNoteTest, WhoWaitsHearsOfItOnce) {
   EXPECT_TRUE(waiting.Read().ok());
   ASSERT_TRUE(
       FailureNote(run_).Write(absl::OutOfRangeError("the loss is nan")).ok());
-  EXPECT_EQ(waiting.Read(),
-            absl::FailedPreconditionError("the loss is nan"));
+  EXPECT_EQ(waiting.Read(), absl::FailedPreconditionError("the loss is nan"));
   EXPECT_TRUE(waiting.Read().ok());
 }
 

@@ -41,14 +41,14 @@ absl::Status CopyTree(const std::string& from, const std::string& to) {
   RETURN_IF_ERROR(MakeDirectories(to));
   ASSIGN_OR_RETURN(const auto names, ListDirectory(from));
   for (const std::string& name : names) {
-    RETURN_IF_ERROR(CopyTree(absl::StrCat(from, "/", name),
-                             absl::StrCat(to, "/", name)));
+    RETURN_IF_ERROR(
+        CopyTree(absl::StrCat(from, "/", name), absl::StrCat(to, "/", name)));
   }
   return SyncDirectory(to);
 }
 
-// Whether all that is left at `from` is at `to` too, as far as names, sizes and the
-// first kPieceBytes of files tell.
+// Whether all that is left at `from` is at `to` too, as far as names, sizes and
+// the first kPieceBytes of files tell.
 bool IsPartOf(const fs::path& from, const fs::path& to) {
   std::error_code error;
   if (!fs::is_directory(from, error)) {
@@ -57,7 +57,8 @@ bool IsPartOf(const fs::path& from, const fs::path& to) {
     std::vector<char> first(std::min<uintmax_t>(size, kPieceBytes));
     std::vector<char> second(first.size());
     return std::ifstream(from, std::ios::binary)
-               .read(first.data(), static_cast<std::streamsize>(first.size())) &&
+               .read(first.data(),
+                     static_cast<std::streamsize>(first.size())) &&
            std::ifstream(to, std::ios::binary)
                .read(second.data(),
                      static_cast<std::streamsize>(second.size())) &&
@@ -70,8 +71,8 @@ bool IsPartOf(const fs::path& from, const fs::path& to) {
 }
 
 // `name` from one directory to the other, which may lie on another file system.
-// It has its new name when it is complete there; if it has that already, what is
-// left at the old place goes.
+// It has its new name when it is complete there; if it has that already, what
+// is left at the old place goes.
 absl::Status Move(const std::string& name, const std::string& from_directory,
                   const std::string& to_directory) {
   const std::string from = absl::StrCat(from_directory, "/", name);

@@ -86,8 +86,8 @@ TEST_F(FinishedBackupTest, WhatWasCutOffGoesOn) {
   ExpectMoved(backup_, run_);
 }
 
-// From another file system: what has its new name is complete, and the old one is
-// there still, wholly or in part.
+// From another file system: what has its new name is complete, and the old one
+// is there still, wholly or in part.
 TEST_F(FinishedBackupTest, WhatWasCutOffBehindACopyGoesOn) {
   const std::string checkpoint = absl::StrCat(backup_, "/", kCheckpoint);
   Write(checkpoint + "/ps", "numbers");
@@ -95,8 +95,9 @@ TEST_F(FinishedBackupTest, WhatWasCutOffBehindACopyGoesOn) {
     fs::remove_all(run_ + "/configuration");
     MakeBackup(backup_);
     fs::create_directories(run_ + "/checkpoints");
-    fs::copy(checkpoint, absl::StrCat(run_, "/", kCheckpoint),
-             fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    fs::copy(
+        checkpoint, absl::StrCat(run_, "/", kCheckpoint),
+        fs::copy_options::recursive | fs::copy_options::overwrite_existing);
     fs::remove(checkpoint + "/ps");
     Write(run_ + "/checkpoints/.copy-000001-00000002.step-9/ps", "half");
     if (log_too) {
@@ -129,8 +130,8 @@ TEST_F(FinishedBackupTest, ARunThatIsThereIsNotWrittenOver) {
 
 TEST_F(FinishedBackupTest, ItMayLieOnAnotherFileSystem) {
   struct stat here = {}, there = {};
-  if (stat("/dev/shm", &there) != 0 ||
-      stat(root_.path().c_str(), &here) != 0 || here.st_dev == there.st_dev) {
+  if (stat("/dev/shm", &there) != 0 || stat(root_.path().c_str(), &here) != 0 ||
+      here.st_dev == there.st_dev) {
     GTEST_SKIP() << "needs a second file system at /dev/shm";
   }
   const NewDirectory other("/dev/shm");

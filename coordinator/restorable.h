@@ -10,14 +10,14 @@ namespace paramd {
 
 // The checkpoint that a job goes on from, as CheckpointDirectory::Find does.
 // Where its variables are not the job's, in what `find.allow_missing()` allows,
-// its values alone are taken, and all of it is read first: the result has a warm
-// start from it then. One that is damaged, or can't be read, is passed over for an
-// older one also then; each is logged.
+// its values alone are taken, and all of it is read first: the result has a
+// warm start from it then. One that is damaged, or can't be read, is passed
+// over for an older one also then; each is logged.
 //
 // Errors are those of Find, UNAVAILABLE instead of DATA_LOSS if one that was
 // passed over may be read later, and INVALID_ARGUMENT if the newest that can be
-// read lacks what the job needs. An older one is not taken for that: a setting is
-// wrong then, and what was trained since would be lost in silence.
+// read lacks what the job needs. An older one is not taken for that: a setting
+// is wrong then, and what was trained since would be lost in silence.
 absl::StatusOr<v1::FindCheckpointResult> FindRestorable(
     v1::FindCheckpoint find, CheckpointDirectory* checkpoints);
 

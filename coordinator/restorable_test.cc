@@ -114,8 +114,8 @@ TEST_F(RestorableTest, RowsByKeyAreTakenIntoAnotherCapacity) {
   v1::Variable table = SampleVariable("table", {40, 4});
   table.set_sparse(true);
   table.set_keyed(true);
-  const std::string path = *CommitSample(root_, {w_, table}, {"key", "used"}, 1,
-                                         1, 10, 1, 1 << 20);
+  const std::string path =
+      *CommitSample(root_, {w_, table}, {"key", "used"}, 1, 1, 10, 1, 1 << 20);
   find_.clear_variables();
   *find_.add_variables() = w_;
   table.set_shape(0, 50);

@@ -43,8 +43,8 @@ bool SetSerial(X509* certificate) {
   const std::unique_ptr<BIGNUM, decltype(&BN_free)> drawn(BN_new(), &BN_free);
   return BN_rand(drawn.get(), kSerialBits, BN_RAND_TOP_ANY,
                  BN_RAND_BOTTOM_ANY) == 1 &&
-         BN_to_ASN1_INTEGER(drawn.get(),
-                            X509_get_serialNumber(certificate)) != nullptr;
+         BN_to_ASN1_INTEGER(drawn.get(), X509_get_serialNumber(certificate)) !=
+             nullptr;
 }
 
 bool SetValidity(Validity validity, X509* certificate) {
@@ -69,8 +69,8 @@ struct Extension {
 bool AddExtension(const Extension& wanted, X509* issuer, X509* certificate) {
   X509V3_CTX context;
   X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
-  X509_EXTENSION* const made = X509V3_EXT_conf_nid(
-      nullptr, &context, wanted.nid, wanted.value.c_str());
+  X509_EXTENSION* const made =
+      X509V3_EXT_conf_nid(nullptr, &context, wanted.nid, wanted.value.c_str());
   const bool added =
       made != nullptr && X509_add_ext(certificate, made, -1) == 1;
   X509_EXTENSION_free(made);
@@ -89,13 +89,12 @@ absl::StatusOr<std::string> Sign(const Wanted& wanted, EVP_PKEY* key,
   const OwnedCertificate made(X509_new());
   X509* const certificate = made.get();
   X509* const signer = issuer == nullptr ? certificate : issuer;
-  bool is_good = X509_set_version(certificate, X509_VERSION_3) == 1 &&
-                 SetSerial(certificate) &&
-                 SetValidity(wanted.validity, certificate) &&
-                 SetSubject(wanted.subject, certificate) &&
-                 X509_set_issuer_name(certificate,
-                                      X509_get_subject_name(signer)) == 1 &&
-                 X509_set_pubkey(certificate, key) == 1;
+  bool is_good =
+      X509_set_version(certificate, X509_VERSION_3) == 1 &&
+      SetSerial(certificate) && SetValidity(wanted.validity, certificate) &&
+      SetSubject(wanted.subject, certificate) &&
+      X509_set_issuer_name(certificate, X509_get_subject_name(signer)) == 1 &&
+      X509_set_pubkey(certificate, key) == 1;
   for (const Extension& extension : wanted.extensions) {
     is_good = is_good && AddExtension(extension, signer, certificate);
   }
@@ -113,12 +112,11 @@ absl::StatusOr<Authority> Authority::Make(const std::string& job,
   const OwnedKey key(EVP_EC_gen("P-256"));
   if (key == nullptr) return OpenSslError("a key can't be made");
   // A common name has 64 characters at most.
-  const Wanted wanted = {
-      absl::StrCat("paramd ", job).substr(0, 64),
-      validity,
-      {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
-       {NID_key_usage, "critical,keyCertSign,cRLSign"},
-       {NID_subject_key_identifier, "hash"}}};
+  const Wanted wanted = {absl::StrCat("paramd ", job).substr(0, 64),
+                         validity,
+                         {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
+                          {NID_key_usage, "critical,keyCertSign,cRLSign"},
+                          {NID_subject_key_identifier, "hash"}}};
   KeyAndCertificate pem;
   ASSIGN_OR_RETURN(pem.key, PemOf(key.get()));
   ASSIGN_OR_RETURN(pem.certificate,

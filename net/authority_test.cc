@@ -13,8 +13,7 @@ TEST(AuthorityTest, ItSignsAgainAfterItWasRead) {
   const auto read = Authority::Of(made.pem());
   ASSERT_TRUE(read.ok()) << read.status();
   const std::string directory = CertificateDirectory(*read, "j", "ps-0");
-  const auto own =
-      CheckTlsFiles(TlsFilesOf(directory, "ps-0"), absl::Now());
+  const auto own = CheckTlsFiles(TlsFilesOf(directory, "ps-0"), absl::Now());
   ASSERT_TRUE(own.ok()) << own.status();
   EXPECT_EQ(own->name.Uri(), "spiffe://paramd/j/ps/0");
 }
@@ -39,11 +38,11 @@ TEST(AuthorityTest, ARenewedCertificateFitsTheKeyThatIsThere) {
 TEST(AuthorityTest, AKeyOfAnotherAuthorityIsRefused) {
   const Authority one = MakeAuthority("j");
   const Authority other = MakeAuthority("j");
-  EXPECT_TRUE(absl::StrContains(
-      Authority::Of({other.pem().key, one.pem().certificate})
-          .status()
-          .message(),
-      "not that of its certificate"));
+  EXPECT_TRUE(
+      absl::StrContains(Authority::Of({other.pem().key, one.pem().certificate})
+                            .status()
+                            .message(),
+                        "not that of its certificate"));
   EXPECT_FALSE(Authority::Of({"", one.pem().certificate}).ok());
   EXPECT_FALSE(Authority::Of({one.pem().key, "no PEM"}).ok());
 }

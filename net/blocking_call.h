@@ -22,8 +22,8 @@ class BlockingCaller {
  public:
   BlockingCaller(PeerId self, const std::string& address);
 
-  // Waits for the answer, `deadline` at most. The refusal of whoever answers, or
-  // UNAVAILABLE with whose and why in a few words: "10.0.0.7:7077: refused".
+  // Waits for the answer, `deadline` at most. The refusal of whoever answers,
+  // or UNAVAILABLE with whose and why in a few words: "10.0.0.7:7077: refused".
   // REQUIRES: a method takes such a request.
   absl::StatusOr<WireMessage> Call(const google::protobuf::Message& request,
                                    absl::Duration deadline);

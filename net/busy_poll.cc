@@ -5,8 +5,7 @@
 namespace paramd {
 
 absl::Duration BusyPoll::Patience(Time now) {
-  const int64_t period =
-      now.nanoseconds() / absl::ToInt64Nanoseconds(kPeriod);
+  const int64_t period = now.nanoseconds() / absl::ToInt64Nanoseconds(kPeriod);
   if (period != period_) {
     period_ = period;
     lost_ = absl::ZeroDuration();

@@ -10,14 +10,14 @@
 namespace paramd {
 
 // Decides for how long a thread asks for events again and again before it
-// sleeps. Where both ends of a connection sleep, each message wakes a CPU, which
-// takes longer than the message itself; where an answer comes late, asking for
-// it takes a CPU from others.
+// sleeps. Where both ends of a connection sleep, each message wakes a CPU,
+// which takes longer than the message itself; where an answer comes late,
+// asking for it takes a CPU from others.
 //
 // Invariant: what asking costs beyond the sleeps that it saved is at most
-// kMostLost + kPatience in each kPeriod of the machine's monotonic clock. Periods
-// begin at the same moment in all its processes: an answer comes early only if
-// both ends ask, so they have to try together.
+// kMostLost + kPatience in each kPeriod of the machine's monotonic clock.
+// Periods begin at the same moment in all its processes: an answer comes early
+// only if both ends ask, so they have to try together.
 //
 // Not thread-safe.
 class BusyPoll {

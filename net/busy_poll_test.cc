@@ -34,8 +34,8 @@ TEST(BusyPollTest, WhatIsLostInAPeriodIsBounded) {
     const absl::Duration lost = LoseAll(At(period * BusyPoll::kPeriod), &poll);
     EXPECT_GE(lost, BusyPoll::kMostLost);
     EXPECT_LE(lost, BusyPoll::kMostLost + BusyPoll::kPatience);
-    const Time late = At((period + 1) * BusyPoll::kPeriod) +
-                      absl::Nanoseconds(-1);
+    const Time late =
+        At((period + 1) * BusyPoll::kPeriod) + absl::Nanoseconds(-1);
     EXPECT_EQ(poll.Patience(late), absl::ZeroDuration());
   }
 }

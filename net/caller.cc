@@ -114,9 +114,10 @@ absl::StatusOr<Caller> ProveCaller(absl::string_view text,
   const std::string at = absl::StrCat("the caller at ", caller.address);
   if (!connection.is_tls) {
     if (!caller.claimed && caller.task == PeerId()) return caller;
-    return NotProved(absl::StrCat(at, " says it is ", text,
-                                  "; a task shows its certificate, and the Unix "
-                                  "socket is for operators"));
+    return NotProved(
+        absl::StrCat(at, " says it is ", text,
+                     "; a task shows its certificate, and the Unix "
+                     "socket is for operators"));
   }
   const auto name = NameAmong(connection.uris);
   if (!name.ok()) {
@@ -163,8 +164,8 @@ absl::Status CheckMeant(absl::string_view meant, absl::string_view process,
   }
   return Refuse(v1::Refusal::INVALID, kIncarnationKey,
                 absl::StrCat("a call of ", method.name, " by a ",
-                             RoleName(caller.role), " has no ",
-                             kIncarnationKey, ": say Hello, and with each call "
+                             RoleName(caller.role), " has no ", kIncarnationKey,
+                             ": say Hello, and with each call "
                              "the incarnation that answered it"));
 }
 
@@ -178,10 +179,10 @@ absl::Status CheckHelloOf(const Caller& caller, const v1::HelloRequest& hello) {
       hello.task().index() == caller.task.index) {
     return absl::OkStatus();
   }
-  return NotProved(absl::StrCat(
-      "the Hello of ", CallerText(caller.task), " at ", caller.address,
-      " says it is ", v1::TaskType_Name(hello.task().type()), " ",
-      hello.task().index()));
+  return NotProved(absl::StrCat("the Hello of ", CallerText(caller.task),
+                                " at ", caller.address, " says it is ",
+                                v1::TaskType_Name(hello.task().type()), " ",
+                                hello.task().index()));
 }
 
 bool IsForAnotherProcess(const absl::Status& status) {

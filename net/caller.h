@@ -67,10 +67,10 @@ absl::StatusOr<Caller> ProveCaller(absl::string_view text,
 std::string ProcessText(uint64_t incarnation);
 
 // Whether a call that says `meant` under kIncarnationKey is for `process`, both
-// as ProcessText; one that is empty is nobody's to compare. NOT_READY, with that
-// key as the entity, if it is for another: whoever calls says Hello again, and
-// learns who is here. INVALID if a task of the job says nothing and calls what
-// a core serves; anybody else may call whoever is there.
+// as ProcessText; one that is empty is nobody's to compare. NOT_READY, with
+// that key as the entity, if it is for another: whoever calls says Hello again,
+// and learns who is here. INVALID if a task of the job says nothing and calls
+// what a core serves; anybody else may call whoever is there.
 absl::Status CheckMeant(absl::string_view meant, absl::string_view process,
                         const Caller& caller, const Method& method);
 // NOT_ALLOWED, with both, if a caller that proves which task it is says another

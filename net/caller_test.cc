@@ -68,13 +68,13 @@ TEST(CallerTest, ATaskSaysWhichProcessItMeansAndAnybodyElseNeedNot) {
     EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::INVALID);
     EXPECT_FALSE(IsForAnotherProcess(refused));
     EXPECT_TRUE(absl::StrContains(refused.message(), kIncarnationKey));
-    EXPECT_TRUE(
-        CheckMeant("", "2a", task, MethodOf(v1::HelloRequest())).ok());
+    EXPECT_TRUE(CheckMeant("", "2a", task, MethodOf(v1::HelloRequest())).ok());
     // One that has no incarnation is not asked for.
     EXPECT_TRUE(CheckMeant("", ProcessText(0), task, push).ok());
   }
-  EXPECT_TRUE(CheckMeant("", "2a", *IdentifyCaller("", ""),
-                         MethodOf(v1::PullRequest())).ok());
+  EXPECT_TRUE(
+      CheckMeant("", "2a", *IdentifyCaller("", ""), MethodOf(v1::PullRequest()))
+          .ok());
 }
 
 TEST(CallerTest, TheTableDecidesWhoMayCall) {
@@ -90,9 +90,8 @@ TEST(CallerTest, AnOperatorCallsOverTheUnixSocketAndNotByTcp) {
        {&MethodOf(v1::StopRequest()), &MethodOf(v1::SetRequest())}) {
     EXPECT_TRUE(
         CheckAllowed(*IdentifyCaller("operator/0", "unix:"), *method).ok());
-    const absl::Status refused =
-        CheckAllowed(*IdentifyCaller("operator/0", "ipv4:127.9.8.7:5"),
-                     *method);
+    const absl::Status refused = CheckAllowed(
+        *IdentifyCaller("operator/0", "ipv4:127.9.8.7:5"), *method);
     EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::NOT_ALLOWED);
     EXPECT_EQ(refused.message(),
               absl::StrCat(method->name,

@@ -22,19 +22,25 @@ TEST(CertifiedNameTest, WhatIsNoNameOrMoreThanOneIsRefused) {
   const std::string good = "spiffe://paramd/j/ps/4";
   EXPECT_TRUE(NameAmong({"https://example.org", good}).ok());
   const std::vector<std::vector<std::string>> wrong = {
-      {}, {""}, {good, "spiffe://paramd/j/ps/5"},
-      {"spiffe://other/j/ps/4"}, {"spiffe://paramd/j/ps"},
-      {"spiffe://paramd//ps/4"}, {"spiffe://paramd/j/chief/0"},
-      {"spiffe://paramd/j/ps/04"}, {"spiffe://paramd/j/ps/-1"},
-      {"spiffe://paramd/j/ps/4/"}, {"spiffe://paramd/a/j/ps/4"},
+      {},
+      {""},
+      {good, "spiffe://paramd/j/ps/5"},
+      {"spiffe://other/j/ps/4"},
+      {"spiffe://paramd/j/ps"},
+      {"spiffe://paramd//ps/4"},
+      {"spiffe://paramd/j/chief/0"},
+      {"spiffe://paramd/j/ps/04"},
+      {"spiffe://paramd/j/ps/-1"},
+      {"spiffe://paramd/j/ps/4/"},
+      {"spiffe://paramd/a/j/ps/4"},
       {"spiffe://paramd/j/ps/99999999999"}};
   for (const auto& uris : wrong) {
     EXPECT_EQ(NameAmong(uris).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
-  EXPECT_TRUE(absl::StrContains(
-      NameAmong({"spiffe://paramd/j/ps"}).status().message(),
-      "it has 'spiffe://paramd/j/ps'"));
+  EXPECT_TRUE(
+      absl::StrContains(NameAmong({"spiffe://paramd/j/ps"}).status().message(),
+                        "it has 'spiffe://paramd/j/ps'"));
 }
 
 TEST(CertifiedNameTest, WhatIsNoTaskIsNamed) {

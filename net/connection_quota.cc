@@ -111,9 +111,8 @@ uint64_t ConnectionQuota::closed() const {
 }
 
 std::string PeerKey(absl::string_view peer) {
-  return absl::StrReplaceAll(
-      peer.substr(peer.find(':') + 1),
-      {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
+  return absl::StrReplaceAll(peer.substr(peer.find(':') + 1),
+                             {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
 }
 
 absl::optional<std::string> PeerKeyOf(int fd) {

@@ -16,10 +16,10 @@
 
 namespace paramd {
 
-// What one connection has sent that is part of no message yet. The kernel counts
-// what came in and went out, the server which messages there were. What both
-// sides send to keep up the protocol is in the first count only: each message
-// and each byte that goes out makes up for some of it.
+// What one connection has sent that is part of no message yet. The kernel
+// counts what came in and went out, the server which messages there were. What
+// both sides send to keep up the protocol is in the first count only: each
+// message and each byte that goes out makes up for some of it.
 class UnfinishedBytes {
  public:
   // Both from when the connection was opened on.

@@ -98,14 +98,14 @@ CallId CoreHost::Request(PeerId from, PeerId to, Outbox::Head head,
 void CoreHost::Ask(PeerId to, Outbox::Head head, absl::Duration deadline,
                    Runtime::Answer done, Time now) {
   const CallId id = next_id_++;
-  calls_[id] = {PeerId(),  id,       to, now + deadline,
-                deadline,  /*outside=*/false, std::move(done)};
+  calls_[id] = {PeerId(),       id,       to,
+                now + deadline, deadline, /*outside=*/false,
+                std::move(done)};
   deadlines_.insert({now + deadline, id});
   if (!Serves(to)) {
-    return Replied(id,
-                   absl::UnavailableError(
-                       absl::StrCat(PeerName(to), " is not here")),
-                   nullptr, {});
+    return Replied(
+        id, absl::UnavailableError(absl::StrCat(PeerName(to), " is not here")),
+        nullptr, {});
   }
   events_.push_back(Event::Request(PeerId(), to, id, std::move(head), {}));
 }
@@ -280,9 +280,9 @@ void CoreHost::Exited(PeerId self, absl::Status status, Time now) {
     end_status_ = std::move(status);
     TellFailure(now);
   }
-  const bool all_have = std::all_of(
-      cores_.begin(), cores_.end(),
-      [](const auto& hosted) { return hosted.second.exited; });
+  const bool all_have =
+      std::all_of(cores_.begin(), cores_.end(),
+                  [](const auto& hosted) { return hosted.second.exited; });
   if (all_have) End(end_status_);
 }
 

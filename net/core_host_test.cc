@@ -173,22 +173,22 @@ TEST_F(CoreHostTest, WhoAsksACoreOfTheProcessGetsItsAnswer) {
   host_.AddCore(PeerId::Ps(0), &ps_);
   host_.Start(At(0));
   const auto ask = [&](PeerId to, uint64_t clock) {
-    host_.Ask(to, Request(clock), absl::Seconds(3),
-              [&](const absl::Status& status, const auto* reply) {
-                seen_.push_back(
-                    absl::StrCat(reply != nullptr ? "a reply" : "none, ",
-                                 status.message()));
-              },
-              At(0));
+    host_.Ask(
+        to, Request(clock), absl::Seconds(3),
+        [&](const absl::Status& status, const auto* reply) {
+          seen_.push_back(absl::StrCat(reply != nullptr ? "a reply" : "none, ",
+                                       status.message()));
+        },
+        At(0));
   };
   ask(PeerId::Ps(0), 1);
   ask(PeerId::Ps(0), 2);
   ask(PeerId::Ps(1), 3);
   TurnUntilIdle(At(1));
   TurnUntilIdle(At(3));
-  EXPECT_EQ(seen_, (std::vector<std::string>{
-                       "none, ps-1 is not here", "a reply",
-                       "none, ps-0 did not answer within 3s"}));
+  EXPECT_EQ(seen_,
+            (std::vector<std::string>{"none, ps-1 is not here", "a reply",
+                                      "none, ps-0 did not answer within 3s"}));
   EXPECT_TRUE(transport_.replies.empty());
   EXPECT_EQ(host_.open_calls(), 0u);
 }

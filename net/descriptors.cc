@@ -43,15 +43,17 @@ size_t ConnectionsOf(size_t workers) {
 
 absl::Status CheckDescriptors(size_t workers, size_t called) {
   // A listener takes half of the limit.
-  const size_t needed = 2 * (kFromAWorker * workers + kOthers) +
-                        kToAProcess * called;
+  const size_t needed =
+      2 * (kFromAWorker * workers + kOthers) + kToAProcess * called;
   const size_t limit = DescriptorLimit();
   if (needed <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "this process may open ", limit, " files and needs ", needed, ": ",
-      kFromAWorker, " connections from each of ", workers, " workers, ",
-      kToAProcess, " to each of ", called, " servers, as many as come in for the "
-      "rest; raise the limit (ulimit -Hn ", needed, ") or start fewer"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("this process may open ", limit, " files and needs ", needed,
+                   ": ", kFromAWorker, " connections from each of ", workers,
+                   " workers, ", kToAProcess, " to each of ", called,
+                   " servers, as many as come in for the "
+                   "rest; raise the limit (ulimit -Hn ",
+                   needed, ") or start fewer"));
 }
 
 }  // namespace paramd

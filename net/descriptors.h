@@ -18,9 +18,9 @@ void RaiseDescriptorLimit();
 // is noticed to be over.
 size_t ConnectionsOf(size_t workers);
 
-// Whether a process that so many workers call, and that calls so many processes,
-// may open what it needs. kInvalidArgument with both numbers if not: calls that
-// would release what waits could not come in.
+// Whether a process that so many workers call, and that calls so many
+// processes, may open what it needs. kInvalidArgument with both numbers if not:
+// calls that would release what waits could not come in.
 absl::Status CheckDescriptors(size_t workers, size_t called);
 
 }  // namespace paramd

@@ -82,10 +82,14 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
  public:
   explicit GrpcRuntime(GrpcRuntimeOptions options)
       : options_(std::move(options)),
-        self_{options_.self,       options_.incarnation,
-              options_.build,      options_.job_name,
-              options_.job_digest, options_.job_settings,
-              options_.cluster,    {},
+        self_{options_.self,
+              options_.incarnation,
+              options_.build,
+              options_.job_name,
+              options_.job_digest,
+              options_.job_settings,
+              options_.cluster,
+              {},
               options_.shards_per_server},
         mailbox_(std::make_shared<Mailbox>([this] { Wake(); })),
         host_(this, mailbox_) {}
@@ -202,11 +206,10 @@ absl::Status GrpcRuntime::Listen() {
   if (!anywhere) {
     RETURN_IF_ERROR(CheckListenAddress(options_.listen_address));
   }
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Listener> listener,
-      Listener::Bind(options_.listen_address,
-                     /*or_everywhere=*/anywhere,
-                     ConnectionsOf(options_.workers)));
+  ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener,
+                   Listener::Bind(options_.listen_address,
+                                  /*or_everywhere=*/anywhere,
+                                  ConnectionsOf(options_.workers)));
   if (!options_.operator_socket.empty()) {
     auto socket = OperatorSocket::Bind(options_.operator_socket);
     if (socket.ok()) {

@@ -21,8 +21,8 @@ namespace paramd {
 // One process of a cluster, as its peers see it.
 struct GrpcRuntimeOptions {
   std::string listen_address;  // "host:port"
-  // What connections to and from other processes are made with; null: no TLS, and
-  // callers are who they say they are.
+  // What connections to and from other processes are made with; null: no TLS,
+  // and callers are who they say they are.
   std::shared_ptr<const Tls> tls;
   // Without TLS, also listen where others than this machine can reach it; and
   // everywhere, if the host of listen_address has no address here.
@@ -34,7 +34,8 @@ struct GrpcRuntimeOptions {
   // that can't be, it is logged, and nobody is an operator.
   std::string operator_socket;
   v1::Task self;
-  // Each ps task has so many servers: their peers are ps t * N to t * N + N - 1.
+  // Each ps task has so many servers: their peers are ps t * N to t * N + N
+  // - 1.
   uint32_t shards_per_server = 1;
   // That call this process: there is room for the connections and calls of all
   // of them, and MakeGrpcRuntime fails where there cannot be.
@@ -53,12 +54,12 @@ struct GrpcRuntimeOptions {
   // Payloads to and from processes of this machine go through shared memory,
   // if the other side agrees and it can be had; else, as ever, in messages.
   bool shared_memory = true;
-  // Of what is being received, or was and is held: callers that make it more lose
-  // their connections. At least 256 MiB; 0: no limit.
+  // Of what is being received, or was and is held: callers that make it more
+  // lose their connections. At least 256 MiB; 0: no limit.
   uint64_t memory_limit_bytes = 0;
   absl::Duration hello_deadline = absl::Seconds(5);
-  // A caller that has not taken an answer by then loses its call: as long as the
-  // end of a stream, see StreamServer.
+  // A caller that has not taken an answer by then loses its call: as long as
+  // the end of a stream, see StreamServer.
   absl::Duration longest_unread = absl::Seconds(60);
   // How long the end of Run waits until answers given are sent.
   absl::Duration drain_deadline = absl::Seconds(2);
@@ -71,7 +72,8 @@ struct GrpcRuntimeOptions {
 //
 // kAlreadyExists if the port is in use; kInvalidArgument if the address cannot
 // be bound, or not without TLS, or if the process may not open as many files as
-// it needs, after its limit was raised as far as it may be. Each is one sentence that names the address.
+// it needs, after its limit was raised as far as it may be. Each is one
+// sentence that names the address.
 absl::StatusOr<std::unique_ptr<Runtime>> MakeGrpcRuntime(
     GrpcRuntimeOptions options);
 

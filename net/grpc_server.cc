@@ -88,8 +88,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Make(
   made->listener_->Watch([quota = &made->quota_] { return quota->Look(); });
   made->listener_->Start(
       // The thread ends while listener_ is being reset.
-      [server = made.get(),
-       listener = made->listener_.get()](int listening_fd, int fd) {
+      [server = made.get(), listener = made->listener_.get()](int listening_fd,
+                                                              int fd) {
         Acceptor::NewConnectionParameters connection;
         connection.listener_fd = listening_fd;
         connection.fd = fd;

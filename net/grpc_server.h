@@ -68,8 +68,8 @@ class GrpcServer {
   class RawService;
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
-  GrpcServer(std::unique_ptr<Listener> listener,
-             std::shared_ptr<const Tls> tls, int calls);
+  GrpcServer(std::unique_ptr<Listener> listener, std::shared_ptr<const Tls> tls,
+             int calls);
 
   std::unique_ptr<RawService> service_;
   grpc::ResourceQuota received_{"received"};

@@ -11,8 +11,8 @@ namespace paramd {
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 // The reverse. A code that gRPC does not define is kUnknown; details that are
-// no Refusal are dropped. kCancelled without one is kUnavailable: no handler says
-// it, gRPC does of calls that a server that ends has left.
+// no Refusal are dropped. kCancelled without one is kUnavailable: no handler
+// says it, gRPC does of calls that a server that ends has left.
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
 }  // namespace paramd

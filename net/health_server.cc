@@ -74,8 +74,8 @@ void HealthServer::Start() {
   });
 }
 
-// Not queue_->Next(), which would also finish the operation, whose object is the
-// loop's, here.
+// Not queue_->Next(), which would also finish the operation, whose object is
+// the loop's, here.
 void HealthServer::WaitForEvents() {
   while (true) {
     const grpc_event event = grpc_completion_queue_next(

@@ -23,8 +23,8 @@
 
 namespace paramd {
 
-// Health alone, without TLS, on a port of its own: for probes of a process whose
-// other port speaks TLS. Nothing else is served there: other methods are
+// Health alone, without TLS, on a port of its own: for probes of a process
+// whose other port speaks TLS. Nothing else is served there: other methods are
 // UNIMPLEMENTED, messages of more than 4 KiB refused, at most 64 connections
 // open.
 //

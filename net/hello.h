@@ -38,10 +38,11 @@ struct Identity {
 v1::HelloRequest MakeHello(const Identity& self);
 v1::HelloReply AnswerHello(const Identity& self);
 
-// Whether a process that says `theirs` may talk to this one. Otherwise OVER_LIMIT,
-// with nothing compared, if it is longer than any that MakeHello makes, PROTOCOL, with both ranges, or OTHER_JOB, naming the first entry of the cluster
-// or setting of the job that differs, both values (cut at 200 bytes) and both
-// processes.
+// Whether a process that says `theirs` may talk to this one. Otherwise
+// OVER_LIMIT, with nothing compared, if it is longer than any that MakeHello
+// makes, PROTOCOL, with both ranges, or OTHER_JOB, naming the first entry of
+// the cluster or setting of the job that differs, both values (cut at 200
+// bytes) and both processes.
 absl::Status CheckHello(const Identity& self, const v1::HelloRequest& theirs);
 
 // As CheckHello. OTHER_JOB with the entity "task" if it is not `expected` that

@@ -160,10 +160,10 @@ TEST(HelloTest, Promise8_AHelloThatIsTooLongIsNotCompared) {
             "a Hello with 16");
   v1::HelloReply reply = AnswerHello(ps);
   for (int i = 0; i < 20000; ++i) reply.add_cluster("");
-  EXPECT_EQ(RefusalOf(CheckHelloReply(Self(PeerId::Worker(1)), PeerId::Ps(0),
-                                      reply))
-                .reason(),
-            v1::Refusal::OVER_LIMIT);
+  EXPECT_EQ(
+      RefusalOf(CheckHelloReply(Self(PeerId::Worker(1)), PeerId::Ps(0), reply))
+          .reason(),
+      v1::Refusal::OVER_LIMIT);
 }
 
 }  // namespace

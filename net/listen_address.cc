@@ -136,9 +136,8 @@ bool IsNameOfLoopback(const std::string& address, const addrinfo* addresses) {
   addrinfo numeric = {};
   numeric.ai_flags = AI_NUMERICHOST;
   addrinfo* found = nullptr;
-  const bool is_number =
-      host[0] == '[' ||
-      getaddrinfo(host.c_str(), nullptr, &numeric, &found) == 0;
+  const bool is_number = host[0] == '[' || getaddrinfo(host.c_str(), nullptr,
+                                                       &numeric, &found) == 0;
   if (found != nullptr) freeaddrinfo(found);
   if (is_number || absl::EqualsIgnoreCase(host, "localhost") ||
       absl::EndsWithIgnoreCase(host, ".localhost")) {
@@ -178,7 +177,8 @@ absl::Status CheckListenAddress(const std::string& address) {
     return absl::InvalidArgumentError(absl::StrCat(
         "listening on ", address,
         " without TLS would let in anybody who "
-        "reaches it: give it certificates with --tls_dir (paramd tls init makes "
+        "reaches it: give it certificates with --tls_dir (paramd tls init "
+        "makes "
         "them), or pass --insecure if the network is trusted; loopback "
         "addresses need neither"));
   }
@@ -202,8 +202,9 @@ absl::StatusOr<std::vector<int>> ListenAt(const std::string& address,
   if (IsNameOfLoopback(address, addresses->get())) {
     Log(LogLevel::kWarning, "only this machine can reach it",
         {{"address", address},
-         {"why", "its name is a loopback address here (/etc/hosts); pass "
-                 "--insecure to listen on all addresses"}});
+         {"why",
+          "its name is a loopback address here (/etc/hosts); pass "
+          "--insecure to listen on all addresses"}});
   }
   std::vector<int> sockets;
   std::set<std::string> seen;

@@ -27,8 +27,8 @@ bool OverlapAddresses(absl::string_view a, absl::string_view b);
 // With `or_everywhere` a host that has no address, or none of this machine, is
 // a name that others know this machine by (a Kubernetes service may get its
 // address only when its process is ready), as is one other than localhost whose
-// addresses are all loopback ones (127.0.1.1 in Debian's /etc/hosts): then the one socket listens at all
-// addresses of the machine, and a warning says so.
+// addresses are all loopback ones (127.0.1.1 in Debian's /etc/hosts): then the
+// one socket listens at all addresses of the machine, and a warning says so.
 //
 // kAlreadyExists if the port is in use; kInvalidArgument if it can't be bound.
 absl::StatusOr<std::vector<int>> ListenAt(const std::string& address,

@@ -106,9 +106,8 @@ TEST_F(ListenAtTest, AnAddressOfThisMachineIsTheOnlyOneBound) {
 TEST_F(ListenAtTest, APortInUseIsOneSentence) {
   const int fd = Listen("127.0.0.1:0", false)[0];
   const auto name = NameOf(fd);
-  const std::string address =
-      absl::StrCat("127.0.0.1:",
-                   ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port));
+  const std::string address = absl::StrCat(
+      "127.0.0.1:", ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port));
   EXPECT_EQ(ListenAt(address, /*or_everywhere=*/true).status(),
             absl::AlreadyExistsError(absl::StrCat(
                 "cannot listen on ", address,

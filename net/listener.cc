@@ -66,7 +66,9 @@ void Listener::Run() {
     // Without a descriptor left the sockets would be ready all the time.
     const nfds_t count = out_of_descriptors_ ? 1 : waiting.size();
     poll(waiting.data(), count,
-         out_of_descriptors_ ? kAcceptAgainMs : watching_ ? kLookMs : -1);
+         out_of_descriptors_ ? kAcceptAgainMs
+         : watching_         ? kLookMs
+                             : -1);
     out_of_descriptors_ = false;
     if (waiting[0].revents != 0) return;
     if (watching_) watching_ = look_();

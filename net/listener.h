@@ -23,11 +23,11 @@ namespace paramd {
 //
 // What is sent over a connection that does not leave the machine is not paced.
 //
-// Invariant: of what it accepted by its own sockets at most `most` connections are
-// open, or half as many as the process may have descriptors, if that is less; by
-// sockets that were added, 32. Beyond that the newest is closed at once, counted
-// and logged. So strangers who take all connections of the first kind keep none of
-// the second away.
+// Invariant: of what it accepted by its own sockets at most `most` connections
+// are open, or half as many as the process may have descriptors, if that is
+// less; by sockets that were added, 32. Beyond that the newest is closed at
+// once, counted and logged. So strangers who take all connections of the first
+// kind keep none of the second away.
 //
 // Thread safety: used on one thread; accepts on a thread of its own.
 class Listener {
@@ -69,8 +69,8 @@ class Listener {
   struct Sockets {
     std::vector<int> listening;
     size_t most;
-    // Of the thread: descriptor and inode of what was accepted, some of it closed
-    // meanwhile.
+    // Of the thread: descriptor and inode of what was accepted, some of it
+    // closed meanwhile.
     std::vector<std::pair<int, ino_t>> open;
 
     bool HasRoom();
@@ -86,8 +86,8 @@ class Listener {
   Sockets own_;
   Sockets added_;  // Somebody else's.
   Take take_;
-  std::function<bool()> look_;  // May be null.
-  bool watching_ = false;       // Of the thread.
+  std::function<bool()> look_;       // May be null.
+  bool watching_ = false;            // Of the thread.
   bool out_of_descriptors_ = false;  // Of the thread.
   std::atomic<uint64_t> closed_at_once_{0};
   std::atomic<uint64_t> without_descriptor_{0};

@@ -162,7 +162,8 @@ TEST_F(ListenerTest, WhoConnectsBeforeTheStartIsTaken) {
 }
 
 TEST_F(ListenerTest, WhatCannotBeBoundIsSaid) {
-  const auto second = Listener::Bind(absl::StrCat(host_, ":", kPort), false, 1024);
+  const auto second =
+      Listener::Bind(absl::StrCat(host_, ":", kPort), false, 1024);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
 }
 

@@ -77,7 +77,8 @@ void MemoryListener::Run() {
     for (const Connection& connection : connections_) {
       waiting.push_back({connection.fd.get(), POLLIN, 0});
     }
-    poll(waiting.data(), waiting.size(), accepts ? Patience() : kAcceptMemoryAgainMs);
+    poll(waiting.data(), waiting.size(),
+         accepts ? Patience() : kAcceptMemoryAgainMs);
     if (waiting[0].revents != 0) return;
     const Time now = MonotonicNow();
     size_t kept = 0;

@@ -63,8 +63,8 @@ union Control {
   cmsghdr aligned;
 };
 
-// Every descriptor that came, or it would stay open: CMSG_SPACE has room for two
-// where one is wanted.
+// Every descriptor that came, or it would stay open: CMSG_SPACE has room for
+// two where one is wanted.
 std::vector<OwnedFd> ReceivedIn(msghdr* message) {
   std::vector<OwnedFd> received;
   for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr;

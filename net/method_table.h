@@ -26,7 +26,8 @@ struct Method {
   const google::protobuf::Message* reply = nullptr;
   std::vector<v1::Role> callers;
   bool bulk = false;
-  // The kind of core that serves it; kOutside: the runtime itself (Control, Membership).
+  // The kind of core that serves it; kOutside: the runtime itself (Control,
+  // Membership).
   PeerId::Kind served_by = PeerId::Kind::kOutside;
 
   size_t most_bytes() const {

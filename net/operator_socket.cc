@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 
-
 namespace paramd {
 namespace {
 
@@ -74,8 +73,7 @@ absl::StatusOr<std::unique_ptr<OperatorSocket>> OperatorSocket::Bind(
   const SocketPlace place = PlaceOf(path);
   const int directory = OpenDirectory(place.directory);
   if (directory < 0) return Cannot(path, strerror(errno));
-  const int fd =
-      socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   std::unique_ptr<OperatorSocket> made(
       new OperatorSocket(directory, fd, place.name));
   if (fd < 0) return Cannot(path, strerror(errno));
@@ -110,8 +108,7 @@ absl::StatusOr<std::unique_ptr<OperatorAddress>> OperatorAddress::Of(
   const SocketPlace place = PlaceOf(path);
   const int directory = OpenDirectory(place.directory);
   struct stat there = {};
-  if (directory < 0 ||
-      fstatat(directory, place.name.c_str(), &there, 0) != 0 ||
+  if (directory < 0 || fstatat(directory, place.name.c_str(), &there, 0) != 0 ||
       !S_ISSOCK(there.st_mode)) {
     if (directory >= 0) close(directory);
     return absl::NotFoundError(absl::StrCat(
@@ -131,10 +128,9 @@ bool OperatorAddress::IsAlive() const {
   address.sun_family = AF_UNIX;
   const std::string path = target_.substr(target_.find(':') + 1);
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  const bool refused =
-      connect(fd, reinterpret_cast<const sockaddr*>(&address),
-              sizeof(address)) != 0 &&
-      errno == ECONNREFUSED;
+  const bool refused = connect(fd, reinterpret_cast<const sockaddr*>(&address),
+                               sizeof(address)) != 0 &&
+                       errno == ECONNREFUSED;
   close(fd);
   return !refused;
 }

@@ -11,9 +11,9 @@ namespace paramd {
 
 // A Unix socket in a directory, over which operators call a process of this
 // machine. Who may open the file is an operator: it is readable and writable by
-// its owner alone from before the first connection can be made. Paths are of any
-// length: the directory is named by a descriptor, since a socket's name is short
-// (107 bytes).
+// its owner alone from before the first connection can be made. Paths are of
+// any length: the directory is named by a descriptor, since a socket's name is
+// short (107 bytes).
 //
 // Thread-compatible. Removes the file when it goes, unless another process has
 // taken the name since.

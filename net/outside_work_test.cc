@@ -28,10 +28,9 @@ class OutsideWorkTest : public ::testing::Test {
 
 TEST_F(OutsideWorkTest, AWorkEndsUnderItsIdThroughTheMailbox) {
   std::vector<Runtime::IoDone> done;
-  work_.Handle(v1::ReadLog::descriptor(),
-               [&](Outbox::IoItem, Runtime::IoDone d) {
-                 done.push_back(std::move(d));
-               });
+  work_.Handle(
+      v1::ReadLog::descriptor(),
+      [&](Outbox::IoItem, Runtime::IoDone d) { done.push_back(std::move(d)); });
   Begin(7);
   Begin(8);
   ASSERT_EQ(done.size(), 2u);
@@ -53,10 +52,9 @@ TEST_F(OutsideWorkTest, WithoutAHandlerItIsNotImplemented) {
 
 TEST_F(OutsideWorkTest, Promise8_TooManyOpenOnesAreRefused) {
   std::vector<Runtime::IoDone> done;
-  work_.Handle(v1::ReadLog::descriptor(),
-               [&](Outbox::IoItem, Runtime::IoDone d) {
-                 done.push_back(std::move(d));
-               });
+  work_.Handle(
+      v1::ReadLog::descriptor(),
+      [&](Outbox::IoItem, Runtime::IoDone d) { done.push_back(std::move(d)); });
   for (IoId io = 1; io <= 4097; ++io) Begin(io);
   EXPECT_EQ(done.size(), 4096u);
   ASSERT_EQ(ended_.size(), 1u);

@@ -41,8 +41,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   args.SetInt("grpc.use_local_subchannel_pool", 1);
   args.SetInt("grpc.enable_retries", 0);
   args.SetInt("grpc.enable_http_proxy", 0);
-  // CoreHost ends calls at their deadlines; a Hello, on the other connection, is
-  // no call of a core.
+  // CoreHost ends calls at their deadlines; a Hello, on the other connection,
+  // is no call of a core.
   if (bulk) args.SetInt("grpc.enable_deadline_checking", 0);
   args.SetInt("grpc.service_config_disable_resolution", 1);
   args.SetInt("grpc.dns_min_time_between_resolutions_ms",
@@ -65,8 +65,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   return grpc::CreateCustomChannel(address, credentials, args);
 }
 
-std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(
-    const Tls* tls, const v1::Task& peer) {
+std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const Tls* tls,
+                                                        const v1::Task& peer) {
   if (tls == nullptr) return grpc::InsecureChannelCredentials();
   return tls->CredentialsFor({tls->self().job,
                               peer.type() == v1::PS
@@ -264,12 +264,10 @@ void PeerLink::Send(CallId id, PeerId from, Outbox::SendItem item,
         nullptr, {});
     return;
   }
-  auto call =
-      std::make_unique<Call>(this, id, from, item.to,
-                             MonotonicNow() + item.deadline, method,
-                             std::move(request.bytes));
-  call->had_room =
-      memory != nullptr && memory->without_room() == without_room;
+  auto call = std::make_unique<Call>(this, id, from, item.to,
+                                     MonotonicNow() + item.deadline, method,
+                                     std::move(request.bytes));
+  call->had_room = memory != nullptr && memory->without_room() == without_room;
   call->shared = std::move(shared);
   if (reached) {
     Begin(std::move(call));

@@ -23,9 +23,9 @@
 
 namespace paramd {
 
-// The way to one process, with all its shards: a small connection for control and
-// one for bulk, so that a heartbeat never queues behind weights. Made when first
-// used.
+// The way to one process, with all its shards: a small connection for control
+// and one for bulk, so that a heartbeat never queues behind weights. Made when
+// first used.
 //
 //        ┌──── a call ────► GREETING ── Hello accepted ──► GREETED
 //     STRANGE ◄── Hello failed ──┘                            │
@@ -37,8 +37,9 @@ namespace paramd {
 // connection, and each says which process answered that: another one, which a
 // connection may lead to at any time, refuses it. Calls that come earlier wait
 // for Hello (at most 1,024; within their deadlines) and fail as it does. Every
-// call ends in one CoreHost::Replied, unless it was cancelled. What fails for want of a connection says whose and
-// why in a few words: "ps-1 at 10.0.0.7:7077: refused".
+// call ends in one CoreHost::Replied, unless it was cancelled. What fails for
+// want of a connection says whose and why in a few words: "ps-1
+// at 10.0.0.7:7077: refused".
 //
 // Memory is shared with a peer of this machine that offers it in Hello, from
 // when the peer has taken it over until the next Hello; calls under way keep
@@ -55,8 +56,8 @@ class PeerLink {
            CoreHost* host, grpc::CompletionQueue* queue);
   ~PeerLink();
 
-  // As CoreHost::Transport; to any peer of the process. A message above the method's limit fails with
-  // OVER_LIMIT and is not sent.
+  // As CoreHost::Transport; to any peer of the process. A message above the
+  // method's limit fails with OVER_LIMIT and is not sent.
   void Send(CallId id, PeerId from, Outbox::SendItem item,
             const Method& method);
   void Cancel(CallId id);

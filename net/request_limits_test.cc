@@ -77,7 +77,8 @@ class RequestLimitsTest : public ::testing::Test {
     std::ifstream table("/proc/net/tcp");
     std::string number, from, to, state, rest;
     int count = 0;
-    while (table >> number >> from >> to >> state && std::getline(table, rest)) {
+    while (table >> number >> from >> to >> state &&
+           std::getline(table, rest)) {
       count += from == local && state == "01" ? 1 : 0;
     }
     return count;
@@ -212,10 +213,11 @@ TEST(DescriptorsTest, WhatCannotBeOpenedIsSaidBeforeAnythingWaits) {
   EXPECT_GT(DescriptorLimit(), 200u);
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_TRUE(absl::IsInvalidArgument(refused));
-  EXPECT_EQ(refused.message(),
-            "this process may open 200 files and needs 230: 2 connections from "
-            "each of 40 workers, 3 to each of 2 servers, as many as come in for "
-            "the rest; raise the limit (ulimit -Hn 230) or start fewer");
+  EXPECT_EQ(
+      refused.message(),
+      "this process may open 200 files and needs 230: 2 connections from "
+      "each of 40 workers, 3 to each of 2 servers, as many as come in for "
+      "the rest; raise the limit (ulimit -Hn 230) or start fewer");
 }
 
 TEST(DescriptorsTest, ThereIsRoomForTheConnectionsOfAllWorkers) {

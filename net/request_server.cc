@@ -55,14 +55,14 @@ absl::StatusOr<uint32_t> ShardOf(const Identity& self,
                                  const grpc::ServerContext& context) {
   const absl::string_view said = MetadataOf(context, kShardKey);
   uint32_t shard = 0;
-  if (said.empty() || (absl::SimpleAtoi(said, &shard) &&
-                       shard < self.shards_per_server)) {
+  if (said.empty() ||
+      (absl::SimpleAtoi(said, &shard) && shard < self.shards_per_server)) {
     return shard;
   }
-  return Refuse(v1::Refusal::INVALID, kShardKey,
-                absl::StrCat(kShardKey, " is '", said.substr(0, 64),
-                             "'; a server has ", self.shards_per_server,
-                             " shards, numbered from 0"));
+  return Refuse(
+      v1::Refusal::INVALID, kShardKey,
+      absl::StrCat(kShardKey, " is '", said.substr(0, 64), "'; a server has ",
+                   self.shards_per_server, " shards, numbered from 0"));
 }
 
 }  // namespace
@@ -140,21 +140,20 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
     ProcessCalls calls) {
   std::unique_ptr<RequestServer> made(
       new RequestServer(self, host, std::move(stop), std::move(calls)));
-  ASSIGN_OR_RETURN(
-      made->grpc_,
-      GrpcServer::Make(
-          std::move(listener), std::move(tls),
-          static_cast<int>(kCallsOfAWorker * self->shards_per_server),
-          &made->streams_));
+  ASSIGN_OR_RETURN(made->grpc_,
+                   GrpcServer::Make(std::move(listener), std::move(tls),
+                                    static_cast<int>(kCallsOfAWorker *
+                                                     self->shards_per_server),
+                                    &made->streams_));
   return made;
 }
 
 absl::Status RequestServer::ServeHealth(const std::string& address,
                                         bool anywhere,
                                         HealthServer::Post post) {
-  ASSIGN_OR_RETURN(health_server_,
-                   HealthServer::Listen(address, anywhere, &health_,
-                                        std::move(post)));
+  ASSIGN_OR_RETURN(
+      health_server_,
+      HealthServer::Listen(address, anywhere, &health_, std::move(post)));
   return absl::OkStatus();
 }
 
@@ -283,11 +282,10 @@ absl::Status RequestServer::GiveToCore(Request* request, const Caller& caller,
   const size_t methods = MethodTable::Get().methods().size();
   request->waits_in = shard * methods + static_cast<size_t>(request->index);
   if (waiting_in_[request->waits_in] >= most_waiting_in_) {
-    return RefuseForNow(v1::Refusal::OVER_LIMIT, PeerName(core),
-                        absl::Milliseconds(100),
-                        absl::StrCat(most_waiting_in_, " calls of ",
-                                     method.name, " wait for ",
-                                     PeerName(core)));
+    return RefuseForNow(
+        v1::Refusal::OVER_LIMIT, PeerName(core), absl::Milliseconds(100),
+        absl::StrCat(most_waiting_in_, " calls of ", method.name, " wait for ",
+                     PeerName(core)));
   }
   const absl::Duration patience = absl::FromChrono(
       request->context.deadline() - std::chrono::system_clock::now());
@@ -373,9 +371,8 @@ Time RequestServer::next_deadline() const {
   const Time probe = health_server_ == nullptr
                          ? Time::Never()
                          : health_server_->next_deadline();
-  return std::min(
-      {wait, answers_.next_deadline(), streams_.next_deadline(), probe,
-       health_.next_tick()});
+  return std::min({wait, answers_.next_deadline(), streams_.next_deadline(),
+                   probe, health_.next_tick()});
 }
 
 void RequestServer::RefuseAll(const absl::Status& status) {

@@ -40,11 +40,11 @@ namespace paramd {
 // and reflection are beside them, see StreamServer.
 //
 // Invariant: every request is answered exactly once: by its core, or refused at
-// the caller's deadline (60 s if it gave none), or forgotten when its caller has
-// gone. Bound: of each method 1,024 requests wait for a core, or 64 for each
-// worker if that is more; more are refused with OVER_LIMIT and a retry hint. So
-// calls that a core keeps take nothing of those that would release them. Of
-// answers: see AnswersUnderWay.
+// the caller's deadline (60 s if it gave none), or forgotten when its caller
+// has gone. Bound: of each method 1,024 requests wait for a core, or 64 for
+// each worker if that is more; more are refused with OVER_LIMIT and a retry
+// hint. So calls that a core keeps take nothing of those that would release
+// them. Of answers: see AnswersUnderWay.
 //
 // Not thread-safe: lives on the loop thread, the one that reads queue(). The
 // host outlives it.
@@ -145,7 +145,7 @@ class RequestServer {
   absl::flat_hash_map<CallId, Request*> waiting_;  // Owned by themselves.
   std::vector<size_t> waiting_in_;  // Of those, for each shard by method.
   size_t most_waiting_in_ = kLeastWaitingIn;
-  std::set<std::pair<Time, CallId>> deadlines_;    // One for each of waiting_.
+  std::set<std::pair<Time, CallId>> deadlines_;  // One for each of waiting_.
   absl::Status refuse_all_;  // Not OK: the answer to everything.
   int requests_left_ = 0;    // Posted ahead, waiting or being answered.
   AnswersUnderWay answers_;

@@ -88,8 +88,8 @@ TEST(RolesTest, WithCertificatesEachCellIsAsTheTableSays) {
   for (const Method& method : methods) {
     ASSERT_EQ(Table().count(method.name), 1u) << method.name;
     for (const Certified& who : Callers()) {
-      const absl::Status status = Try(
-          ProveCaller(who.text, {kPeer, true, {who.uri}}, "j"), method);
+      const absl::Status status =
+          Try(ProveCaller(who.text, {kPeer, true, {who.uri}}, "j"), method);
       EXPECT_EQ(status.ok(), IsIn(Table().at(method.name), who.role))
           << method.name << " by " << who.uri << " as '" << who.text
           << "': " << status;
@@ -103,9 +103,9 @@ TEST(RolesTest, WithCertificatesEachCellIsAsTheTableSays) {
 
 TEST(RolesTest, WithTlsWhoeverProvesNothingMayCallNothing) {
   const std::vector<std::pair<std::string, Connection>> strangers = {
-      {"", {kPeer, false, {}}},                 // Nothing but his word.
+      {"", {kPeer, false, {}}},  // Nothing but his word.
       {"worker/1", {kPeer, false, {}}},
-      {"chief/0", {kPeer, true, {}}},           // A certificate of nobody.
+      {"chief/0", {kPeer, true, {}}},  // A certificate of nobody.
       {"", {kPeer, true, {"https://j/ps/1"}}},
       {"worker/1", {kPeer, true, {"spiffe://paramd/k/worker/1"}}},
       {"", {kPeer, true, {"spiffe://paramd/k/operator/0"}}},
@@ -115,7 +115,7 @@ TEST(RolesTest, WithTlsWhoeverProvesNothingMayCallNothing) {
       {"worker/2", {kPeer, true, {"spiffe://paramd/j/worker/1"}}},
       {"operator/0", {kPeer, true, {"spiffe://paramd/j/worker/0"}}},
       {"ps/0", {kPeer, true, {"spiffe://paramd/j/evaluator/0"}}},
-      {"worker/1", {"unix:", false, {}}},       // The operators' socket.
+      {"worker/1", {"unix:", false, {}}},  // The operators' socket.
       {"chief/0", {"unix:", false, {}}},
   };
   for (const Method& method : MethodTable::Get().methods()) {
@@ -156,12 +156,12 @@ TEST(RolesTest, WithoutCertificatesEachCellIsAsTheTableSays) {
 }
 
 TEST(RolesTest, ARefusalSaysWhoWasExpectedAndWhoCame) {
-  EXPECT_EQ(ProveCaller("chief/0",
-                        {kPeer, true, {"spiffe://paramd/j/worker/1"}}, "j")
-                .status()
-                .message(),
-            "the caller at 10.0.0.1:5 says it is chief/0; its certificate is "
-            "that of spiffe://paramd/j/worker/1");
+  EXPECT_EQ(
+      ProveCaller("chief/0", {kPeer, true, {"spiffe://paramd/j/worker/1"}}, "j")
+          .status()
+          .message(),
+      "the caller at 10.0.0.1:5 says it is chief/0; its certificate is "
+      "that of spiffe://paramd/j/worker/1");
   EXPECT_EQ(ProveCaller("", {kPeer, true, {"spiffe://paramd/k/ps/0"}}, "j")
                 .status()
                 .message(),
@@ -179,9 +179,8 @@ TEST(RolesTest, AMethodOfNobodyIsForNobody) {
 }
 
 TEST(RolesTest, AHelloSaysTheTaskOfItsCertificate) {
-  const Caller worker =
-      *ProveCaller("worker/1", {kPeer, true, {"spiffe://paramd/j/worker/1"}},
-                   "j");
+  const Caller worker = *ProveCaller(
+      "worker/1", {kPeer, true, {"spiffe://paramd/j/worker/1"}}, "j");
   v1::HelloRequest hello;
   hello.mutable_task()->set_type(v1::WORKER);
   hello.mutable_task()->set_index(1);

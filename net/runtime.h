@@ -20,8 +20,8 @@ namespace paramd {
 // at the latest (DEADLINE_EXCEEDED); at once with UNAVAILABLE if the peer is
 // not known.
 //
-// Thread safety: Post, Drain and Stop on any thread; everything else before Run on
-// Run's thread. Cores, and what handlers capture, outlive Run.
+// Thread safety: Post, Drain and Stop on any thread; everything else before Run
+// on Run's thread. Cores, and what handlers capture, outlive Run.
 class Runtime {
  public:
   // Ends one work outside. Any thread, exactly once; after the runtime is gone
@@ -36,8 +36,8 @@ class Runtime {
 
   // REQUIRES: no core of this name was added. Not owned.
   virtual void AddCore(PeerId self, Core* core) = 0;
-  // Tells `f` of each request to the core `self` whose caller has stopped waiting
-  // before it was answered. Called on the loop thread.
+  // Tells `f` of each request to the core `self` whose caller has stopped
+  // waiting before it was answered. Called on the loop thread.
   virtual void OnExpired(PeerId self, std::function<void(CallId)> f) = 0;
   // Work whose head is of `type` goes to `handler`. Work without a handler
   // completes with UNIMPLEMENTED; beyond 4,096 open works, RESOURCE_EXHAUSTED.
@@ -49,8 +49,8 @@ class Runtime {
   // What the fillers say. REQUIRES: on the loop thread.
   virtual v1::StatusReply Status() = 0;
   // Asks a core of this process what somebody outside may ask it. `done` gets
-  // the answer on the loop thread, or DEADLINE_EXCEEDED; never, if the loop ends
-  // before. REQUIRES: on the loop thread.
+  // the answer on the loop thread, or DEADLINE_EXCEEDED; never, if the loop
+  // ends before. REQUIRES: on the loop thread.
   using Answer = std::function<void(const absl::Status& status,
                                     const google::protobuf::Message* reply)>;
   virtual void Ask(PeerId to, Head request, absl::Duration deadline,

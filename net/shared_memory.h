@@ -21,7 +21,8 @@ namespace paramd {
 //   v1::SharedPayload shared;
 //   if (memory->Put(payload, &shared)) …  // `shared` travels, not the payload.
 //
-//   absl::StatusOr<BufferChain> payload = memory->Take(shared);  // At the peer.
+//   absl::StatusOr<BufferChain> payload = memory->Take(shared);  // At the
+//   peer.
 //
 // Pieces walk: each begins behind the one before it, and beyond kWalkUnits the
 // next one at the beginning again. What a receiver has just read lies in its

@@ -57,8 +57,8 @@ class StreamHandler {
 //
 // Invariant: at most 256 calls are open. Beyond that the caller that has been
 // silent longest loses its call (RESOURCE_EXHAUSTED, counted); nobody may be
-// silent for more than 60 s, unless the handler expects it, nor leave the end of
-// a call unread for as long.
+// silent for more than 60 s, unless the handler expects it, nor leave the end
+// of a call unread for as long.
 //
 // Not thread-safe: lives on the loop thread. The queue outlives it; its calls
 // must have left the queue before it goes (see calls_left).

@@ -16,7 +16,8 @@ namespace paramd {
 namespace {
 
 constexpr absl::Duration kSayEvery = absl::Seconds(1);
-// Above what RequestServer lets wait: this bounds what nobody waits for any more.
+// Above what RequestServer lets wait: this bounds what nobody waits for any
+// more.
 constexpr size_t kMostQueued = 16384;
 
 template <typename T>
@@ -104,7 +105,8 @@ void ThreadedCore::Receive(Message message, Time, Outbox* out) {
                                  absl::Milliseconds(100),
                                  absl::StrCat(kMostQueued,
                                               " requests wait for the thread "
-                                              "of ", name_)));
+                                              "of ",
+                                              name_)));
 }
 
 bool ThreadedCore::Queue(OwnedMessage request) {
@@ -213,16 +215,16 @@ void ThreadedCore::StartIos(Outbox* out) {
     }
     // `this` is used on the core's thread alone, and what is posted behind its
     // end is dropped.
-    handler->second(
-        std::move(item), [this, io = item.io, events = events_](IoResult result) {
-          result.io = io;
-          auto held = std::make_shared<IoResult>(std::move(result));
-          events->Post([this, held] {
-            Do([&](Time now, Outbox* out) {
-              core_->Completed(std::move(*held), now, out);
-            });
-          });
-        });
+    handler->second(std::move(item),
+                    [this, io = item.io, events = events_](IoResult result) {
+                      result.io = io;
+                      auto held = std::make_shared<IoResult>(std::move(result));
+                      events->Post([this, held] {
+                        Do([&](Time now, Outbox* out) {
+                          core_->Completed(std::move(*held), now, out);
+                        });
+                      });
+                    });
   }
   out->ios = std::move(others);
 }

@@ -71,8 +71,7 @@ class ThreadedCore : public Core {
   // False: it is refused.
   bool Queue(OwnedMessage request) ABSL_LOCKS_EXCLUDED(mutex_);
   // Null: it was withdrawn.
-  std::unique_ptr<OwnedMessage> TakeUp(CallId call)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::unique_ptr<OwnedMessage> TakeUp(CallId call) ABSL_LOCKS_EXCLUDED(mutex_);
   void Run();
   // On the core's thread.
   void Do(const Call& call) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -61,9 +61,7 @@ class Counting : public Core {
   std::thread::id thread() const { return thread_; }
 
  private:
-  void CheckThread() const {
-    EXPECT_EQ(std::this_thread::get_id(), thread_);
-  }
+  void CheckThread() const { EXPECT_EQ(std::this_thread::get_id(), thread_); }
 
   std::thread::id thread_;
   int count_ = 0;

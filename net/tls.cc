@@ -34,7 +34,8 @@ class NameVerifier : public grpc::experimental::ExternalCertificateVerifier {
   ~NameVerifier() override { TakeOver(this); }
 
   bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
-              std::function<void(grpc::Status)>, grpc::Status* status) override {
+              std::function<void(grpc::Status)>,
+              grpc::Status* status) override {
     TakeOver(this);
     std::vector<std::string> uris;
     for (const grpc::string_ref& uri : request->uri_names()) {
@@ -65,9 +66,8 @@ std::shared_ptr<grpc::ChannelCredentials> CredentialsThat(
   options.set_certificate_provider(std::move(provider));
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
-  options.set_certificate_verifier(
-      NameVerifier::Create<NameVerifier>(std::move(expected),
-                                         std::move(expects)));
+  options.set_certificate_verifier(NameVerifier::Create<NameVerifier>(
+      std::move(expected), std::move(expects)));
   // A process is known by the URI, wherever it runs.
   options.set_check_call_host(false);
   return grpc::experimental::TlsCredentials(options);
@@ -109,8 +109,8 @@ constexpr Known kFailures[] = {
 absl::StatusOr<OwnCertificate> OwnCertificateOf(const TlsFiles& files,
                                                 const CertifiedName& self) {
   ASSIGN_OR_RETURN(OwnCertificate own, CheckTlsFiles(files, absl::Now()));
-  const bool is_own = self.job.empty() ? own.name.Task() == self.Task()
-                                       : own.name == self;
+  const bool is_own =
+      self.job.empty() ? own.name.Task() == self.Task() : own.name == self;
   if (!is_own) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the file '", files.certificate, "' of tls_dir is the certificate of ",
@@ -187,7 +187,8 @@ absl::Time Tls::NewestUntil() const {
 std::string Tls::WhyFailed(absl::string_view grpc_message) const {
   if (const size_t at = grpc_message.find(kRefused);
       at != absl::string_view::npos) {
-    return std::string(grpc_message.substr(at, grpc_message.find('}', at) - at));
+    return std::string(
+        grpc_message.substr(at, grpc_message.find('}', at) - at));
   }
   const bool is_tls = absl::StrContains(grpc_message, "SSL") ||
                       absl::StrContains(grpc_message, "andshake");
@@ -203,19 +204,21 @@ std::string Tls::WhyFailed(absl::string_view grpc_message) const {
   }
   return absl::StrCat(
       "connection lost in or after the TLS handshake: it may not take the "
-      "certificate of ", own->name.Uri(), " ('", files_.certificate,
+      "certificate of ",
+      own->name.Uri(), " ('", files_.certificate,
       "'), or speak no TLS; its log says why");
 }
 
 std::string WhyFailedWithoutTls(absl::string_view grpc_message) {
   if (!WasNeverConnected(grpc_message)) return "";
-  return "connection lost before anything was said: if it speaks TLS, give this "
+  return "connection lost before anything was said: if it speaks TLS, give "
+         "this "
          "process --tls_dir too";
 }
 
 bool IsTls(const grpc::AuthContext& context) {
-  for (const grpc::string_ref& type : context.FindPropertyValues(
-           GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME)) {
+  for (const grpc::string_ref& type :
+       context.FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME)) {
     if (type == GRPC_SSL_TRANSPORT_SECURITY_TYPE ||
         type == GRPC_TLS_TRANSPORT_SECURITY_TYPE) {
       return true;

@@ -27,9 +27,9 @@ namespace paramd {
 // Thread-safe.
 class Tls {
  public:
-  // As CheckTlsFiles; also kInvalidArgument, with both names, if the certificate
-  // is of another job or task than `self`. A server without a job file knows no
-  // job: with an empty one that of the certificate is its own.
+  // As CheckTlsFiles; also kInvalidArgument, with both names, if the
+  // certificate is of another job or task than `self`. A server without a job
+  // file knows no job: with an empty one that of the certificate is its own.
   static absl::StatusOr<std::shared_ptr<Tls>> Make(const std::string& directory,
                                                    const CertifiedName& self);
   // The errors that Make has.

@@ -98,8 +98,8 @@ absl::Status CheckSigned(const TlsFiles& files,
   sk_X509_free(between);
   if (is_signed) return absl::OkStatus();
   return Wrong(files.certificate,
-               absl::StrCat("is not vouched for by '", files.authorities,
-                            "' (", X509_verify_cert_error_string(error),
+               absl::StrCat("is not vouched for by '", files.authorities, "' (",
+                            X509_verify_cert_error_string(error),
                             "): take all three files of one authority"));
 }
 
@@ -136,9 +136,9 @@ absl::StatusOr<OwnCertificate> CheckTlsFiles(const TlsFiles& files,
   }
   X509* const own = certificates[0].get();
   if (X509_check_private_key(own, key.get()) != 1) {
-    return Wrong(files.key, absl::StrCat("is not the key of '",
-                                         files.certificate,
-                                         "': take both from one place"));
+    return Wrong(files.key,
+                 absl::StrCat("is not the key of '", files.certificate,
+                              "': take both from one place"));
   }
   RETURN_IF_ERROR(CheckTime(files.certificate, own, now));
   RETURN_IF_ERROR(CheckSigned(files, authorities, certificates, now));

@@ -26,8 +26,7 @@ class TlsFilesTest : public ::testing::Test {
   }
 
   const Authority authority_ = MakeAuthority("j");
-  const std::string directory_ =
-      CertificateDirectory(authority_, "j", "ps-0");
+  const std::string directory_ = CertificateDirectory(authority_, "j", "ps-0");
 };
 
 TEST_F(TlsFilesTest, GoodOnesAreGood) { EXPECT_EQ(Said(), ""); }
@@ -36,8 +35,9 @@ TEST_F(TlsFilesTest, EachThatIsMissingOrEmptyIsNamed) {
   for (const char* name : {"ca.crt", "tls.key", "tls.crt"}) {
     const std::string path = File(name);
     ASSERT_EQ(rename(path.c_str(), (path + ".away").c_str()), 0);
-    EXPECT_EQ(Said(), "the file '" + path + "' of tls_dir can't be read: No such "
-                      "file or directory");
+    EXPECT_EQ(Said(), "the file '" + path +
+                          "' of tls_dir can't be read: No such "
+                          "file or directory");
     WriteText(path, "");
     EXPECT_TRUE(absl::StrContains(Said(), "'" + path + "' of tls_dir has no "))
         << Said();
@@ -48,14 +48,16 @@ TEST_F(TlsFilesTest, EachThatIsMissingOrEmptyIsNamed) {
 TEST_F(TlsFilesTest, WhatIsNoFileIsRefusedAtOnce) {
   ASSERT_EQ(unlink(File("tls.key").c_str()), 0);
   ASSERT_EQ(mkfifo(File("tls.key").c_str(), 0600), 0);
-  EXPECT_TRUE(absl::StrContains(Said(), "tls.key' of tls_dir is no regular file"))
+  EXPECT_TRUE(
+      absl::StrContains(Said(), "tls.key' of tls_dir is no regular file"))
       << Said();
 }
 
 TEST_F(TlsFilesTest, AKeyThatDoesNotFitIsNamed) {
   WriteText(File("tls.key"),
-            authority_.Issue(*NameOfTask("j", "ps-0"),
-                             {absl::Now(), absl::Now() + absl::Hours(1)})
+            authority_
+                .Issue(*NameOfTask("j", "ps-0"),
+                       {absl::Now(), absl::Now() + absl::Hours(1)})
                 ->key);
   EXPECT_EQ(Said(), "the file '" + File("tls.key") +
                         "' of tls_dir is not the key of '" + File("tls.crt") +
@@ -63,8 +65,9 @@ TEST_F(TlsFilesTest, AKeyThatDoesNotFitIsNamed) {
 }
 
 TEST_F(TlsFilesTest, OneThatHasExpiredOrDoesNotHoldYetSaysWhen) {
-  EXPECT_TRUE(absl::StrContains(Said(absl::Hours(2)), "tls.crt' of tls_dir "
-                                                      "expired at "))
+  EXPECT_TRUE(absl::StrContains(Said(absl::Hours(2)),
+                                "tls.crt' of tls_dir "
+                                "expired at "))
       << Said(absl::Hours(2));
   EXPECT_TRUE(absl::StrContains(Said(absl::Hours(2)), "renew it"));
   EXPECT_TRUE(absl::StrContains(Said(-absl::Hours(30)), "holds from "))
@@ -78,8 +81,10 @@ TEST_F(TlsFilesTest, OneThatHasExpiredOrDoesNotHoldYetSaysWhen) {
 
 TEST_F(TlsFilesTest, OneOfAnotherAuthorityIsNamed) {
   WriteText(File("ca.crt"), MakeAuthority("j").pem().certificate);
-  EXPECT_TRUE(absl::StrContains(Said(), "tls.crt' of tls_dir is not vouched for "
-                                        "by '" + File("ca.crt") + "'"))
+  EXPECT_TRUE(absl::StrContains(Said(),
+                                "tls.crt' of tls_dir is not vouched for "
+                                "by '" +
+                                    File("ca.crt") + "'"))
       << Said();
 }
 
@@ -87,8 +92,9 @@ TEST_F(TlsFilesTest, OneThatNamesNoProcessIsNamed) {
   // The authority's own has no URI.
   WriteText(File("tls.crt"), authority_.pem().certificate);
   WriteText(File("tls.key"), authority_.pem().key);
-  EXPECT_TRUE(absl::StrContains(Said(), "names no process: a certificate needs "
-                                        "exactly one URI name"))
+  EXPECT_TRUE(absl::StrContains(Said(),
+                                "names no process: a certificate needs "
+                                "exactly one URI name"))
       << Said();
 }
 

@@ -9,10 +9,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "gtest/gtest.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_certificate_verifier.h"
 #include "grpcpp/security/tls_credentials_options.h"
+#include "gtest/gtest.h"
 
 #include "net/caller.h"
 #include "net/grpc_runtime.h"
@@ -179,8 +179,8 @@ TEST_F(TlsRuntimeTest, WhoIsNotLetInLearnsWhy) {
 }
 
 TEST_F(TlsRuntimeTest, AnotherServerIsNotTakenForTheOneThatIsMeant) {
-  StartServer(TlsOf(CertificateDirectory(authority_, "job", "ps-1"), "job",
-                    "ps-1"));
+  StartServer(
+      TlsOf(CertificateDirectory(authority_, "job", "ps-1"), "job", "ps-1"));
   const std::string directory =
       CertificateDirectory(authority_, "job", "worker-1");
   ExpectSays(PullBy(TlsOf(directory, "job", "worker-1")),
@@ -235,10 +235,10 @@ TEST_F(TlsRuntimeTest, ARoleIsWhatTheCertificateSays) {
   for (const char* who : {"chief/0", "ps/0", "worker/2", "operator/0"}) {
     const absl::Status refused = CallBy(worker, kSeal, who);
     EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::NOT_ALLOWED);
-    EXPECT_TRUE(absl::StrContains(
-        refused.message(),
-        absl::StrCat("says it is ", who, "; its certificate is that of "
-                     "spiffe://paramd/job/worker/1")))
+    EXPECT_TRUE(absl::StrContains(refused.message(),
+                                  absl::StrCat("says it is ", who,
+                                               "; its certificate is that of "
+                                               "spiffe://paramd/job/worker/1")))
         << refused;
   }
   EXPECT_EQ(received_, 0);
@@ -271,8 +271,8 @@ TEST_F(TlsRuntimeTest, OperatorsNeedNoCertificateOnTheUnixSocket) {
   EXPECT_TRUE(caller.Call(kStatus, "operator/0", "").ok());
   EXPECT_TRUE(caller.Call(kStatus, "", "").ok());
   const absl::Status worker = caller.Call(kPush, "worker/1", "").status();
-  EXPECT_TRUE(absl::StrContains(worker.message(),
-                                "the Unix socket is for operators"))
+  EXPECT_TRUE(
+      absl::StrContains(worker.message(), "the Unix socket is for operators"))
       << worker;
   EXPECT_EQ(received_, 0);
 }
@@ -288,9 +288,9 @@ TEST_F(TlsRuntimeTest, HealthHasAPortOfItsOwnWithNothingElse) {
     grpc::health::v1::HealthCheckResponse response;
     ASSERT_TRUE(response.ParseFromString(*answer));
     const bool is_held = absl::string_view(service) != "restored";
-    EXPECT_EQ(response.status() ==
-                  grpc::health::v1::HealthCheckResponse::SERVING,
-              is_held)
+    EXPECT_EQ(
+        response.status() == grpc::health::v1::HealthCheckResponse::SERVING,
+        is_held)
         << service;
   }
   for (const char* method :
@@ -328,8 +328,7 @@ TEST_F(TlsRuntimeTest, ARotationLosesNoPush) {
   WriteText(ps_directory_ + "/tls.key", pair->key);
   WriteText(ps_directory_ + "/tls.crt", pair->certificate);
   WriteText(ps_directory_ + "/ca.crt", next.pem().certificate);
-  const std::string directory =
-      CertificateDirectory(next, "job", "worker-2");
+  const std::string directory = CertificateDirectory(next, "job", "worker-2");
   const auto tls = TlsOf(directory, "job", "worker-2");
   bool is_new = false;
   int pushes = 1;

@@ -146,7 +146,8 @@ TEST(WireMessageTest, BigPiecesTravelByReferenceAndSmallOnesAreCopied) {
 
 TEST(WireMessageTest, ManyPiecesTravelInOrderAndAreKeptUntilTheLastIsGone) {
   RandomStream random(5);
-  const Buffer whole = Buffer::Copy(RandomBytes(5 * kByReferenceBytes, &random));
+  const Buffer whole =
+      Buffer::Copy(RandomBytes(5 * kByReferenceBytes, &random));
   BufferChain payload;
   for (const size_t part : {0, 1, 2, 4, 3}) {  // Some beside each other.
     payload.push_back(whole.Part(part * kByReferenceBytes, kByReferenceBytes));

@@ -99,9 +99,9 @@ absl::Status AddVariables(const paramd_worker_options& from,
     }
     if ((variable.initial == nullptr) !=
         (from.variables[0].initial == nullptr)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "variable '", OrEmpty(variable.name),
-          "': give initial values of all variables, or of none"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", OrEmpty(variable.name),
+                       "': give initial values of all variables, or of none"));
     }
     if (variable.initial == nullptr) continue;
     model->initial_values.emplace_back(variable.initial,
@@ -121,9 +121,10 @@ absl::StatusOr<paramd_worker_options> Whole(
                      ": set it to sizeof(paramd_worker_options)"));
   }
   if (size > sizeof(whole)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "paramd_worker_options has ", size, " bytes, of which the library knows ",
-        sizeof(whole), ": the header is of a newer version than the library"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("paramd_worker_options has ", size,
+                     " bytes, of which the library knows ", sizeof(whole),
+                     ": the header is of a newer version than the library"));
   }
   std::memcpy(&whole, given, size);
   return whole;
@@ -228,8 +229,8 @@ int paramd_worker_start(const paramd_worker_options* options,
   if (!converted.ok()) return Report(converted.status());
   auto started = ProgramWorker::Start(*std::move(converted));
   if (!started.ok()) return Report(started.status());
-  *worker = new paramd_worker{*std::move(started), whole->variable_count,
-                              {}, {}, {}, {}, {}, {}};
+  *worker = new paramd_worker{
+      *std::move(started), whole->variable_count, {}, {}, {}, {}, {}, {}};
   (*worker)->run_dir = (*worker)->worker->run_dir();
   return PARAMD_OK;
 }
@@ -310,9 +311,9 @@ int paramd_worker_training(paramd_worker* worker, const paramd_epoch** epochs,
                            size_t* count) {
   worker->epochs.clear();
   for (const auto& epoch : worker->worker->training()) {
-    worker->epochs.push_back(
-        {.epoch = epoch.epoch(), .examples = epoch.examples(),
-         .loss = epoch.loss()});
+    worker->epochs.push_back({.epoch = epoch.epoch(),
+                              .examples = epoch.examples(),
+                              .loss = epoch.loss()});
   }
   *epochs = worker->epochs.data();
   *count = worker->epochs.size();

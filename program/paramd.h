@@ -7,23 +7,22 @@
  *   options.variable_count = 2;
  *   options.training_examples = 60000;
  *   paramd_worker* worker;
- *   if (paramd_worker_start(&options, &worker) != PARAMD_OK) fail(paramd_error());
- *   paramd_work work;
- *   while (paramd_worker_next(worker, 3600, &work) == PARAMD_OK &&
- *          work.kind != PARAMD_END) {
+ *   if (paramd_worker_start(&options, &worker) != PARAMD_OK)
+ * fail(paramd_error()); paramd_work work; while (paramd_worker_next(worker,
+ * 3600, &work) == PARAMD_OK && work.kind != PARAMD_END) {
  *     ... gradients of the examples work.indices into work.gradients ...
  *     paramd_worker_finish(worker, &result);
  *   }
  *   const paramd_saved* saved;
- *   paramd_worker_saved(worker, &saved);  ... the trained weights: saved->weights
- *   paramd_worker_close(worker);
+ *   paramd_worker_saved(worker, &saved);  ... the trained weights:
+ * saved->weights paramd_worker_close(worker);
  *
- * Which task of which cluster this is TF_CONFIG says, as to `paramd run`; without
- * it the servers are in this process too. paramd starts threads: fork before the
- * first worker is started, not after.
+ * Which task of which cluster this is TF_CONFIG says, as to `paramd run`;
+ * without it the servers are in this process too. paramd starts threads: fork
+ * before the first worker is started, not after.
  *
- * Every function returns PARAMD_OK or another paramd_code; paramd_error() is then
- * a sentence that says what to do, good until the same thread's next call.
+ * Every function returns PARAMD_OK or another paramd_code; paramd_error() is
+ * then a sentence that says what to do, good until the same thread's next call.
  * Functions of one worker are called by one thread at a time.
  *
  * paramd_pull, at the end, reads the weights of a job without being part of it.
@@ -50,7 +49,8 @@ typedef enum paramd_code {
   PARAMD_OK = 0,
   /* Somebody told this process to stop, or it left the job. */
   PARAMD_CANCELLED = 1,
-  /* What was given is wrong: the job, the model, a number that is not finite. */
+  /* What was given is wrong: the job, the model, a number that is not finite.
+   */
   PARAMD_INVALID_ARGUMENT = 3,
   /* Nothing came in the time given. */
   PARAMD_DEADLINE_EXCEEDED = 4,
@@ -83,8 +83,8 @@ typedef struct paramd_variable {
   const char* name; /* unique in the model */
   const uint64_t* shape;
   uint32_t rank;
-  /* Running statistics and their like: servers subtract the "gradient" as it is,
-   * no optimizer touches it. */
+  /* Running statistics and their like: servers subtract the "gradient" as it
+   * is, no optimizer touches it. */
   int untrained;
   /* What it begins with: the chief's counts. Null in all variables: zeros. */
   const float* initial;
@@ -102,8 +102,8 @@ typedef struct paramd_worker_options {
   size_t setting_count;
   const paramd_variable* variables;
   size_t variable_count;
-  /* 0, where all that the job wants is trained already (paramd_saved_find): as many
-   * as the run had. The worker then only tells the others. */
+  /* 0, where all that the job wants is trained already (paramd_saved_find): as
+   * many as the run had. The worker then only tells the others. */
   uint64_t training_examples;
   /* 0: nothing is evaluated. */
   uint64_t test_examples;
@@ -120,11 +120,12 @@ typedef struct paramd_worker_options {
    * but a worker whose types are not the chief's is refused by name. */
   const char* const* compute_dtypes;
   /* By variable two, one behind the other, or null. Not null: memory of the
-   * variable's size, in which the weights of a step may lie, by turns, so that a
-   * program that computes there need not copy them; paramd_work.weights says where
-   * they are. No two overlap. Not of a sparse variable. Weights of a step stay as
-   * they are until the next one begins; what the program writes there until then
-   * is in no later step. Free it when paramd_worker_close has returned. */
+   * variable's size, in which the weights of a step may lie, by turns, so that
+   * a program that computes there need not copy them; paramd_work.weights says
+   * where they are. No two overlap. Not of a sparse variable. Weights of a step
+   * stay as they are until the next one begins; what the program writes there
+   * until then is in no later step. Free it when paramd_worker_close has
+   * returned. */
   float* const* weights_memory;
 } paramd_worker_options;
 
@@ -138,10 +139,10 @@ typedef enum paramd_work_kind {
   PARAMD_END = 0, /* The job has finished. */
   PARAMD_STEP = 1,
   PARAMD_EVALUATE = 2,
-  /* Only with sparse variables: which of their rows will a step, or an evaluation
-   * (examples are of the test data then), on these examples read? There are no
-   * weights; the answer is paramd_worker_found_rows for each sparse variable, and
-   * paramd_worker_finish with any result. */
+  /* Only with sparse variables: which of their rows will a step, or an
+   * evaluation (examples are of the test data then), on these examples read?
+   * There are no weights; the answer is paramd_worker_found_rows for each
+   * sparse variable, and paramd_worker_finish with any result. */
   PARAMD_FIND_ROWS = 3,
   PARAMD_FIND_TEST_ROWS = 4
 } paramd_work_kind;
@@ -149,7 +150,7 @@ typedef enum paramd_work_kind {
 /* What the program is to compute. All that it points to is the worker's, and is
  * there until the work is finished. */
 typedef struct paramd_work {
-  int kind; /* paramd_work_kind */
+  int kind;       /* paramd_work_kind */
   uint64_t epoch; /* from 1 */
   /* Numbers of examples in [0, training_examples), or test_examples. */
   const int64_t* indices;
@@ -166,17 +167,16 @@ typedef struct paramd_work {
 PARAMD_PUBLIC int paramd_worker_next(paramd_worker* worker, double seconds,
                                      paramd_work* work);
 
-/* Of PARAMD_FIND_ROWS and PARAMD_FIND_TEST_ROWS: these rows of the sparse variable
- * are read, in whatever order, as often as it likes.
+/* Of PARAMD_FIND_ROWS and PARAMD_FIND_TEST_ROWS: these rows of the sparse
+ * variable are read, in whatever order, as often as it likes.
  * PARAMD_INVALID_ARGUMENT if it is not sparse or has not got them. */
 PARAMD_PUBLIC int paramd_worker_found_rows(paramd_worker* worker,
-                                           size_t variable,
-                                           const int64_t* rows,
+                                           size_t variable, const int64_t* rows,
                                            uint64_t count);
 
-/* Of PARAMD_STEP and PARAMD_EVALUATE: which rows of the sparse variable its weights
- * and gradients are, ascending, one behind the other. A count of 0 for another
- * variable. Good until the work is finished. */
+/* Of PARAMD_STEP and PARAMD_EVALUATE: which rows of the sparse variable its
+ * weights and gradients are, ascending, one behind the other. A count of 0 for
+ * another variable. Good until the work is finished. */
 PARAMD_PUBLIC int paramd_worker_rows(paramd_worker* worker, size_t variable,
                                      const uint64_t** rows, uint64_t* count);
 
@@ -188,22 +188,24 @@ PARAMD_PUBLIC int paramd_worker_upcoming(paramd_worker* worker,
                                          uint64_t* count);
 
 /* The gradient of this variable is final: it is not written any more, and may
- * leave while others are computed. May be left out. In a model of less than 1 MiB
- * nothing leaves before it is finished. PARAMD_INVALID_ARGUMENT if it is not
- * finite and nothing of the batch has left: the work is still held, as if nothing
- * of it had been computed. PARAMD_ABORTED if something has left: this batch can't
- * be finished, and paramd_worker_close hands its examples out again. */
+ * leave while others are computed. May be left out. In a model of less than 1
+ * MiB nothing leaves before it is finished. PARAMD_INVALID_ARGUMENT if it is
+ * not finite and nothing of the batch has left: the work is still held, as if
+ * nothing of it had been computed. PARAMD_ABORTED if something has left: this
+ * batch can't be finished, and paramd_worker_close hands its examples out
+ * again. */
 PARAMD_PUBLIC int paramd_worker_gradient_ready(paramd_worker* worker,
                                                size_t variable);
 
-/* The gradients of the variables first, first + 1, ... lie at these addresses and
- * not in the work's `gradients`; null: this one is written there. Before
- * paramd_worker_gradient_ready of them, and before paramd_worker_finish. They stay
- * as they are until paramd_worker_returned has said the number, which is of all of
- * this call, or paramd_worker_close has returned; where nothing is lent it is said
- * at once. PARAMD_INVALID_ARGUMENT if that number was given before, others since,
- * and it has not been said. Again, also null: in place of those before, which come
- * back and are not ready any more; PARAMD_ABORTED, as above, if one has left. */
+/* The gradients of the variables first, first + 1, ... lie at these addresses
+ * and not in the work's `gradients`; null: this one is written there. Before
+ * paramd_worker_gradient_ready of them, and before paramd_worker_finish. They
+ * stay as they are until paramd_worker_returned has said the number, which is
+ * of all of this call, or paramd_worker_close has returned; where nothing is
+ * lent it is said at once. PARAMD_INVALID_ARGUMENT if that number was given
+ * before, others since, and it has not been said. Again, also null: in place of
+ * those before, which come back and are not ready any more; PARAMD_ABORTED, as
+ * above, if one has left. */
 PARAMD_PUBLIC int paramd_worker_lend_gradients(paramd_worker* worker,
                                                size_t first, size_t count,
                                                const float* const* gradients,
@@ -215,13 +217,13 @@ PARAMD_PUBLIC int paramd_worker_returned(paramd_worker* worker,
                                          const uint64_t** numbers,
                                          uint64_t* count);
 
-/* Before the gradients of the work that is held are written anew, after an error
- * of the program's own, or set to zeros to leave the batch out. PARAMD_ABORTED as
- * above if some of them have left. */
+/* Before the gradients of the work that is held are written anew, after an
+ * error of the program's own, or set to zeros to leave the batch out.
+ * PARAMD_ABORTED as above if some of them have left. */
 PARAMD_PUBLIC int paramd_worker_recompute(paramd_worker* worker);
 
 typedef struct paramd_result {
-  double loss_sum; /* of the examples' losses */
+  double loss_sum;   /* of the examples' losses */
   uint64_t examples; /* 0: the batch is left out, and changes nothing */
   /* Of models whose labels are classes: how many were met, of how many. */
   uint64_t correct;
@@ -239,9 +241,9 @@ typedef struct paramd_epoch {
   double loss; /* the mean over them, each on the weights it was trained on */
 } paramd_epoch;
 
-/* Once the job has finished: what all workers were trained on, by epoch, the newest
- * thousand, to the next call on the worker. None before, and of a run that had
- * finished before it was started again. */
+/* Once the job has finished: what all workers were trained on, by epoch, the
+ * newest thousand, to the next call on the worker. None before, and of a run
+ * that had finished before it was started again. */
 PARAMD_PUBLIC int paramd_worker_training(paramd_worker* worker,
                                          const paramd_epoch** epochs,
                                          size_t* count);
@@ -254,29 +256,31 @@ PARAMD_PUBLIC int paramd_worker_close(paramd_worker* worker);
 /* What the newest checkpoint of a run has. */
 typedef struct paramd_saved {
   const char* checkpoint; /* its path */
-  /* The epoch that the job goes on in, from 1; behind the last one: one more. */
+  /* The epoch that the job goes on in, from 1; behind the last one: one more.
+   */
   uint64_t epoch;
   /* Not 0: all that the job wants is trained, and nothing more will be. */
   int is_over;
   const float* const* weights; /* by variable */
 } paramd_saved;
 
-/* What the run has that a worker with these options would go on with, before it is
- * started; the examples do not matter. A program whose model takes these weights and
- * whose loop begins at this epoch goes on as if it had never stopped.
- * PARAMD_NOT_FOUND if this process finds none. */
+/* What the run has that a worker with these options would go on with, before it
+ * is started; the examples do not matter. A program whose model takes these
+ * weights and whose loop begins at this epoch goes on as if it had never
+ * stopped. PARAMD_NOT_FOUND if this process finds none. */
 PARAMD_PUBLIC int paramd_saved_find(const paramd_worker_options* options,
                                     const paramd_saved** saved);
 
-/* Of this worker's run. Behind PARAMD_END: the weights that the job ended with; those
- * of the last step were before its gradients, and others came behind it.
- * PARAMD_NOT_FOUND if this process finds none: one that is not the chief may have
- * none of the run's directories. */
+/* Of this worker's run. Behind PARAMD_END: the weights that the job ended with;
+ * those of the last step were before its gradients, and others came behind it.
+ * PARAMD_NOT_FOUND if this process finds none: one that is not the chief may
+ * have none of the run's directories. */
 PARAMD_PUBLIC int paramd_worker_saved(paramd_worker* worker,
                                       const paramd_saved** saved);
 
-/* Where this process keeps the run: as the job says, or, where all of it is in this
- * process, a new directory below runs/; "" if it keeps none. As long as the worker. */
+/* Where this process keeps the run: as the job says, or, where all of it is in
+ * this process, a new directory below runs/; "" if it keeps none. As long as
+ * the worker. */
 PARAMD_PUBLIC const char* paramd_worker_run_dir(paramd_worker* worker);
 
 /* Null is left alone. */

@@ -95,7 +95,8 @@ constexpr char kOnlyStage[] = "input.stages[0].prefetch.batches";
 // The program need not open its data where nothing is left to train.
 absl::Status TakeInputOfRun(ProgramWorker::Options* options) {
   if (options->training_examples > 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Configuration all, ToRunOptions(*options).process.Load());
+  ASSIGN_OR_RETURN(const Configuration all,
+                   ToRunOptions(*options).process.Load());
   const auto run = FindSavedRun(all.job.config);
   if (!run.ok() || !run->is_over) return absl::OkStatus();
   options->training_examples = run->job.data().examples();
@@ -146,7 +147,8 @@ absl::StatusOr<std::unique_ptr<ProgramWorker>> ProgramWorker::Start(
 absl::StatusOr<ProgramWorker::Saved> ProgramWorker::FindSaved(
     const Options& options) {
   RETURN_IF_ERROR(ProgramModel::Check(options.model));
-  ASSIGN_OR_RETURN(const Configuration all, ToRunOptions(options).process.Load());
+  ASSIGN_OR_RETURN(const Configuration all,
+                   ToRunOptions(options).process.Load());
   return ReadSavedOf(all.job.config, options.model.variables);
 }
 
@@ -177,8 +179,7 @@ void ProgramWorker::Run() {
 // program holds: until then threads wait for it.
 absl::Status ProgramWorker::RunProcess() {
   PreparedProcess prepared;
-  const ModelFactory models =
-      [this](const v1::JobConfig&, const InputSpec&)
+  const ModelFactory models = [this](const v1::JobConfig&, const InputSpec&)
       -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
     return std::make_unique<ProgramModel>(&options_.model, &exchange_);
   };
@@ -259,9 +260,9 @@ absl::Status ProgramWorker::FoundRows(size_t variable,
   }
   for (const int64_t row : rows) {
     if (row >= 0 && static_cast<uint64_t>(row) < of.shape(0)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "row ", row, " of variable '", of.name(), "' is read, which has ",
-        of.shape(0)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("row ", row, " of variable '", of.name(),
+                     "' is read, which has ", of.shape(0)));
   }
   std::vector<uint64_t>& found = work->found[SparsePlace(variable)];
   found.insert(found.end(), rows.begin(), rows.end());
@@ -310,9 +311,9 @@ absl::Status ProgramWorker::LendGradient(size_t variable, const float* values,
     return absl::FailedPreconditionError("there is no batch to compute");
   }
   if (!lent_.Begin(number)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "gradients were lent under number ", number,
-        ", and then under another; lend these under a new one"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradients were lent under number ", number,
+                     ", and then under another; lend these under a new one"));
   }
   if (work->gradients.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(outgoing_.lost);
@@ -390,8 +391,9 @@ absl::Status ProgramWorker::Refuse(const std::string& why) {
         absl::StrCat(why, "; nothing of this batch was pushed"));
   }
   outgoing_.lost = absl::AbortedError(
-      absl::StrCat(why, "; a part of this batch was pushed already, so this "
-                        "worker has to leave: the batch is handed out again"));
+      absl::StrCat(why,
+                   "; a part of this batch was pushed already, so this "
+                   "worker has to leave: the batch is handed out again"));
   return outgoing_.lost;
 }
 

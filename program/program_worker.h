@@ -31,10 +31,11 @@ namespace paramd {
 //   options.training_examples = 60000;
 //   ASSIGN_OR_RETURN(auto worker, ProgramWorker::Start(std::move(options)));
 //   for (;;) {
-//     ASSIGN_OR_RETURN(const ProgramWork* work, worker->Next(absl::Minutes(1)));
-//     if (work == nullptr) break;                  // The job has finished.
-//     Metrics metrics = ...;    // Of work->indices on work->weights; gradients
-//     RETURN_IF_ERROR(worker->Finish(metrics));    // into work->gradients.
+//     ASSIGN_OR_RETURN(const ProgramWork* work,
+//     worker->Next(absl::Minutes(1))); if (work == nullptr) break; // The job
+//     has finished. Metrics metrics = ...;    // Of work->indices on
+//     work->weights; gradients RETURN_IF_ERROR(worker->Finish(metrics));    //
+//     into work->gradients.
 //   }
 //
 // Which task of which cluster it is TF_CONFIG says, as to `paramd run`; without
@@ -78,8 +79,8 @@ class ProgramWorker {
   static absl::StatusOr<Saved> FindSaved(const Options& options);
 
   // Returns when the process's address is bound and its work begins: the first
-  // Next waits for the cluster. INVALID_ARGUMENT with every mistake, one a line;
-  // what else may keep a process from starting.
+  // Next waits for the cluster. INVALID_ARGUMENT with every mistake, one a
+  // line; what else may keep a process from starting.
   static absl::StatusOr<std::unique_ptr<ProgramWorker>> Start(Options options);
   ~ProgramWorker();
 
@@ -88,15 +89,15 @@ class ProgramWorker {
   // else why the process ended, as its log says. FAILED_PRECONDITION if work is
   // held.
   absl::StatusOr<const ProgramWork*> Next(absl::Duration timeout);
-  // What the newest checkpoint of this worker's run has. When Next has said that
-  // the job has finished, these are the weights that it ended with, which no work
-  // had. NOT_FOUND if this process finds none: one that is not the chief may have
-  // none of the run's directories.
+  // What the newest checkpoint of this worker's run has. When Next has said
+  // that the job has finished, these are the weights that it ended with, which
+  // no work had. NOT_FOUND if this process finds none: one that is not the
+  // chief may have none of the run's directories.
   absl::StatusOr<Saved> ReadSaved() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Where this process keeps the run; empty: it keeps none.
   std::string run_dir() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Hands over what was computed. FAILED_PRECONDITION if no work is held. If the
-  // loss or a gradient is not a finite number, naming the variable:
+  // Hands over what was computed. FAILED_PRECONDITION if no work is held. If
+  // the loss or a gradient is not a finite number, naming the variable:
   // INVALID_ARGUMENT while nothing of the batch has left, and the work is held
   // as before; ABORTED if some has. Then nothing mends this batch: every call
   // for it says the same, and Close is left.
@@ -104,9 +105,10 @@ class ProgramWorker {
   // The examples of a batch that this worker will likely be given soon, for a
   // program that reads ahead; each is said once. Empty: none is known now.
   std::vector<int64_t> TakeUpcoming() { return exchange_.TakeAnnounced(); }
-  // Of work that asks for rows: these rows of the variable are read, in whatever
-  // order, as often as it likes. INVALID_ARGUMENT, with none taken, if it is not
-  // sparse or has not got them. FAILED_PRECONDITION if no such work is held.
+  // Of work that asks for rows: these rows of the variable are read, in
+  // whatever order, as often as it likes. INVALID_ARGUMENT, with none taken, if
+  // it is not sparse or has not got them. FAILED_PRECONDITION if no such work
+  // is held.
   absl::Status FoundRows(size_t variable, absl::Span<const int64_t> rows);
   // Which rows of a sparse variable the weights of the work that is held are,
   // ascending; empty: of another variable.
@@ -118,13 +120,13 @@ class ProgramWorker {
   absl::Status GradientReady(size_t variable);
   // The gradient of this variable lies there and not in work->gradients, and
   // stays as it is until `number`, which may be that of several, has come back.
-  // Where gradients are added up before they leave it is copied. In place of one
-  // that was lent before, and not final any more; ABORTED, as Finish, if that has
-  // left. Null: it lies in work->gradients from now on. Of a number with nothing
-  // lent, and where the work is no step, that comes back at once.
+  // Where gradients are added up before they leave it is copied. In place of
+  // one that was lent before, and not final any more; ABORTED, as Finish, if
+  // that has left. Null: it lies in work->gradients from now on. Of a number
+  // with nothing lent, and where the work is no step, that comes back at once.
   // INVALID_ARGUMENT if another number was lent after this one, which has not
-  // come back; FAILED_PRECONDITION if no work is held. REQUIRES: there is such a
-  // variable; as many values as its gradient has.
+  // come back; FAILED_PRECONDITION if no work is held. REQUIRES: there is such
+  // a variable; as many values as its gradient has.
   absl::Status LendGradient(size_t variable, const float* values,
                             uint64_t number);
   // Numbers of loans that nobody reads any more, each once. Close returns when
@@ -155,8 +157,8 @@ class ProgramWorker {
     std::vector<size_t> waiting;  // Those of them that have not left.
     uint64_t waiting_bytes = 0;
     std::vector<Buffer> lent;  // By variable, until it has left.
-    bool left = false;  // Some have.
-    absl::Status lost;  // Why the work can't be finished.
+    bool left = false;         // Some have.
+    absl::Status lost;         // Why the work can't be finished.
   };
 
   explicit ProgramWorker(Options options) : options_(std::move(options)) {}

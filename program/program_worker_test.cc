@@ -115,8 +115,8 @@ TEST(ProgramWorkerTest, AProgramTrainsItsOwnModel) {
   EXPECT_EQ((*worker)->Close(), absl::OkStatus());
 }
 
-// Trains until the job has finished, or so many steps. Returns the epochs of its
-// steps.
+// Trains until the job has finished, or so many steps. Returns the epochs of
+// its steps.
 std::vector<uint32_t> TrainLine(ProgramWorker* worker, size_t steps = 1000) {
   std::vector<uint32_t> epochs;
   while (epochs.size() < steps) {
@@ -227,7 +227,8 @@ ProgramWorker::Options WithTable() {
   table.add_shape(2);
   table.set_sparse(true);
   std::vector<float> initial(32);
-  for (size_t i = 0; i < initial.size(); ++i) initial[i] = static_cast<float>(i);
+  for (size_t i = 0; i < initial.size(); ++i)
+    initial[i] = static_cast<float>(i);
   options.model.initial_values.push_back(initial);
   return options;
 }
@@ -248,8 +249,9 @@ TEST(ProgramWorkerTest, OnlyTheRowsThatABatchReadsTravel) {
     std::vector<int64_t> reads;
     for (const int64_t index : (*work)->indices) reads.push_back(index % 16);
     if (!(*work)->found.empty()) {
-      EXPECT_THAT(std::string((*worker)->FoundRows(2, {16}).message()),
-                  HasSubstr("row 16 of variable 'table' is read, which has 16"));
+      EXPECT_THAT(
+          std::string((*worker)->FoundRows(2, {16}).message()),
+          HasSubstr("row 16 of variable 'table' is read, which has 16"));
       EXPECT_THAT(std::string((*worker)->FoundRows(0, {0}).message()),
                   HasSubstr("is not sparse"));
       ASSERT_TRUE((*worker)->FoundRows(2, reads).ok());
@@ -307,9 +309,8 @@ TEST(ProgramWorkerTest, WithoutTestDataNobodyAsksForTheirRows) {
 TEST(ProgramWorkerTest, ATableThatDoesNotFitBlocksIsRefused) {
   ProgramWorker::Options options = WithTable();
   options.model.variables[2].set_shape(1, 3);
-  EXPECT_THAT(
-      std::string(ProgramWorker::Start(options).status().message()),
-      HasSubstr("variable 'table': "));
+  EXPECT_THAT(std::string(ProgramWorker::Start(options).status().message()),
+              HasSubstr("variable 'table': "));
 }
 
 TEST(ProgramWorkerTest, WhatIsEvaluatedIsTheTestData) {
@@ -423,10 +424,11 @@ TEST(ProgramWorkerTest, Promise1_OfABatchThatHasBegunToLeaveNothingIsMended) {
     (*work)->gradients[0][7] = std::nanf("");
     const absl::Status refused = (*worker)->GradientReady(0);
     EXPECT_EQ(refused.code(), absl::StatusCode::kAborted);
-    EXPECT_EQ(refused.message(),
-              "the gradient of 'w' is not finite; a part of this batch was "
-              "pushed already, so this worker has to leave: the batch is handed "
-              "out again");
+    EXPECT_EQ(
+        refused.message(),
+        "the gradient of 'w' is not finite; a part of this batch was "
+        "pushed already, so this worker has to leave: the batch is handed "
+        "out again");
     (*work)->gradients[0][7] = 0;
     EXPECT_EQ((*worker)->GradientReady(0), refused);
     EXPECT_EQ((*worker)->Recompute(), refused);
@@ -457,8 +459,9 @@ TEST(ProgramWorkerTest, ABatchThatHasBegunToLeaveIsNotComputedAnew) {
   ASSERT_TRUE(work.ok()) << work.status();
   FillGradients(**work, 0);
   ASSERT_TRUE((*worker)->GradientReady(1).ok());
-  EXPECT_THAT((*worker)->GradientReady(1).message(),
-              HasSubstr("to be computed anew; a part of this batch was pushed"));
+  EXPECT_THAT(
+      (*worker)->GradientReady(1).message(),
+      HasSubstr("to be computed anew; a part of this batch was pushed"));
 }
 
 TEST(ProgramWorkerTest, WeightsLieInMemoryThatWasLentByTurns) {
@@ -603,10 +606,11 @@ TEST(ProgramWorkerTest, AGradientThatComesAgainIsTakenUnlessItHasLeft) {
   bad[3] = NAN;
   ASSERT_TRUE((*worker)->LendGradient(0, values.data(), 1).ok());
   ASSERT_TRUE((*worker)->GradientReady(0).ok());
-  EXPECT_EQ((*worker)->LendGradient(0, values.data(), 2).message(),
-            "the gradient of 'w' has left and comes again; a part of this batch "
-            "was pushed already, so this worker has to leave: the batch is handed "
-            "out again");
+  EXPECT_EQ(
+      (*worker)->LendGradient(0, values.data(), 2).message(),
+      "the gradient of 'w' has left and comes again; a part of this batch "
+      "was pushed already, so this worker has to leave: the batch is handed "
+      "out again");
   EXPECT_EQ((*worker)->Finish(MetricsOf(**work)).code(),
             absl::StatusCode::kAborted);
   // Of a narrow model nothing has left.

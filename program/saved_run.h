@@ -24,8 +24,8 @@ struct SavedRun {
 };
 
 // The newest checkpoint that this process finds in the job's directories; one
-// that is damaged is passed over for an older one, and logged. NOT_FOUND, saying
-// where it was looked for, if there is none; the errors of
+// that is damaged is passed over for an older one, and logged. NOT_FOUND,
+// saying where it was looked for, if there is none; the errors of
 // CheckpointDirectory::Find.
 absl::StatusOr<SavedRun> FindSavedRun(const v1::JobConfig& job);
 

@@ -80,9 +80,10 @@ TEST(DataMeaningTest, AnotherKindAgreesInStagesUnlessOneHasNamesOfItsOwn) {
   v1::DataMeaning bytes = Meaning("npy");
   AddFact("stages of 'image'", "image", {"cast type float32 scale 1"}, 2,
           &bytes);
-  EXPECT_EQ(MeaningDifference(bytes, idx),
-            "stages of 'image' cast type float32 scale 1, not cast type float32 "
-            "scale 0.00392157");
+  EXPECT_EQ(
+      MeaningDifference(bytes, idx),
+      "stages of 'image' cast type float32 scale 1, not cast type float32 "
+      "scale 0.00392157");
   for (const char* named : {"csv", "libsvm", "image_folders"}) {
     EXPECT_NE(MeaningDifference(npy, Meaning(named)), "") << named;
     EXPECT_NE(MeaningDifference(Meaning(named), npy), "") << named;

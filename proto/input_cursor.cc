@@ -68,8 +68,8 @@ double InputCursor::epochs_done() const {
     left += range.end() - range.begin();
   }
   if (left_.next_epoch() <= epochs_) {
-    left += (epochs_ - left_.next_epoch() + 1) * examples_ -
-            left_.next_offset();
+    left +=
+        (epochs_ - left_.next_epoch() + 1) * examples_ - left_.next_offset();
   }
   return epochs_ - static_cast<double>(left) / static_cast<double>(examples_);
 }

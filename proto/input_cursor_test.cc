@@ -39,9 +39,9 @@ std::vector<std::string> Steps(InputCursor cursor, uint64_t most) {
 }
 
 TEST(InputCursorTest, EveryEpochIsGoneThroughAndItsLastStepMayBeShort) {
-  EXPECT_THAT(Steps(InputCursor(FromOffset(1, 0), 10, 2), 4),
-              ElementsAre("1:0-4", "1:4-8", "1:8-10", "2:0-4", "2:4-8",
-                          "2:8-10"));
+  EXPECT_THAT(
+      Steps(InputCursor(FromOffset(1, 0), 10, 2), 4),
+      ElementsAre("1:0-4", "1:4-8", "1:8-10", "2:0-4", "2:4-8", "2:8-10"));
 }
 
 TEST(InputCursorTest, AnInputWithoutAPlaceBeginsWithTheFirstEpoch) {

@@ -16,7 +16,8 @@ std::string WorkerName(uint32_t worker, const v1::SessionId& generation = {});
 // The life: "ps-0 generation 1.2", "ps-0".
 std::string ServerName(uint32_t server, const v1::ServerLife& generation);
 
-// What a server's file in a checkpoint is called: "ps-00001-of-00002.safetensors".
+// What a server's file in a checkpoint is called:
+// "ps-00001-of-00002.safetensors".
 std::string ServerFileName(uint32_t server, uint32_t servers);
 
 }  // namespace paramd

@@ -3,14 +3,14 @@
 #include <limits>
 #include <string>
 
-#include "google/protobuf/util/json_util.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 #include "proto/paramd/v1/snapshot.pb.h"
-#include "proto/paramd/v1/storage.pb.h"
 #include "proto/paramd/v1/status.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
 
 namespace paramd {
 namespace {

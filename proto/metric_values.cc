@@ -36,9 +36,9 @@ std::vector<std::pair<std::string, double>> MetricValues(
   });
   if (values.empty() && evaluation.labels() == 0 && evaluation.correct() > 0 &&
       evaluation.examples() > 0) {
-    values.emplace_back(kAccuracy, static_cast<double>(evaluation.correct()) /
-                                       static_cast<double>(
-                                           evaluation.examples()));
+    values.emplace_back(kAccuracy,
+                        static_cast<double>(evaluation.correct()) /
+                            static_cast<double>(evaluation.examples()));
   }
   return values;
 }

@@ -14,8 +14,8 @@ namespace paramd {
 using MetricSums = google::protobuf::RepeatedPtrField<v1::MetricSum>;
 
 // What the model counts besides the loss: the accuracy first, the others in the
-// order of their names. An evaluation by a version that sent counts alone has the
-// accuracy they give.
+// order of their names. An evaluation by a version that sent counts alone has
+// the accuracy they give.
 std::vector<std::pair<std::string, double>> MetricValues(
     const v1::Evaluation& evaluation);
 

@@ -28,9 +28,9 @@ TEST(MetricValuesTest, TheAccuracyComesFirstAndTheOthersByName) {
   for (const char* name : {"top_5", "auc", "accuracy"}) {
     (*evaluation.mutable_metrics())[name] = 0.5;
   }
-  EXPECT_THAT(MetricValues(evaluation),
-              ElementsAre(Pair("accuracy", 0.5), Pair("auc", 0.5),
-                          Pair("top_5", 0.5)));
+  EXPECT_THAT(
+      MetricValues(evaluation),
+      ElementsAre(Pair("accuracy", 0.5), Pair("auc", 0.5), Pair("top_5", 0.5)));
   EXPECT_EQ(EvaluationText(evaluation),
             "accuracy 0.5, auc 0.5, top_5 0.5, loss 0");
 }

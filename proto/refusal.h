@@ -15,10 +15,10 @@
 namespace paramd {
 
 // An error status that carries `refusal` in its details. The code follows from
-// the reason (WRONG_OWNER, FENCED, OLD_TERM … are FAILED_PRECONDITION, NOT_READY
-// and RETRY are UNAVAILABLE, OVER_LIMIT is RESOURCE_EXHAUSTED, INVALID and
-// QUARANTINED are INVALID_ARGUMENT, NOT_ALLOWED is PERMISSION_DENIED, DAMAGED is
-// DATA_LOSS).
+// the reason (WRONG_OWNER, FENCED, OLD_TERM … are FAILED_PRECONDITION,
+// NOT_READY and RETRY are UNAVAILABLE, OVER_LIMIT is RESOURCE_EXHAUSTED,
+// INVALID and QUARANTINED are INVALID_ARGUMENT, NOT_ALLOWED is
+// PERMISSION_DENIED, DAMAGED is DATA_LOSS).
 absl::Status Refuse(const v1::Refusal& refusal, absl::string_view sentence);
 
 // The same with nothing but a reason and the entity it is about.
@@ -28,7 +28,8 @@ absl::Status Refuse(v1::Refusal::Reason reason, absl::string_view entity,
 // Of a request that is wrong, and would be the next time too.
 absl::Status Invalid(absl::string_view entity, absl::string_view sentence);
 
-// NOT_READY, WAIT or RETRY: again after `retry_after`, naming who is waited for.
+// NOT_READY, WAIT or RETRY: again after `retry_after`, naming who is waited
+// for.
 absl::Status RefuseForNow(v1::Refusal::Reason reason,
                           absl::string_view waiting_for,
                           absl::Duration retry_after,

@@ -11,30 +11,31 @@
 
 namespace paramd {
 
-// A parameter server of this process: its shards joined to the runtime, for each
-// a thread that writes and reads its checkpoint files, and its share of the
-// status. One shard lives on the runtime's thread; of several each has a thread
-// of its own. To everybody else each shard is a server.
+// A parameter server of this process: its shards joined to the runtime, for
+// each a thread that writes and reads its checkpoint files, and its share of
+// the status. One shard lives on the runtime's thread; of several each has a
+// thread of its own. To everybody else each shard is a server.
 //
 // Thread safety: made and destroyed on the thread that runs the runtime, while
 // it does not run. Outlives Runtime::Run; the destructor waits for the files
 // that are being written.
 //
-//   ParameterServer server({{.index = 0, .incarnation = id, .life_seed = seed}},
+//   ParameterServer server({{.index = 0, .incarnation = id, .life_seed =
+//   seed}},
 //                          {.checkpoint_directory = "run/checkpoints"},
 //                          runtime.get());
 //   return runtime->Run();
 class ParameterServer {
  public:
   // Registers everything with `runtime`; at most one server a runtime.
-  // `shards`: of each, at least one, their indices in a row. `settings`: of this
-  // process; files that lie elsewhere are nobody's to name. Where it has no
-  // checkpoint_directory, its files go through the chief.
+  // `shards`: of each, at least one, their indices in a row. `settings`: of
+  // this process; files that lie elsewhere are nobody's to name. Where it has
+  // no checkpoint_directory, its files go through the chief.
   ParameterServer(const std::vector<Shard::Options>& shards,
                   const OwnDirectories::Settings& settings, Runtime* runtime);
   ~ParameterServer();
-  // Of the content of all its shards: equal contents, equally divided, have equal
-  // ones. REQUIRES: on the runtime's thread.
+  // Of the content of all its shards: equal contents, equally divided, have
+  // equal ones. REQUIRES: on the runtime's thread.
   uint32_t Checksum() const;
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;

@@ -135,33 +135,36 @@ TEST(ParameterServerTest, Promise3_WhatIsSavedIsRestoredByAnother) {
                              Uniform("row", {1, 1100000}), Zeros("s", {})});
   v1::ShardFile file;
   std::vector<float> saved[3];
-  RunServer(configuration, [&](Script* script) {
-    auto push = std::make_unique<v1::PushRequest>();
-    push->mutable_header()->set_worker(1);
-    *push->mutable_header()->mutable_generation() = Pair(1, 11);
-    push->mutable_header()->set_sequence(1);
-    push->set_encoding(v1::FP32);
-    push->add_blocks()->set_slice(1);
-    push->mutable_blocks(0)->set_elements(262144);
-    script->Add(std::move(push), Payload(std::vector<float>(262144, 1)),
-                ExpectOk);
-    AddPull(1, 1, &saved[0], script);
-    AddPull(2, 4, &saved[1], script);
-    AddPull(3, 1, &saved[2], script);
-    auto seal = std::make_unique<v1::SealRequest>();
-    *seal->mutable_header() = Snapshot();
-    seal->set_directory(prepared->directory());
-    seal->set_nonce(prepared->nonce());
-    seal->set_file_name("ps-00001-of-00001.safetensors");
-    *seal->add_server_generations() = Pair(1, 1);
-    script->Add(std::move(seal), {}, ExpectOk);
-    auto written = std::make_unique<v1::WrittenRequest>();
-    *written->mutable_header() = Snapshot();
-    script->Add(std::move(written), {}, [&](const Message& message) {
-      ASSERT_TRUE(message.status.ok()) << message.status;
-      file = static_cast<const v1::WrittenReply&>(*message.head).file();
-    });
-  }, root);
+  RunServer(
+      configuration,
+      [&](Script* script) {
+        auto push = std::make_unique<v1::PushRequest>();
+        push->mutable_header()->set_worker(1);
+        *push->mutable_header()->mutable_generation() = Pair(1, 11);
+        push->mutable_header()->set_sequence(1);
+        push->set_encoding(v1::FP32);
+        push->add_blocks()->set_slice(1);
+        push->mutable_blocks(0)->set_elements(262144);
+        script->Add(std::move(push), Payload(std::vector<float>(262144, 1)),
+                    ExpectOk);
+        AddPull(1, 1, &saved[0], script);
+        AddPull(2, 4, &saved[1], script);
+        AddPull(3, 1, &saved[2], script);
+        auto seal = std::make_unique<v1::SealRequest>();
+        *seal->mutable_header() = Snapshot();
+        seal->set_directory(prepared->directory());
+        seal->set_nonce(prepared->nonce());
+        seal->set_file_name("ps-00001-of-00001.safetensors");
+        *seal->add_server_generations() = Pair(1, 1);
+        script->Add(std::move(seal), {}, ExpectOk);
+        auto written = std::make_unique<v1::WrittenRequest>();
+        *written->mutable_header() = Snapshot();
+        script->Add(std::move(written), {}, [&](const Message& message) {
+          ASSERT_TRUE(message.status.ok()) << message.status;
+          file = static_cast<const v1::WrittenReply&>(*message.head).file();
+        });
+      },
+      root);
 
   v1::CommitCheckpoint commit;
   commit.set_directory(prepared->directory());
@@ -178,11 +181,14 @@ TEST(ParameterServerTest, Promise3_WhatIsSavedIsRestoredByAnother) {
 
   configuration.mutable_servers(0)->set_restore_directory(committed->path());
   std::vector<float> restored[3];
-  RunServer(configuration, [&](Script* script) {
-    AddPull(1, 1, &restored[0], script);
-    AddPull(2, 4, &restored[1], script);
-    AddPull(3, 1, &restored[2], script);
-  }, root);
+  RunServer(
+      configuration,
+      [&](Script* script) {
+        AddPull(1, 1, &restored[0], script);
+        AddPull(2, 4, &restored[1], script);
+        AddPull(3, 1, &restored[2], script);
+      },
+      root);
   ASSERT_EQ(saved[0].size(), 262144u);
   ASSERT_EQ(saved[1].size(), 4u * 262144);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(saved[i], restored[i]) << i;
@@ -225,42 +231,50 @@ TEST(ParameterServerTest, Promise3_WhatIsNotSeenHereIsHandedOverByteForByte) {
       MakeAdamConfiguration({Uniform("w", {1280, 1024}),
                              Uniform("row", {1, 1100000}), Zeros("s", {})});
   // The directory by the server's own name for its parent.
-  RunServer(configuration,
-            [&](Script* script) {
-              AddSeal("/elsewhere/" + prepared->directory().substr(
-                                          prepared->directory().rfind('/') + 1),
-                      prepared->nonce(),
-                      [](const v1::WrittenReply& reply) {
-                        EXPECT_FALSE(reply.unseen());
-                        EXPECT_GT(reply.file().bytes(), 28000000u);
-                      },
-                      script);
+  RunServer(
+      configuration,
+      [&](Script* script) {
+        AddSeal(
+            "/elsewhere/" + prepared->directory().substr(
+                                prepared->directory().rfind('/') + 1),
+            prepared->nonce(),
+            [](const v1::WrittenReply& reply) {
+              EXPECT_FALSE(reply.unseen());
+              EXPECT_GT(reply.file().bytes(), 28000000u);
             },
-            root);
-  const auto file = ReadWholeFile(
-      prepared->directory() + "/ps-00001-of-00001.safetensors", uint64_t{1} << 30);
+            script);
+      },
+      root);
+  const auto file =
+      ReadWholeFile(prepared->directory() + "/ps-00001-of-00001.safetensors",
+                    uint64_t{1} << 30);
   ASSERT_TRUE(file.ok()) << file.status();
 
   std::string fetched;
-  RunServer(configuration, [&](Script* script) {
-    AddSeal(prepared->directory(), prepared->nonce() + 1,
+  RunServer(
+      configuration,
+      [&](Script* script) {
+        AddSeal(
+            prepared->directory(), prepared->nonce() + 1,
             [](const v1::WrittenReply& reply) {
               EXPECT_TRUE(reply.unseen());
               EXPECT_EQ(reply.file().slices_size(), 4);
             },
             script);
-    // As many windows as it takes, and one at the end.
-    for (uint64_t offset = 0; offset < file->size() + 1; offset += 3000000) {
-      auto fetch = std::make_unique<v1::FetchShardRequest>();
-      *fetch->mutable_header() = Snapshot();
-      fetch->set_offset(offset);
-      fetch->set_limit(3000000);
-      script->Add(std::move(fetch), {}, [&](const Message& message) {
-        ASSERT_TRUE(message.status.ok()) << message.status;
-        fetched += FlattenForTest(message.payload);
-      });
-    }
-  }, root);
+        // As many windows as it takes, and one at the end.
+        for (uint64_t offset = 0; offset < file->size() + 1;
+             offset += 3000000) {
+          auto fetch = std::make_unique<v1::FetchShardRequest>();
+          *fetch->mutable_header() = Snapshot();
+          fetch->set_offset(offset);
+          fetch->set_limit(3000000);
+          script->Add(std::move(fetch), {}, [&](const Message& message) {
+            ASSERT_TRUE(message.status.ok()) << message.status;
+            fetched += FlattenForTest(message.payload);
+          });
+        }
+      },
+      root);
   EXPECT_TRUE(fetched == *file) << fetched.size() << " of " << file->size();
 }
 

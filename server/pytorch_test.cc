@@ -81,8 +81,7 @@ TEST(PytorchTest, WeightsAgreeOverAHundredSteps) {
       for (size_t i = 0; i < kElements; ++i) {
         const double wanted = line.numbers[next++];
         // Of weights around 1, also where one passes zero.
-        EXPECT_NEAR(w[i], wanted,
-                    kTolerance * std::max(std::abs(wanted), 0.5))
+        EXPECT_NEAR(w[i], wanted, kTolerance * std::max(std::abs(wanted), 0.5))
             << line.text << " after " << step + 1 << ", element " << i;
       }
     }

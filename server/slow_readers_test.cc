@@ -1,5 +1,5 @@
-// Callers that ask for weights and never read them, at a server whose memory is a
-// few blocks more than its content.
+// Callers that ask for weights and never read them, at a server whose memory is
+// a few blocks more than its content.
 #include <future>
 #include <memory>
 #include <string>
@@ -67,11 +67,13 @@ class SlowReadersTest : public ::testing::Test {
     v1::ConfigureRequest configure;
     *configure.mutable_configuration() =
         MakeConfiguration({Zeros("w", {16384, 256})});
-    for (bool restored = false; !restored; absl::SleepFor(absl::Milliseconds(5))) {
-      const auto bytes = caller_->Call(kConfigure, "chief/0",
-                                       configure.SerializeAsString());
+    for (bool restored = false; !restored;
+         absl::SleepFor(absl::Milliseconds(5))) {
+      const auto bytes =
+          caller_->Call(kConfigure, "chief/0", configure.SerializeAsString());
       v1::ConfigureReply reply;
-      restored = bytes.ok() && reply.ParseFromString(*bytes) && reply.restored();
+      restored =
+          bytes.ok() && reply.ParseFromString(*bytes) && reply.restored();
     }
   }
 
@@ -126,9 +128,8 @@ class SlowReadersTest : public ::testing::Test {
 
   uint64_t MemoryBytes() {
     std::promise<uint64_t> bytes;
-    runtime_->Post([&] {
-      bytes.set_value(runtime_->Status().server().memory_bytes());
-    });
+    runtime_->Post(
+        [&] { bytes.set_value(runtime_->Status().server().memory_bytes()); });
     return bytes.get_future().get();
   }
 

@@ -30,15 +30,15 @@ Buffer Buffer::Allocate(size_t size) {
   // The count lies in the cache line before the bytes: one allocation.
   static_assert(sizeof(Store) <= kAlignment);
   void* memory =
-      ::operator new(kAlignment + size, std::align_val_t{kAlignment});
-  Store* store = new (memory) Store{
-      {1}, &Buffer::FreeAllocated, memory, /*writable=*/true};
+      ::operator new (kAlignment + size, std::align_val_t{kAlignment});
+  Store* store = new (memory)
+      Store{{1}, &Buffer::FreeAllocated, memory, /*writable=*/true};
   return Buffer(store,
                 {static_cast<const std::byte*>(memory) + kAlignment, size});
 }
 
 void Buffer::FreeAllocated(void* context) {
-  ::operator delete(context, std::align_val_t{kAlignment});
+  ::operator delete (context, std::align_val_t{kAlignment});
 }
 
 Buffer Buffer::Copy(absl::Span<const std::byte> bytes) {

@@ -5,8 +5,9 @@
 
 namespace paramd {
 
-std::shared_ptr<BufferArena> BufferArena::Create(
-    absl::Span<std::byte> memory, size_t page, std::shared_ptr<void> owner) {
+std::shared_ptr<BufferArena> BufferArena::Create(absl::Span<std::byte> memory,
+                                                 size_t page,
+                                                 std::shared_ptr<void> owner) {
   return std::shared_ptr<BufferArena>(
       new BufferArena(memory, page, std::move(owner)));
 }

@@ -39,12 +39,12 @@ class BufferArena : public std::enable_shared_from_this<BufferArena> {
   // A part that is, or was, a buffer's.
   struct Piece {
     std::shared_ptr<BufferArena> arena;  // Null while it is free.
-    absl::Span<std::byte> bytes;          // Whole pages.
+    absl::Span<std::byte> bytes;         // Whole pages.
     Piece* next = nullptr;
   };
 
   BufferArena(absl::Span<std::byte> memory, size_t page,
-               std::shared_ptr<void> owner)
+              std::shared_ptr<void> owner)
       : memory_(memory), page_(page), owner_(std::move(owner)) {}
 
   // Of the last holder of a buffer, on any thread: takes no lock.

@@ -17,8 +17,7 @@ constexpr size_t kPage = 64;
 // Memory, and whether it is still there.
 struct Owned {
   explicit Owned(size_t bytes)
-      : memory(std::make_shared<std::vector<std::byte>>(bytes)),
-        gone(memory) {}
+      : memory(std::make_shared<std::vector<std::byte>>(bytes)), gone(memory) {}
 
   std::shared_ptr<BufferArena> Arena() {
     const absl::Span<std::byte> bytes = absl::MakeSpan(*memory);

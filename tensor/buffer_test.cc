@@ -64,14 +64,14 @@ TEST(ChainReaderTest, ReadsAcrossPiecesAndStopsAtTheEnd) {
   ChainReader reader(chain);
   EXPECT_EQ(reader.remaining(), 7u);
   std::string three(3, '?');
-  EXPECT_TRUE(reader.Read(
-      {reinterpret_cast<std::byte*>(three.data()), three.size()}));
+  EXPECT_TRUE(
+      reader.Read({reinterpret_cast<std::byte*>(three.data()), three.size()}));
   EXPECT_EQ(three, "abc");
   EXPECT_EQ(FlattenForTest(reader.Take(2)), "de");
   EXPECT_EQ(reader.Next(100).size(), 2u);
   EXPECT_TRUE(reader.Next(100).empty());
-  EXPECT_FALSE(reader.Read(
-      {reinterpret_cast<std::byte*>(three.data()), three.size()}));
+  EXPECT_FALSE(
+      reader.Read({reinterpret_cast<std::byte*>(three.data()), three.size()}));
 }
 
 }  // namespace

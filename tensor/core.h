@@ -30,12 +30,10 @@ class Core {
   // When Tick is wanted next; Time::Never() if it is not.
   virtual Time next_tick() const = 0;
 
-  // The process is to end soon: finish what is in flight, give back or save what
-  // would be lost, then Exit(OK). Whatever has not ended after a while is cut
-  // off. Called at most once, after Start.
-  virtual void Drain(Time /*now*/, Outbox* out) {
-    out->Exit(absl::OkStatus());
-  }
+  // The process is to end soon: finish what is in flight, give back or save
+  // what would be lost, then Exit(OK). Whatever has not ended after a while is
+  // cut off. Called at most once, after Start.
+  virtual void Drain(Time /*now*/, Outbox* out) { out->Exit(absl::OkStatus()); }
 
   // Whom this core waits for, and why, where that is worth telling people: not
   // the answer that comes any moment. Empty: nobody.

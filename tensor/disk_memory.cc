@@ -62,7 +62,7 @@ int OpenUnnamed(const std::string& directory) {
 
 // ---- a disk that fails ------------------------------------------------------
 
-constexpr int kExitRetry = 138;  // As cli/process/exit_code.h has it.
+constexpr int kExitRetry = 138;          // As cli/process/exit_code.h has it.
 std::string* why_disk_failed = nullptr;  // Written once, by whoever is first.
 
 void EndForTheDisk(int) {
@@ -117,9 +117,9 @@ absl::StatusOr<std::shared_ptr<DiskMemory>> DiskMemory::Create(
     SayWhyADiskFails(directory);
     return std::shared_ptr<DiskMemory>(new DiskMemory(file, directory));
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "no file can be made in disk_directory '", directory,
-      "': ", ErrorText()));
+  return absl::FailedPreconditionError(
+      absl::StrCat("no file can be made in disk_directory '", directory,
+                   "': ", ErrorText()));
 }
 
 std::shared_ptr<DiskMemory> DiskMemory::CreateInMemory() {
@@ -138,11 +138,11 @@ absl::Status DiskMemory::Reserve(uint64_t bytes, uint64_t mappings) {
   mappings_ = mappings;
   const uint64_t most = MostMappings();
   if (all + kOtherMappings > most) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "rows that do not lie in memory need ", all,
-        " mappings; the kernel allows a process ", most,
-        ": raise vm.max_map_count to ", all + kOtherMappings,
-        ", or use more servers"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rows that do not lie in memory need ", all,
+                     " mappings; the kernel allows a process ", most,
+                     ": raise vm.max_map_count to ", all + kOtherMappings,
+                     ", or use more servers"));
   }
   if (bytes <= reserved_) return absl::OkStatus();
   if (fallocate(file_, 0, 0, static_cast<off_t>(bytes)) == 0) {
@@ -170,8 +170,8 @@ void DiskMemory::ReadAhead(
   for (const auto& piece : pieces) {
     const auto begin = reinterpret_cast<uintptr_t>(piece.data());
     const uintptr_t page = begin / PageSize() * PageSize();
-    pages.push_back({reinterpret_cast<void*>(page),
-                     begin + piece.size() - page});
+    pages.push_back(
+        {reinterpret_cast<void*>(page), begin + piece.size() - page});
   }
   static const auto self =
       static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
@@ -181,7 +181,8 @@ void DiskMemory::ReadAhead(
     for (size_t i = done; i < done + count; ++i) {
       bytes += static_cast<ssize_t>(pages[i].iov_len);
     }
-    // By its number: of all that is called here, only this would need glibc 2.36.
+    // By its number: of all that is called here, only this would need
+    // glibc 2.36.
     if (syscall(SYS_process_madvise, self, &pages[done], count, MADV_WILLNEED,
                 0) == bytes) {
       continue;
@@ -213,8 +214,8 @@ DiskMemory::ExtentRef DiskMemory::FindRoom(uint64_t bytes, bool clear) {
       Extent{std::exchange(used_, used_ + bytes), bytes});
 }
 
-std::unique_ptr<DiskMemory::Mapping> DiskMemory::Map(
-    size_t size, const DiskRanges& ranges) {
+std::unique_ptr<DiskMemory::Mapping> DiskMemory::Map(size_t size,
+                                                     const DiskRanges& ranges) {
   ExtentRef extent = FindRoom(BytesOf(ranges), /*clear=*/true);
   return extent == nullptr ? nullptr : MapTo(std::move(extent), size, ranges);
 }
@@ -242,9 +243,8 @@ std::unique_ptr<DiskMemory::Mapping> DiskMemory::MapTo(
   // Something else may have been there until just now.
   TakeBack();
   const uint64_t offset = extent->offset;
-  auto mapping = std::make_unique<Mapping>(shared_from_this(),
-                                           absl::Span<std::byte>(begin, size),
-                                           extent->bytes);
+  auto mapping = std::make_unique<Mapping>(
+      shared_from_this(), absl::Span<std::byte>(begin, size), extent->bytes);
   mapped_[begin] = std::move(extent);
   return MapRanges(begin, ranges, offset) ? std::move(mapping) : nullptr;
 }
@@ -291,8 +291,8 @@ bool DiskMemory::Write(const std::byte* begin, const DiskRanges& ranges,
   ReadAhead(pieces);
   for (absl::Span<const std::byte> piece : pieces) {
     while (!piece.empty()) {
-      const ssize_t written = pwrite(file_, piece.data(), piece.size(),
-                                     static_cast<off_t>(offset));
+      const ssize_t written =
+          pwrite(file_, piece.data(), piece.size(), static_cast<off_t>(offset));
       if (written <= 0) return false;
       offset += static_cast<uint64_t>(written);
       piece.remove_prefix(static_cast<size_t>(written));

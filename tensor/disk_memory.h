@@ -29,8 +29,8 @@ uint64_t BytesOf(const DiskRanges& ranges);
 
 // Memory that in part is a file's: who has the addresses reads and writes both
 // parts alike. The kernel reads pages of the file when they are touched, keeps
-// them as long as it likes, and writes those that changed. The file has no name:
-// it goes with the process, however that ends.
+// them as long as it likes, and writes those that changed. The file has no
+// name: it goes with the process, however that ends.
 //
 // An access to a page that the disk no longer gives ends the process with exit
 // code 138, and a sentence on stderr.
@@ -38,8 +38,8 @@ uint64_t BytesOf(const DiskRanges& ranges);
 // Thread safety: belongs to one thread; what Map gave may be dropped on any.
 class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
  public:
-  // The file is made in `directory`. kFailedPrecondition, with a sentence, where
-  // none can be.
+  // The file is made in `directory`. kFailedPrecondition, with a sentence,
+  // where none can be.
   static absl::StatusOr<std::shared_ptr<DiskMemory>> Create(
       const std::string& directory);
   // A file of memory, for tests.
@@ -50,9 +50,9 @@ class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
   DiskMemory& operator=(const DiskMemory&) = delete;
 
   // Takes so much of the disk that `bytes` can be mapped at a time, whatever
-  // others write there, by so many mappings; what was taken before is part of it.
-  // kResourceExhausted, with a sentence, if it has less room, or the kernel allows
-  // this process fewer mappings.
+  // others write there, by so many mappings; what was taken before is part of
+  // it. kResourceExhausted, with a sentence, if it has less room, or the kernel
+  // allows this process fewer mappings.
   absl::Status Reserve(uint64_t bytes, uint64_t mappings);
 
   class Mapping {

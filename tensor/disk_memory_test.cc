@@ -60,11 +60,10 @@ TEST(DiskMemoryTest, BothPartsAreWrittenAndReadAlike) {
 void Truncate(const std::string& directory) {
   for (int file = 3; file < 256; ++file) {
     char name[4096];
-    const ssize_t length =
-        readlink(absl::StrCat("/proc/self/fd/", file).c_str(), name,
-                 sizeof(name));
-    if (length > 0 && absl::StartsWith(absl::string_view(name, length),
-                                       directory)) {
+    const ssize_t length = readlink(
+        absl::StrCat("/proc/self/fd/", file).c_str(), name, sizeof(name));
+    if (length > 0 &&
+        absl::StartsWith(absl::string_view(name, length), directory)) {
       ASSERT_EQ(ftruncate(file, 0), 0);
     }
   }
@@ -146,12 +145,12 @@ TEST(DiskMemoryTest, WhoIsAloneCopiesNothing) {
 TEST(DiskMemoryTest, OnlyWhatWasMappedSoIsShared) {
   const auto disk = DiskMemory::CreateInMemory();
   const auto one = disk->Map(2 * kPage, Ranges(0, kPage));
-  EXPECT_EQ(disk->MapShared(one->bytes().data() + kPage, kPage,
-                            Ranges(0, kPage)),
-            nullptr);
-  EXPECT_EQ(disk->MapShared(one->bytes().data(), 2 * kPage,
-                            Ranges(0, 2 * kPage)),
-            nullptr);
+  EXPECT_EQ(
+      disk->MapShared(one->bytes().data() + kPage, kPage, Ranges(0, kPage)),
+      nullptr);
+  EXPECT_EQ(
+      disk->MapShared(one->bytes().data(), 2 * kPage, Ranges(0, 2 * kPage)),
+      nullptr);
 }
 
 TEST(DiskMemoryTest, AMappingOutlivesTheDisk) {

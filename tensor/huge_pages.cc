@@ -21,8 +21,9 @@ std::unique_ptr<HugePages> HugePages::Map(size_t size) {
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   auto* const start = static_cast<std::byte*>(memory);
-  const size_t before = RoundUpToPages(reinterpret_cast<uintptr_t>(start), kBytes) -
-                        reinterpret_cast<uintptr_t>(start);
+  const size_t before =
+      RoundUpToPages(reinterpret_cast<uintptr_t>(start), kBytes) -
+      reinterpret_cast<uintptr_t>(start);
   if (before > 0) munmap(start, before);
   munmap(start + before + size, mapped - before - size);
   // A kernel without huge pages says no, which changes nothing.

@@ -11,11 +11,11 @@
 
 namespace paramd {
 
-// Where rows of keyed variables lie. A key is mixed into a number that is evenly
-// spread over 64 bits, and the other way round: no two keys share one. Mixed
-// keys in ascending order are dealt out to the variable's buckets, so that those
-// of a bucket follow one another. A bucket is a block of the variable; which of
-// its rows a key has is the owner's business.
+// Where rows of keyed variables lie. A key is mixed into a number that is
+// evenly spread over 64 bits, and the other way round: no two keys share one.
+// Mixed keys in ascending order are dealt out to the variable's buckets, so
+// that those of a bucket follow one another. A bucket is a block of the
+// variable; which of its rows a key has is the owner's business.
 
 // In place of the row of a key that has none.
 inline constexpr uint32_t kNoRow = ~uint32_t{0};
@@ -44,7 +44,8 @@ inline uint64_t RowsForKeys(uint64_t capacity, uint64_t width) {
   return (capacity + bucket - 1) / bucket * bucket;
 }
 
-// kInvalidArgument unless a variable may have so many rows: those of RowsForKeys.
+// kInvalidArgument unless a variable may have so many rows: those of
+// RowsForKeys.
 inline absl::Status CheckKeyedRows(uint64_t rows, uint64_t width) {
   if (rows == RowsForKeys(rows, width)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

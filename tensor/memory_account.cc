@@ -17,13 +17,14 @@ struct MemoryAccount::Counted {
   std::byte* memory;
   size_t size;
   Counter counter;
-  // The last buffer gives the addresses back. Null: `memory` is of operator new.
+  // The last buffer gives the addresses back. Null: `memory` is of operator
+  // new.
   std::shared_ptr<HugePages> pages;
 
   static void Release(void* context) {
     const std::unique_ptr<Counted> counted(static_cast<Counted*>(context));
     if (counted->pages == nullptr) {
-      ::operator delete(counted->memory, std::align_val_t{kCountedAlignment});
+      ::operator delete (counted->memory, std::align_val_t{kCountedAlignment});
     } else if (counted->pages.use_count() > 1) {
       // Others keep the addresses; should they go meanwhile, nothing is lost.
       madvise(counted->memory, counted->size, MADV_DONTNEED);
@@ -55,14 +56,13 @@ Buffer MemoryAccount::Hold(absl::Span<std::byte> bytes, uint64_t counted,
 Buffer MemoryAccount::Count(std::byte* memory, size_t size,
                             std::shared_ptr<HugePages> pages) {
   bytes_->fetch_add(size, std::memory_order_relaxed);
-  return Buffer::Writable(
-      {memory, size}, &Counted::Release,
-      new Counted{memory, size, bytes_, std::move(pages)});
+  return Buffer::Writable({memory, size}, &Counted::Release,
+                          new Counted{memory, size, bytes_, std::move(pages)});
 }
 
 Buffer MemoryAccount::Allocate(size_t size) {
   auto* const memory = static_cast<std::byte*>(
-      ::operator new(size, std::align_val_t{kCountedAlignment}));
+      ::operator new (size, std::align_val_t{kCountedAlignment}));
   return Count(memory, size, nullptr);
 }
 

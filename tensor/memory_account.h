@@ -36,8 +36,8 @@ class MemoryAccount {
   // that is dropped goes back to the system at once. Two of Allocate where
   // there is no such page.
   std::pair<Buffer, Buffer> AllocateHalves();
-  // The same of one buffer of whole huge pages. REQUIRES: `size` is a multiple of
-  // HugePages::kBytes.
+  // The same of one buffer of whole huge pages. REQUIRES: `size` is a multiple
+  // of HugePages::kBytes.
   Buffer AllocateHuge(size_t size);
   // A buffer of `bytes` that `owner` owns, of which so many count.
   Buffer Hold(absl::Span<std::byte> bytes, uint64_t counted,

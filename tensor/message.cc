@@ -7,10 +7,14 @@ namespace paramd {
 
 std::string PeerName(PeerId peer) {
   switch (peer.kind) {
-    case PeerId::Kind::kPs: return absl::StrCat("ps-", peer.index);
-    case PeerId::Kind::kWorker: return absl::StrCat("worker-", peer.index);
-    case PeerId::Kind::kCoordinator: return "coordinator";
-    case PeerId::Kind::kOutside: return "outside";
+    case PeerId::Kind::kPs:
+      return absl::StrCat("ps-", peer.index);
+    case PeerId::Kind::kWorker:
+      return absl::StrCat("worker-", peer.index);
+    case PeerId::Kind::kCoordinator:
+      return "coordinator";
+    case PeerId::Kind::kOutside:
+      return "outside";
   }
   return "outside";
 }

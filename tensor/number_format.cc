@@ -99,37 +99,37 @@ struct Codecs {
 };
 
 // The same loops for other instructions, so the same bits.
-#define PARAMD_CODECS(NAME, ATTRIBUTES)                                       \
-  struct NAME {                                                               \
-    ATTRIBUTES static void ToBf(const float* __restrict numbers,              \
-                                size_t count, std::byte* __restrict out) {    \
-      Encode<&ToBf16>(numbers, count, out);                                   \
-    }                                                                         \
-    ATTRIBUTES static void FromBf(const std::byte* __restrict bytes,          \
-                                  size_t count, float* __restrict out) {      \
-      Decode<&FromBf16>(bytes, count, out);                                   \
-    }                                                                         \
-    ATTRIBUTES static void ToFp(const float* __restrict numbers,              \
-                                size_t count, std::byte* __restrict out) {    \
-      Encode<&ToFp16>(numbers, count, out);                                   \
-    }                                                                         \
-    ATTRIBUTES static void FromFp(const std::byte* __restrict bytes,          \
-                                  size_t count, float* __restrict out) {      \
-      Decode<&FromFp16>(bytes, count, out);                                   \
-    }                                                                         \
-    ATTRIBUTES static bool AllFinite(const std::byte* bytes, size_t count,    \
-                                     uint16_t exponent) {                     \
-      return Finite(bytes, count, exponent);                                  \
-    }                                                                         \
-    static constexpr Codecs kCodecs = {&ToBf, &FromBf, &ToFp, &FromFp,        \
-                                       &AllFinite};                           \
+#define PARAMD_CODECS(NAME, ATTRIBUTES)                                        \
+  struct NAME {                                                                \
+    ATTRIBUTES static void ToBf(const float* __restrict numbers, size_t count, \
+                                std::byte* __restrict out) {                   \
+      Encode<&ToBf16>(numbers, count, out);                                    \
+    }                                                                          \
+    ATTRIBUTES static void FromBf(const std::byte* __restrict bytes,           \
+                                  size_t count, float* __restrict out) {       \
+      Decode<&FromBf16>(bytes, count, out);                                    \
+    }                                                                          \
+    ATTRIBUTES static void ToFp(const float* __restrict numbers, size_t count, \
+                                std::byte* __restrict out) {                   \
+      Encode<&ToFp16>(numbers, count, out);                                    \
+    }                                                                          \
+    ATTRIBUTES static void FromFp(const std::byte* __restrict bytes,           \
+                                  size_t count, float* __restrict out) {       \
+      Decode<&FromFp16>(bytes, count, out);                                    \
+    }                                                                          \
+    ATTRIBUTES static bool AllFinite(const std::byte* bytes, size_t count,     \
+                                     uint16_t exponent) {                      \
+      return Finite(bytes, count, exponent);                                   \
+    }                                                                          \
+    static constexpr Codecs kCodecs = {&ToBf, &FromBf, &ToFp, &FromFp,         \
+                                       &AllFinite};                            \
   }
 
 PARAMD_CODECS(Portable, );
 #if defined(__x86_64__)
 PARAMD_CODECS(Avx2, __attribute__((target("avx2"))));
-PARAMD_CODECS(
-    Avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))));
+PARAMD_CODECS(Avx512,
+              __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))));
 #endif
 
 Codecs MachineCodecs() {

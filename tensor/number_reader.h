@@ -53,10 +53,10 @@ class NumberReader {
 
   // Writes the next `elements` to `out`. REQUIRES: that many remain.
   void ReadTo(float* out, size_t elements) const {
-    ForEachPiece(elements, [&](const std::byte* bytes, size_t offset,
-                               size_t count) {
-      DecodeNumbers(format_, bytes, count, out + offset);
-    });
+    ForEachPiece(elements,
+                 [&](const std::byte* bytes, size_t offset, size_t count) {
+                   DecodeNumbers(format_, bytes, count, out + offset);
+                 });
   }
 
   // Whether none of the next `elements` is infinite or NaN; reads these, and

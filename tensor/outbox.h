@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+
 #include "base/log_field.h"
 #include "tensor/message.h"
 
@@ -46,8 +47,8 @@ class Outbox {
   };
 
   void Reply(CallId call, Head head, BufferChain payload = {}) {
-    replies.push_back({call, absl::OkStatus(), std::move(head),
-                       std::move(payload)});
+    replies.push_back(
+        {call, absl::OkStatus(), std::move(head), std::move(payload)});
   }
   // REQUIRES: !refusal.ok().
   void Refuse(CallId call, absl::Status refusal) {
@@ -55,8 +56,7 @@ class Outbox {
   }
   void Send(PeerId to, CallId call, Head head, BufferChain payload,
             absl::Duration deadline) {
-    sends.push_back(
-        {to, call, std::move(head), std::move(payload), deadline});
+    sends.push_back({to, call, std::move(head), std::move(payload), deadline});
   }
   void StartIo(IoId io, Head head, BufferChain payload = {}) {
     ios.push_back({io, std::move(head), std::move(payload)});

@@ -27,8 +27,8 @@ struct RowShape {
 absl::StatusOr<RowShape> ToRowShape(absl::Span<const uint64_t> shape);
 
 // How variables are cut, the same in every process of a job. Only the simulator
-// cuts finer, before it makes the first core, so that variables of a few numbers
-// have many blocks and slices: production never writes to this.
+// cuts finer, before it makes the first core, so that variables of a few
+// numbers have many blocks and slices: production never writes to this.
 struct Cut {
   uint64_t block_elements = 262144;
   uint64_t slice_bytes = uint64_t{4} << 20;
@@ -51,8 +51,8 @@ inline uint64_t BlockElements(uint64_t slice_elements, uint64_t block) {
   return left < kBlockElements ? left : kBlockElements;
 }
 
-// A sparse variable's: kInvalidArgument unless it has two dimensions and its rows
-// as many elements as divide a block's, so that none lies in two.
+// A sparse variable's: kInvalidArgument unless it has two dimensions and its
+// rows as many elements as divide a block's, so that none lies in two.
 absl::Status CheckSparseShape(absl::Span<const uint64_t> shape);
 
 // "784x512"; "scalar" for an empty shape.

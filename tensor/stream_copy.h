@@ -9,9 +9,9 @@ namespace paramd {
 // of any cache that it may use.
 inline constexpr size_t kLeastStreamedBytes = size_t{32} << 20;
 
-// memcpy for a part of such memory: past the caches, which neither fetch what is
-// overwritten nor give up what they hold. Whoever learns of the copy's end by
-// the usual means (a lock, an atomic) sees all of it. REQUIRES: no overlap.
+// memcpy for a part of such memory: past the caches, which neither fetch what
+// is overwritten nor give up what they hold. Whoever learns of the copy's end
+// by the usual means (a lock, an atomic) sees all of it. REQUIRES: no overlap.
 void StreamCopy(std::byte* to, const std::byte* from, size_t bytes);
 
 }  // namespace paramd

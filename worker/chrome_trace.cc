@@ -20,7 +20,7 @@ namespace {
 constexpr absl::string_view kBegin = "{\"traceEvents\":[\n";
 constexpr absl::string_view kEnd = "\n]}\n";
 constexpr const char* kNames[ChromeTrace::kLanes] = {
-    "disk", "CPU",      "compute", "push", "pull",
+    "disk",     "CPU",    "compute",  "push", "pull",
     "evaluate", "upload", "download", "sum"};
 // More threads than that of one kind share the last one's lane.
 constexpr uint32_t kMostThreads = 1000;

@@ -13,8 +13,8 @@
 
 namespace paramd {
 
-// So many examples are computed at a time: 500, or fewer of a model whose layers
-// keep so much of each that they would need more than 256 MiB.
+// So many examples are computed at a time: 500, or fewer of a model whose
+// layers keep so much of each that they would need more than 256 MiB.
 uint64_t EvaluationBatch(const ModelCost& cost);
 
 // The model's result on all examples of `data` with these weights, computed by
@@ -27,8 +27,9 @@ absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
                                    TrainedModel* model, int threads = 1,
                                    RowNumbers rows = {});
 
-// By sparse variable of the model, which of its rows the examples of `data` read;
-// each once, ascending. Fails as EvaluateOn does, but not for want of examples.
+// By sparse variable of the model, which of its rows the examples of `data`
+// read; each once, ascending. Fails as EvaluateOn does, but not for want of
+// examples.
 absl::StatusOr<std::vector<std::vector<uint64_t>>> RowsReadBy(
     const Pipeline& data, const TrainedModel& model);
 // The same, or nothing where no variable is keyed: others may be read whole.

@@ -25,10 +25,9 @@ GradientPool::Set GradientPool::Take(absl::Span<const uint64_t> fresh,
   std::vector<std::vector<Buffer>>& sets = on_device ? sets_on_device_ : sets_;
   auto free = std::find_if(
       sets.begin(), sets.end(), [](const std::vector<Buffer>& set) {
-        return std::all_of(set.begin(), set.end(),
-                           [](const Buffer& b) {
-                             return b.empty() || b.unique();
-                           });
+        return std::all_of(set.begin(), set.end(), [](const Buffer& b) {
+          return b.empty() || b.unique();
+        });
       });
   if (free == sets.end()) {
     if (sets.size() == kKept) sets.erase(sets.begin());
@@ -41,8 +40,8 @@ GradientPool::Set GradientPool::Take(absl::Span<const uint64_t> fresh,
     Buffer& buffer = own.empty() ? (*free)[v] : own;
     absl::Span<std::byte> bytes;
     if (!buffer.empty()) bytes = buffer.mutable_bytes();
-    set.mutables.push_back({reinterpret_cast<float*>(bytes.data()),
-                            bytes.size() / sizeof(float)});
+    set.mutables.push_back(
+        {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)});
     set.buffers.push_back(buffer);
   }
   return set;

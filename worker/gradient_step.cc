@@ -11,8 +11,8 @@ namespace {
 void NoneReady(size_t /*variable*/) {}
 
 // Memory like that of `like`.
-std::vector<absl::Span<float>> SpansOf(GradientSpans like,
-                                       std::vector<std::vector<float>>* values) {
+std::vector<absl::Span<float>> SpansOf(
+    GradientSpans like, std::vector<std::vector<float>>* values) {
   values->resize(like.size());
   std::vector<absl::Span<float>> spans;
   for (size_t v = 0; v < like.size(); ++v) {
@@ -48,13 +48,11 @@ StepWeights ReadWeights(const BufferChain& handed_out,
   for (size_t i = 0; i < handed_out.size(); ++i) {
     const absl::Span<const std::byte> bytes = handed_out[i].bytes();
     if (i < variables.size()) {
-      weights.values.emplace_back(
-          reinterpret_cast<const float*>(bytes.data()),
-          bytes.size() / sizeof(float));
+      weights.values.emplace_back(reinterpret_cast<const float*>(bytes.data()),
+                                  bytes.size() / sizeof(float));
     } else {
-      weights.rows.emplace_back(
-          reinterpret_cast<const uint64_t*>(bytes.data()),
-          bytes.size() / sizeof(uint64_t));
+      weights.rows.emplace_back(reinterpret_cast<const uint64_t*>(bytes.data()),
+                                bytes.size() / sizeof(uint64_t));
     }
   }
   return weights;
@@ -136,8 +134,8 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
   options.abandoned = abandoned;
   options.seed = seed_;
   options.loss_scale = loss_scale_;
-  // A step of sync mode, which is of no portion, is a function of its weights and
-  // examples alone.
+  // A step of sync mode, which is of no portion, is a function of its weights
+  // and examples alone.
   options.remembers_loss_scale =
       request.divide_by() == 0 || request.portion() > 0;
   options.rows = rows_;
@@ -154,8 +152,8 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
     const uint64_t counted = model_.CountedExamples(*batch);
     const uint64_t own =
         is_whole ? std::max<uint64_t>(counted, 1) : end - begin;
-    options.divisor =
-        static_cast<double>(request.divide_by() > 0 ? request.divide_by() : own);
+    options.divisor = static_cast<double>(
+        request.divide_by() > 0 ? request.divide_by() : own);
     std::vector<absl::Span<float>> next;
     if (from > begin) next = SpansOf(gradients, &batch_gradient_);
     const GradientSpans into = from > begin ? GradientSpans(next) : gradients;

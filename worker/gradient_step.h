@@ -40,17 +40,18 @@ size_t CountSparse(absl::Span<const v1::Variable> variables);
 // A gradient is of the sum of its examples' losses divided by their number, in
 // sync mode by that of the whole step: so `accumulate` batches give what one
 // batch of all their examples gives, up to rounding, the short one at the end
-// included. Examples that the input left out, or whose labels are all ignored, count
-// in neither; in sync mode, where a worker knows its own alone, servers correct for
-// them: see left_out.
+// included. Examples that the input left out, or whose labels are all ignored,
+// count in neither; in sync mode, where a worker knows its own alone, servers
+// correct for them: see left_out.
 //
-// With `push_every` a push is the sum of its gradients. The first is computed on
-// the weights that were pulled; behind each the worker moves its own copy of the
-// weights by a plain step, w -= optimizer.learning_rate x gradient, without
-// schedule, momentum or decay, and computes the next one there. What is untrained
-// moves by what the model says. So one worker that trains with plain SGD at a
-// constant rate does what it does without `push_every`, up to rounding; with
-// other optimizers servers see one gradient where there were several.
+// With `push_every` a push is the sum of its gradients. The first is computed
+// on the weights that were pulled; behind each the worker moves its own copy of
+// the weights by a plain step, w -= optimizer.learning_rate x gradient, without
+// schedule, momentum or decay, and computes the next one there. What is
+// untrained moves by what the model says. So one worker that trains with plain
+// SGD at a constant rate does what it does without `push_every`, up to
+// rounding; with other optimizers servers see one gradient where there were
+// several.
 //
 // Not thread-safe: of the computing thread. Keeps the memory of a step for the
 // next.
@@ -68,9 +69,9 @@ class GradientStep {
 
   // Overwrites the gradients with those of request's examples on `weights`, and
   // says what their losses were. `ready` hears of each variable whose gradient
-  // is final before the step has ended. CANCELLED once *abandoned; the errors of
-  // `next_batch` and of the model; then gradients are of no use.
-  // REQUIRES: spans have the sizes of the model's variables.
+  // is final before the step has ended. CANCELLED once *abandoned; the errors
+  // of `next_batch` and of the model; then gradients are of no use. REQUIRES:
+  // spans have the sizes of the model's variables.
   absl::StatusOr<Metrics> Compute(const v1::ComputeGradient& request,
                                   const StepWeights& weights,
                                   NextBatch next_batch,

@@ -14,8 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::FloatEq;
 using ::testing::Pointwise;
 
-// Example i is the number i; the loss is i x w, and of an untrained variable the
-// update is 0.5 x the batch's examples.
+// Example i is the number i; the loss is i x w, and of an untrained variable
+// the update is 0.5 x the batch's examples.
 class LineModel : public TrainedModel {
  public:
   LineModel() : variables_(2) { variables_[1].set_untrained(true); }
@@ -43,8 +43,8 @@ class LineModel : public TrainedModel {
     // So much that the weights matter: w^2 / 2 would have gradient w.
     for (uint64_t i = 0; i < counted; ++i) {
       const auto x = static_cast<double>(batch.range.begin + i);
-      gradients[0][0] += static_cast<float>(
-          (x + weights[0][0]) / options.divisor);
+      gradients[0][0] +=
+          static_cast<float>((x + weights[0][0]) / options.divisor);
       metrics.loss_sum += x * weights[0][0];
     }
     gradients[1][0] = 0.5f * static_cast<float>(batch.examples);

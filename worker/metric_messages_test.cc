@@ -30,9 +30,9 @@ TEST(MetricMessagesTest, AnEvaluationHasTheAccuracyOfLabels) {
   EXPECT_EQ(evaluation.labels(), 6u);
   EXPECT_EQ(evaluation.correct(), 5u);
   EXPECT_EQ(evaluation.loss(), 2);
-  EXPECT_THAT(MetricValues(evaluation),
-              ElementsAre(Pair("accuracy", 5.0 / 6),
-                          Pair("perplexity", std::exp(2))));
+  EXPECT_THAT(
+      MetricValues(evaluation),
+      ElementsAre(Pair("accuracy", 5.0 / 6), Pair("perplexity", std::exp(2))));
 }
 
 TEST(MetricMessagesTest, AModelWithoutAccuracySendsNone) {
@@ -47,8 +47,8 @@ TEST(MetricMessagesTest, AModelWithoutAccuracySendsNone) {
 
 TEST(MetricMessagesTest, AStepSendsSumsButOfTheArea) {
   Metrics metrics = OfSequences();
-  metrics.sums.push_back({.kind = Metrics::Kind::kTopK, .k = 3, .sum = 6,
-                          .count = 6});
+  metrics.sums.push_back(
+      {.kind = Metrics::Kind::kTopK, .k = 3, .sum = 6, .count = 6});
   metrics.sums.push_back({.kind = Metrics::Kind::kAuc, .count = 6});
   metrics.sums.push_back({.kind = Metrics::Kind::kGroupAuc, .count = 6});
   v1::ComputeGradientResult result;

@@ -43,9 +43,8 @@ size_t PluginDevicesOf(const v1::JobConfig& job) {
 
 // "2 devices: numbers 0 to 1".
 std::string CountText(size_t count) {
-  return count == 1
-             ? std::string("1 device: number 0")
-             : absl::StrCat(count, " devices: numbers 0 to ", count - 1);
+  return count == 1 ? std::string("1 device: number 0")
+                    : absl::StrCat(count, " devices: numbers 0 to ", count - 1);
 }
 
 ComputeFormat FormatOf(const v1::JobConfig& job) {
@@ -93,18 +92,16 @@ absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
   const size_t count = (*client)->device_count();
   const bool has_it = index < count;
   // Replicas that mirror each come here, with a device of their own.
-  const bool has_all =
-      ClonedReplicas(job) == 1 || index + needed <= count;
+  const bool has_all = ClonedReplicas(job) == 1 || index + needed <= count;
   if (!has_it || !has_all) {
     return CantUse(
-        job,
-        absl::StrCat("the plugin has ", CountText(count),
-                     needed == 1
-                         ? std::string(kElsewhere)
-                         : absl::StrCat("; ", needed,
-                                        " replicas need as many, so give "
-                                        "fewer, or choose strategy "
-                                        "\"one_device\"")));
+        job, absl::StrCat("the plugin has ", CountText(count),
+                          needed == 1
+                              ? std::string(kElsewhere)
+                              : absl::StrCat("; ", needed,
+                                             " replicas need as many, so give "
+                                             "fewer, or choose strategy "
+                                             "\"one_device\"")));
   }
   const ComputeFormat format = FormatOf(job);
   if (format != ComputeFormat::kFp32 && format != ComputeFormat::kBf16) {
@@ -112,8 +109,8 @@ absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
                                      "compute_format is ",
                                      NameOf(format)));
   }
-  auto network = CompiledNetwork::Create(job.model(), input, *client, index,
-                                         format);
+  auto network =
+      CompiledNetwork::Create(job.model(), input, *client, index, format);
   if (!network.ok()) return network.status();
   Log(LogLevel::kInfo, "computing on a device of a PJRT plugin",
       {{"device", job.device()}, {"name", (*client)->NameOf(index)}});
@@ -264,8 +261,10 @@ ModelFactory BuiltInModels() {
             const InputSpec& input) -> absl::StatusOr<Model> {
     if (job.model().custom()) {
       return absl::InvalidArgumentError(
-          "the job's model is custom: only the program that brings it can train "
-          "it; run that in place of paramd, or give model.layers and model.loss");
+          "the job's model is custom: only the program that brings it can "
+          "train "
+          "it; run that in place of paramd, or give model.layers and "
+          "model.loss");
     }
     return MakeModel(job, input);
   };

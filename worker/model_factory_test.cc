@@ -92,8 +92,8 @@ TEST_F(ModelFactoryTest, WhoEvaluatesComputesOnOneOfTheJobsDevices) {
   };
   EXPECT_EQ(one_of("cuda:2-3,0,7"), "cuda:2");
   EXPECT_EQ(one_of("cuda:12,3"), "cuda:12");
-  for (const char* device : {"", "cpu", "auto", "cuda", "cuda:3", "cuda:x",
-                             "pjrt:a-b,c.so:1"}) {
+  for (const char* device :
+       {"", "cpu", "auto", "cuda", "cuda:3", "cuda:x", "pjrt:a-b,c.so:1"}) {
     EXPECT_EQ(one_of(device), device);
   }
   setenv("PARAMD_FAKE_PJRT", "", 1);  // It has one device.
@@ -150,9 +150,9 @@ std::vector<float> GradientsOf(TrainedModel* model) {
 
 TEST_F(ModelFactoryTest, AModelComputesInTheJobsFormat) {
   const std::vector<float> fp32 = GradientsOf(MakeOn("cpu")->get());
-  for (const auto format : {v1::JobConfig::COMPUTE_FORMAT_TF32,
-                            v1::JobConfig::COMPUTE_FORMAT_BF16,
-                            v1::JobConfig::COMPUTE_FORMAT_FP16}) {
+  for (const auto format :
+       {v1::JobConfig::COMPUTE_FORMAT_TF32, v1::JobConfig::COMPUTE_FORMAT_BF16,
+        v1::JobConfig::COMPUTE_FORMAT_FP16}) {
     job_.set_compute_format(format);
     const auto model = MakeOn("cpu");
     const std::vector<float> rounded = GradientsOf(model->get());

@@ -74,9 +74,8 @@ std::vector<std::vector<float>> StepOf(Network* network, uint64_t seed,
   }
   const std::vector<absl::Span<const float>> views(weights.spans.begin(),
                                                    weights.spans.end());
-  const auto metrics =
-      network->Step(views, SomeBatch(seed), {.divisor = 8}, gradients.spans,
-                    [](size_t) {});
+  const auto metrics = network->Step(views, SomeBatch(seed), {.divisor = 8},
+                                     gradients.spans, [](size_t) {});
   EXPECT_TRUE(metrics.ok()) << metrics.status();
   std::vector<std::vector<float>> result;
   for (const auto& values : gradients.spans) {
@@ -106,8 +105,7 @@ TEST(PinnedMemoryTest, WhatLiesThereCrossesFromAndToThereWithTheSameBits) {
     // Also between steps with memory of the heap.
     for (uint64_t step = 0; step < 6; ++step) {
       const bool of_heap = step == 3 || step == 4;
-      EXPECT_EQ(StepOf(network.get(), step,
-                       of_heap ? weights : there[step % 2],
+      EXPECT_EQ(StepOf(network.get(), step, of_heap ? weights : there[step % 2],
                        of_heap ? gradients : received[step % 2]),
                 StepOf(cpu.get(), step, weights, gradients))
           << "seed " << seed << ", step " << step;
@@ -144,9 +142,9 @@ TEST(PinnedMemoryTest, ItNeedsNoTwinsAndOutlivesTheDevice) {
 
 TEST(PinnedMemoryTest, ThereIsNoneWhereItIsOfNoUse) {
   PinMemory({100}, nullptr);
-  const auto network =
-      MakeNetwork([] { return std::make_unique<EmulatedDevice>(
-                           EmulatedAccelerator::Options{}); });
+  const auto network = MakeNetwork([] {
+    return std::make_unique<EmulatedDevice>(EmulatedAccelerator::Options{});
+  });
   PinMemory({0, 0}, network->link());
   EXPECT_EQ(network->link()->pinned_memory(), nullptr);
   PinMemory({uint64_t{1} << 50}, network->link());

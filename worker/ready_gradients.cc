@@ -67,8 +67,7 @@ void ReadyGradients::Take(Runtime::IoDone done) {
   if (done != nullptr) Answer(std::move(done), std::move(ready));
 }
 
-void ReadyGradients::Answer(absl::optional<Runtime::IoDone> done,
-                            Ready ready) {
+void ReadyGradients::Answer(absl::optional<Runtime::IoDone> done, Ready ready) {
   if (!done.has_value()) return;
   auto head = std::make_unique<v1::TakeGradientsResult>();
   IoResult result;

@@ -181,9 +181,8 @@ LossScaling ReplicaSteps::loss_scaling() const {
 std::vector<Portion> ReplicaSteps::RangesOf(
     const v1::ComputeGradient& request,
     absl::Span<const uint32_t> shares) const {
-  const Portion whole = {.epoch = request.epoch(),
-                         .begin = request.begin(),
-                         .end = request.end()};
+  const Portion whole = {
+      .epoch = request.epoch(), .begin = request.begin(), .end = request.end()};
   if (all_ == 1) return {whole};
   std::vector<Portion> ranges;
   for (const uint32_t share : shares) {

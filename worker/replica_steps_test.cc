@@ -96,8 +96,7 @@ class ReplicaStepsTest : public ::testing::Test {
   }
 
   // Of so many replicas, which have `shares`.
-  std::vector<std::vector<float>> Gradient(uint32_t replicas,
-                                           uint32_t here,
+  std::vector<std::vector<float>> Gradient(uint32_t replicas, uint32_t here,
                                            std::vector<uint32_t> shares) {
     job_.set_replicas(replicas);
     ReplicaSteps steps(job_, here, &model_);

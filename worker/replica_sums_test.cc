@@ -155,8 +155,8 @@ class Replicas {
     trainer = std::make_unique<Trainer>(model_->variables());
     for (uint32_t r = 0; r < count; ++r) shares_.push_back(r);
   }
-  // `kernels`: as a GPU has them, so that each primitive allocates what it needs,
-  // and of a model whose backward pass needs more than its forward pass.
+  // `kernels`: as a GPU has them, so that each primitive allocates what it
+  // needs, and of a model whose backward pass needs more than its forward pass.
   explicit Replicas(const std::vector<EmulatedAccelerator::Options>& options,
                     ComputeFormat format = ComputeFormat::kFp32,
                     bool kernels = false, ChromeTrace* trace = nullptr)
@@ -167,8 +167,8 @@ class Replicas {
     }
     std::vector<Network::MakeDevice> makers;
     for (size_t r = 0; r < options.size(); ++r) {
-      const auto make = [this, r, format](auto device)
-          -> std::unique_ptr<Device> {
+      const auto make = [this, r,
+                         format](auto device) -> std::unique_ptr<Device> {
         device->SetComputeFormat(format);
         accelerators[r] = device->accelerator();
         return device;
@@ -290,7 +290,8 @@ TEST(ReplicaSumsTest, NothingIsAllocatedWhileASumIsUnderWay) {
     Replicas run(Devices(2), format, /*kernels=*/true);
     // The second step needs more memory, and one brings a larger batch ahead.
     for (const uint64_t examples : {8, 10, 7, 10}) {
-      run.trainer->next = MakeBatch({.epoch = 1, .begin = 0, .end = examples}, 0);
+      run.trainer->next =
+          MakeBatch({.epoch = 1, .begin = 0, .end = examples}, 0);
       ASSERT_TRUE(run.Step(0, examples).ok());
       run.trainer->Move();
     }
@@ -335,7 +336,8 @@ TEST(ReplicaSumsTest, ATraceHasTheSumsOfEachReplicaInALaneOfItsOwn) {
   // The first one alone has a use for them.
   EXPECT_NE(json.find("\"download 2\""), std::string::npos);
   size_t sums = 0;
-  for (size_t at = 0; (at = json.find("\"gradients\"", at)) != json.npos; ++at) {
+  for (size_t at = 0; (at = json.find("\"gradients\"", at)) != json.npos;
+       ++at) {
     ++sums;
   }
   EXPECT_GT(sums, run.trainer->gradients().size());
@@ -392,8 +394,8 @@ TEST(ReplicaSumsTest, WithoutStepsAGradientIsOfTheMeanOverAllReplicas) {
   for (size_t v = 0; v < cpu.trainer->gradients().size(); ++v) {
     // Statistics of a batch norm are no gradients, and follow another rule.
     if (v == 4 || v == 5) continue;
-    // Sums of some tens of products in another order and scale: each rounding is
-    // of the largest of them.
+    // Sums of some tens of products in another order and scale: each rounding
+    // is of the largest of them.
     const auto& wanted = sync.trainer->gradients()[v];
     float largest = 0;
     for (const float value : wanted) {
@@ -475,11 +477,10 @@ TEST(ReplicaSumsTest, MembersOnThreadsOfTheirOwnAllHaveTheSum) {
     members.emplace_back([&, rank] {
       v1::JobConfig job = JobOf(3);
       job.set_strategy(v1::JobConfig::MIRRORED);
-      const auto model =
-          *Network::Create(job.model(), kInput, [rank] {
-            return std::make_unique<EmulatedDevice>(
-                EmulatedAccelerator::Options{.seed = rank + 1});
-          });
+      const auto model = *Network::Create(job.model(), kInput, [rank] {
+        return std::make_unique<EmulatedDevice>(
+            EmulatedAccelerator::Options{.seed = rank + 1});
+      });
       ReplicaSteps steps(job, /*replicas=*/1, model.get(), {meeting, rank});
       Trainer trainer(model->variables());
       for (int again = 0; again < 5; ++again) {
@@ -570,7 +571,8 @@ TEST(ReplicaSumsTest, MembersInOtherProcessesSumByARingWhatLiesOnDevices) {
           for (int step = 0; step < 3; ++step) {
             ASSERT_TRUE(member.Step(examples).ok());
             ASSERT_EQ(member.trainer->gradients(), cpu.trainer->gradients());
-            EXPECT_EQ(member.trainer->ready, member.trainer->gradients().size());
+            EXPECT_EQ(member.trainer->ready,
+                      member.trainer->gradients().size());
           }
         }
         EXPECT_GT(member.accelerator->allocations(), 0u);

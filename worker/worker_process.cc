@@ -88,10 +88,8 @@ Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
 absl::StatusOr<WorkerProcess::Checked> WorkerProcess::Check(
     const v1::JobConfig& job, const ModelFactory& models) {
   Checked checked;
-  ASSIGN_OR_RETURN(checked.training,
-                   OpenTrainingData(job.input(), job.seed()));
-  ASSIGN_OR_RETURN(checked.test,
-                   OpenTestData(job.input(), *checked.training));
+  ASSIGN_OR_RETURN(checked.training, OpenTrainingData(job.input(), job.seed()));
+  ASSIGN_OR_RETURN(checked.test, OpenTestData(job.input(), *checked.training));
   RETURN_IF_ERROR(CheckGpus(job));
   ASSIGN_OR_RETURN(const auto model,
                    models(WithoutGpu(job), checked.training->spec()));
@@ -105,16 +103,15 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
     const Worker::Options& options, const ModelFactory& models,
     ChromeTrace* trace, const Membership& member) {
   Parts parts;
-  ASSIGN_OR_RETURN(parts.training, OpenTrainingData(options.job.input(),
-                                                    options.job.seed()));
+  ASSIGN_OR_RETURN(parts.training,
+                   OpenTrainingData(options.job.input(), options.job.seed()));
   ASSIGN_OR_RETURN(parts.test,
                    OpenTestData(options.job.input(), *parts.training));
   ASSIGN_OR_RETURN(parts.model, models(options.job, parts.training->spec()));
   RETURN_IF_ERROR(parts.model->CheckTestData(parts.test->spec()));
   if (trace != nullptr) parts.model->SetTrace(trace);
-  ASSIGN_OR_RETURN(
-      parts.best_metric,
-      BestMetric(options.job.checkpoint(), parts.model->metrics()));
+  ASSIGN_OR_RETURN(parts.best_metric, BestMetric(options.job.checkpoint(),
+                                                 parts.model->metrics()));
   Worker::Options worker = options;
   worker.examples = parts.training->size();
   worker.data = parts.training->Describe();
@@ -124,7 +121,8 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   }
   worker.data.set_host(options.host);
   worker.variables = parts.model->variables();
-  // What somebody wrote there behind one batch would be in the next of the push.
+  // What somebody wrote there behind one batch would be in the next of the
+  // push.
   const v1::JobConfig& job = options.job;
   if (job.accumulate() <= 1 && job.push_every() <= 1 && ReplicasOf(job) == 1) {
     worker.weight_memory.lent = parts.model->lent_weights();
@@ -181,8 +179,8 @@ WorkerProcess::~WorkerProcess() {
 }
 
 Prefetcher::Options WorkerProcess::PrefetcherOptions() const {
-  Prefetcher::Options options = PrefetchOptions(
-      options_.job.input(), options_.job.batch_per_replica());
+  Prefetcher::Options options =
+      PrefetchOptions(options_.job.input(), options_.job.batch_per_replica());
   // A step takes a batch for each replica here; the next one's are made beside
   // it.
   const uint32_t replicas =
@@ -196,31 +194,30 @@ Prefetcher::Options WorkerProcess::PrefetcherOptions() const {
 
 void WorkerProcess::AddTo(Runtime* runtime) {
   runtime->AddCore(PeerId::Worker(options_.index), &core_);
-  runtime->OnStatus(
-      [this](v1::StatusReply* status) {
-        core_.FillStatus(MonotonicNow(), status);
-        const LossScaling scaling = steps_.loss_scaling();
-        status->mutable_worker()->set_overflows(scaling.overflows);
-        status->mutable_worker()->set_loss_scale(scaling.scale);
-        FillInput(status->mutable_worker()->mutable_input());
-      });
+  runtime->OnStatus([this](v1::StatusReply* status) {
+    core_.FillStatus(MonotonicNow(), status);
+    const LossScaling scaling = steps_.loss_scaling();
+    status->mutable_worker()->set_overflows(scaling.overflows);
+    status->mutable_worker()->set_loss_scale(scaling.scale);
+    FillInput(status->mutable_worker()->mutable_input());
+  });
   HandleComputing(runtime);
   HandleEvaluating(runtime);
 }
 
 void WorkerProcess::HandleComputing(Runtime* runtime) {
-  runtime->HandleIo(
-      v1::FetchPortion::descriptor(),
-      [this](Outbox::IoItem item, Runtime::IoDone done) {
-        const auto& fetch = static_cast<const v1::FetchPortion&>(*item.head);
-        const v1::Portion& portion = fetch.portion();
-        GrowingSource* const growing = training_->growing();
-        if (growing != nullptr) growing->Tell(fetch.files());
-        IoResult result;
-        result.status = prefetcher_.Add(
-            ToRange(portion.epoch(), portion.begin(), portion.end()));
-        done(std::move(result));
-      });
+  runtime->HandleIo(v1::FetchPortion::descriptor(),
+                    [this](Outbox::IoItem item, Runtime::IoDone done) {
+                      const auto& fetch =
+                          static_cast<const v1::FetchPortion&>(*item.head);
+                      const v1::Portion& portion = fetch.portion();
+                      GrowingSource* const growing = training_->growing();
+                      if (growing != nullptr) growing->Tell(fetch.files());
+                      IoResult result;
+                      result.status = prefetcher_.Add(ToRange(
+                          portion.epoch(), portion.begin(), portion.end()));
+                      done(std::move(result));
+                    });
   runtime->HandleIo(
       v1::ComputeGradient::descriptor(),
       [this](Outbox::IoItem item, Runtime::IoDone done) {
@@ -314,11 +311,10 @@ absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
   // Batches before it are of portions that this worker has no more, or of
   // steps that did not come.
   for (;;) {
-    ASSIGN_OR_RETURN(
-        Prefetcher::NextBatch next,
-        prefetcher_.WaitForNext(training_->growing() == nullptr
-                                    ? kInputPatience
-                                    : kFilesPatience));
+    ASSIGN_OR_RETURN(Prefetcher::NextBatch next,
+                     prefetcher_.WaitForNext(training_->growing() == nullptr
+                                                 ? kInputPatience
+                                                 : kFilesPatience));
     if (next.state != Prefetcher::NextBatch::kBatch) {
       return absl::InternalError("the input has ended before the worker");
     }
@@ -346,9 +342,8 @@ IoResult WorkerProcess::CollectRows(const v1::ComputeGradient& request) {
   for (const Portion& range : steps_.BatchesOf(request, shares_)) {
     if (!result.status.ok()) return result;
     auto batch = TakeBatch(range);
-    result.status = batch.ok()
-                        ? model_->FindRows(**batch, absl::MakeSpan(rows))
-                        : batch.status();
+    result.status = batch.ok() ? model_->FindRows(**batch, absl::MakeSpan(rows))
+                               : batch.status();
     if (batch.ok()) batches.push_back(*std::move(batch));
   }
   if (!result.status.ok()) return result;
@@ -401,12 +396,11 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
     const v1::ComputeGradient& request, const StepWeights& weights,
     GradientPool::Set* gradients) {
   if (kept_.empty()) RETURN_IF_ERROR(Begin(request));
-  const bool by_layers =
-      shares_.size() == 1 || steps_.SumsOnDevices(request);
+  const bool by_layers = shares_.size() == 1 || steps_.SumsOnDevices(request);
   uint64_t left_out = 0;
   ReplicaSteps::Source source = Batches();
-  source.take = [&](const Portion& range)
-      -> absl::StatusOr<std::unique_ptr<Batch>> {
+  source.take =
+      [&](const Portion& range) -> absl::StatusOr<std::unique_ptr<Batch>> {
     ASSIGN_OR_RETURN(std::unique_ptr<Batch> batch, TakeBatch(range));
     // What leaves by layers is of one batch of each replica.
     left_out += range.size() - model_->CountedExamples(*batch);
@@ -417,13 +411,13 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
     gradients->buffers[variable] = std::move(gradient);
   };
   steps_.SetTake(&take);
-  const absl::StatusOr<Metrics> metrics = steps_.Compute(
-      request, shares_, weights, source, &abandoned_, gradients->mutables,
-      [&](size_t variable) {
-        if (!by_layers) return;
-        ready_.Add(static_cast<uint32_t>(variable),
-                   gradients->buffers[variable]);
-      });
+  const absl::StatusOr<Metrics> metrics =
+      steps_.Compute(request, shares_, weights, source, &abandoned_,
+                     gradients->mutables, [&](size_t variable) {
+                       if (!by_layers) return;
+                       ready_.Add(static_cast<uint32_t>(variable),
+                                  gradients->buffers[variable]);
+                     });
   steps_.SetTake(nullptr);
   RETURN_IF_ERROR(metrics.status());
   return StepFigures{*metrics, steps_.left_out()};
@@ -457,10 +451,9 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeShares(
     RETURN_IF_ERROR(Begin(request));
     steps_.SetRing(member_.exchange->ring());
     if (steps_.SumsOnDevices(request)) member_.exchange->GradientsAreSums();
-    return steps_.Compute(request, shares_, weights, Batches(), &abandoned_,
-                          gradients.mutables, [&](size_t variable) {
-                            member_.exchange->Ready(variable);
-                          });
+    return steps_.Compute(
+        request, shares_, weights, Batches(), &abandoned_, gradients.mutables,
+        [&](size_t variable) { member_.exchange->Ready(variable); });
   };
   const absl::StatusOr<Metrics> computed = compute();
   std::vector<double> figures;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+
 #include "net/runtime.h"
 #include "net/worker_thread.h"
 #include "proto/paramd/v1/types.pb.h"
@@ -30,9 +31,9 @@ namespace paramd {
 //
 // Thread safety: Create and AddTo on one thread, before the runtime runs. Then
 // each thread touches only what is its own: the computing thread model_, pool_,
-// steps_, shares_, announced_, kept_ and takes from prefetcher_; the evaluating thread
-// evaluator_; each reads the weights that came with its work. The object outlives
-// the runtime's Run.
+// steps_, shares_, announced_, kept_ and takes from prefetcher_; the evaluating
+// thread evaluator_; each reads the weights that came with its work. The object
+// outlives the runtime's Run.
 class WorkerProcess {
  public:
   // Opens the data and builds the model of `options.job`. Their errors, each
@@ -87,8 +88,8 @@ class WorkerProcess {
     std::unique_ptr<StepObserver> observer;  // Null without a trace.
     std::string best_metric;
   };
-  WorkerProcess(const Worker::Options& options, Parts parts,
-                ChromeTrace* trace, const Membership& member);
+  WorkerProcess(const Worker::Options& options, Parts parts, ChromeTrace* trace,
+                const Membership& member);
 
   Prefetcher::Options PrefetcherOptions() const;
   void HandleComputing(Runtime* runtime);
@@ -100,17 +101,18 @@ class WorkerProcess {
   // Both drop the weights.
   IoResult Compute(const v1::ComputeGradient& request, BufferChain weights);
   // Alone, or with the other members.
-  absl::StatusOr<StepFigures> ComputeAlone(
-      const v1::ComputeGradient& request, const StepWeights& weights,
-      GradientPool::Set* gradients);
+  absl::StatusOr<StepFigures> ComputeAlone(const v1::ComputeGradient& request,
+                                           const StepWeights& weights,
+                                           GradientPool::Set* gradients);
   absl::StatusOr<StepFigures> ComputeAmongMembers(
       const v1::ComputeGradient& request, const StepWeights& weights,
       const GradientPool::Set& gradients);
-  // shares_, those of one pass, and the sums with all others'. `lost`: it failed
-  // since another member was lost.
-  absl::StatusOr<StepFigures> ComputeShares(
-      const v1::ComputeGradient& request, const StepWeights& weights,
-      const GradientPool::Set& gradients, bool* lost);
+  // shares_, those of one pass, and the sums with all others'. `lost`: it
+  // failed since another member was lost.
+  absl::StatusOr<StepFigures> ComputeShares(const v1::ComputeGradient& request,
+                                            const StepWeights& weights,
+                                            const GradientPool::Set& gradients,
+                                            bool* lost);
   ReplicaSteps::Source Batches();
   // Sync mode: has the request's examples made, unless they are being made
   // already, and behind them those of the next one.
@@ -141,8 +143,9 @@ class WorkerProcess {
   Worker core_;
   Prefetcher prefetcher_;
   absl::optional<Portion> announced_;  // The last, for the next step.
-  std::deque<std::unique_ptr<Batch>> kept_;  // Of the step whose rows are known.
-  WorkerThread computing_;   // Last: end before what they use.
+  std::deque<std::unique_ptr<Batch>>
+      kept_;                // Of the step whose rows are known.
+  WorkerThread computing_;  // Last: end before what they use.
   WorkerThread evaluating_;
 };
 

@@ -178,8 +178,9 @@ class WorkerProcessTest : public ::testing::Test {
 
   void Join() {
     auto process = WorkerProcess::Create(
-        options_, [this](const v1::JobConfig& job, const InputSpec& input)
-                      -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
+        options_,
+        [this](const v1::JobConfig& job, const InputSpec& input)
+            -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
           ASSIGN_OR_RETURN(auto model, models_(job, input));
           return std::make_unique<WatchedModel>(
               std::move(model), [this](const Batch& batch) { OnStep(batch); });
@@ -274,9 +275,10 @@ class WorkerProcessTest : public ::testing::Test {
       compute->mutable_next()->set_end(next->end);
     }
     driver_->ios.clear();
-    driver_->ios.push_back({99, std::move(compute),
-                            {Floats(std::vector<float>(8)),
-                             Floats(std::vector<float>(2))}});
+    driver_->ios.push_back(
+        {99,
+         std::move(compute),
+         {Floats(std::vector<float>(8)), Floats(std::vector<float>(2))}});
     return Do<v1::ComputeGradient>();
   }
   v1::InputStats Input() {
@@ -394,8 +396,7 @@ TEST_F(WorkerProcessTest, ALostDeviceEndsTheWorkerWhichMayBeStartedAgain) {
   driver_->End(result.io, result.status, std::move(result.head),
                std::move(result.payload));
   // The program makes 138 of it.
-  EXPECT_EQ(driver_->exit_status,
-            absl::UnavailableError("emulated:0 is lost"));
+  EXPECT_EQ(driver_->exit_status, absl::UnavailableError("emulated:0 is lost"));
 }
 
 TEST_F(WorkerProcessTest, ADeviceThatIsNotThereIsRefusedByName) {
@@ -522,7 +523,8 @@ TEST_F(WorkerProcessTest, AnEvaluationIsOfTheWholeTestSet) {
   EXPECT_EQ(evaluation.epoch(), 1u);
   EXPECT_EQ(evaluation.examples(), 2u);
   EXPECT_EQ(evaluation.labels(), 2u);
-  EXPECT_EQ(evaluation.metrics().at("accuracy"), 0.5);  // The same guess for both.
+  EXPECT_EQ(evaluation.metrics().at("accuracy"),
+            0.5);  // The same guess for both.
   EXPECT_NEAR(evaluation.loss(), std::log(2.0), 1e-5);
 }
 

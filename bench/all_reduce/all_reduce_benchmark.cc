@@ -1,5 +1,6 @@
-// What summing 100 MB between two workers costs over loopback, in the buckets of
-// training, beside Gloo's own all-reduce of the same bytes in the same processes.
+// What summing 100 MB between two workers costs over loopback, in the buckets
+// of training, beside Gloo's own all-reduce of the same bytes in the same
+// processes.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -11,25 +12,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "gloo/allreduce.h"
-#include "gloo/math.h"
-#include "gloo/rendezvous/context.h"
-#include "gloo/rendezvous/file_store.h"
-#include "gloo/transport/tcp/device.h"
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "bench/harness/child.h"
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
+#include "gloo/allreduce.h"
+#include "gloo/math.h"
+#include "gloo/rendezvous/context.h"
+#include "gloo/rendezvous/file_store.h"
+#include "gloo/transport/tcp/device.h"
 #include "worker/collective/gloo_collective.h"
 
 namespace paramd {
 namespace {
 
 constexpr size_t kWorkers = 2;
-constexpr size_t kElements = 25'000'000;             // 100 MB.
-constexpr size_t kBucket = (size_t{4} << 20) / 4;    // all_reduce.bucket_bytes.
+constexpr size_t kElements = 25'000'000;           // 100 MB.
+constexpr size_t kBucket = (size_t{4} << 20) / 4;  // all_reduce.bucket_bytes.
 constexpr char kHost[] = "127.0.0.1";
 
 // One worker: its connections, of paramd and of Gloo alone, and its gradient.
@@ -58,7 +59,8 @@ class Side {
     const bool ours = how.front() == 'o';
     const size_t step = how.back() == 's' ? kBucket : kElements;
     for (size_t at = 0; at < kElements; at += step) {
-      const absl::Span<float> values = absl::MakeSpan(values_).subspan(at, step);
+      const absl::Span<float> values =
+          absl::MakeSpan(values_).subspan(at, step);
       if (ours) {
         CHECK(ours_->Sum(values).ok(), "the other side is there");
       } else {
@@ -147,10 +149,10 @@ void Run(Report* report) {
   const std::string ring = "Gloo's ring";
   report->Add({"cpu_s_per_gb", "s", cpu[0], Figure::Peer{ring, cpu[1]}});
   report->Add({"s_per_gb", "s", seconds[0], Figure::Peer{ring, seconds[1]}});
-  report->Add({"buckets_cpu_s_per_gb", "s", cpu[2],
-               Figure::Peer{ring, cpu[3]}});
-  report->Add({"buckets_s_per_gb", "s", seconds[2],
-               Figure::Peer{ring, seconds[3]}});
+  report->Add(
+      {"buckets_cpu_s_per_gb", "s", cpu[2], Figure::Peer{ring, cpu[3]}});
+  report->Add(
+      {"buckets_s_per_gb", "s", seconds[2], Figure::Peer{ring, seconds[3]}});
 }
 
 }  // namespace

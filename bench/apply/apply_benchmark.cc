@@ -65,10 +65,9 @@ class Applying : public Work {
         gradients_(gradients),
         spare_(&memory_) {
     for (int b = 0; b < kBlocks; ++b) {
-      Block& block =
-          blocks_.emplace_back(kBlockElements,
-                               optimizer_.slots().size() * kBlockElements, 1,
-                               &spare_);
+      Block& block = blocks_.emplace_back(
+          kBlockElements, optimizer_.slots().size() * kBlockElements, 1,
+          &spare_);
       std::fill(block.mutable_values().begin(), block.mutable_values().end(),
                 0);
       for (size_t s = 0; s < optimizer_.slots().size(); ++s) {
@@ -112,9 +111,7 @@ class Limit : public Work {
   }
 
  protected:
-  float* to() {
-    return reinterpret_cast<float*>(to_.mutable_bytes().data());
-  }
+  float* to() { return reinterpret_cast<float*>(to_.mutable_bytes().data()); }
   const float* from() const { return from_.data(); }
   size_t count() const { return from_.size(); }
 

@@ -15,8 +15,7 @@ namespace {
 
 double StepMilliseconds(uint32_t backup_workers, int slowed,
                         absl::Duration window) {
-  SleepingCluster cluster(
-      {.backup_workers = backup_workers, .slowed = slowed});
+  SleepingCluster cluster({.backup_workers = backup_workers, .slowed = slowed});
   return absl::ToDoubleMilliseconds(cluster.StepTime(window));
 }
 

@@ -207,9 +207,8 @@ Child::Serve Work(const SleepingCluster::Options& cluster, uint32_t index,
   std::thread([runtime] { Run(runtime); }).detach();
   return [runtime](const std::string&) {
     std::promise<uint64_t> steps;
-    runtime->Post([&] {
-      steps.set_value(runtime->Status().job().global_step());
-    });
+    runtime->Post(
+        [&] { steps.set_value(runtime->Status().job().global_step()); });
     return absl::StrCat(steps.get_future().get());
   };
 }

@@ -408,8 +408,7 @@ struct DiskSamples {
 
 // The times of the two, of which each begins every other time: a disk that gave
 // much just now may give less.
-std::pair<double, double> InTurn(int round,
-                                 const std::function<double()>& one,
+std::pair<double, double> InTurn(int round, const std::function<double()>& one,
                                  const std::function<double()>& other) {
   if (round % 2 == 0) {
     const double first = one();
@@ -443,8 +442,8 @@ void MeasureReading(const std::string& path, int round, Server* server,
       return ReadPlainly(file, fresh);
     };
   };
-  const auto compare = [&](void (Server::*restore)(), bool fresh,
-                           Samples* ours, Samples* plain) {
+  const auto compare = [&](void (Server::*restore)(), bool fresh, Samples* ours,
+                           Samples* plain) {
     const auto [restored, read] =
         InTurn(round, restoring(restore, fresh), reading(fresh));
     if (round < 0) return;

@@ -29,10 +29,11 @@ double Seconds(int times, Function f) {
 // The same of what the device is given to compute.
 template <class Function>
 double SecondsOn(Device* device, int times, Function f) {
-  return Seconds(1, [&] {
-           for (int i = 0; i < times; ++i) f();
-           device->Finish();
-         }) /
+  return Seconds(1,
+                 [&] {
+                   for (int i = 0; i < times; ++i) f();
+                   device->Finish();
+                 }) /
          times;
 }
 

@@ -1,7 +1,6 @@
-#include "bench/gpu/cuda_limits.h"
-
 #include <cstdio>
 
+#include "bench/gpu/cuda_limits.h"
 #include "worker/device/cuda_accelerator.cuh"
 
 namespace paramd {
@@ -148,10 +147,10 @@ double PlainCopySeconds(uint64_t bytes, bool up, int times) {
   void* const here = resources.OnHost(bytes);
   if (!resources.ok()) return -1;
   return resources.Seconds(times, [&] {
-    resources.Check(cudaMemcpyAsync(
-        up ? there : here, up ? here : there, bytes,
-        up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
-        resources.stream()));
+    resources.Check(
+        cudaMemcpyAsync(up ? there : here, up ? here : there, bytes,
+                        up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
+                        resources.stream()));
   });
 }
 

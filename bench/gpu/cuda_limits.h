@@ -8,8 +8,8 @@
 namespace paramd {
 
 // What the first GPU gives in plain calls of CUDA and cuBLAS, which figures
-// stand beside. Seconds of one of `times`; below 0: it could not be done, and stderr
-// says why.
+// stand beside. Seconds of one of `times`; below 0: it could not be done, and
+// stderr says why.
 
 // Of a matrix product of that side, of operands that are of the format already,
 // random numbers, with a result of float32.

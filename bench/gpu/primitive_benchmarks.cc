@@ -40,7 +40,9 @@ void Products(ComputeFormat format, Report* report) {
     CHECK(device->status().ok(), "products are computed");
     Figure figure{std::string("product_") + NameOf(format) + "_" +
                       std::to_string(side) + ".flops",
-                  "Tflop/s", {}, {}};
+                  "Tflop/s",
+                  {},
+                  {}};
     Samples limit;
     const double size = static_cast<double>(side);
     const double tera_flops = 2e-12 * size * size * size;
@@ -81,17 +83,17 @@ void Losses(ComputeFormat format, Report* report) {
     return SecondsOn(device.get(), 10, call);
   };
   const auto compute = [&] {
-    device->Losses({}, {outputs.get(), dtype, dims},
-                   {zeros.get(), DType::kInt32, {kRows}},
-                   {zeros.get(), DType::kFloat64, {kRows}},
-                   {gradient.get(), dtype, dims},
-                   {numbers.get(), DType::kFloat64,
-                    {kRows, RowLoss::kNumbers}});
+    device->Losses(
+        {}, {outputs.get(), dtype, dims}, {zeros.get(), DType::kInt32, {kRows}},
+        {zeros.get(), DType::kFloat64, {kRows}}, {gradient.get(), dtype, dims},
+        {numbers.get(), DType::kFloat64, {kRows, RowLoss::kNumbers}});
   };
   const auto copy = [&] { device->Copy(outputs.get(), bytes, gradient.get()); };
   seconds(compute);
   seconds(copy);
-  Figure figure{std::string("loss_") + NameOf(format) + ".rate", "GB/s", {},
+  Figure figure{std::string("loss_") + NameOf(format) + ".rate",
+                "GB/s",
+                {},
                 Figure::Peer{"copies on the GPU", {}}};
   const double giga = 1e-9 * static_cast<double>(bytes);
   for (int round = 0; round < 5; ++round) {
@@ -116,8 +118,7 @@ void AddedRows(Report* report) {
     place = static_cast<int32_t>(random.Below(kTable));
   }
   const auto indices = device->Allocate(kLookups * sizeof(int32_t));
-  const auto rows =
-      Uploaded(RandomValues(kLookups * kWidth, 1), device.get());
+  const auto rows = Uploaded(RandomValues(kLookups * kWidth, 1), device.get());
   const auto table = device->Allocate(kTable * kWidth * sizeof(float));
   const auto copied = device->Allocate(kLookups * kWidth * sizeof(float));
   CHECK(device->status().ok(), "there is memory for rows");
@@ -135,7 +136,9 @@ void AddedRows(Report* report) {
   };
   seconds(add);
   seconds(copy);
-  Figure figure{"scatter_add_213k.ms", "ms", {},
+  Figure figure{"scatter_add_213k.ms",
+                "ms",
+                {},
                 Figure::Peer{"a copy of the rows on the GPU", {}}};
   for (int round = 0; round < 5; ++round) {
     figure.values.Add(1e3 * seconds(add));

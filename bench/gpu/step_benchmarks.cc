@@ -72,9 +72,9 @@ class Steps {
     for (std::vector<float>& one : values_) {
       for (size_t i = 0; i < one.size(); i += Exchange::kBlock) one[i] += 1e-6f;
     }
-    const auto metrics = network_->Step(weight_views_, batch_,
-                                        {.divisor = 1.0 * examples_},
-                                        gradient_views_, [](size_t) {});
+    const auto metrics =
+        network_->Step(weight_views_, batch_, {.divisor = 1.0 * examples_},
+                       gradient_views_, [](size_t) {});
     CHECK(metrics.ok(), "a step is computed");
   }
   uint64_t replays() const { return network_->link()->counts().replays; }
@@ -286,8 +286,8 @@ void Recordings(Report* report) {
   Steps without = make(false);
   CHECK(with.replays() > 0 && without.replays() == 0,
         "a step that came twice is recorded");
-  Figure figure{"small_mlp_step.ms", "ms", {},
-                Figure::Peer{"each call anew", {}}};
+  Figure figure{
+      "small_mlp_step.ms", "ms", {}, Figure::Peer{"each call anew", {}}};
   for (int round = 0; round < 5; ++round) {
     figure.values.Add(1e3 * Seconds(200, [&] { with.Run(); }));
     figure.peer->values.Add(1e3 * Seconds(200, [&] { without.Run(); }));
@@ -310,8 +310,8 @@ class AppliedBlocks {
       for (Buffer* const one : {&block.values, &block.gradient, &block.slots}) {
         const size_t bytes =
             (one == &block.slots ? 2 : 1) * kBlockElements * sizeof(float);
-        *one = loops == nullptr ? Buffer::Allocate(bytes)
-                                : loops->Allocate(bytes);
+        *one =
+            loops == nullptr ? Buffer::Allocate(bytes) : loops->Allocate(bytes);
         CHECK(!one->empty(), "there is memory for blocks");
         std::memset(one->mutable_bytes().data(), 0, bytes);
       }
@@ -378,7 +378,9 @@ void Apply(Report* report) {
   AppliedBlocks here(kBlocks, nullptr);
   there.Run();
   here.Run();
-  Figure figure{"apply_adam_25m.ms", "ms", {},
+  Figure figure{"apply_adam_25m.ms",
+                "ms",
+                {},
                 Figure::Peer{"the processor, one thread", {}}};
   for (int round = 0; round < 5; ++round) {
     figure.values.Add(1e3 * Seconds(5, [&] { there.Run(); }));
@@ -393,7 +395,9 @@ void Formats(ComputeFormat format, Report* report) {
   Steps exact({});
   rounded.Run();
   exact.Run();
-  Figure figure{std::string("mlp_step_") + NameOf(format) + ".ms", "ms", {},
+  Figure figure{std::string("mlp_step_") + NameOf(format) + ".ms",
+                "ms",
+                {},
                 Figure::Peer{"in fp32", {}}};
   for (int round = 0; round < 5; ++round) {
     figure.values.Add(1e3 * Seconds(10, [&] { rounded.Run(); }));

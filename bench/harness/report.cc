@@ -70,10 +70,10 @@ std::string Report::JsonLine(const std::string& bench, const Figure& figure) {
       Number(figure.values.Low()), R"(, "high": )",
       Number(figure.values.High()), R"(, "unit": ")", figure.unit, "\"");
   if (figure.peer.has_value()) {
-    absl::StrAppend(
-        &line, R"(, "peer": ")", figure.peer->name, R"(", "peer_value": )",
-        Number(figure.peer->values.Median()), R"(, "ratio": )",
-        Ratio(figure, "null"));
+    absl::StrAppend(&line, R"(, "peer": ")", figure.peer->name,
+                    R"(", "peer_value": )",
+                    Number(figure.peer->values.Median()), R"(, "ratio": )",
+                    Ratio(figure, "null"));
   }
   return absl::StrCat(line, "}");
 }
@@ -86,7 +86,8 @@ std::string Report::TableLine(const Figure& figure) {
                                    Number(figure.values.High()), ")"));
   if (figure.peer.has_value()) {
     absl::StrAppendFormat(&line, "  %-14s %12s %7s", figure.peer->name,
-                          Number(figure.peer->values.Median()), Ratio(figure, "-"));
+                          Number(figure.peer->values.Median()),
+                          Ratio(figure, "-"));
   }
   return line;
 }

@@ -1,6 +1,8 @@
 // The input pipeline beside what bounds it: sleeping files and maps beside the
 // sum of what must come one after the other, auto beside the best fixed number
 // of threads, JPEG folders beside libjpeg, training beside data already there.
+#include <jpeglib.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -10,8 +12,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <jpeglib.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -126,8 +126,8 @@ double Run(const Program& program) {
   }
   Batch read;
   const Time begin = MonotonicNow();
-  for (uint64_t epoch = 1; prefetcher != nullptr &&
-                           epoch <= static_cast<uint64_t>(program.epochs);
+  for (uint64_t epoch = 1;
+       prefetcher != nullptr && epoch <= static_cast<uint64_t>(program.epochs);
        ++epoch) {
     CHECK(prefetcher->Add({epoch, 0, kExamples}).ok(), "an epoch is added");
   }
@@ -152,14 +152,21 @@ void MeasureGuide(Report* report) {
       // in each: 0.17.
       {.name = "prefetched", .prefetches = true, .floor_seconds = 0.16},
       {.name = "mapped", .maps = true, .floor_seconds = 0.39},
-      {.name = "five_epochs", .maps = true, .epochs = 5,
+      {.name = "five_epochs",
+       .maps = true,
+       .epochs = 5,
        .floor_seconds = 0.975},
-      {.name = "five_epochs_cached", .maps = true, .caches = true, .epochs = 5,
+      {.name = "five_epochs_cached",
+       .maps = true,
+       .caches = true,
+       .epochs = 5,
        .floor_seconds = 0.315}};
   const int rounds = report->quick() ? 1 : 5;
   for (const Program& program : programs) {
     report->Progress("input: guide, " + program.name);
-    Figure figure{absl::StrCat("guide.", program.name, "_seconds"), "s", {},
+    Figure figure{absl::StrCat("guide.", program.name, "_seconds"),
+                  "s",
+                  {},
                   Figure::Peer{"floor", {}}};
     figure.peer->values.Add(program.floor_seconds);
     for (int round = 0; round < rounds; ++round) {
@@ -175,8 +182,8 @@ void MeasureGuide(Report* report) {
 double RateOf(const Pipeline& pipeline, uint32_t threads,
               absl::Duration settling, absl::Duration time) {
   constexpr uint64_t kBatch = 32;
-  Prefetcher prefetcher(
-      pipeline, {.batch_size = kBatch, .threads = threads, .depth = 4});
+  Prefetcher prefetcher(pipeline,
+                        {.batch_size = kBatch, .threads = threads, .depth = 4});
   uint64_t epoch = 0;
   uint64_t taken = 0;
   const Time start = MonotonicNow();
@@ -207,8 +214,7 @@ void MeasureAuto(const std::string& name, const Pipeline& pipeline,
   for (int round = 0; round < rounds; ++round) {
     report->Progress(absl::StrCat("input: auto, ", name, ", round ", round));
     for (size_t i = 0; i < threads.size(); ++i) {
-      fixed[i].Add(
-          RateOf(pipeline, threads[i], absl::Milliseconds(100), time));
+      fixed[i].Add(RateOf(pipeline, threads[i], absl::Milliseconds(100), time));
     }
     found.Add(RateOf(pipeline, /*threads=*/0, absl::Seconds(2), time));
   }
@@ -216,18 +222,18 @@ void MeasureAuto(const std::string& name, const Pipeline& pipeline,
   for (size_t i = 1; i < threads.size(); ++i) {
     if (fixed[i].Median() > fixed[best].Median()) best = i;
   }
-  report->Add({absl::StrCat("auto.", name, "_examples_per_s"), "/s", found,
-               Figure::Peer{absl::StrCat(threads[best], " threads"),
-                            fixed[best]}});
+  report->Add(
+      {absl::StrCat("auto.", name, "_examples_per_s"), "/s", found,
+       Figure::Peer{absl::StrCat(threads[best], " threads"), fixed[best]}});
 }
 
 void MeasureAutos(Report* report) {
-  MeasureAuto("waiting",
-              *Open(std::make_unique<SleepingSource>(
-                        1000, SleepingSource::Times{
-                                  .read = absl::Milliseconds(10)}),
-                    ""),
-              {1, 2, 4, 8, 16, 32, 64}, report);
+  MeasureAuto(
+      "waiting",
+      *Open(std::make_unique<SleepingSource>(
+                1000, SleepingSource::Times{.read = absl::Milliseconds(10)}),
+            ""),
+      {1, 2, 4, 8, 16, 32, 64}, report);
   auto computing = OpenTrainingData(Parsed<v1::InputConfig>(R"(
       train { synthetic { examples: 1000
           features { name: "image" type: TYPE_UINT8 dims: [32, 32, 3] } } }
@@ -294,8 +300,8 @@ void MeasureJpeg(Report* report) {
         << images.back();
   }
   const auto pipeline = OpenTrainingData(
-      Parsed<v1::InputConfig>(absl::StrCat("train { directory: '", made,
-                                           "' image_folders { channels: 3 } }")),
+      Parsed<v1::InputConfig>(absl::StrCat(
+          "train { directory: '", made, "' image_folders { channels: 3 } }")),
       /*seed=*/1);
   CHECK(pipeline.ok(), pipeline.status().ToString());
   Figure figure{"jpeg.image_cpu_ms", "CPU-ms", {}, Figure::Peer{"libjpeg", {}}};
@@ -384,8 +390,8 @@ void MeasureTraining(Report* report) {
   Batch there;
   CHECK((*pipeline)->Read({0, 0, kBatch}, &there).ok(), "a batch is read");
   for (int i = 0; i < 5; ++i) model.Step(there);
-  Figure figure{"training.step_ms", "ms", {},
-                Figure::Peer{"data already there", {}}};
+  Figure figure{
+      "training.step_ms", "ms", {}, Figure::Peer{"data already there", {}}};
   const int rounds = report->quick() ? 7 : 25;
   constexpr int kSteps = 8;
   for (int round = 0; round < rounds; ++round) {

@@ -23,9 +23,8 @@ constexpr absl::string_view kNames[] = {"push", "pull", "step", "small"};
 Lane::Moved Lane::Move(Transfer transfer, int times, int under_way) {
   const double cpu = CpuSeconds();
   const double faults = PageFaults();
-  std::istringstream answer(client_->Call(
-      absl::StrCat(kNames[static_cast<int>(transfer)], " ", times, " ",
-                   under_way)));
+  std::istringstream answer(client_->Call(absl::StrCat(
+      kNames[static_cast<int>(transfer)], " ", times, " ", under_way)));
   Moved moved;
   answer >> moved.seconds >> moved.p50_seconds >> moved.p99_seconds;
   CHECK(!answer.fail(), "the client answered with three numbers");

@@ -88,11 +88,10 @@ void Place(CpuPlacement placement, bool server);
 
 // Variables of that many bytes on one server, moved by a worker's session.
 // Without `apply` the server acknowledges pushes and changes nothing.
-std::unique_ptr<Lane> MakeParamdLane(
-    const std::vector<uint64_t>& variables, bool apply,
-    const ParamdWay& way = {});
-// A sparse variable on one server, of which a transfer moves so many rows, drawn
-// at random anew: a push applies its gradients by Adagrad. Over TCP.
+std::unique_ptr<Lane> MakeParamdLane(const std::vector<uint64_t>& variables,
+                                     bool apply, const ParamdWay& way = {});
+// A sparse variable on one server, of which a transfer moves so many rows,
+// drawn at random anew: a push applies its gradients by Adagrad. Over TCP.
 struct Table {
   uint64_t rows = 0;
   uint64_t width = 0;

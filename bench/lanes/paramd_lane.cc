@@ -290,8 +290,8 @@ class Zipf {
   const double last_;
 };
 
-// The same for rows: what a worker does beside computing, from sorted numbers of
-// rows on. A step looks up and then pushes.
+// The same for rows: what a worker does beside computing, from sorted numbers
+// of rows on. A step looks up and then pushes.
 class RowMover : public Core {
  public:
   RowMover(const v1::Configuration& configuration, const Table& table)
@@ -569,9 +569,12 @@ std::unique_ptr<Child> MakeServer(const Ends& ends, bool apply,
 
 std::string NameOf(PayloadPath path) {
   switch (path) {
-    case PayloadPath::kTcp: return "paramd";
-    case PayloadPath::kTls: return "paramd, TLS";
-    case PayloadPath::kSharedMemory: return "shared memory";
+    case PayloadPath::kTcp:
+      return "paramd";
+    case PayloadPath::kTls:
+      return "paramd, TLS";
+    case PayloadPath::kSharedMemory:
+      return "shared memory";
   }
   return "";
 }

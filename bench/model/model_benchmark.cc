@@ -1,7 +1,7 @@
 // A training step of the built-in network (forward, loss, backward) on one
 // thread, beside PyTorch's for the same shapes, and with its residual layers
-// computed again beside without. CPU time, which on one thread is that of an idle
-// machine's clock.
+// computed again beside without. CPU time, which on one thread is that of an
+// idle machine's clock.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -50,10 +50,10 @@ std::string Conv(int filters, int kernel, int stride) {
 }
 
 std::string Block(int filters, int stride) {
-  std::string block = absl::StrCat(
-      "layers { residual { layers ", Conv(filters, 3, stride), " layers ",
-      kNorm, " layers { relu {} } layers ", Conv(filters, 3, 1), " layers ",
-      kNorm);
+  std::string block =
+      absl::StrCat("layers { residual { layers ", Conv(filters, 3, stride),
+                   " layers ", kNorm, " layers { relu {} } layers ",
+                   Conv(filters, 3, 1), " layers ", kNorm);
   if (stride > 1) {
     absl::StrAppend(&block, " shortcut ", Conv(filters, 1, stride),
                     " shortcut ", kNorm);
@@ -167,8 +167,8 @@ class Steps {
       const v1::Initializer& initializer = variable.initializer();
       std::vector<float>& values = values_.emplace_back(size);
       for (float& value : values) {
-        value = initializer.low() + random.Uniform() * (initializer.high() -
-                                                        initializer.low());
+        value = initializer.low() +
+                random.Uniform() * (initializer.high() - initializer.low());
       }
       gradients_.emplace_back(size);
     }
@@ -182,10 +182,10 @@ class Steps {
   double Run(int times) {
     const double begin = CpuSeconds();
     for (int i = 0; i < times; ++i) {
-      const auto metrics = network_->Step(
-          weight_views_, batch_,
-          {.divisor = static_cast<double>(batch_.size())}, gradient_views_,
-          [](size_t) {});
+      const auto metrics =
+          network_->Step(weight_views_, batch_,
+                         {.divisor = static_cast<double>(batch_.size())},
+                         gradient_views_, [](size_t) {});
       CHECK(metrics.ok(), "a step is computed");
     }
     return (CpuSeconds() - begin) / times;
@@ -212,9 +212,8 @@ class Steps {
 std::vector<double> TorchSteps(const std::string& name, int times, int rounds) {
   const char* python = std::getenv("PARAMD_PYTHON");
   const std::string command = absl::StrCat(
-      python == nullptr ? "python3" : python,
-      " bench/model/torch_steps.py ", name, " ", times, " ", rounds,
-      " 2>/dev/null");
+      python == nullptr ? "python3" : python, " bench/model/torch_steps.py ",
+      name, " ", times, " ", rounds, " 2>/dev/null");
   FILE* output = popen(command.c_str(), "r");
   CHECK(output != nullptr, "a shell is started");
   std::vector<double> seconds;

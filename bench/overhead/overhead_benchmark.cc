@@ -1,4 +1,5 @@
-// What share of a step is communication, by parameter servers and by all-reduce.
+// What share of a step is communication, by parameter servers and by
+// all-reduce.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -59,10 +60,12 @@ std::string JobOf(const Model& model, const std::string& strategy) {
               "directory": "/usr/share/datasets/fashion-mnist",
               "train_images": "t10k-images-idx3-ubyte.gz",
               "train_labels": "t10k-labels-idx1-ubyte.gz"},
-    "model": {"loss": "softmax_cross_entropy", "layers": [)", model.layers, R"(]},
+    "model": {"loss": "softmax_cross_entropy", "layers": [)",
+                      model.layers, R"(]},
     "optimizer": {"sgd": {}, "learning_rate": 0.1},
     "checkpoint": {"every_steps": 0}, "summary": {"every_steps": 1000000},
-    "staleness": "sync", "strategy": ")", strategy, "\"}");
+    "staleness": "sync", "strategy": ")",
+                      strategy, "\"}");
 }
 
 struct Costs {
@@ -124,8 +127,10 @@ int main(int argc, char** argv) {
   const std::string program =
       std::filesystem::absolute("bench/overhead/sleeping_paramd");
   if (!std::filesystem::exists(program)) {
-    std::fprintf(stderr, "there is no %s; start it with\n"
-                         "  bazel run //bench/overhead\n", program.c_str());
+    std::fprintf(stderr,
+                 "there is no %s; start it with\n"
+                 "  bazel run //bench/overhead\n",
+                 program.c_str());
     return 1;
   }
   if (!paramd::EnterOwnNetwork()) {

@@ -69,8 +69,9 @@ double CpuSecondsOf(pid_t pid) {
 }
 
 std::string QuotedList(const std::vector<std::string>& texts) {
-  return texts.empty() ? "[]"
-                       : absl::StrCat("[\"", absl::StrJoin(texts, "\",\""), "\"]");
+  return texts.empty()
+             ? "[]"
+             : absl::StrCat("[\"", absl::StrJoin(texts, "\",\""), "\"]");
 }
 
 }  // namespace
@@ -117,15 +118,13 @@ void ProcessCluster::Start(const Options& options, const std::string& type,
   }
   ChildProcess::Options child;
   child.executable = options.program;
-  child.arguments = {options.program,
-                     "run",
-                     absl::StrCat("--job=", directory_, "/job.json"),
-                     absl::StrCat("--run_dir=", directory_, "/run"),
-                     "--log_level=error"};
+  child.arguments = {
+      options.program, "run", absl::StrCat("--job=", directory_, "/job.json"),
+      absl::StrCat("--run_dir=", directory_, "/run"), "--log_level=error"};
   child.environment = options.environment;
-  child.environment.push_back(
-      absl::StrCat("TF_CONFIG={\"cluster\":{", cluster, "},\"task\":{\"type\":\"",
-                   type, "\",\"index\":", index, "}}"));
+  child.environment.push_back(absl::StrCat("TF_CONFIG={\"cluster\":{", cluster,
+                                           "},\"task\":{\"type\":\"", type,
+                                           "\",\"index\":", index, "}}"));
   if (type == "worker" && index == 0) {
     child.environment.push_back(
         absl::StrCat("STEP_COUNT=", directory_, "/steps"));
@@ -142,8 +141,8 @@ ProcessCluster::Sample ProcessCluster::NextStep(uint64_t least) {
     const std::string text = ReadFile(directory_ + "/steps");
     uint64_t steps = 0;
     // The line may not be whole yet.
-    const bool is_there = absl::EndsWith(text, "\n") &&
-                          absl::SimpleAtoi(text, &steps);
+    const bool is_there =
+        absl::EndsWith(text, "\n") && absl::SimpleAtoi(text, &steps);
     if (is_there && before.has_value() && steps > *before && steps >= least) {
       Sample sample{.steps = steps, .time = MonotonicNow()};
       for (const ChildProcess& child : children_) {

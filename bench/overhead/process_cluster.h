@@ -26,7 +26,7 @@ class ProcessCluster {
  public:
   struct Options {
     std::string program;  // sleeping_paramd
-    std::string job;  // The text of the job file; it goes on without end.
+    std::string job;      // The text of the job file; it goes on without end.
     uint32_t servers = 0;
     uint32_t workers = 1;
     std::vector<std::string> environment;  // "NAME=value", all of it.

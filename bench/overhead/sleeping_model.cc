@@ -101,8 +101,9 @@ class SleepingModel : public TrainedModel {
   const absl::Duration step_;
   const std::string count_;
   uint64_t steps_ = 0;
-  const std::vector<double> times_;  // Of each variable, as a share of the step.
-  std::vector<size_t> order_;        // Of variables, as they become ready.
+  const std::vector<double>
+      times_;                  // Of each variable, as a share of the step.
+  std::vector<size_t> order_;  // Of variables, as they become ready.
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // paramd, whose workers sleep for SLEEP_MS (milliseconds, from the environment)
-// in each step instead of computing it, and write how many they have begun to the
-// file STEP_COUNT, if that is given.
+// in each step instead of computing it, and write how many they have begun to
+// the file STEP_COUNT, if that is given.
 #include <cstdio>
 #include <cstdlib>
 

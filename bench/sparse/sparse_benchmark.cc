@@ -91,8 +91,10 @@ void MeasureRows(uint64_t width, uint64_t keys, Report* report) {
     copied.Add(rate);
   }
   const Figure::Peer peer = {
-      keys > 0 ? "flat_hash_map in one thread" : "memcpy in one thread", copied};
-  report->Add({absl::StrCat("lookups_", what), "M rows/CPU-s", looked_up, peer});
+      keys > 0 ? "flat_hash_map in one thread" : "memcpy in one thread",
+      copied};
+  report->Add(
+      {absl::StrCat("lookups_", what), "M rows/CPU-s", looked_up, peer});
   report->Add({absl::StrCat("pushes_", what), "M rows/CPU-s", pushed, peer});
 }
 
@@ -104,8 +106,8 @@ void MeasureSpread(Report* report) {
     report->Progress(absl::StrCat("sparse: ", keys, " keys a request"));
     const auto lane = MakeRowsLane(
         {.rows = kRows, .width = 16, .rows_moved = keys, .keys = kRows});
-    const int times = static_cast<int>(
-        (report->quick() ? 1000000 : 5000000) / keys);
+    const int times =
+        static_cast<int>((report->quick() ? 1000000 : 5000000) / keys);
     Samples looked_up, pushed;
     for (int round = -1; round < rounds; ++round) {
       const Lane::Moved push = lane->Move(Transfer::kPush, times);
@@ -123,9 +125,8 @@ void MeasureSpread(Report* report) {
 
 void MeasureFew(Report* report) {
   report->Progress("sparse: few rows");
-  const auto lane = MakeRowsLane({.rows = kTableFloats / 16,
-                                  .width = 16,
-                                  .rows_moved = kFewRows});
+  const auto lane = MakeRowsLane(
+      {.rows = kTableFloats / 16, .width = 16, .rows_moved = kFewRows});
   constexpr uint64_t kBytes = kFewRows * 16 * sizeof(float);
   const auto tcp = MakeTcpLane(kBytes);
   const auto grpc = MakeRawGrpcLane(kBytes);
@@ -141,8 +142,8 @@ void MeasureFew(Report* report) {
     trips.Add(1e6 * trip.p50_seconds);
     calls.Add(1e6 * call.p50_seconds);
   }
-  report->Add({"p50_of_32_rows_over_tcp", "us", ours,
-               Figure::Peer{"TCP", trips}});
+  report->Add(
+      {"p50_of_32_rows_over_tcp", "us", ours, Figure::Peer{"TCP", trips}});
   report->Add({"p50_of_32_rows_over_grpc", "us", ours,
                Figure::Peer{"a call of raw gRPC", calls}});
 }

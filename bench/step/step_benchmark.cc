@@ -21,9 +21,8 @@ struct Step {
 
 void Measure(const Step& step, Report* report) {
   report->Progress("step: " + step.name);
-  const auto paramd =
-      MakeParamdLane(step.variables, /*apply=*/true,
-                     {.placement = step.placement});
+  const auto paramd = MakeParamdLane(step.variables, /*apply=*/true,
+                                     {.placement = step.placement});
   const auto tcp = MakeTcpLane(step.bytes, step.placement);
   Samples seconds, tcp_seconds, cpu, tcp_cpu;
   const int rounds = report->quick() ? 5 : 7;
@@ -36,8 +35,8 @@ void Measure(const Step& step, Report* report) {
     cpu.Add(1e6 * ours.cpu_seconds / step.times);
     tcp_cpu.Add(1e6 * theirs.cpu_seconds / step.times);
   }
-  report->Add({step.name, "us", seconds,
-               Figure::Peer{tcp->name(), tcp_seconds}});
+  report->Add(
+      {step.name, "us", seconds, Figure::Peer{tcp->name(), tcp_seconds}});
   report->Add({step.name + ".cpu_us", "CPU-us", cpu,
                Figure::Peer{tcp->name(), tcp_cpu}});
 }
@@ -45,9 +44,8 @@ void Measure(const Step& step, Report* report) {
 // A scalar's step, beside one round trip of TCP between two CPUs.
 void MeasureScalar(Report* report) {
   report->Progress("step: null_scalar");
-  const auto paramd =
-      MakeParamdLane({sizeof(float)}, /*apply=*/true,
-                     {.placement = CpuPlacement::kApart});
+  const auto paramd = MakeParamdLane({sizeof(float)}, /*apply=*/true,
+                                     {.placement = CpuPlacement::kApart});
   const auto tcp = MakeTcpLane(sizeof(float), CpuPlacement::kApart);
   Samples seconds, round_trip;
   const int rounds = report->quick() ? 5 : 7;

@@ -71,8 +71,9 @@ int main(int argc, char** argv) {
   paramd::Report report("train_to_accuracy", argc, argv);
   const std::string binary = std::filesystem::absolute("cli/paramd");
   if (!std::filesystem::exists(binary)) {
-    std::fprintf(stderr, "there is no %s; start it with\n"
-                         "  bazel run //bench/train:accuracy\n",
+    std::fprintf(stderr,
+                 "there is no %s; start it with\n"
+                 "  bazel run //bench/train:accuracy\n",
                  binary.c_str());
     return 1;
   }

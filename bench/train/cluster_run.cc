@@ -80,8 +80,7 @@ double CpuSecondsOfChildren(pid_t parent) {
       }
     }
   }
-  return static_cast<double>(ticks) /
-         static_cast<double>(sysconf(_SC_CLK_TCK));
+  return static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 // The most that a server among the children of `parent` has had resident.
@@ -103,7 +102,8 @@ uint64_t ServerBytes(pid_t parent) {
 }
 
 std::string NewDirectory() {
-  std::string directory = std::filesystem::temp_directory_path() / "trainXXXXXX";
+  std::string directory =
+      std::filesystem::temp_directory_path() / "trainXXXXXX";
   CHECK(mkdtemp(directory.data()) != nullptr, "a directory can be made");
   return directory;
 }
@@ -181,16 +181,16 @@ absl::optional<AccuracyReached> RunToAccuracy(const std::string& paramd,
                                               double accuracy) {
   const std::string directory = NewDirectory();
   absl::optional<AccuracyReached> reached;
-  const auto [exit_code, said] = RunLocal(
-      paramd, std::move(flags), directory, "info",
-      [&](const ChildProcess& child) {
-        if (reached.has_value()) return;
-        reached = FindAccuracy(ReadFile(directory + "/run/logs/worker-0.log"),
-                               accuracy);
-        if (!reached.has_value()) return;
-        reached->cpu_seconds = CpuSecondsOfChildren(child.pid());
-        child.Signal(SIGTERM);
-      });
+  const auto [exit_code, said] =
+      RunLocal(paramd, std::move(flags), directory, "info",
+               [&](const ChildProcess& child) {
+                 if (reached.has_value()) return;
+                 reached = FindAccuracy(
+                     ReadFile(directory + "/run/logs/worker-0.log"), accuracy);
+                 if (!reached.has_value()) return;
+                 reached->cpu_seconds = CpuSecondsOfChildren(child.pid());
+                 child.Signal(SIGTERM);
+               });
   CHECK(exit_code == 0 || reached.has_value(), said);
   std::filesystem::remove_all(directory);
   return reached;

@@ -11,7 +11,7 @@ namespace paramd {
 
 // One job from its first process to its last.
 struct ClusterRun {
-  double seconds = 0;  // Of training, as result.json has it.
+  double seconds = 0;      // Of training, as result.json has it.
   double cpu_seconds = 0;  // Of all processes, starting and ending included.
   uint64_t steps = 0;
   double accuracy = 0;
@@ -26,7 +26,7 @@ ClusterRun RunCluster(const std::string& paramd,
 // When an evaluation first gave an accuracy.
 struct AccuracyReached {
   uint64_t epochs = 0;
-  double seconds = 0;  // From the chief's first push.
+  double seconds = 0;      // From the chief's first push.
   double cpu_seconds = 0;  // Of all processes, starting included.
 };
 

@@ -27,7 +27,8 @@ struct Shape {
   int workers;
 };
 
-constexpr char kSmall[] = R"(["flatten", {"dense": 128}, "relu", {"dense": 10}])";
+constexpr char kSmall[] =
+    R"(["flatten", {"dense": 128}, "relu", {"dense": 10}])";
 constexpr char kLarge[] = R"(["flatten", {"dense": 1024}, "relu",
     {"dense": 1024}, "relu", {"dense": 10}])";
 constexpr char kSgd[] = R"({"sgd": {}, "learning_rate": 0.1})";
@@ -51,15 +52,14 @@ class JobFile {
  public:
   explicit JobFile(const Shape& shape) {
     const int file = mkstemp(path_.data());
-    const std::string text = absl::StrCat(
-        R"({"name": "bench", "batch_per_replica": )", shape.batch,
-        R"(, "input": {"format": "idx",
+    const std::string text =
+        absl::StrCat(R"({"name": "bench", "batch_per_replica": )", shape.batch,
+                     R"(, "input": {"format": "idx",
             "directory": "/usr/share/datasets/fashion-mnist"},
             "model": {"loss": "softmax_cross_entropy", "layers": )",
-        shape.model, R"(}, "optimizer": )", shape.optimizer, "}");
-    if (file < 0 ||
-        write(file, text.data(), text.size()) !=
-            static_cast<ssize_t>(text.size())) {
+                     shape.model, R"(}, "optimizer": )", shape.optimizer, "}");
+    if (file < 0 || write(file, text.data(), text.size()) !=
+                        static_cast<ssize_t>(text.size())) {
       std::fprintf(stderr, "%s can't be written\n", path_.c_str());
       std::exit(1);
     }
@@ -80,12 +80,11 @@ void Measure(const std::string& paramd, const Shape& shape, Report* report) {
     const auto run = [&](int epochs) {
       report->Progress(absl::StrCat("train: ", shape.name, ", ", epochs,
                                     " epochs, round ", round + 1));
-      return RunCluster(paramd,
-                        {absl::StrCat("--job=", job.path()),
-                         absl::StrCat("--servers=", shape.servers),
-                         absl::StrCat("--workers=", shape.workers),
-                         absl::StrCat("--seed=", round + 1),
-                         absl::StrCat("--epochs=", epochs)});
+      return RunCluster(paramd, {absl::StrCat("--job=", job.path()),
+                                 absl::StrCat("--servers=", shape.servers),
+                                 absl::StrCat("--workers=", shape.workers),
+                                 absl::StrCat("--seed=", round + 1),
+                                 absl::StrCat("--epochs=", epochs)});
     };
     const ClusterRun one = run(1);
     const ClusterRun five = run(5);
@@ -112,8 +111,10 @@ int main(int argc, char** argv) {
   paramd::Report report("train", argc, argv);
   const std::string paramd = std::filesystem::absolute("cli/paramd");
   if (!std::filesystem::exists(paramd)) {
-    std::fprintf(stderr, "there is no %s; start it with\n"
-                         "  bazel run //bench/train\n", paramd.c_str());
+    std::fprintf(stderr,
+                 "there is no %s; start it with\n"
+                 "  bazel run //bench/train\n",
+                 paramd.c_str());
     return 1;
   }
   for (const paramd::Shape& shape : paramd::Shapes()) {

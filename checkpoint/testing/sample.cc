@@ -49,8 +49,8 @@ std::string TensorName(const SampleSlice& slice, const std::string& slot) {
   return name;
 }
 
-// Pushes that each block of a keyed variable has; and how many of them a row has
-// not been named in.
+// Pushes that each block of a keyed variable has; and how many of them a row
+// has not been named in.
 constexpr uint64_t kKeyedPushes = 20000;
 constexpr uint64_t kUnused[] = {5, 50, 500, 5000, 15000};
 

@@ -18,12 +18,12 @@ class SystemCalls {
  public:
   enum class Fault {
     kNone,
-    kError,      // The call fails with `error`, done or not.
+    kError,       // The call fails with `error`, done or not.
     kEveryError,  // So does each whose number is a multiple of `at`.
-    kKill,       // The process dies before it.
-    kPowerLoss,  // The same, and what was not synced is torn or undone.
-    kFull,       // Of writes from there on the first is torn, all others fail.
-    kShort,      // Every read and write is of a few bytes.
+    kKill,        // The process dies before it.
+    kPowerLoss,   // The same, and what was not synced is torn or undone.
+    kFull,        // Of writes from there on the first is torn, all others fail.
+    kShort,       // Every read and write is of a few bytes.
   };
 
   // From now on call number `at`, from 1 on, goes wrong.

@@ -102,8 +102,9 @@ std::string Json(const CheckpointReader& a, const CheckpointReader& b,
                     {"only_in_b", Named(difference.only_in_b)},
                     {"reshaped", reshaped},
                     {"common", common}};
-  return absl::StrCat(all.dump(2, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace),
-                      "\n");
+  return absl::StrCat(
+      all.dump(2, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace),
+      "\n");
 }
 
 // The newest checkpoint at `path`.

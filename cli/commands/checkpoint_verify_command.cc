@@ -40,7 +40,8 @@ bool VerifyOne(const std::string& path, CheckpointVerifier* verifier,
   progress->End();
   if (faults.empty()) {
     const auto manifest = ReadManifest(path);
-    console->Print(absl::StrCat("ok       ", EscapeLine(path), manifest.ok() ? ": " : "",
+    console->Print(absl::StrCat("ok       ", EscapeLine(path),
+                                manifest.ok() ? ": " : "",
                                 manifest.ok() ? Summary(*manifest) : "", "\n"));
     return true;
   }

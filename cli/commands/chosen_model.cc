@@ -51,8 +51,8 @@ absl::Status ReadCheckpoint(const std::string& where, uint64_t seed,
   ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(where));
   chosen->from = paths.front();
   ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(chosen->from));
-  RETURN_IF_ERROR(CheckMeaning(*chosen->data, chosen->from,
-                               manifest.job().data(), unread));
+  RETURN_IF_ERROR(
+      CheckMeaning(*chosen->data, chosen->from, manifest.job().data(), unread));
   chosen->least_step = chosen->most_step = manifest.global_step();
   ASSIGN_OR_RETURN(chosen->weights,
                    ReadWeights(chosen->from, chosen->model->variables(), seed,
@@ -65,8 +65,8 @@ absl::Status PullLive(const ChosenModelFlags& flags, ChosenModel* chosen) {
   options.address = flags.live;
   options.timeout = absl::Milliseconds(flags.timeout_ms);
   ASSIGN_OR_RETURN(options.tls, OperatorTls(flags.tls_dir));
-  auto pulled = LiveWeights(options).Pull(chosen->model->variables(),
-                                          chosen->keys);
+  auto pulled =
+      LiveWeights(options).Pull(chosen->model->variables(), chosen->keys);
   if (!pulled.ok()) return pulled.status();
   chosen->from = flags.live;
   chosen->live = true;

@@ -165,17 +165,17 @@ int Dispatch(absl::Span<char* const> words, const ModelFactory& models) {
       Canonical({words.begin() + 1, words.end()});
   if (given.empty() || AsksForHelp(given[0])) {
     Print(Help(), given.empty() ? stderr : stdout);
-    return Finish({"--help", "", nullptr}, given.empty() ? kExitBadConfiguration
-                                                         : kExitFinished);
+    return Finish({"--help", "", nullptr},
+                  given.empty() ? kExitBadConfiguration : kExitFinished);
   }
   for (const Command& command : Commands()) {
     const std::vector<std::string> name = absl::StrSplit(command.name, ' ');
     if (given.size() >= name.size() &&
         std::equal(name.begin(), name.end(), given.begin())) {
-      return Finish(command,
-                    command.run({words[0],
-                                 {given.begin() + name.size(), given.end()},
-                                 models}));
+      return Finish(
+          command,
+          command.run(
+              {words[0], {given.begin() + name.size(), given.end()}, models}));
     }
   }
   const bool is_alone = given.size() == 1;

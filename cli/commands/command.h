@@ -71,8 +71,8 @@ absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
                                absl::Status* wrong = nullptr);
 
 // Finds the subcommand that `words`, argv, name and runs it with these models.
-// Without one, or with --help: shows all, or those of a group ("checkpoint"). An unknown one is
-// named with its nearest, exit 2.
+// Without one, or with --help: shows all, or those of a group ("checkpoint").
+// An unknown one is named with its nearest, exit 2.
 int Dispatch(absl::Span<char* const> words, const ModelFactory& models);
 
 }  // namespace paramd

@@ -58,13 +58,13 @@ int EvaluateCommand(const Invocation& invocation) {
   flags.AddSwitch("json", "print one JSON object", &json);
   chosen_flags.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
-  const auto chosen = OpenChosenModel(chosen_flags, invocation.models,
-                                      ModelUse::kEvaluate);
+  const auto chosen =
+      OpenChosenModel(chosen_flags, invocation.models, ModelUse::kEvaluate);
   PrintError(chosen.status());
   if (!chosen.ok()) return ExitCodeAtStart(chosen.status());
-  const auto metrics = EvaluateOn(*chosen->data, chosen->spans(),
-                                  chosen->model.get(), chosen_flags.threads,
-                                  chosen->rows());
+  const auto metrics =
+      EvaluateOn(*chosen->data, chosen->spans(), chosen->model.get(),
+                 chosen_flags.threads, chosen->rows());
   PrintError(metrics.status());
   if (!metrics.ok()) return ExitCodeAtStart(metrics.status());
   json ? PrintJson(*chosen, *metrics) : PrintText(*chosen, *metrics);

@@ -53,22 +53,22 @@ absl::StatusOr<Measured> Run(const WantedBench& wanted, v1::JobConfig job,
   RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job), &job));
   // Of one that grows, what is there now.
   job.mutable_input()->clear_follow();
-  ASSIGN_OR_RETURN(auto pipeline,
-                   OpenTrainingData(job.input(), job.seed()));
+  ASSIGN_OR_RETURN(auto pipeline, OpenTrainingData(job.input(), job.seed()));
   pipeline->Measure(trace);
   Prefetcher::Options options =
       PrefetchOptions(job.input(), job.batch_per_replica());
   // An epoch is a portion: of a few examples many of them wait.
-  options.max_portions = std::max<size_t>(
-      options.max_portions,
-      uint64_t{job.batch_per_replica()} * (pipeline->prefetch() + 1) /
-              pipeline->size() + 1);
+  options.max_portions =
+      std::max<size_t>(options.max_portions,
+                       uint64_t{job.batch_per_replica()} *
+                               (pipeline->prefetch() + 1) / pipeline->size() +
+                           1);
   Prefetcher prefetcher(*pipeline, options);
   const uint64_t most = wanted.steps > 0 ? static_cast<uint64_t>(wanted.steps)
                                          : std::numeric_limits<uint64_t>::max();
   const absl::Duration limit = absl::Seconds(wanted.seconds);
-  const uint64_t ahead = uint64_t{job.batch_per_replica()} *
-                         (prefetcher.figures().depth + 1);
+  const uint64_t ahead =
+      uint64_t{job.batch_per_replica()} * (prefetcher.figures().depth + 1);
   Measured measured;
   uint64_t epoch = 0;
   const Time begin = MonotonicNow();
@@ -110,11 +110,10 @@ std::string StageTable(const std::vector<Pipeline::StageTime>& stages,
   for (const Pipeline::StageTime& stage : stages) {
     const double calls =
         static_cast<double>(std::max<uint64_t>(1, stage.calls));
-    rows.push_back(
-        {stage.name, WithCommas(stage.calls),
-         absl::StrFormat("%.1f",
-                         absl::ToDoubleMicroseconds(stage.time) / calls),
-         absl::StrFormat("%.1f%%", 100 * Share(stage.time, all))});
+    rows.push_back({stage.name, WithCommas(stage.calls),
+                    absl::StrFormat(
+                        "%.1f", absl::ToDoubleMicroseconds(stage.time) / calls),
+                    absl::StrFormat("%.1f%%", 100 * Share(stage.time, all))});
   }
   for (size_t column = 1; column < rows.front().size(); ++column) {
     size_t widest = 0;
@@ -150,8 +149,8 @@ std::string Describe(const Measured& measured) {
       "waited\n",
       figures.threads, measured.is_auto ? " (auto)" : "", 100 * idle,
       static_cast<double>(figures.batches_ready) / batches - 1,
-      figures.depth - 1,
-      WithCommas(figures.waits), WithCommas(figures.batches));
+      figures.depth - 1, WithCommas(figures.waits),
+      WithCommas(figures.batches));
   if (measured.skipped > 0) {
     absl::StrAppend(&text, "skipped: ", WithCommas(measured.skipped),
                     " examples that could not be read or mapped\n");

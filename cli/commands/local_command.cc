@@ -45,15 +45,15 @@ struct LocalOptions {
   int workers = 2;
   int restarts = 3;
   bool resume = false;
-  std::string kill;  // Whom, and when: see KillPlan.
-  std::string tls_dir;  // Empty: no TLS.
+  std::string kill;        // Whom, and when: see KillPlan.
+  std::string tls_dir;     // Empty: no TLS.
   std::string trace_path;  // Empty: none.
 };
 
 // Where this run writes: what the job says, or the next free directory below
 // runs/, or with --resume the newest run there. ALREADY_EXISTS if it is
-// running, NOT_FOUND if --resume has none to go on with. One with a backup goes on
-// by itself.
+// running, NOT_FOUND if --resume has none to go on with. One with a backup goes
+// on by itself.
 absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
                                                bool resume) {
   std::string run_dir = job.run_dir();
@@ -72,8 +72,8 @@ absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
   return run_dir;
 }
 
-// What starts this program again: itself, or what has started it with a loader of
-// its own (deploy/portable).
+// What starts this program again: itself, or what has started it with a loader
+// of its own (deploy/portable).
 std::string OwnProgram() {
   const char* const launcher = std::getenv("PARAMD_LAUNCHER");
   const bool has_one = launcher != nullptr && *launcher != '\0';
@@ -172,13 +172,11 @@ class LocalCluster {
       tasks.push_back(MakeTask(cluster, "worker", i));
       addresses.push_back(cluster.workers[i]);
     }
-    console_.Say(absl::StrCat("run ", ShortPath(run_dir_), ", ",
-                              options_.servers > 0
-                                  ? absl::StrCat(options_.servers, " ps and ")
-                                  : "",
-                              options_.workers, " worker processes from ",
-                              addresses[0],
-                              " on, logs in ", ShortPath(run_dir_), "/logs"));
+    console_.Say(absl::StrCat(
+        "run ", ShortPath(run_dir_), ", ",
+        options_.servers > 0 ? absl::StrCat(options_.servers, " ps and ") : "",
+        options_.workers, " worker processes from ", addresses[0],
+        " on, logs in ", ShortPath(run_dir_), "/logs"));
     if (!job_.metrics_address().empty()) {
       console_.Say(absl::StrCat(
           "metrics at ", job_.metrics_address(),
@@ -284,8 +282,7 @@ class LocalCluster {
     ++ticks_;
     SayWhoIsBack();
     ClusterView view = View();
-    view.left =
-        remaining_.Take(view.epochs_done, view.epochs, MonotonicNow());
+    view.left = remaining_.Take(view.epochs_done, view.epochs, MonotonicNow());
     if (console_.in_place()) {
       console_.ShowBlock(RenderBlock(view, TerminalWidth(stdout)));
     } else if (ticks_ % kTicksPerLine == 0) {
@@ -324,8 +321,8 @@ class LocalCluster {
   RejoinWatch rejoins_;
   RemainingTime remaining_;
   int64_t ticks_ = 0;
-  const StatusPoller* poller_ = nullptr;    // While RunAt is.
-  Supervisor* supervisor_ = nullptr;        // While RunAt is.
+  const StatusPoller* poller_ = nullptr;  // While RunAt is.
+  Supervisor* supervisor_ = nullptr;      // While RunAt is.
 };
 
 void AddFlags(LocalOptions* options, Flags* flags) {
@@ -361,8 +358,7 @@ void PrintFailure(const Supervisor::Outcome& outcome, Console* console) {
 
 // The command line that goes on with what was interrupted.
 std::string ResumeCommand(const Invocation& invocation) {
-  std::string command =
-      absl::StrCat(ShellQuoted(invocation.program), " local");
+  std::string command = absl::StrCat(ShellQuoted(invocation.program), " local");
   bool resumes = false;
   for (const std::string& argument : invocation.arguments) {
     absl::StrAppend(&command, " ", ShellQuoted(argument));
@@ -403,7 +399,8 @@ absl::Status ChooseServers(const Invocation& invocation,
   if (UsesServers(job)) return absl::OkStatus();
   if (job.strategy() != v1::JobConfig::MULTI_WORKER_MIRRORED) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "strategy: \"", StrategyName(job.strategy()), "\" runs in one process, "
+        "strategy: \"", StrategyName(job.strategy()),
+        "\" runs in one process, "
         "and paramd local starts several; use paramd run, or choose "
         "\"parameter_server\" or \"multi_worker_mirrored\""));
   }
@@ -434,8 +431,7 @@ Supervisor::Outcome RunJob(const Invocation& invocation,
   const absl::Status logs =
       UseRunDirectory(absl::StrCat(*run_dir, "/logs"), true);
   if (!logs.ok()) return NotBegun(logs);
-  LocalCluster cluster(options, job, *std::move(kills), *run_dir,
-                       *tls);
+  LocalCluster cluster(options, job, *std::move(kills), *run_dir, *tls);
   const Supervisor::Outcome outcome = cluster.Run();
   if (outcome.exit_code == kExitFinished) {
     PrintEnd(invocation, options, job, *run_dir, cluster.console());

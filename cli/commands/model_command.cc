@@ -36,7 +36,8 @@ Row RowOf(const std::string& name, const std::string& output,
 void AlignNumbers(std::vector<Row>* rows) {
   for (size_t column = 2; column < rows->front().size(); ++column) {
     size_t widest = 0;
-    for (const Row& row : *rows) widest = std::max(widest, Columns(row[column]));
+    for (const Row& row : *rows)
+      widest = std::max(widest, Columns(row[column]));
     for (Row& row : *rows) row[column] = AtRight(row[column], widest);
   }
 }
@@ -58,7 +59,8 @@ std::string Describe(const ModelCost& cost) {
 
 absl::StatusOr<ModelCost> CostOf(const v1::JobConfig& job,
                                  const ModelFactory& models) {
-  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job.input(), job.seed()));
+  ASSIGN_OR_RETURN(const auto training,
+                   OpenTrainingData(job.input(), job.seed()));
   ASSIGN_OR_RETURN(const auto model, models(WithoutGpu(job), training->spec()));
   return model->cost();
 }
@@ -67,23 +69,25 @@ absl::StatusOr<ModelCost> CostOf(const v1::JobConfig& job,
 
 int ModelPrintCommand(const Invocation& invocation) {
   JobFlags job;
-  Flags flags("model print", "--job FILE [flags]",
-              "Shows the layers of the job's model, in order, and for one "
-              "example the shape of\nwhat each gives, its parameters, the "
-              "floating-point operations of its forward\npass and the bytes "
-              "that it keeps for the backward pass. What a residual layer\n"
-              "holds stands indented below it and is in its figures. Parameters "
-              "that layers\nshare count once in the last line.\n\n"
-              "What a recompute layer holds keeps its bytes only while the "
-              "backward pass\ncomputes it again, in memory that all such layers "
-              "share: the last line has the\nlargest of them. What is computed "
-              "again counts twice among operations.");
+  Flags flags(
+      "model print", "--job FILE [flags]",
+      "Shows the layers of the job's model, in order, and for one "
+      "example the shape of\nwhat each gives, its parameters, the "
+      "floating-point operations of its forward\npass and the bytes "
+      "that it keeps for the backward pass. What a residual layer\n"
+      "holds stands indented below it and is in its figures. Parameters "
+      "that layers\nshare count once in the last line.\n\n"
+      "What a recompute layer holds keeps its bytes only while the "
+      "backward pass\ncomputes it again, in memory that all such layers "
+      "share: the last line has the\nlargest of them. What is computed "
+      "again counts twice among operations.");
   job.AddTo(&flags);
   if (const auto code = ParseFlags(invocation, &flags)) return *code;
   const absl::StatusOr<LoadedJob> loaded = job.Load();
   PrintError(loaded.status());
   if (!loaded.ok()) return kExitBadConfiguration;
-  const absl::StatusOr<ModelCost> cost = CostOf(loaded->config, invocation.models);
+  const absl::StatusOr<ModelCost> cost =
+      CostOf(loaded->config, invocation.models);
   PrintError(cost.status());
   if (!cost.ok()) return kExitBadConfiguration;
   Print(Describe(*cost));

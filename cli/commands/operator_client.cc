@@ -25,7 +25,8 @@ absl::StatusOr<std::string> OnlyChiefSocket(const std::string& root) {
   if (found.size() == 1) return ChiefSocket(found[0]);
   if (found.empty()) {
     return absl::NotFoundError(
-        absl::StrCat("no run under '", root, "' has a chief that listens here: "
+        absl::StrCat("no run under '", root,
+                     "' has a chief that listens here: "
                      "name the run's directory with --run_dir"));
   }
   return absl::InvalidArgumentError(

@@ -46,8 +46,8 @@ TEST_F(OperatorClientTest, SeveralRunsAreNamed) {
   const auto other = OperatorSocket::Bind(ChiefSocket(second));
   EXPECT_EQ(OnlyChiefSocket(root_).status(),
             absl::InvalidArgumentError(
-                absl::StrCat("several runs have a chief: ", first, ", ",
-                             second, "; name one with --run_dir")));
+                absl::StrCat("several runs have a chief: ", first, ", ", second,
+                             "; name one with --run_dir")));
 }
 
 TEST_F(OperatorClientTest, TheSocketOfAKilledChiefIsNoRunWithAChief) {

@@ -41,7 +41,8 @@ absl::Status Write(const ChosenModel& chosen, int threads,
   return predictions.Finish();
 }
 
-absl::Status Predict(const WantedPredictions& wanted, const ModelFactory& models) {
+absl::Status Predict(const WantedPredictions& wanted,
+                     const ModelFactory& models) {
   ASSIGN_OR_RETURN(const auto format,
                    PredictionFile::ParseFormat(wanted.format));
   if (format == PredictionFile::Format::kNpy && wanted.output.empty()) {
@@ -49,8 +50,7 @@ absl::Status Predict(const WantedPredictions& wanted, const ModelFactory& models
   }
   const int threads = wanted.chosen.threads;
   ASSIGN_OR_RETURN(const ChosenModel chosen,
-                   OpenChosenModel(wanted.chosen, models,
-                                   ModelUse::kPredict));
+                   OpenChosenModel(wanted.chosen, models, ModelUse::kPredict));
   if (chosen.live) {
     Print(absl::StrCat("paramd: weights of ", EscapeLine(chosen.from), ", ",
                        chosen.StepText(), "\n"),
@@ -70,12 +70,12 @@ absl::Status Predict(const WantedPredictions& wanted, const ModelFactory& models
 
 int PredictCommand(const Invocation& invocation) {
   WantedPredictions wanted;
-  Flags flags("predict",
-              "--job FILE (--checkpoint PATH|--live ADDRESS) [flags]",
-              "Writes what the model with a checkpoint's weights, or those that "
-              "servers\nhold now, says of the job's test set, in the order of "
-              "the input: for a loss\nover classes their probabilities. The "
-              "test set needs no labels.");
+  Flags flags(
+      "predict", "--job FILE (--checkpoint PATH|--live ADDRESS) [flags]",
+      "Writes what the model with a checkpoint's weights, or those that "
+      "servers\nhold now, says of the job's test set, in the order of "
+      "the input: for a loss\nover classes their probabilities. The "
+      "test set needs no labels.");
   flags.AddText("format", "csv|jsonl|npy", "what is written", &wanted.format);
   flags.AddText("output", "FILE",
                 "where it is written; without, to the terminal or a pipe",

@@ -89,8 +89,9 @@ std::string PredictionFile::NpyHeader() const {
   const size_t text_bytes = kNpyHeaderBytes - header.size() - 2;
   header.push_back(static_cast<char>(text_bytes & 0xff));
   header.push_back(static_cast<char>(text_bytes >> 8));
-  absl::StrAppend(&header, "{'descr': '<f4', 'fortran_order': False, 'shape': ",
-                  shape, "), }");
+  absl::StrAppend(&header,
+                  "{'descr': '<f4', 'fortran_order': False, 'shape': ", shape,
+                  "), }");
   header.resize(kNpyHeaderBytes - 1, ' ');
   header.push_back('\n');
   return header;

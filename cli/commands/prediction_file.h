@@ -18,7 +18,8 @@ namespace paramd {
 //   csv    a line of names ("prediction", or "prediction_0", ...), then a line
 //          for each example
 //   jsonl  {"prediction": number, or a list of them as they are shaped, flat}
-//   npy    version 1.0, '<f4', shape (examples, ...); its header is written last,
+//   npy    version 1.0, '<f4', shape (examples, ...); its header is written
+//   last,
 //          so it needs a file that can be sought in
 //
 // Numbers are written so that they read as the same float.

@@ -96,8 +96,8 @@ SignalWatcher::Handler EndBeforeReady(const std::string& termination_log) {
   };
 }
 
-// What ends a process that has not ended in time: Kubernetes sends one signal and
-// then kills, which leaves no reason behind.
+// What ends a process that has not ended in time: Kubernetes sends one signal
+// and then kills, which leaves no reason behind.
 SignalWatcher::Handler EndLate(const std::string& termination_log,
                                const Ended& ended) {
   return [termination_log, ended](int) {

@@ -20,9 +20,8 @@ absl::StatusOr<std::string> Set(const std::string& setting,
   const std::pair<std::string, std::string> parts =
       absl::StrSplit(setting, absl::MaxSplits('=', 1));
   if (parts.first.empty() || parts.second.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("SETTING: '", setting,
-                     "' is not key=value, as in staleness=8"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "SETTING: '", setting, "' is not key=value, as in staleness=8"));
   }
   v1::SetRequest request;
   request.set_key(parts.first);

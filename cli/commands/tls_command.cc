@@ -33,12 +33,13 @@ int TlsInitCommand(const Invocation& invocation) {
   TlsTasks tasks = {
       .servers = 1, .workers = 1, .evaluators = 0, .operators = 1};
   int days = 365;
-  Flags flags("tls init", "--job NAME --dir DIR [flags]",
-              "Makes an authority for one job, and a key and a certificate for "
-              "each of its\nprocesses: DIR/ps-0, DIR/worker-0 … hold ca.crt, "
-              "tls.crt and tls.key, which is\nwhat --tls_dir takes. Nothing is "
-              "written over. Keep DIR/ca.key where no process\nof the job reads "
-              "it: it makes further members of the job.");
+  Flags flags(
+      "tls init", "--job NAME --dir DIR [flags]",
+      "Makes an authority for one job, and a key and a certificate for "
+      "each of its\nprocesses: DIR/ps-0, DIR/worker-0 … hold ca.crt, "
+      "tls.crt and tls.key, which is\nwhat --tls_dir takes. Nothing is "
+      "written over. Keep DIR/ca.key where no process\nof the job reads "
+      "it: it makes further members of the job.");
   flags.AddText("job", "NAME", "the job, as its file names it; must be given",
                 &job);
   flags.AddText("dir", "DIR", "new directory; must be given", &directory);

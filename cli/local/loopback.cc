@@ -30,10 +30,8 @@ std::string QuotedList(const std::vector<std::string>& addresses) {
 
 std::string LoopbackCluster::TfConfig(absl::string_view type, int index) const {
   const std::string ps =
-      servers.empty() ? ""
-                      : absl::StrCat("\"ps\":", QuotedList(servers), ",");
-  return absl::StrCat("{\"cluster\":{", ps,
-                      "\"worker\":", QuotedList(workers),
+      servers.empty() ? "" : absl::StrCat("\"ps\":", QuotedList(servers), ",");
+  return absl::StrCat("{\"cluster\":{", ps, "\"worker\":", QuotedList(workers),
                       "},\"task\":{\"type\":\"", type, "\",\"index\":", index,
                       "}}");
 }

@@ -15,8 +15,8 @@ void RejoinWatch::Started(const std::string& task, Time now) {
 absl::optional<std::string> RejoinWatch::Pushed(const std::string& task,
                                                 Time first_push) {
   const auto known = tasks_.find(task);
-  if (known == tasks_.end() || known->second.starts < 2 ||
-      known->second.back || first_push < known->second.started) {
+  if (known == tasks_.end() || known->second.starts < 2 || known->second.back ||
+      first_push < known->second.started) {
     return absl::nullopt;
   }
   known->second.back = true;

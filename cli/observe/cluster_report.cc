@@ -285,17 +285,14 @@ void AppendWaits(const v1::ClusterReport& report, std::string* text) {
   for (const v1::ProcessAnswer& answer : report.processes()) {
     for (const v1::Wait& wait : answer.status().waits()) {
       // Of a process's own core; the coordinator has a term.
-      const bool has_generation = wait.who() == answer.name() &&
-                                  !IsZero(answer.status().generation());
-      absl::StrAppend(text, any ? "" : "\n", wait.who(),
-                      has_generation ? " generation " : "",
-                      has_generation
-                          ? VersionName(answer.status().generation())
-                          : "",
-                      " waits for ",
-                      wait.whom(), ", for ",
-                      SecondsText(static_cast<double>(wait.since_ms()) / 1000),
-                      "\n");
+      const bool has_generation =
+          wait.who() == answer.name() && !IsZero(answer.status().generation());
+      absl::StrAppend(
+          text, any ? "" : "\n", wait.who(),
+          has_generation ? " generation " : "",
+          has_generation ? VersionName(answer.status().generation()) : "",
+          " waits for ", wait.whom(), ", for ",
+          SecondsText(static_cast<double>(wait.since_ms()) / 1000), "\n");
       any = true;
     }
   }

@@ -230,8 +230,9 @@ TEST_F(ClusterReportTest, AWorkerThatWaitsForInputNamesItsSlowestStage) {
   input.clear_stages();
   input.set_wait_seconds(0.9);
   input.set_elapsed_seconds(10);
-  for (const auto& [name, seconds] :
-       {std::pair<const char*, double>{"read", 2}, {"resize", 5}, {"batch", 1}}) {
+  for (const auto& [name, seconds] : {std::pair<const char*, double>{"read", 2},
+                                      {"resize", 5},
+                                      {"batch", 1}}) {
     input.add_stages()->set_name(name);
     input.mutable_stages(input.stages_size() - 1)->set_seconds(seconds);
   }
@@ -254,8 +255,7 @@ TEST_F(ClusterReportTest, TheFullestServerIsNamedOnceAllHoldTheirs) {
   second.mutable_server()->set_restored(true);
   EXPECT_THAT(
       RenderReport(*ReportAt("w0:1")),
-      HasSubstr(
-          "balance: ps-1 has the most, 1.6 MB, 1.20 times its share\n"));
+      HasSubstr("balance: ps-1 has the most, 1.6 MB, 1.20 times its share\n"));
   replies_.erase("p1:1");
   EXPECT_THAT(RenderReport(*ReportAt("w0:1")), Not(HasSubstr("balance")))
       << "it does not answer";

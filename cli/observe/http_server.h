@@ -35,8 +35,9 @@ class HttpServer {
   // While it runs other connections wait.
   using Handler = std::function<Response(const std::string& path)>;
 
-  // Whether it answers a request for this host, without port or brackets. A page
-  // of a stranger that a browser here shows reaches us under a name of its own.
+  // Whether it answers a request for this host, without port or brackets. A
+  // page of a stranger that a browser here shows reaches us under a name of its
+  // own.
   using HostCheck = std::function<bool(absl::string_view host)>;
 
   // Answers whoever connects to one of `listeners`, listening sockets that do

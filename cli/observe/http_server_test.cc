@@ -1,9 +1,9 @@
 #include "cli/observe/http_server.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -28,8 +28,8 @@ using ::testing::StartsWith;
 class HttpServerTest : public ::testing::Test {
  protected:
   HttpServerTest() {
-    server_ = std::make_unique<HttpServer>(
-        Listeners(), [](const std::string& path) {
+    server_ =
+        std::make_unique<HttpServer>(Listeners(), [](const std::string& path) {
           return HttpServer::Response{200, "text/plain", "you said " + path};
         });
   }

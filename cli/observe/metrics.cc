@@ -256,7 +256,8 @@ constexpr Metric kMetrics[] = {
      "Bytes of values and slots that exist twice for a snapshot.",
      OfServer<&v1::ServerStats::frozen_bytes>},
     {"paramd_server_memory_bytes", kGauge, "",
-     "Bytes of weights, slots and what is made of them, whoever holds them, and "
+     "Bytes of weights, slots and what is made of them, whoever holds them, "
+     "and "
      "of gradients that are kept.",
      OfServer<&v1::ServerStats::memory_bytes>},
     {"paramd_server_memory_limit_bytes", kGauge, "",
@@ -275,8 +276,7 @@ constexpr Metric kMetrics[] = {
      "Of a keyed variable on this server: rows that have a key.",
      OfTables<&v1::TableStats::rows>},
     {"paramd_table_capacity_rows", kGauge, "variable",
-     "The most rows that can have a key.",
-     OfTables<&v1::TableStats::capacity>},
+     "The most rows that can have a key.", OfTables<&v1::TableStats::capacity>},
     {"paramd_table_memory_rows", kGauge, "variable",
      "Of the capacity: rows that lie in memory. The others lie on the disk.",
      OfTables<&v1::TableStats::memory_rows>},

@@ -34,7 +34,8 @@ bool IsAddress(absl::string_view host) {
 prometheus::MetricFamily CertificateExpiry(absl::Time until) {
   prometheus::MetricFamily family;
   family.name = "paramd_tls_certificate_expiry_timestamp_seconds";
-  family.help = "When this process's certificate expires, in seconds since 1970.";
+  family.help =
+      "When this process's certificate expires, in seconds since 1970.";
   family.type = prometheus::MetricType::Gauge;
   family.metric.emplace_back();
   family.metric[0].gauge.value =
@@ -42,8 +43,8 @@ prometheus::MetricFamily CertificateExpiry(absl::Time until) {
   return family;
 }
 
-// Who listens on this machine alone is asked for by an address or by a name that
-// everybody has for it. Others may know us by any name.
+// Who listens on this machine alone is asked for by an address or by a name
+// that everybody has for it. Others may know us by any name.
 HttpServer::HostCheck HostsOf(const MetricsEndpoint::Options& options,
                               const std::string& own_host) {
   if (!CheckListenAddress(options.address).ok()) return nullptr;

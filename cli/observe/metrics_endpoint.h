@@ -28,9 +28,9 @@ class MetricsEndpoint {
       std::function<void(std::function<void(v1::StatusReply)> done)>;
   struct Options {
     std::string address;  // "host:port"; port 0: any free one.
-    // Also where others than this machine can reach it, under any name. Where only
-    // this machine can, the Host of a request is an address, "localhost" or the
-    // host of `address`.
+    // Also where others than this machine can reach it, under any name. Where
+    // only this machine can, the Host of a request is an address, "localhost"
+    // or the host of `address`.
     bool insecure = false;
     // Until when this process's certificate holds; null: it has none. Called on
     // the endpoint's thread.
@@ -45,8 +45,9 @@ class MetricsEndpoint {
       const Options& options);
   ~MetricsEndpoint();
 
-  // Whom to ask from now on; a question that is open is forgotten. Nobody asks the
-  // one before any more when it returns. REQUIRES: not called by an AskStatus.
+  // Whom to ask from now on; a question that is open is forgotten. Nobody asks
+  // the one before any more when it returns. REQUIRES: not called by an
+  // AskStatus.
   void SetSource(AskStatus ask);
 
   // "http://127.0.0.1:9090/metrics", with the port that was taken.

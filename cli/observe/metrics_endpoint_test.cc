@@ -41,9 +41,9 @@ std::string Get(const MetricsEndpoint& endpoint, const std::string& path,
   address.sin_port = htons(static_cast<uint16_t>(PortOf(endpoint)));
   EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)),
             0);
-  const std::string request = absl::StrCat(
-      "GET ", path, " HTTP/1.1\r\nHost: ", host,
-      "\r\nConnection: close\r\n\r\n");
+  const std::string request =
+      absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: ", host,
+                   "\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(write(fd, request.data(), request.size()),
             static_cast<ssize_t>(request.size()));
   std::string answer;
@@ -151,9 +151,8 @@ TEST(MetricsEndpointTest, WhenTheCertificateExpiresIsAMetric) {
 
 TEST(MetricsEndpointTest, APageOfAnotherNameIsNotAnswered) {
   const auto endpoint = Endpoint();
-  for (const char* const host :
-       {"127.0.0.1", "127.0.0.1:9090", "localhost:1", "LOCALHOST", "[::1]:9090",
-        "10.1.2.3"}) {
+  for (const char* const host : {"127.0.0.1", "127.0.0.1:9090", "localhost:1",
+                                 "LOCALHOST", "[::1]:9090", "10.1.2.3"}) {
     EXPECT_THAT(Get(*endpoint, "/metrics", host), StartsWith("HTTP/1.1 200"))
         << host;
   }

@@ -138,9 +138,9 @@ TEST(MetricsTest, FiguresAreInBaseUnits) {
       1000);
   EXPECT_EQ(samples.at("paramd_table_disk_keys_total{variable=clicks/table}"),
             30);
-  EXPECT_EQ(samples.at(
-                "paramd_table_dropped_gradients_total{variable=clicks/table}"),
-            3);
+  EXPECT_EQ(
+      samples.at("paramd_table_dropped_gradients_total{variable=clicks/table}"),
+      3);
   EXPECT_EQ(samples.at("paramd_job_lost_pushes"), 5);
   EXPECT_EQ(samples.at("paramd_job_doubled_pushes"), 6);
   EXPECT_EQ(samples.at("paramd_job_failed_checkpoints_total"), 9);

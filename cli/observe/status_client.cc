@@ -113,8 +113,8 @@ StatusClient::StatusClient(const std::vector<std::string>& addresses,
   arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
                    1 << GRPC_COMPRESS_NONE);
   for (const std::string& address : addresses) {
-    stubs_.push_back(std::make_unique<Stub>(grpc::CreateCustomChannel(
-        TargetOf(address), credentials, arguments)));
+    stubs_.push_back(std::make_unique<Stub>(
+        grpc::CreateCustomChannel(TargetOf(address), credentials, arguments)));
   }
 }
 

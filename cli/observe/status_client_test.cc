@@ -91,7 +91,9 @@ TEST(StatusClientTest, TheReasonIsSaidInAFewWords) {
 TEST(StatusClientTest, WhatATerminalWouldObeyIsEscaped) {
   v1::StatusReply reply;
   reply.set_host("\x1b[2Jbox\nps-1");
-  reply.mutable_job()->set_checkpoint_path("\xc2\x9b" "31m\r");
+  reply.mutable_job()->set_checkpoint_path(
+      "\xc2\x9b"
+      "31m\r");
   FakeProcess process(reply);
   const auto answer = Ask(process.address(), absl::Minutes(1));
   ASSERT_TRUE(answer.ok()) << answer.status();

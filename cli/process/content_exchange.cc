@@ -1,13 +1,12 @@
 #include "cli/process/content_exchange.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <system_error>
 #include <utility>
 #include <vector>
-
-#include <filesystem>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -58,8 +57,8 @@ absl::Status AddFiles(const std::string& directory, const std::string& prefix,
     (*files)[absl::StrCat(prefix, name)] = entry->path().string();
   }
   if (!error) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("cannot list '", directory,
-                                          "': ", error.message()));
+  return absl::InternalError(
+      absl::StrCat("cannot list '", directory, "': ", error.message()));
 }
 
 // Names come from whoever answers, and become names of files here.
@@ -152,11 +151,11 @@ void ContentSource::Prepare() {
   auto request = std::make_unique<v1::CheckpointRequest>();
   *request->mutable_snapshot() = wanted_;
   is_asking_ = true;
-  runtime_->Ask(PeerId::Coordinator(), std::move(request), kDeadline,
-                [this, round = round_](const absl::Status& status,
-                                       const auto* reply) {
-                  OnCheckpoint(round, status, reply);
-                });
+  runtime_->Ask(
+      PeerId::Coordinator(), std::move(request), kDeadline,
+      [this, round = round_](const absl::Status& status, const auto* reply) {
+        OnCheckpoint(round, status, reply);
+      });
 }
 
 void ContentSource::OnCheckpoint(uint64_t round, const absl::Status& status,
@@ -179,8 +178,8 @@ void ContentSource::OnCheckpoint(uint64_t round, const absl::Status& status,
 }
 
 absl::Status ContentSource::List(const std::string& checkpoint) {
-  RETURN_IF_ERROR(AddFiles(CoordinatorProcess::LogDirectory(StateDirectory(job_)),
-                           kLog, &files_));
+  RETURN_IF_ERROR(AddFiles(
+      CoordinatorProcess::LogDirectory(StateDirectory(job_)), kLog, &files_));
   return AddFiles(checkpoint, kCheckpoint, &files_);
 }
 
@@ -276,8 +275,8 @@ class Taker {
       fs::rename(absl::StrCat(aside, "/", name),
                  absl::StrCat(directory, "/", name), error);
       if (error) {
-        return absl::InternalError(absl::StrCat(
-            "cannot write to '", directory, "': ", error.message()));
+        return absl::InternalError(absl::StrCat("cannot write to '", directory,
+                                                "': ", error.message()));
       }
     }
     fs::remove_all(aside, error);

@@ -39,8 +39,8 @@ class ContentSource {
   void SetRuntime(Runtime* runtime) { runtime_ = runtime; }
 
   // `standing_in`: the round in which this worker's content does not change; 0:
-  // none. FAILED_PRECONDITION if that is another one than is asked for, NOT_FOUND
-  // if there is no such file.
+  // none. FAILED_PRECONDITION if that is another one than is asked for,
+  // NOT_FOUND if there is no such file.
   absl::StatusOr<ProcessAnswer> Read(const v1::ReadStateRequest& request,
                                      uint64_t standing_in);
 
@@ -53,9 +53,9 @@ class ContentSource {
   const v1::JobConfig job_;
   const std::function<Time()> now_;
   Runtime* runtime_ = nullptr;
-  uint64_t round_ = 0;        // The one that is prepared, or being so.
+  uint64_t round_ = 0;  // The one that is prepared, or being so.
   bool is_asking_ = false;
-  Time next_attempt_;  // None failed: any time.
+  Time next_attempt_;          // None failed: any time.
   v1::SnapshotNumber wanted_;  // The checkpoint; zero: not known yet.
   std::map<std::string, std::string> files_;  // Path by name; empty: not yet.
 };

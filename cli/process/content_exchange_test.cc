@@ -83,8 +83,8 @@ TEST(TakeContentTest, AFileOfAnotherDirectoryIsRefusedAndNothingIsWritten) {
         std::string("configuration/.evil"), std::string("evil"),
         std::string("configuration/a\0b", 17)}) {
     bool is_fetched = false;
-    const auto source =
-        [&](const v1::ReadStateRequest& request) -> absl::StatusOr<WireMessage> {
+    const auto source = [&](const v1::ReadStateRequest& request)
+        -> absl::StatusOr<WireMessage> {
       WireMessage message;
       auto reply = MakeHead<v1::ReadStateReply>();
       if (request.file().empty()) {
@@ -101,7 +101,8 @@ TEST(TakeContentTest, AFileOfAnotherDirectoryIsRefusedAndNothingIsWritten) {
     const absl::Status taken =
         TakeContent(job, /*nonce=*/1, /*round=*/1, source, [] { return true; });
     EXPECT_EQ(taken.code(), absl::StatusCode::kDataLoss) << taken;
-    EXPECT_THAT(std::string(taken.message()), HasSubstr("another worker names"));
+    EXPECT_THAT(std::string(taken.message()),
+                HasSubstr("another worker names"));
     EXPECT_FALSE(is_fetched) << name;
   }
   EXPECT_TRUE(fs::is_empty(root + "/run"));
@@ -110,24 +111,24 @@ TEST(TakeContentTest, AFileOfAnotherDirectoryIsRefusedAndNothingIsWritten) {
 
 // Answers with the files of one checkpoint.
 AskSource AnswersFrom(const std::string& checkpoint) {
-  return [=](const v1::ReadStateRequest& request)
-             -> absl::StatusOr<WireMessage> {
-    WireMessage message;
-    auto reply = MakeHead<v1::ReadStateReply>();
-    if (request.file().empty()) {
-      for (const auto& entry : fs::directory_iterator(checkpoint)) {
-        v1::ReadStateReply::File* const file = reply->add_files();
-        file->set_name("checkpoint/" + entry.path().filename().string());
-        file->set_bytes(entry.file_size());
-      }
-    } else {
-      const std::string name = request.file().substr(sizeof("checkpoint"));
-      message.payload.push_back(
-          Buffer::Copy(*ReadWholeFile(checkpoint + "/" + name, 1'000'000)));
-    }
-    message.head = std::move(reply);
-    return message;
-  };
+  return
+      [=](const v1::ReadStateRequest& request) -> absl::StatusOr<WireMessage> {
+        WireMessage message;
+        auto reply = MakeHead<v1::ReadStateReply>();
+        if (request.file().empty()) {
+          for (const auto& entry : fs::directory_iterator(checkpoint)) {
+            v1::ReadStateReply::File* const file = reply->add_files();
+            file->set_name("checkpoint/" + entry.path().filename().string());
+            file->set_bytes(entry.file_size());
+          }
+        } else {
+          const std::string name = request.file().substr(sizeof("checkpoint"));
+          message.payload.push_back(
+              Buffer::Copy(*ReadWholeFile(checkpoint + "/" + name, 1'000'000)));
+        }
+        message.head = std::move(reply);
+        return message;
+      };
 }
 
 TEST(TakeContentTest, ABitThatIsFlippedInAnyFileIsFoundAndNothingIsCommitted) {
@@ -135,8 +136,8 @@ TEST(TakeContentTest, ABitThatIsFlippedInAnyFileIsFoundAndNothingIsCommitted) {
   fs::remove_all(root);
   const std::vector<v1::Variable> variables = {
       testing::SampleVariable("w", {6, 2})};
-  const std::string path = *testing::CommitSample(root + "/theirs", variables,
-                                                  {}, 1, 1, 10, 2, 24);
+  const std::string path =
+      *testing::CommitSample(root + "/theirs", variables, {}, 1, 1, 10, 2, 24);
   v1::JobConfig job;
   job.set_run_dir(root + "/run");
   const auto take = [&] {

@@ -34,15 +34,14 @@ uint64_t ValuesOf(const v1::Variable& variable) {
 absl::StatusOr<std::shared_ptr<LoopDevice>> MakeFor(
     const v1::JobConfig& job, const MakeLoopDevice& make,
     const TrainedModel& model, const std::string& accelerator) {
-  ASSIGN_OR_RETURN(LoopMemory memory,
-                   PlanDeviceArrays(job, model.variables()));
+  ASSIGN_OR_RETURN(LoopMemory memory, PlanDeviceArrays(job, model.variables()));
   // A step; an evaluation, with weights of its own; blocks that a snapshot
   // keeps.
   const ModelCost cost = model.cost();
-  memory.beside_bytes =
-      kTimesActivations * (job.batch_per_replica() + EvaluationBatch(cost)) *
-          cost.activation_bytes +
-      memory.weight_bytes + memory.block_bytes;
+  memory.beside_bytes = kTimesActivations *
+                            (job.batch_per_replica() + EvaluationBatch(cost)) *
+                            cost.activation_bytes +
+                        memory.weight_bytes + memory.block_bytes;
   return make(accelerator, memory);
 }
 
@@ -70,8 +69,8 @@ absl::StatusOr<LoopMemory> PlanDeviceArrays(
     }
     const uint64_t elements = ValuesOf(variable);
     values += elements * sizeof(float);
-    slots += elements * sizeof(float) *
-             SlotsOf(job.optimizer(), variable).size();
+    slots +=
+        elements * sizeof(float) * SlotsOf(job.optimizer(), variable).size();
     // Of blocks values and slots, twice while a snapshot is written; the others
     // are of whole variables.
     const uint64_t blocks = elements / kBlockElements +

@@ -17,9 +17,9 @@
 namespace paramd {
 
 // The replicas of strategy "mirrored" in this process: each is a whole job of
-// its own, with a runtime on a thread of its own, and computes its share of each
-// step; the sum of all gradients is what each applies. The first one is the run
-// that people see. The others begin with a copy of its directory, in
+// its own, with a runtime on a thread of its own, and computes its share of
+// each step; the sum of all gradients is what each applies. The first one is
+// the run that people see. The others begin with a copy of its directory, in
 //
 //   <run_dir>/replicas/<k>    configuration/ copied, checkpoints/ linked
 //

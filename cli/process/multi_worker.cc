@@ -97,13 +97,13 @@ absl::Status UseOwnDirectory(uint32_t worker, uint64_t incarnation,
   std::string directory;
   if (job->run_dir().empty()) {
     // A name that nobody can have made before.
-    directory = absl::StrCat(fs::temp_directory_path(error).string(),
-                             "/paramd-", job->name(), "-worker-", worker,
-                             "-XXXXXX");
+    directory =
+        absl::StrCat(fs::temp_directory_path(error).string(), "/paramd-",
+                     job->name(), "-worker-", worker, "-XXXXXX");
     if (mkdtemp(directory.data()) == nullptr) {
       return absl::InvalidArgumentError(
-          absl::StrCat("cannot make a directory '", directory, "': ",
-                       strerror(errno), "; set run_dir, or TMPDIR"));
+          absl::StrCat("cannot make a directory '", directory,
+                       "': ", strerror(errno), "; set run_dir, or TMPDIR"));
     }
   } else {
     directory = absl::StrCat(job->run_dir(), "/workers/", worker, "-",
@@ -161,21 +161,21 @@ MultiWorker::MultiWorker(const ClusterSpec& cluster, Identity self,
       workers_(cluster.workers),
       index_(static_cast<uint32_t>(cluster.worker_index())),
       self_(std::move(self)),
-      collectives_({.name = absl::StrCat("worker-", index_)},
-                   LinksOf(cluster), [this] { return process_->OpenRing(); }),
+      collectives_({.name = absl::StrCat("worker-", index_)}, LinksOf(cluster),
+                   [this] { return process_->OpenRing(); }),
       link_(index_, self_.incarnation,
             [this](size_t rank, size_t size) {
               return collectives_.Make(rank, size);
             }),
-      exchange_(ExchangeOptions(
-                    cluster, job.config,
-                    [this] { return process_->Checksum(runtime_); }),
-                &link_),
+      exchange_(
+          ExchangeOptions(cluster, job.config,
+                          [this] { return process_->Checksum(runtime_); }),
+          &link_),
       source_(job.config),
       rendezvous_(RendezvousOptions(cluster, job.config)) {
   if (!is_chief()) {
-    chief_ = std::make_unique<BlockingCaller>(PeerId::Worker(index_),
-                                              workers_[0]);
+    chief_ =
+        std::make_unique<BlockingCaller>(PeerId::Worker(index_), workers_[0]);
   }
 }
 
@@ -239,9 +239,8 @@ absl::StatusOr<ProcessAnswer> MultiWorker::Answer(
                         link_.standing_in());
   }
   if (request.GetDescriptor() == v1::BeatRequest::descriptor() && is_chief()) {
-    ASSIGN_OR_RETURN(
-        v1::BeatReply reply,
-        TakeBeat(static_cast<const v1::BeatRequest&>(request)));
+    ASSIGN_OR_RETURN(v1::BeatReply reply,
+                     TakeBeat(static_cast<const v1::BeatRequest&>(request)));
     answer.head = std::make_unique<v1::BeatReply>(std::move(reply));
     return answer;
   }
@@ -282,7 +281,8 @@ absl::Status MultiWorker::CheckSame(const v1::BeatRequest& beat) const {
   if (!beat.device().empty() && beat.device() != own) {
     return absl::InvalidArgumentError(absl::StrCat(
         "worker-", hello.task().index(), " computes on ", beat.device(),
-        ", the chief on ", own, ": weights stay the same, whoever is lost, "
+        ", the chief on ", own,
+        ": weights stay the same, whoever is lost, "
         "only where all replicas have equal devices; give all workers the "
         "same, or choose strategy \"parameter_server\""));
   }
@@ -291,7 +291,8 @@ absl::Status MultiWorker::CheckSame(const v1::BeatRequest& beat) const {
   if (hello.build() == self_.build) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "worker-", hello.task().index(), " is paramd ", hello.build(),
-      ", the chief ", self_.build, ": copies stay the same only where all "
+      ", the chief ", self_.build,
+      ": copies stay the same only where all "
       "workers are of one build; start all with the same, or choose strategy "
       "\"parameter_server\""));
 }
@@ -323,9 +324,8 @@ absl::Status MultiWorker::BringContent() {
     const std::function<bool()> goes_on = [&] {
       return link_.IsIn(content->round);
     };
-    const absl::Status taken =
-        TakeContent(job_.config, self_.incarnation, content->round, ask,
-                    goes_on);
+    const absl::Status taken = TakeContent(job_.config, self_.incarnation,
+                                           content->round, ask, goes_on);
     if (taken.ok() || goes_on()) return taken;
     Log(LogLevel::kInfo, "begins anew to take over what another worker has",
         {{"why", taken.message()}});
@@ -386,14 +386,13 @@ void MultiWorker::KeepBeating() {
       Unanswered(reply.status());
     }
     LogMissing();
-    link_.AwaitNews(link_.urgent() ? kUrgent
-                                           : HeartbeatOf(job_.config));
+    link_.AwaitNews(link_.urgent() ? kUrgent : HeartbeatOf(job_.config));
     if (!reply.ok()) absl::SleepFor(kUrgent);
   }
 }
 
-// Where the chief waits no longer, what has been trained is kept, as where it is
-// told to leave.
+// Where the chief waits no longer, what has been trained is kept, as where it
+// is told to leave.
 void MultiWorker::Hear(const v1::BeatReply& reply) {
   if (!is_chief() || reply.gave_up().empty() || !link_.stands_before_a_step()) {
     return link_.Hear(reply);
@@ -423,10 +422,10 @@ void MultiWorker::Unanswered(const absl::Status& why) {
   missing->set_since_ms(static_cast<uint64_t>(
       absl::ToInt64Milliseconds(now - unanswered_since_)));
   if (now - unanswered_since_ >= PatienceOf(job_.config)) {
-    nothing.set_gave_up(absl::StrCat(
-        "the chief, ", NameOf(0), ", did not come back within ",
-        absl::FormatDuration(PatienceOf(job_.config)),
-        " (all_reduce.rejoin_timeout_ms): ", why.message()));
+    nothing.set_gave_up(
+        absl::StrCat("the chief, ", NameOf(0), ", did not come back within ",
+                     absl::FormatDuration(PatienceOf(job_.config)),
+                     " (all_reduce.rejoin_timeout_ms): ", why.message()));
   }
   if (link_.urgent() && now >= next_look_) {
     next_look_ = now + kLookEvery;
@@ -439,10 +438,10 @@ void MultiWorker::Unanswered(const absl::Status& why) {
 
 std::string MultiWorker::MissingText(
     const v1::BeatReply::Missing& missing) const {
-  return absl::StrCat(
-      NameOf(missing.worker()),
-      missing.doing().empty() ? ", which is not heard"
-                              : absl::StrCat(", which ", missing.doing()));
+  return absl::StrCat(NameOf(missing.worker()),
+                      missing.doing().empty()
+                          ? ", which is not heard"
+                          : absl::StrCat(", which ", missing.doing()));
 }
 
 void MultiWorker::LogMissing() {
@@ -474,7 +473,7 @@ void MultiWorker::FillMembers(v1::JobStats* job) {
     member->mutable_task()->set_index(w);
     member->set_address(workers_[w]);
     const auto silent = rendezvous_.SilentFor(w, now);
-    member->set_state(!silent.has_value() ? v1::Member::AWAITED
+    member->set_state(!silent.has_value()           ? v1::Member::AWAITED
                       : rendezvous_.IsHeard(w, now) ? v1::Member::ALIVE
                                                     : v1::Member::LOST);
     if (!silent.has_value()) continue;

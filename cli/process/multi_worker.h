@@ -26,16 +26,16 @@
 
 namespace paramd {
 
-// This process as one worker of strategy "multi_worker_mirrored": a whole job of
-// its own, whose gradient is the sum of all workers'. The chief's run is the one
-// that people see; the others keep theirs, for as long as they live, in
+// This process as one worker of strategy "multi_worker_mirrored": a whole job
+// of its own, whose gradient is the sum of all workers'. The chief's run is the
+// one that people see; the others keep theirs, for as long as they live, in
 //
 //   <run_dir>/workers/<k>-<incarnation>, or without run_dir a temporary one
 //
 // so that one that is started twice harms none.
 //
-// A thread tells the chief's Rendezvous where this worker is (Beat); the chief is
-// worker 0, and has it in this object.
+// A thread tells the chief's Rendezvous where this worker is (Beat); the chief
+// is worker 0, and has it in this object.
 //
 // Thread safety: of one thread, but Answer, on the loop thread, and what
 // membership() has. Outlives the process and the runtime.
@@ -61,8 +61,8 @@ class MultiWorker {
   static absl::StatusOr<ProcessAnswer> AnswerFinished(
       const google::protobuf::Message& request);
 
-  // Both outlive Run. The process has bound its port: whoever was this worker on
-  // this machine before has ended, and what it left is deleted.
+  // Both outlive Run. The process has bound its port: whoever was this worker
+  // on this machine before has ended, and what it left is deleted.
   void SetParts(Process* process, Runtime* runtime);
   // The process's Run.
   absl::Status Run();

@@ -44,10 +44,10 @@ std::vector<std::string> NextCommands(const JobFlags& flags, const Job& job,
         with.empty() ? "" : absl::StrCat(" --strategy ", ShellQuoted(with)));
   };
   return {absl::StrCat("checkpoint inspect ", ShellQuoted(run_dir)),
-          absl::StrCat(again(ways.larger_strategy.empty()
-                                 ? absl::string_view(strategy)
-                                 : ways.larger_strategy),
-                       " ", ways.larger),
+          absl::StrCat(
+              again(ways.larger_strategy.empty() ? absl::string_view(strategy)
+                                                 : ways.larger_strategy),
+              " ", ways.larger),
           absl::StrCat(again(strategy), " --set optimizer.learning_rate=0.01")};
 }
 

@@ -70,9 +70,9 @@ void LogStart(const PreparedProcess& prepared) {
       {{"job", prepared.job.config.name()},
        {"digest", prepared.job.digest},
        {"servers", is_member ? 0 : prepared.role.servers},
-       {"workers", is_member ? static_cast<uint32_t>(
-                                   prepared.cluster.workers.size())
-                             : prepared.role.workers}});
+       {"workers", is_member
+                       ? static_cast<uint32_t>(prepared.cluster.workers.size())
+                       : prepared.role.workers}});
   if (!prepared.job.warning.empty()) {
     Log(LogLevel::kWarning, prepared.job.warning);
   }
@@ -218,16 +218,16 @@ absl::Status MakeMultiWorker(PreparedProcess* prepared) {
   self.task.set_index(*prepared->role.member);
   self.incarnation = prepared->role.incarnation;
   // Copies stay the same only where all compute with one program.
-  self.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit(), " ",
-                            ParamdBuildId());
+  self.build =
+      absl::StrCat(ParamdVersion(), " ", ParamdCommit(), " ", ParamdBuildId());
   self.job_name = prepared->job.config.name();
   self.job_digest = prepared->job.digest;
   self.job_settings =
       absl::StrSplit(prepared->job.job_wide_text, '\n', absl::SkipEmpty());
   self.cluster = EntriesToAgree(prepared->cluster);
-  ASSIGN_OR_RETURN(prepared->multi_worker,
-                   MultiWorker::Create(prepared->cluster, std::move(self),
-                                       &prepared->job));
+  ASSIGN_OR_RETURN(
+      prepared->multi_worker,
+      MultiWorker::Create(prepared->cluster, std::move(self), &prepared->job));
   return absl::OkStatus();
 }
 
@@ -262,8 +262,7 @@ absl::Status CountExamples(const RunOptions& options, v1::JobConfig* job) {
   }
   v1::InputSource::Indices* const train =
       input->mutable_train()->mutable_indices();
-  if (train->examples() > 0 &&
-      train->examples() != options.training_examples) {
+  if (train->examples() > 0 && train->examples() != options.training_examples) {
     return absl::InvalidArgumentError(absl::StrCat(
         "input.train.indices.examples is ", train->examples(),
         "; the program has ", options.training_examples, " examples"));
@@ -284,11 +283,10 @@ absl::Status LogRecovered(const PreparedProcess& prepared) {
     return absl::OkStatus();
   }
   const std::string& run_dir = prepared.job.config.run_dir();
-  ASSIGN_OR_RETURN(
-      const std::vector<v1::LogEntry> entries,
-      DirectoryLog(
-          CoordinatorProcess::LogDirectory(StateDirectory(prepared.job.config)))
-          .ReadAll());
+  ASSIGN_OR_RETURN(const std::vector<v1::LogEntry> entries,
+                   DirectoryLog(CoordinatorProcess::LogDirectory(
+                                    StateDirectory(prepared.job.config)))
+                       .ReadAll());
   bool finished = false;
   for (const v1::LogEntry& entry : entries) {
     // One that went on for more epochs is not, any more.
@@ -309,12 +307,11 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
   RETURN_IF_ERROR(CountExamples(options, &prepared->job.config));
   prepared->cluster = std::move(all.cluster);
   if (!prepared->cluster.nothing_to_do().empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(
-      prepared->role,
-      RoleIn(prepared->cluster, prepared->job.config, options));
+  ASSIGN_OR_RETURN(prepared->role,
+                   RoleIn(prepared->cluster, prepared->job.config, options));
   LogStart(*prepared);
-  RETURN_IF_ERROR(CheckStart({options, prepared->job.config, prepared->cluster,
-                              prepared->role}));
+  RETURN_IF_ERROR(CheckStart(
+      {options, prepared->job.config, prepared->cluster, prepared->role}));
   const bool had_run_dir = !prepared->job.config.run_dir().empty();
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
   *made_run_dir = !had_run_dir && !prepared->job.config.run_dir().empty();
@@ -336,9 +333,9 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
   RETURN_IF_ERROR(MakeRuntime(options, prepared));
   prepared->process->AddTo(prepared->runtime.get());
   if (prepared->mirrors != nullptr) {
-    RETURN_IF_ERROR(prepared->mirrors->MakeOthers(
-        prepared->role, models, prepared->process.get(),
-        prepared->runtime.get()));
+    RETURN_IF_ERROR(prepared->mirrors->MakeOthers(prepared->role, models,
+                                                  prepared->process.get(),
+                                                  prepared->runtime.get()));
   }
   if (prepared->multi_worker != nullptr) {
     prepared->multi_worker->SetParts(prepared->process.get(),

@@ -27,10 +27,10 @@ struct PreparedProcess {
   LoadedJob job;
   ClusterSpec cluster;
   ProcessRole role;
-  std::unique_ptr<Mirrors> mirrors;   // Null: this process has one copy.
+  std::unique_ptr<Mirrors> mirrors;  // Null: this process has one copy.
   std::unique_ptr<MultiWorker> multi_worker;  // Null: it is not one of several.
-  std::unique_ptr<Process> process;   // Null while it lingers.
-  std::vector<FinishedJob> finished;  // Empty until it lingers.
+  std::unique_ptr<Process> process;           // Null while it lingers.
+  std::vector<FinishedJob> finished;          // Empty until it lingers.
   std::unique_ptr<ProcessFacts> facts;
   std::shared_ptr<const Tls> tls;  // Null: there are no certificates.
   std::unique_ptr<Runtime> runtime;

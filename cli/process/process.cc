@@ -81,8 +81,8 @@ absl::Status Process::CreateTrace() {
     Log(LogLevel::kWarning, "--trace is for workers; this process writes none");
     return absl::OkStatus();
   }
-  trace_ = std::make_unique<ChromeTrace>(
-      absl::StrCat("worker-", *role_.worker), *role_.worker);
+  trace_ = std::make_unique<ChromeTrace>(absl::StrCat("worker-", *role_.worker),
+                                         *role_.worker);
   // What is wrong with the path is said now, not when the job is done.
   return trace_->WriteTo(trace_path_);
 }
@@ -113,9 +113,8 @@ absl::Status Process::CreateWorker(const ModelFactory& models,
   options.job = job_.config;
   options.job_digest = job_.digest;
   // Whoever applies gradients is here, and nobody else computes them.
-  const bool has_all =
-      role_.server.has_value() && role_.workers == 1 &&
-      role_.servers == role_.shards;
+  const bool has_all = role_.server.has_value() && role_.workers == 1 &&
+                       role_.servers == role_.shards;
   const ModelFactory placed = [&](const v1::JobConfig& job,
                                   const InputSpec& input)
       -> absl::StatusOr<std::unique_ptr<TrainedModel>> {

@@ -51,8 +51,9 @@ struct ProcessRole {
 const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu);
 
 // The parts that do the work of a role: a server's shard, a worker with its
-// data and model, the coordinator, an evaluator. Data and directories are opened by Create,
-// so that everything wrong with them is said before a port is bound.
+// data and model, the coordinator, an evaluator. Data and directories are
+// opened by Create, so that everything wrong with them is said before a port is
+// bound.
 //
 // Thread safety: Create, AddTo and the destructor on the thread that runs the
 // runtime, while it does not run. Outlives Runtime::Run.
@@ -60,12 +61,11 @@ class Process {
  public:
   // The errors of the parts, each naming the file, layer or directory.
   // `trace_path`: where a worker writes a ChromeTrace at the end of Run; empty:
-  // nowhere. `membership`: of a worker that is one of several with a copy of the
-  // variables each. `loops`: of a process with all of a job, on a GPU.
+  // nowhere. `membership`: of a worker that is one of several with a copy of
+  // the variables each. `loops`: of a process with all of a job, on a GPU.
   static absl::StatusOr<std::unique_ptr<Process>> Create(
-      const ProcessRole& role, const LoadedJob& job,
-      const ModelFactory& models, const std::string& trace_path = "",
-      const Membership& membership = {},
+      const ProcessRole& role, const LoadedJob& job, const ModelFactory& models,
+      const std::string& trace_path = "", const Membership& membership = {},
       const MakeLoopDevice& loops = MakeCudaLoops);
 
   // Called once.

@@ -35,8 +35,7 @@ ResourceNeeds NeedsOf(const ProcessRole& role, bool alone,
   if (alone) {
     needs.threads += kOfProgress;
   } else if (!role.evaluator.has_value()) {
-    needs.threads +=
-        kOfGrpc + kOfGrpcByProcessor * ProcessorsOfThisProcess();
+    needs.threads += kOfGrpc + kOfGrpcByProcessor * ProcessorsOfThisProcess();
   }
   if (role.server.has_value() && role.shards > 1) needs.threads += role.shards;
   if (role.worker.has_value()) {

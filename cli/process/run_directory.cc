@@ -131,11 +131,10 @@ bool HasBegun(absl::string_view path) {
   if (!HoldsARun(path)) return false;
   const auto entries =
       DirectoryLog(absl::StrCat(path, "/configuration")).ReadAll();
-  return !entries.ok() ||
-         std::any_of(entries->begin(), entries->end(),
-                     [](const v1::LogEntry& entry) {
-                       return entry.has_configuration();
-                     });
+  return !entries.ok() || std::any_of(entries->begin(), entries->end(),
+                                      [](const v1::LogEntry& entry) {
+                                        return entry.has_configuration();
+                                      });
 }
 
 std::string PathFromRoot(absl::string_view path) {

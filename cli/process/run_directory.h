@@ -23,11 +23,12 @@ absl::StatusOr<std::string> NewestRunDirectory(absl::string_view root,
                                                bool any = false);
 
 // Makes `path`, for this user alone unless it is there, and the directories
-// above it. FailedPrecondition if it holds something already and `may_hold_a_run` is false.
+// above it. FailedPrecondition if it holds something already and
+// `may_hold_a_run` is false.
 absl::Status UseRunDirectory(absl::string_view path, bool may_hold_a_run);
 
-// NotFound unless a run was started in `path`, as its configuration log or its logs
-// tell. Makes nothing.
+// NotFound unless a run was started in `path`, as its configuration log or its
+// logs tell. Makes nothing.
 absl::Status CheckRunStartedIn(absl::string_view path);
 
 // Whether a run has its configuration log in this directory.

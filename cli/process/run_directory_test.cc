@@ -31,8 +31,7 @@ TEST_F(RunDirectoryTest, TheNextNumberIsAboveAllThatExist) {
   std::filesystem::create_directories(root_ + "/job-x");
   std::filesystem::create_directories(root_ + "/jobs-77");
   EXPECT_EQ(*MakeRunDirectory(root_, "job"), root_ + "/job-11");
-  EXPECT_EQ(*NewestRunDirectory(root_, "job", /*any=*/true),
-            root_ + "/job-11");
+  EXPECT_EQ(*NewestRunDirectory(root_, "job", /*any=*/true), root_ + "/job-11");
 }
 
 TEST_F(RunDirectoryTest, WhatAFailedStartHasLeftIsNotGoneOnWith) {

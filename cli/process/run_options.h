@@ -25,9 +25,9 @@ struct RunOptions {
   bool insecure = false;
   std::string tls_dir;         // Empty: no TLS.
   std::string health_address;  // Empty: no port of its own.
-  std::string incarnation;  // As text; empty: one is drawn.
-  std::string replaces;     // As text; empty: not known.
-  std::string trace_path;   // Of a worker's ChromeTrace; empty: none.
+  std::string incarnation;     // As text; empty: one is drawn.
+  std::string replaces;        // As text; empty: not known.
+  std::string trace_path;      // Of a worker's ChromeTrace; empty: none.
   // Of a program that the worker is in: the examples behind the numbers that it
   // is told (input.train.indices and input.test.indices). 0: there is none.
   uint64_t training_examples = 0;

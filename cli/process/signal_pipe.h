@@ -34,9 +34,10 @@ class StopSignals {
 };
 
 // Signals as bytes in a pipe, so that a poll loop can wait for them. A handler
-// writes them, in whatever thread the kernel picks: blocking signals and reading
-// a signalfd is not enough, since a library may start threads of its own before
-// main (OpenBLAS does), which block nothing and would die of the first SIGTERM.
+// writes them, in whatever thread the kernel picks: blocking signals and
+// reading a signalfd is not enough, since a library may start threads of its
+// own before main (OpenBLAS does), which block nothing and would die of the
+// first SIGTERM.
 //
 // One in a process. Thread-safe.
 class SignalPipe {

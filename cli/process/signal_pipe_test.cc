@@ -58,7 +58,8 @@ TEST(StopSignalsTest, ARepeatWithinTwoSecondsCountsOnce) {
 // As one that a library started before main.
 TEST(SignalPipeTest, AThreadThatBlocksNothingMayGetTheSignal) {
   SignalPipe::Catch({SIGTERM});
-  std::thread stranger([] { syscall(SYS_tgkill, getpid(), gettid(), SIGTERM); });
+  std::thread stranger(
+      [] { syscall(SYS_tgkill, getpid(), gettid(), SIGTERM); });
   stranger.join();
   EXPECT_EQ(SignalPipe::Take(), SIGTERM);
 }

@@ -103,8 +103,8 @@ int SignalWatcher::MillisecondsLeft() {
   if (first_at_ == Time::Never() || late_ == nullptr) return -1;
   const absl::Duration left = first_at_ + patience_ - MonotonicNow();
   return static_cast<int>(absl::ToInt64Milliseconds(
-      std::clamp(absl::Ceil(left, absl::Milliseconds(1)),
-                 absl::ZeroDuration(), kLongestPoll)));
+      std::clamp(absl::Ceil(left, absl::Milliseconds(1)), absl::ZeroDuration(),
+                 kLongestPoll)));
 }
 
 void SignalWatcher::OnPatienceOver() {

@@ -68,7 +68,7 @@ class SignalWatcher {
   // Of the thread: when the first signal came, and which.
   Time first_at_ = Time::Never();
   int first_signal_ = 0;
-  int stop_ = -1;  // An eventfd: readable when the thread shall end.
+  int stop_ = -1;      // An eventfd: readable when the thread shall end.
   std::thread first_;  // Calls the handler; started by the other one.
   std::thread thread_;
 };

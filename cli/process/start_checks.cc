@@ -130,9 +130,9 @@ absl::Status CheckDifferentAddresses(const Start& start) {
   for (size_t i = 0; i < own.size(); ++i) {
     for (size_t k = i + 1; k < own.size(); ++k) {
       if (!OverlapAddresses(own[i].second, own[k].second)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          own[i].first, ": '", own[i].second, "' is ", own[k].first,
-          " too; give it another port"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(own[i].first, ": '", own[i].second, "' is ",
+                       own[k].first, " too; give it another port"));
     }
   }
   return absl::OkStatus();
@@ -167,8 +167,7 @@ absl::Status CheckDisk(const Start& start) {
 absl::Status CheckFiles(const Start& start) {
   if (!Listens(start)) return absl::OkStatus();
   const ClusterSpec& cluster = start.cluster;
-  const bool is_called =
-      start.role.server.has_value() || start.role.is_chief();
+  const bool is_called = start.role.server.has_value() || start.role.is_chief();
   size_t called = 0;
   if (!start.role.member.has_value()) {
     called = std::count_if(cluster.ps.begin(), cluster.ps.end(),
@@ -210,12 +209,12 @@ absl::Status CheckWholeGradients(const ProcessRole& role,
   if (!sums_them) return absl::OkStatus();
   for (const v1::Variable& variable : variables) {
     if (!variable.sparse()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "strategy: \"", StrategyName(job.strategy()),
-        "\" sums whole gradients, but variable '", variable.name(),
-        "' is sparse; choose ",
-        role.member.has_value() ? "" : "\"central_storage\" or ",
-        "\"parameter_server\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy: \"", StrategyName(job.strategy()),
+                     "\" sums whole gradients, but variable '", variable.name(),
+                     "' is sparse; choose ",
+                     role.member.has_value() ? "" : "\"central_storage\" or ",
+                     "\"parameter_server\""));
   }
   return absl::OkStatus();
 }
@@ -297,8 +296,8 @@ absl::Status ReadExamples(const Pipeline& data, absl::string_view name,
   Batch batch;
   for (uint64_t begin = 0; begin < count; begin += kExamplesAtOnce) {
     const uint64_t end = std::min(begin + kExamplesAtOnce, count);
-    RETURN_IF_ERROR(data.Read({.epoch = 1, .begin = begin, .end = end},
-                              &batch));
+    RETURN_IF_ERROR(
+        data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
   }
   if (data.growing() != nullptr) {
     unchecked->push_back(absl::StrCat("files of ", name, " that come later"));
@@ -348,8 +347,7 @@ absl::Status CheckContent(const Start& start, const ModelFactory& models,
   const ProcessRole& role = start.role;
   const bool evaluates = role.evaluator.has_value();
   if (!role.worker.has_value() && !evaluates) return absl::OkStatus();
-  const v1::JobConfig job =
-      evaluates ? WithOneReplica(start.job) : start.job;
+  const v1::JobConfig job = evaluates ? WithOneReplica(start.job) : start.job;
   ASSIGN_OR_RETURN(const WorkerProcess::Checked checked,
                    WorkerProcess::Check(job, models));
   if (!evaluates) {
@@ -370,8 +368,8 @@ absl::Status CheckContent(const Start& start, const ModelFactory& models,
 }
 
 std::string NotChecked(const Start& start, std::vector<std::string> unchecked) {
-  const bool reads = start.role.worker.has_value() ||
-                     start.role.evaluator.has_value();
+  const bool reads =
+      start.role.worker.has_value() || start.role.evaluator.has_value();
   if (!reads) {
     unchecked.push_back(
         absl::StrCat("the data, and whether the model fits it (",

@@ -75,7 +75,8 @@ absl::Status CheckJobName(const std::string& job) {
       });
   if (is_name) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--job is '", job, "'; expected the job's name: letters, "
+      absl::StrCat("--job is '", job,
+                   "'; expected the job's name: letters, "
                    "digits, '.', '_' and '-'"));
 }
 

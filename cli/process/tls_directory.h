@@ -32,9 +32,9 @@ absl::Status MakeTlsDirectory(const std::string& directory,
                               const std::string& job, const TlsTasks& tasks,
                               int days, absl::Time now);
 
-// Replaces the certificate of each task in there, one file at a time, for the key
-// it has. The tasks, in order. kInvalidArgument, naming the file, if one can't be
-// read; those before it are replaced.
+// Replaces the certificate of each task in there, one file at a time, for the
+// key it has. The tasks, in order. kInvalidArgument, naming the file, if one
+// can't be read; those before it are replaced.
 absl::StatusOr<std::vector<std::string>> RenewTlsDirectory(
     const std::string& directory, int days, absl::Time now);
 

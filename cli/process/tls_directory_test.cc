@@ -93,11 +93,9 @@ TEST(TlsDirectoryTest, ARenewedOneHoldsLongerAndKeepsItsKey) {
 
 TEST(TlsDirectoryTest, WhatCannotBeRenewedIsNamed) {
   const std::string directory = NewDirectory("none");
-  EXPECT_TRUE(
-      absl::StrContains(RenewTlsDirectory(directory, 30, absl::Now())
-                            .status()
-                            .message(),
-                        absl::StrCat("cannot read '", directory, "/ca.key'")));
+  EXPECT_TRUE(absl::StrContains(
+      RenewTlsDirectory(directory, 30, absl::Now()).status().message(),
+      absl::StrCat("cannot read '", directory, "/ca.key'")));
 }
 
 }  // namespace

@@ -39,11 +39,10 @@ int FindBuildId(dl_phdr_info* file, size_t, void* found) {
   for (int i = 0; i < file->dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = file->dlpi_phdr[i];
     const uintptr_t begin = file->dlpi_addr + part.p_vaddr;
-    is_own |= part.p_type == PT_LOAD && here >= begin &&
-              here - begin < part.p_memsz;
+    is_own |=
+        part.p_type == PT_LOAD && here >= begin && here - begin < part.p_memsz;
     if (part.p_type == PT_NOTE && id.empty()) {
-      id = BuildIdAmong(
-          {reinterpret_cast<const char*>(begin), part.p_memsz});
+      id = BuildIdAmong({reinterpret_cast<const char*>(begin), part.p_memsz});
     }
   }
   if (is_own) *static_cast<std::string*>(found) = id;

@@ -12,8 +12,9 @@ std::string ParamdVersion();
 // "unknown" if it did not.
 std::string ParamdCommit();
 
-// What the linker wrote into this program, or into the library that this is part
-// of, to tell it from others: hexadecimal digits; empty if it wrote nothing.
+// What the linker wrote into this program, or into the library that this is
+// part of, to tell it from others: hexadecimal digits; empty if it wrote
+// nothing.
 std::string ParamdBuildId();
 
 }  // namespace paramd

@@ -51,7 +51,8 @@ void Console::KeepBlock() { block_.clear(); }
 void Console::EraseBlock() {
   const auto lines = std::count(block_.begin(), block_.end(), '\n');
   // Up to its first line, then clear from there to the end of the screen.
-  if (lines > 0) std::fprintf(out_, "\x1b[%ldF\x1b[J", static_cast<long>(lines));
+  if (lines > 0)
+    std::fprintf(out_, "\x1b[%ldF\x1b[J", static_cast<long>(lines));
 }
 
 void Console::DrawBlock() {

@@ -36,8 +36,7 @@ void Progress::Loop() {
 void Progress::Draw() {
   const ProcessReport report = {runtime_->Status(), ""};
   FillView({report}, {report}, &view_);
-  view_.left =
-      remaining_.Take(view_.epochs_done, view_.epochs, MonotonicNow());
+  view_.left = remaining_.Take(view_.epochs_done, view_.epochs, MonotonicNow());
   console_->Print(absl::StrCat(RenderLine(view_), "\n"));
 }
 

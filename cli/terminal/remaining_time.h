@@ -14,9 +14,9 @@ namespace paramd {
 // thread-safe.
 class RemainingTime {
  public:
-  // The job has come to `done` of `all`. Nullopt while that is not known: at the
-  // beginning, where nothing was done in the last minute or something was taken
-  // back, and at the end.
+  // The job has come to `done` of `all`. Nullopt while that is not known: at
+  // the beginning, where nothing was done in the last minute or something was
+  // taken back, and at the end.
   absl::optional<absl::Duration> Take(double done, double all, Time now);
 
  private:
@@ -25,7 +25,8 @@ class RemainingTime {
     double done = 0;
   };
 
-  std::deque<Sample> samples_;  // Bound: one for each second of the last minute.
+  std::deque<Sample>
+      samples_;  // Bound: one for each second of the last minute.
 };
 
 }  // namespace paramd

@@ -18,8 +18,8 @@ std::string Padded(absl::string_view text, size_t columns);
 std::string AtRight(absl::string_view text, size_t columns);
 
 // Rows of equally many cells under each other, two blanks between them; each
-// ends with a line break and without blanks. Cells are escaped (EscapeLine): what
-// one holds can't look like another row.
+// ends with a line break and without blanks. Cells are escaped (EscapeLine):
+// what one holds can't look like another row.
 std::string Table(std::vector<std::vector<std::string>> rows);
 
 // 0.24 → "0.2 s", 83 → "83 s", 125 → "2 min 5 s", 7290 → "2 h 1 min".

@@ -13,8 +13,8 @@
 
 namespace paramd {
 
-// Blocks of one server that travel in one message: whole ones, or rows of blocks
-// of sparse variables.
+// Blocks of one server that travel in one message: whole ones, or rows of
+// blocks of sparse variables.
 struct BlockChunk {
   uint32_t server = 0;
   uint64_t bytes = 0;  // Of their numbers on the wire.
@@ -35,8 +35,8 @@ struct ChunkLimits {
   bool one_by_one = false;
 };
 
-// Those blocks of the placement, in its order, each in one chunk. A chunk has as
-// many as the limits allow, 16,384 at most.
+// Those blocks of the placement, in its order, each in one chunk. A chunk has
+// as many as the limits allow, 16,384 at most.
 std::vector<BlockChunk> CutIntoChunks(
     const Placement& placement, const ChunkLimits& limits,
     absl::FunctionRef<bool(const PlacedSlice&)> wanted);

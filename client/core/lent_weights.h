@@ -12,14 +12,14 @@
 namespace paramd {
 
 // Where a worker's two copies of the variables lie, if somebody who reads them
-// lends memory for that: by variable, room for the floats of each copy, or null.
-// Empty: for none. It outlives the copies. Whoever lends it may write to it where
-// it may read it.
+// lends memory for that: by variable, room for the floats of each copy, or
+// null. Empty: for none. It outlives the copies. Whoever lends it may write to
+// it where it may read it.
 using LentWeights = std::vector<std::array<float*, 2>>;
 
 // Where such copies lie. What is not lent does in memory of the device, which
-// outlives them, or is pinned, as far as that has room (else a buffer is empty);
-// null: there is none.
+// outlives them, or is pinned, as far as that has room (else a buffer is
+// empty); null: there is none.
 struct WeightMemory {
   LentWeights lent;
   UnifiedMemory* device = nullptr;

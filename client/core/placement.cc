@@ -1,6 +1,7 @@
 #include "client/core/placement.h"
 
 #include "absl/strings/str_cat.h"
+
 #include "base/status_macros.h"
 #include "tensor/keyed_rows.h"
 
@@ -10,9 +11,9 @@ namespace {
 absl::StatusOr<PlacedSlice> Place(const v1::Slice& slice, const v1::Layout& l,
                                   uint32_t servers) {
   if (slice.variable() >= static_cast<uint32_t>(l.variables_size())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a slice names variable ", slice.variable(), "; the layout has ",
-        l.variables_size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a slice names variable ", slice.variable(),
+                     "; the layout has ", l.variables_size()));
   }
   const v1::Variable& variable = l.variables(slice.variable());
   if (slice.server() >= servers) {
@@ -30,10 +31,9 @@ absl::StatusOr<PlacedSlice> Place(const v1::Slice& slice, const v1::Layout& l,
       (slice.row_end() - slice.row_begin()) * shape.row_elements;
   if (variable.keyed() &&
       slice.row_begin() % BucketRows(shape.row_elements) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a slice of '", variable.name(), "' begins at row ",
-                     slice.row_begin(), ", in the middle of a bucket of ",
-                     BucketRows(shape.row_elements)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a slice of '", variable.name(), "' begins at row ", slice.row_begin(),
+        ", in the middle of a bucket of ", BucketRows(shape.row_elements)));
   }
   return PlacedSlice{.variable = slice.variable(),
                      .rows = {slice.row_begin(), slice.row_end()},
@@ -83,10 +83,9 @@ absl::StatusOr<Placement> Placement::Create(const v1::Layout& layout,
   }
   for (size_t i = 0; i < covered.size(); ++i) {
     if (covered[i] != placement.elements_[i]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("slices of '", placement.names_[i], "' cover ",
-                       covered[i], " of ", placement.elements_[i],
-                       " elements"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "slices of '", placement.names_[i], "' cover ", covered[i], " of ",
+          placement.elements_[i], " elements"));
     }
   }
   return placement;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+
 #include "proto/paramd/v1/configuration.pb.h"
 #include "tensor/shape.h"
 

@@ -140,8 +140,7 @@ void Session::AddGradients(OpId op, const std::vector<Buffer>& gradients,
   SendWhatMay(now, out);
 }
 
-uint64_t Session::GradientBytes(size_t variable,
-                                const SparseRows* rows) const {
+uint64_t Session::GradientBytes(size_t variable, const SparseRows* rows) const {
   const auto& sparse = placement_.sparse();
   const auto place = std::lower_bound(sparse.begin(), sparse.end(), variable);
   if (place == sparse.end() || *place != variable) {
@@ -216,10 +215,10 @@ std::vector<BlockChunk> Session::BlocksOf(const Operation& operation,
                              /*all_blocks=*/false, limits);
   }
   if (operation.into != nullptr) {
-    return paramd::CutIntoChunks(
-        placement_, limits, [&](const PlacedSlice& slice) {
-          return operation.into->has(slice.variable);
-        });
+    return paramd::CutIntoChunks(placement_, limits,
+                                 [&](const PlacedSlice& slice) {
+                                   return operation.into->has(slice.variable);
+                                 });
   }
   std::vector<BlockChunk> chunks = paramd::CutIntoChunks(
       placement_, limits,
@@ -392,8 +391,8 @@ void Session::AddRows(const Operation& operation, const Chunk& chunk,
     const size_t row_bytes =
         placement_.row_elements()[group.variable] * sizeof(float);
     payload->push_back(Encoded(
-        operation.gradients[group.variable].Part(
-            group.rows.begin * row_bytes, group.rows.size() * row_bytes),
+        operation.gradients[group.variable].Part(group.rows.begin * row_bytes,
+                                                 group.rows.size() * row_bytes),
         options_.push_format));
   }
 }
@@ -408,8 +407,7 @@ bool Session::Receive(const Message& message, Time now, Outbox* out) {
   const auto found = operations_.find(made.op);
   // A chunk that was reset meanwhile has another call or none, and an operation
   // that was given up and begun again may be cut into fewer.
-  if (found != operations_.end() &&
-      made.chunk < found->second.chunks.size() &&
+  if (found != operations_.end() && made.chunk < found->second.chunks.size() &&
       found->second.chunks[made.chunk].call == message.call) {
     Operation& operation = found->second;
     Chunk& chunk = operation.chunks[made.chunk];
@@ -441,16 +439,14 @@ void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
                             Time now, Outbox* out) {
   const v1::Refusal refusal = RefusalOf(status);
   Operation& operation = operations_[op];
-  if (refusal.reason() == v1::Refusal::SUPERSEDED &&
-      operation.is_push()) {
+  if (refusal.reason() == v1::Refusal::SUPERSEDED && operation.is_push()) {
     if (!chunk->may_be_in) return End(op, NotSentByUs(operation, *chunk));
     MarkDone(op, &operation, chunk);
     return;
   }
   if (!IsWorthARetry(status, refusal.reason())) {
     // Given up: none of its chunks is resent.
-    if (refusal.reason() == v1::Refusal::QUARANTINED &&
-        operation.is_push()) {
+    if (refusal.reason() == v1::Refusal::QUARANTINED && operation.is_push()) {
       acknowledged_ = operation.push.sequence;
     }
     End(op, status);
@@ -559,8 +555,8 @@ std::string Session::WaitingFor(const Operation& operation) const {
   for (const Chunk& chunk : operation.chunks) {
     if (chunk.done || !IsReady(operation, chunk)) continue;
     return absl::StrCat(NameOfServer(chunk.server), " to answer a ",
-                        operation.is_push() ? "push" : "pull", " of ",
-                        self, chunk.why.empty() ? "" : ": ", chunk.why);
+                        operation.is_push() ? "push" : "pull", " of ", self,
+                        chunk.why.empty() ? "" : ": ", chunk.why);
   }
   return "";
 }

@@ -81,14 +81,15 @@ class Session {
     // Of no examples, in any mode: it has no numbers, and changes none.
     bool empty = false;
     // Takes what the servers hold behind the push, of variables that are not
-    // sparse, if they can say it with their answers; valid and untouched until the push has ended. Null: not asked.
+    // sparse, if they can say it with their answers; valid and untouched until
+    // the push has ended. Null: not asked.
     Weights* pull_into = nullptr;
   };
 
   // An operation that has ended. Not OK: FENCED, QUARANTINED, JOB_FINISHED and
-  // other refusals that no retry mends, with the server's sentence; SUPERSEDED if
-  // a server holds what it cannot have from here, so that somebody else pushes as
-  // this session; DEADLINE_EXCEEDED if it was given up.
+  // other refusals that no retry mends, with the server's sentence; SUPERSEDED
+  // if a server holds what it cannot have from here, so that somebody else
+  // pushes as this session; DEADLINE_EXCEEDED if it was given up.
   struct Finished {
     OpId op = 0;
     absl::Status status;
@@ -110,10 +111,10 @@ class Session {
   const Placement& placement() const { return placement_; }
   v1::ConfigurationVersion configuration_version() const;
 
-  // Pulls all blocks that changed of the variables that `into` has; it stays valid
-  // and untouched until the operation is finished. `clock` unset: a pull that never waits. One
-  // that does because the mode wants it asks again until it is let, and says so
-  // once.
+  // Pulls all blocks that changed of the variables that `into` has; it stays
+  // valid and untouched until the operation is finished. `clock` unset: a pull
+  // that never waits. One that does because the mode wants it asks again until
+  // it is let, and says so once.
   void StartPull(OpId op, Weights* into, absl::optional<uint64_t> clock,
                  Time now, Outbox* out) {
     StartPull(op, into, clock, /*after_step=*/0, now, out);
@@ -149,8 +150,8 @@ class Session {
   // The same, if that operation is open for longer than `patience`.
   std::string overdue(Time now, absl::Duration patience) const;
   uint64_t chunks_resent() const { return chunks_resent_; }
-  // Median of the last calls to `server` that brought weights; zero if there was
-  // none.
+  // Median of the last calls to `server` that brought weights; zero if there
+  // was none.
   absl::Duration PullLatency(uint32_t server) const;
 
  private:

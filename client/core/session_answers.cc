@@ -91,8 +91,7 @@ absl::Status Session::HandleRows(SparseRows* rows, const Chunk& chunk,
   const auto groups = GroupRows(placement_, chunk.blocks, chunk.rows);
   uint64_t elements = 0;
   for (const RowGroup& group : groups) {
-    elements +=
-        group.rows.size() * placement_.row_elements()[group.variable];
+    elements += group.rows.size() * placement_.row_elements()[group.variable];
   }
   RETURN_IF_ERROR(CheckPayload(reply, elements, payload));
   ChainReader chain(payload);
@@ -107,11 +106,10 @@ absl::Status Session::CheckPulled(const v1::PulledBlock& block,
       block.elements() == elements) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("a pull's answer has block ", block.block(), " of slice ",
-                   block.slice(), " with ", block.elements(),
-                   " elements; asked was block ", id.block, " of slice ",
-                   id.slice, " with ", elements));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a pull's answer has block ", block.block(), " of slice ", block.slice(),
+      " with ", block.elements(), " elements; asked was block ", id.block,
+      " of slice ", id.slice, " with ", elements));
 }
 
 absl::Status Session::CheckPayload(const v1::PullReply& reply,
@@ -137,8 +135,8 @@ absl::Status Session::CheckAnswerer(uint32_t server,
   return absl::UnavailableError(absl::StrCat(
       NameOfServer(server), " is process ",
       absl::Hex(configuration_.incarnations[server], absl::kZeroPad16),
-      " in configuration ", VersionName(configuration_.version),
-      "; process ", absl::Hex(incarnation, absl::kZeroPad16), " answered"));
+      " in configuration ", VersionName(configuration_.version), "; process ",
+      absl::Hex(incarnation, absl::kZeroPad16), " answered"));
 }
 
 absl::Status Session::NotSentByUs(const Operation& operation,

@@ -1,6 +1,4 @@
 // Refusals, deadlines, and servers that come back.
-#include "client/core/session.h"
-
 #include <memory>
 #include <set>
 #include <string>
@@ -10,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "client/core/session.h"
 #include "client/core/testing/configurations.h"
 #include "client/core/testing/session_test_base.h"
 #include "proto/refusal.h"
@@ -92,10 +91,11 @@ TEST_F(SessionFailuresTest, Promise1_WhatIsInAtItsFirstSendingIsNoSuccess) {
       Answer(sent, PushReplyTo(sent, Pair(1, 2), result));
     });
     EXPECT_EQ(RefusalOf(end).reason(), v1::Refusal::SUPERSEDED);
-    EXPECT_EQ(end.message(),
-              "ps-1 generation 1.2 holds push 7 of worker-3 generation 1.9 or a "
-              "later one, which it cannot have from there: another process "
-              "pushes as this session");
+    EXPECT_EQ(
+        end.message(),
+        "ps-1 generation 1.2 holds push 7 of worker-3 generation 1.9 or a "
+        "later one, which it cannot have from there: another process "
+        "pushes as this session");
   }
   const absl::Status refused = end_of([&](const Outbox::SendItem& sent) {
     Answer(sent, Refuse(v1::Refusal::SUPERSEDED, "push", "later one known"));
@@ -334,7 +334,8 @@ v1::Configuration WithNewLife(v1::Configuration configuration,
   return configuration;
 }
 
-TEST_F(SessionFailuresTest, Promise1_BlocksAcknowledgedByALostLifeAreResentToTheNext) {
+TEST_F(SessionFailuresTest,
+       Promise1_BlocksAcknowledgedByALostLifeAreResentToTheNext) {
   Use(Small());
   Push(1);
   const auto first = Sent();

@@ -32,8 +32,7 @@ class SessionPullBehindTest : public SessionTestBase {
     v1::PushReply reply = PushReplyTo(sent);
     v1::PullReply* const pulled = reply.mutable_pulled();
     pulled->set_encoding(v1::FP32);
-    for (const v1::PushBlock& pushed :
-         HeadOf<v1::PushRequest>(sent).blocks()) {
+    for (const v1::PushBlock& pushed : HeadOf<v1::PushRequest>(sent).blocks()) {
       v1::PulledBlock* const block = pulled->add_blocks();
       block->set_slice(pushed.slice());
       block->set_block(pushed.block());

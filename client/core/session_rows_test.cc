@@ -13,8 +13,8 @@ namespace paramd {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using testing::Floats;
+using ::testing::IsEmpty;
 using testing::kOp;
 using testing::Numbers;
 

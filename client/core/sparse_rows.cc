@@ -27,10 +27,11 @@ absl::Status CheckNumbers(absl::Span<const uint64_t> numbers, uint64_t rows,
         absl::StrCat("row ", numbers[i], " of '", variable,
                      "' comes behind row ", numbers[i - 1]));
   }
-  if (numbers.empty() || rows == 0 || numbers.back() < rows) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "there is no row ", numbers.back(), " of '", variable, "', which has ",
-      rows));
+  if (numbers.empty() || rows == 0 || numbers.back() < rows)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no row ", numbers.back(), " of '", variable,
+                   "', which has ", rows));
 }
 
 }  // namespace
@@ -85,8 +86,7 @@ absl::StatusOr<SparseRows> SparseRows::Create(const Placement& placement,
 }
 
 // Slices of a variable come in the order of its rows.
-void SparseRows::AddRuns(const Placement& placement, uint32_t s,
-                         size_t* next) {
+void SparseRows::AddRuns(const Placement& placement, uint32_t s, size_t* next) {
   const PlacedSlice& slice = placement.slices()[s];
   const auto rows = NumbersOf(slice.variable);
   if (*next == rows.size()) return;
@@ -112,8 +112,8 @@ void SparseRows::AddRuns(const Placement& placement, uint32_t s,
   auto at = rows.begin() + *next;
   while (at != rows.end() && row_of(*at) < slice.rows.end) {
     const uint64_t block = (row_of(*at) - slice.rows.begin) / block_rows;
-    const uint64_t last = std::min(
-        slice.rows.end, slice.rows.begin + (block + 1) * block_rows);
+    const uint64_t last =
+        std::min(slice.rows.end, slice.rows.begin + (block + 1) * block_rows);
     const auto end = first_from(at, last);
     runs_.push_back({{s, static_cast<uint32_t>(block)},
                      {static_cast<size_t>(at - rows.begin()),

@@ -34,16 +34,16 @@ std::vector<RowGroup> GroupRows(const Placement& placement,
 
 // The rows of sparse variables that one step uses, and what they held when they
 // were looked up. Their numbers never change; a lookup writes the values. The
-// rows of a keyed variable are named by mixed keys (tensor/keyed_rows.h) in place
-// of numbers.
+// rows of a keyed variable are named by mixed keys (tensor/keyed_rows.h) in
+// place of numbers.
 //
 // Not thread-safe. The placement is copied out of, not kept.
 class SparseRows {
  public:
-  // `numbers`: for each sparse variable in order those of its rows, uint64. Rows
-  // that are not looked up are zeros.
-  // kInvalidArgument, naming the variable, if they do not ascend or one is not
-  // there; of a keyed variable all are.
+  // `numbers`: for each sparse variable in order those of its rows, uint64.
+  // Rows that are not looked up are zeros. kInvalidArgument, naming the
+  // variable, if they do not ascend or one is not there; of a keyed variable
+  // all are.
   static absl::StatusOr<SparseRows> Create(const Placement& placement,
                                            std::vector<Buffer> numbers);
 
@@ -51,8 +51,8 @@ class SparseRows {
   // float.
   const Buffer& numbers(size_t sparse) const { return numbers_[sparse]; }
   const Buffer& values(size_t sparse) const { return values_[sparse]; }
-  // What a computation gets: `dense`, by variable, with the values of these rows
-  // in their places, and behind it their numbers.
+  // What a computation gets: `dense`, by variable, with the values of these
+  // rows in their places, and behind it their numbers.
   BufferChain HandOut(BufferChain dense) const;
 
   // Those rows that lie in a block.

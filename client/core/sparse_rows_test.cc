@@ -16,8 +16,8 @@ namespace paramd {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::Floats;
+using ::testing::HasSubstr;
 
 // A block has so many rows of 1,024.
 constexpr uint32_t kRows = 256;
@@ -184,8 +184,8 @@ constexpr uint64_t kQuarter = uint64_t{1} << 62;
 
 TEST(SparseRowsTest, KeysLieInTheirBucketsAndTravelAsTheyAre) {
   const Placement placement = Keyed();
-  const std::vector<uint64_t> keys = {
-      0, kQuarter - 1, kQuarter, 3 * kQuarter, ~uint64_t{0}};
+  const std::vector<uint64_t> keys = {0, kQuarter - 1, kQuarter, 3 * kQuarter,
+                                      ~uint64_t{0}};
   const SparseRows rows = *SparseRows::Create(placement, {RowNumbers(keys)});
   EXPECT_THAT(RunsOf(rows),
               ElementsAre(ElementsAre(0, 0, 0, 2), ElementsAre(0, 1, 2, 3),
@@ -201,15 +201,14 @@ TEST(SparseRowsTest, KeysLieInTheirBucketsAndTravelAsTheyAre) {
 
 TEST(SparseRowsTest, KeysMustAscendAndMayBeAnyNumber) {
   EXPECT_TRUE(SparseRows::Create(Keyed(), {RowNumbers({1, 9999})}).ok());
-  EXPECT_THAT(std::string(SparseRows::Create(Keyed(), {RowNumbers({4, 4})})
-                              .status()
-                              .message()),
-              HasSubstr("row 4 of 't' comes behind row 4"));
+  EXPECT_THAT(
+      std::string(
+          SparseRows::Create(Keyed(), {RowNumbers({4, 4})}).status().message()),
+      HasSubstr("row 4 of 't' comes behind row 4"));
 }
 
 TEST(SparseRowsTest, AChunkOfKeysHasEightBytesForEach) {
-  const SparseRows rows =
-      *SparseRows::Create(Keyed(), {RowNumbers({0, 1, 2})});
+  const SparseRows rows = *SparseRows::Create(Keyed(), {RowNumbers({0, 1, 2})});
   const auto lookup =
       CutRowsIntoChunks(Keyed(), &rows, /*all_blocks=*/false, Limits());
   ASSERT_EQ(lookup.size(), 1u);

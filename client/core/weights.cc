@@ -11,8 +11,9 @@ namespace {
 
 // What it has is of no use before it is pulled, and may still be read.
 Buffer OfLender(float* values, size_t bytes) {
-  return Buffer::Writable({reinterpret_cast<std::byte*>(values), bytes},
-                          [](void* /*context*/) {}, nullptr);
+  return Buffer::Writable(
+      {reinterpret_cast<std::byte*>(values), bytes}, [](void* /*context*/) {},
+      nullptr);
 }
 
 }  // namespace
@@ -33,9 +34,8 @@ Weights::Weights(const Placement& placement, bool with_sparse,
   const LentWeights& lent = memory.lent;
   for (size_t v = 0; v < placement.elements().size(); ++v) {
     const uint64_t elements = placement.elements()[v];
-    const bool is_sparse =
-        std::binary_search(placement.sparse().begin(),
-                           placement.sparse().end(), v);
+    const bool is_sparse = std::binary_search(placement.sparse().begin(),
+                                              placement.sparse().end(), v);
     if (is_sparse && !with_sparse) {
       values_.emplace_back();
       continue;
@@ -84,13 +84,13 @@ void Weights::Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
       device_ != nullptr && device_->Has(variable.bytes());
   if ((is_on_device || variable.size() >= kLeastStreamedBytes) &&
       values.format() == NumberFormat::kFp32) {
-    values.ForEachRun(elements, [&](const std::byte* bytes, size_t offset,
-                                    size_t count) {
-      const absl::Span<const std::byte> run(bytes, count * sizeof(float));
-      auto* const to = reinterpret_cast<std::byte*>(out + offset);
-      if (is_on_device && device_->Has(run)) return device_->Copy(run, to);
-      StreamCopy(to, bytes, run.size());
-    });
+    values.ForEachRun(
+        elements, [&](const std::byte* bytes, size_t offset, size_t count) {
+          const absl::Span<const std::byte> run(bytes, count * sizeof(float));
+          auto* const to = reinterpret_cast<std::byte*>(out + offset);
+          if (is_on_device && device_->Has(run)) return device_->Copy(run, to);
+          StreamCopy(to, bytes, run.size());
+        });
   } else {
     values.ReadTo(out, elements);
   }

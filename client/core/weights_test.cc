@@ -98,7 +98,8 @@ TEST(WeightsTest, AVariableThatNoCacheHoldsIsFilledAsWell) {
       MakeConfiguration({{"a", {elements}, 0}}, 1).layout(), 1);
   Weights weights(placement);
   std::vector<float> numbers(kBlockElements);
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 1.0f + static_cast<float>(i);
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = 1.0f + static_cast<float>(i);
   const absl::Span<const std::byte> bytes =
       AsBytes(absl::MakeConstSpan(numbers));
   const BufferChain chain = {Buffer::Copy(bytes.first(4001)),

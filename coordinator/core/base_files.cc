@@ -19,10 +19,10 @@ absl::Status BaseFiles::Complete(const v1::SnapshotNumber& base,
   const auto known = base_.files.find(file->server());
   if (IsZero(base) || named != base || base != base_.snapshot ||
       known == base_.files.end()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", file->name(), "' of ps-", file->server(),
-        " refers to its file of checkpoint ", VersionName(named), ", not of ",
-        IsZero(base) ? "none" : VersionName(base)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", file->name(), "' of ps-", file->server(),
+                     " refers to its file of checkpoint ", VersionName(named),
+                     ", not of ", IsZero(base) ? "none" : VersionName(base)));
   }
   *file->mutable_base() = known->second;
   file->mutable_base()->set_directory(base_.directory);

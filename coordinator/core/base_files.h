@@ -42,7 +42,7 @@ class BaseFiles {
  private:
   struct Checkpoint {
     v1::SnapshotNumber snapshot;
-    std::string directory;  // Its name.
+    std::string directory;                   // Its name.
     std::map<uint32_t, v1::BaseFile> files;  // By server.
     bool has_all_blocks = false;
   };

@@ -101,8 +101,9 @@ TEST(BaseFilesTest, AFileThatRefersToAnotherBaseIsRefusedByName) {
   EXPECT_EQ(bases.Complete(Pair(1, 1), &file).message(),
             "'first' of ps-0 refers to its file of checkpoint 1.2, not of 1.1");
   file = FileOf(0, 1);
-  EXPECT_EQ(bases.Complete({}, &file).message(),
-            "'first' of ps-0 refers to its file of checkpoint 1.1, not of none");
+  EXPECT_EQ(
+      bases.Complete({}, &file).message(),
+      "'first' of ps-0 refers to its file of checkpoint 1.1, not of none");
   file = FileOf(2, 1);
   EXPECT_FALSE(bases.Complete(Pair(1, 1), &file).ok()) << "no such server";
   EXPECT_EQ(file.base().name(), "");

@@ -34,15 +34,16 @@ void CheckpointAccounts::Committed(const v1::SnapshotNumber& number,
 void CheckpointAccounts::NoteLost(const std::vector<v1::LostPushes>& lost,
                                   Outbox* out) {
   for (const v1::LostPushes& pushes : lost) {
-    out->Warn(absl::StrCat(
-        "lost: pushes ", pushes.from(), " to ", pushes.to(), " of worker-",
-        pushes.worker(), " generation ", VersionName(pushes.generation()),
-        ", which an earlier life of ps-", pushes.server(),
-        " had acknowledged; it has pushed nothing there since"),
-              {{"from", pushes.from()},
-               {"to", pushes.to()},
-               {"worker", pushes.worker()},
-               {"server", pushes.server()}});
+    out->Warn(
+        absl::StrCat("lost: pushes ", pushes.from(), " to ", pushes.to(),
+                     " of worker-", pushes.worker(), " generation ",
+                     VersionName(pushes.generation()),
+                     ", which an earlier life of ps-", pushes.server(),
+                     " had acknowledged; it has pushed nothing there since"),
+        {{"from", pushes.from()},
+         {"to", pushes.to()},
+         {"worker", pushes.worker()},
+         {"server", pushes.server()}});
   }
 }
 

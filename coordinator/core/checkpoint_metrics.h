@@ -11,8 +11,9 @@
 
 namespace paramd {
 
-// What a job's settings say of which checkpoints stay, the best by `best_metric`;
-// if that is empty by accuracy where this newest one has it, else by loss.
+// What a job's settings say of which checkpoints stay, the best by
+// `best_metric`; if that is empty by accuracy where this newest one has it,
+// else by loss.
 v1::Retention RetentionOf(const v1::CheckpointConfig& config,
                           const std::string& best_metric,
                           const v1::Manifest& newest);

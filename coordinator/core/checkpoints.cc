@@ -280,8 +280,8 @@ void Checkpoints::Commit(Turn* turn) {
   manifest->set_final(round_->is_final());
   *manifest->mutable_job() = turn->job_record();
   accounts_.Complete(manifest, turn->job.IsSync(), turn->out);
-  *commit->mutable_retention() = RetentionOf(
-      job.checkpoint(), turn->job.options.best_metric, *manifest);
+  *commit->mutable_retention() =
+      RetentionOf(job.checkpoint(), turn->job.options.best_metric, *manifest);
   bases_.Committing(*manifest);
   turn->StartIo(std::move(commit), Then(this, &Checkpoints::OnCommitted));
 }

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
+#include "config/shard_description.h"
 #include "coordinator/core/coordinator.h"
 #include "coordinator/core/testing/started_coordinator.h"
-#include "config/shard_description.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -68,9 +68,7 @@ class CoordinatorCutTest : public ::testing::Test {
     worker->beat.mutable_cut()->set_acknowledged(false);
     started_.Beat(worker);
   }
-  bool IsSealing() {
-    return driver().TakeSend<v1::SealRequest>().has_value();
-  }
+  bool IsSealing() { return driver().TakeSend<v1::SealRequest>().has_value(); }
   // What both servers are told by a seal of theirs.
   bool SealBoth() {
     bool stopped = false;
@@ -170,7 +168,7 @@ TEST_F(CoordinatorCutTest, Promise3_AWorkerThatLeavesBehindItsCutTakesNothing) {
   // It has used two examples since, and leaves.
   other_.beat.mutable_cut()->clear_snapshot();
   other_.beat.mutable_cut()->mutable_remaining(0)->set_begin(portion.begin() +
-                                                            2);
+                                                             2);
   other_.beat.mutable_header()->set_sequence(1);
   other_.beat.set_leaving(true);
   started_.Beat(&other_);
@@ -221,7 +219,8 @@ TEST_F(CoordinatorCutTest, ServersHearThatASnapshotWasGivenUp) {
                 absl::UnavailableError("reset"));
   driver().Advance(absl::Seconds(1));
   started_.Serve();
-  EXPECT_TRUE(driver().HasWarning("checkpoint 1.1 was given up: ps-1 was lost"));
+  EXPECT_TRUE(
+      driver().HasWarning("checkpoint 1.1 was given up: ps-1 was lost"));
   EXPECT_EQ(ConfigureNames(1), Pair(1, 2));
 }
 
@@ -327,7 +326,8 @@ TEST_F(CoordinatorCutTest, AFailureOfAnEarlierSnapshotIsNotThatOfTheNext) {
   const auto late = driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(0));
   ASSERT_TRUE(late.has_value());
   driver().Fail(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(1)), full);
-  EXPECT_TRUE(driver().HasWarning("checkpoint 1.1 was given up: ps-1: disk full"));
+  EXPECT_TRUE(
+      driver().HasWarning("checkpoint 1.1 was given up: ps-1: disk full"));
   chief_.beat.mutable_header()->set_sequence(10);
   started_.Beat(&chief_);
   Prepare();

@@ -100,7 +100,8 @@ TEST_F(CoordinatorDrainTest, AWorkerHearsThatItsLeavingIsKnown) {
 
 // ---- a server ---------------------------------------------------------------
 
-TEST_F(CoordinatorDrainTest, AServerThatDrainsGetsASnapshotAndHearsOfItsCommit) {
+TEST_F(CoordinatorDrainTest,
+       AServerThatDrainsGetsASnapshotAndHearsOfItsCommit) {
   DrainServerAndSave();
   EXPECT_TRUE(started_.gone(1));
   PassHeartbeat();
@@ -113,8 +114,9 @@ TEST_F(CoordinatorDrainTest, Promise5_ItsSuccessorTakesItsCheckpoint) {
   DrainServerAndSave();
   started_.Restart(1);
   PassHeartbeat();
-  EXPECT_TRUE(driver().HasNote(
-      "ps-1 is back after it was stopped; it takes /done, which is all it had"));
+  EXPECT_TRUE(
+      driver().HasNote("ps-1 is back after it was stopped; it takes /done, "
+                       "which is all it had"));
   EXPECT_EQ(started_.configuration().servers(1).restore_directory(), "/done");
 }
 

@@ -257,7 +257,8 @@ TEST_F(CoordinatorEndTest, ASnapshotIsGivenUpWithTheServersReason) {
   ASSERT_TRUE(started_.Seal(0) && started_.Seal(1));
   driver().Fail(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(1)),
                 Refuse(v1::Refusal::INVALID, "file", "disk full"));
-  EXPECT_TRUE(driver().HasWarning("checkpoint 1.1 was given up: ps-1: disk full"));
+  EXPECT_TRUE(
+      driver().HasWarning("checkpoint 1.1 was given up: ps-1: disk full"));
   EXPECT_FALSE(driver().exited);
   EXPECT_TRUE(driver().ios.empty());  // Not again at once.
 }
@@ -270,7 +271,8 @@ TEST_F(CoordinatorEndTest, ASnapshotIsGivenUpWhenAServerIsLost) {
   started_.Restart(1);
   driver().Advance(absl::Seconds(1));
   started_.Serve();
-  EXPECT_TRUE(driver().HasWarning("checkpoint 1.1 was given up: ps-1 was lost"));
+  EXPECT_TRUE(
+      driver().HasWarning("checkpoint 1.1 was given up: ps-1 was lost"));
   started_.CatchUp(&other_);
   EXPECT_EQ(other_.beat.snapshot(), Pair(0, 0));
 }
@@ -419,7 +421,8 @@ TEST_F(CoordinatorEndTest, TheResultSaysWhatTheRunCameTo) {
   EXPECT_THAT(
       result.warnings(),
       ::testing::Contains(::testing::StartsWith(
-          "3 of 9 pushes (33.3%) were lost with the memory of servers, which go "
+          "3 of 9 pushes (33.3%) were lost with the memory of servers, which "
+          "go "
           "back to the newest checkpoint: one is written every 5 steps;")));
 }
 
@@ -532,7 +535,8 @@ TEST_F(LateWorkerTest, Promise7_AWorkerWithoutASessionIsStillToldTheEnd) {
 }
 
 // Space that is freed meanwhile is used, and later by the next start.
-TEST_F(CoordinatorEndTest, Promise3_TheLastCheckpointIsTriedForTheDrainTimeout) {
+TEST_F(CoordinatorEndTest,
+       Promise3_TheLastCheckpointIsTriedForTheDrainTimeout) {
   ComeToTheEnd();
   int attempts = 0;
   for (int second = 0; second < 30; ++second) {

@@ -44,8 +44,7 @@ class CoordinatorFillTest : public ::testing::Test {
     return *std::move(sent);
   }
   static const v1::Configuration& Told(const Outbox::SendItem& sent) {
-    return static_cast<const v1::ConfigureRequest&>(*sent.head)
-        .configuration();
+    return static_cast<const v1::ConfigureRequest&>(*sent.head).configuration();
   }
   v1::ConfigureReply Reply(const Outbox::SendItem& sent) {
     v1::ConfigureReply reply;
@@ -65,8 +64,9 @@ TEST_F(CoordinatorFillTest, WhatAServerFindsDamagedIsPassedOver) {
   const auto second = TakeConfigure(1);
   EXPECT_EQ(Told(first).servers(0).restore_directory(), "/c/8");
   driver().Fail(first, Damaged("/c/8"));
-  EXPECT_TRUE(driver().HasNote("checkpoint /c/8 is passed over: ps-0: "
-                               "ps-0.safetensors is torn"));
+  EXPECT_TRUE(
+      driver().HasNote("checkpoint /c/8 is passed over: ps-0: "
+                       "ps-0.safetensors is torn"));
   // The other one finds the same a little later.
   driver().Fail(second, Damaged("/c/8"));
   EXPECT_FALSE(driver().exited);
@@ -83,7 +83,8 @@ TEST_F(CoordinatorFillTest, WhatAServerFindsDamagedIsPassedOver) {
   driver().Complete(find->first, older);
   const v1::Configuration logged = started_.Append().configuration();
   EXPECT_EQ(logged.servers(0).restore_directory(), "/c/7");
-  EXPECT_GT(logged.servers(0).generation(), Told(first).servers(0).generation());
+  EXPECT_GT(logged.servers(0).generation(),
+            Told(first).servers(0).generation());
   EXPECT_GT(logged.version(), Told(first).version());
   driver().Advance(absl::Seconds(1));
   started_.Serve();
@@ -135,8 +136,9 @@ TEST_F(CoordinatorFillTest, WhereNoneCanBeReadNowTheJobIsTriedAgain) {
   refusal.set_entity("/c/8");
   refusal.set_retry_after_ms(20);
   driver().Fail(TakeConfigure(0), Refuse(refusal, "a stale file handle"));
-  EXPECT_TRUE(driver().HasNote("checkpoint /c/8 is passed over: ps-0: "
-                               "a stale file handle"));
+  EXPECT_TRUE(
+      driver().HasNote("checkpoint /c/8 is passed over: ps-0: "
+                       "a stale file handle"));
   const auto find = driver().TakeIo<v1::FindCheckpoint>();
   driver().End(find->first, absl::DataLossError("no checkpoint verifies"));
   EXPECT_TRUE(driver().exited);
@@ -194,7 +196,8 @@ TEST_F(CoordinatorBlindTest, ItsSlicesAreReadAndSentToIt) {
   EXPECT_EQ(read->second.read().slices(0).variable(), "b");
   v1::ReadSlicesResult result;
   result.add_slices()->add_pieces();
-  driver().Complete(read->first, result, {Buffer::Copy(std::string("abcdefgh"))});
+  driver().Complete(read->first, result,
+                    {Buffer::Copy(std::string("abcdefgh"))});
 
   driver().Advance(absl::Milliseconds(30));
   const auto fill = driver().TakeSend<v1::FillRequest>(PeerId::Ps(1));
@@ -227,8 +230,9 @@ TEST_F(CoordinatorBlindTest, APieceThatIsLostIsSentAgain) {
 TEST_F(CoordinatorBlindTest, DamageThatIsFoundForItIsPassedOverToo) {
   const auto read = driver().TakeIo<v1::ReadForServer>();
   driver().End(read->first, absl::DataLossError("'ps-1' has the crc32c 1"));
-  EXPECT_TRUE(driver().HasNote("checkpoint /c/8 is passed over: ps-1: '/c/8' "
-                               "can't be read for it: 'ps-1' has the crc32c 1"));
+  EXPECT_TRUE(
+      driver().HasNote("checkpoint /c/8 is passed over: ps-1: '/c/8' "
+                       "can't be read for it: 'ps-1' has the crc32c 1"));
   const auto find = driver().TakeIo<v1::FindCheckpoint>();
   ASSERT_TRUE(find.has_value());
   EXPECT_EQ(find->second.damaged(0).snapshot(), Pair(1, 8));
@@ -237,8 +241,9 @@ TEST_F(CoordinatorBlindTest, DamageThatIsFoundForItIsPassedOverToo) {
 TEST_F(CoordinatorBlindTest, WhatCannotBeReadForItIsPassedOverToo) {
   const auto read = driver().TakeIo<v1::ReadForServer>();
   driver().End(read->first, absl::UnavailableError("a stale file handle"));
-  EXPECT_TRUE(driver().HasNote("checkpoint /c/8 is passed over: ps-1: '/c/8' "
-                               "can't be read for it: a stale file handle"));
+  EXPECT_TRUE(
+      driver().HasNote("checkpoint /c/8 is passed over: ps-1: '/c/8' "
+                       "can't be read for it: a stale file handle"));
   driver().End(driver().TakeIo<v1::FindCheckpoint>()->first,
                absl::DataLossError("no checkpoint verifies"));
   EXPECT_TRUE(absl::IsUnavailable(driver().exit_status));
@@ -266,9 +271,9 @@ TEST_F(CoordinatorBlindTest, AServerThatComesBackMeanwhileBeginsAnew) {
   started_.Serve();
   v1::ReadSlicesResult result;
   result.add_slices()->add_pieces();
-  driver().Complete(read->first, result, {Buffer::Copy(std::string("abcdefgh"))});
-  EXPECT_FALSE(
-      driver().TakeSend<v1::FillRequest>(PeerId::Ps(1)).has_value());
+  driver().Complete(read->first, result,
+                    {Buffer::Copy(std::string("abcdefgh"))});
+  EXPECT_FALSE(driver().TakeSend<v1::FillRequest>(PeerId::Ps(1)).has_value());
   EXPECT_FALSE(driver().exited);
 }
 

@@ -1,5 +1,5 @@
-// A coordinator that starts and finds its run finished, or with other settings, or
-// a server that is left from another one.
+// A coordinator that starts and finds its run finished, or with other settings,
+// or a server that is left from another one.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -123,10 +123,11 @@ TEST(OldRunTest, ALogOfOtherDataIsRefusedByBothDirectories) {
   StartedCoordinator started(options);
   started.ReadLog(log);
   EXPECT_TRUE(absl::IsInvalidArgument(started.driver().exit_status));
-  EXPECT_THAT(std::string(started.driver().exit_status.message()),
-              HasSubstr("the training data in '/data/b' is not what run run was "
-                        "trained on, read in '/data/a': other labels (crc32c "
-                        "0000000b, not 0000000a)"));
+  EXPECT_THAT(
+      std::string(started.driver().exit_status.message()),
+      HasSubstr("the training data in '/data/b' is not what run run was "
+                "trained on, read in '/data/a': other labels (crc32c "
+                "0000000b, not 0000000a)"));
 }
 
 // What a coordinator of these options wrote when its run ended.

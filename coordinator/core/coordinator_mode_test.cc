@@ -14,10 +14,10 @@ namespace paramd {
 namespace {
 
 using testing::CoreDriver;
-using testing::JobOptions;
-using testing::StartedCoordinator;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::JobOptions;
+using testing::StartedCoordinator;
 
 Coordinator::Options Options(const std::string& staleness) {
   Coordinator::Options options = JobOptions();
@@ -449,10 +449,11 @@ TEST_F(FromSyncTest, Promise4_WhoIsHeardAndNeverContributesIsFencedByName) {
   Decide(1, 0, {1});
   EXPECT_FALSE(IsFencedWithin(299, 0));
   EXPECT_TRUE(IsFencedWithin(3, 0));
-  EXPECT_TRUE(driver().HasNote("worker-0 is heard and has not contributed to "
-                               "step 1 for 5m: the others go on without it; "
-                               "if a step may take longer, raise "
-                               "start_timeout_ms"));
+  EXPECT_TRUE(
+      driver().HasNote("worker-0 is heard and has not contributed to "
+                       "step 1 for 5m: the others go on without it; "
+                       "if a step may take longer, raise "
+                       "start_timeout_ms"));
   EXPECT_EQ(started_.Append().fence().worker(), 0u);
   ExpectSent(&workers_[0]);
 }

@@ -16,8 +16,8 @@ struct CoordinatorOptions {
   std::string job_digest;
   std::string run_id;  // Of a new run; a log that is there has its own.
   std::vector<v1::Variable> variables;
-  // A file with what they begin with (checkpoint/initial_values.h), where the job
-  // names no warm start. Empty: what their initializers say.
+  // A file with what they begin with (checkpoint/initial_values.h), where the
+  // job names no warm start. Empty: what their initializers say.
   std::string initial_values;
   uint32_t servers = 1;
   uint32_t workers = 1;
@@ -25,7 +25,7 @@ struct CoordinatorOptions {
   // The metric that makes a checkpoint better: "accuracy", "loss", "top_5".
   // Empty: the accuracy if evaluations have one, else the loss.
   std::string best_metric;
-  v1::DataSet data;       // The training set itself; workers must have it too.
+  v1::DataSet data;  // The training set itself; workers must have it too.
   uint64_t nonce_seed = 0;
   // Of a server's file that goes through here, how much at once.
   uint32_t window_bytes = 4 << 20;

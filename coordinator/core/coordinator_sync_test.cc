@@ -12,10 +12,10 @@ namespace paramd {
 namespace {
 
 using testing::CoreDriver;
-using testing::JobOptions;
-using testing::StartedCoordinator;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::JobOptions;
+using testing::StartedCoordinator;
 
 Coordinator::Options SyncOptions(uint32_t backup_workers = 0) {
   Coordinator::Options options = JobOptions();
@@ -148,11 +148,9 @@ TEST_F(CoordinatorSyncTest, ALostServerTakesAllBackToTheCheckpoint) {
   started_.Serve();
   // The workers' sessions are gone: they join again and begin anew.
   v1::HeartbeatRequest beat;
-  *beat.mutable_header()->mutable_generation() =
-      before.workers(0).generation();
+  *beat.mutable_header()->mutable_generation() = before.workers(0).generation();
   beat.set_number(1);
-  const absl::Status status =
-      driver().Call(PeerId::Worker(0), beat).status;
+  const absl::Status status = driver().Call(PeerId::Worker(0), beat).status;
   EXPECT_EQ(RefusalOf(status).entity(), "session");
   JoinBoth();
   EXPECT_EQ(started_.Append().configuration().contributors().first_step(), 1u);

@@ -16,8 +16,9 @@ using testing::JobOptions;
 using testing::Pair;
 using testing::StartedCoordinator;
 
-// Coordinator 2 of a job whose two servers coordinator 1 has filled with initial
-// values. Of the 8 examples of epoch 1 half are used, by two pushes of worker 0.
+// Coordinator 2 of a job whose two servers coordinator 1 has filled with
+// initial values. Of the 8 examples of epoch 1 half are used, by two pushes of
+// worker 0.
 class CoordinatorTakeOverTest : public ::testing::Test {
  protected:
   CoordinatorTakeOverTest() {
@@ -150,8 +151,8 @@ TEST_F(CoordinatorTakeOverSessionsTest, Promise5_ASessionGoesOn) {
   EXPECT_EQ(logged_.configuration().workers(0).generation(), Pair(1, 8));
   EXPECT_EQ(logged_.configuration().workers(0).start_clock(), 3u);
   EXPECT_EQ(logged_.configuration().state(), v1::RUNNING);
-  EXPECT_TRUE(driver().HasNote(
-      "taking over at step 4, with 1 sessions that go on"));
+  EXPECT_TRUE(
+      driver().HasNote("taking over at step 4, with 1 sessions that go on"));
   second_->Serve();
   EXPECT_EQ(second_->core().waiting_for(),
             "worker-1 generation 1.8 to say what it holds of the input");
@@ -191,8 +192,8 @@ TEST_F(CoordinatorTakeOverSessionsTest, APushThatWasGivenUpHalfInCountsOnce) {
     session->set_sequence(cuts[i]);
   }
   BeginWithSession(JobOptions(), found);
-  EXPECT_TRUE(driver().HasNote(
-      "taking over at step 11, with 1 sessions that go on"));
+  EXPECT_TRUE(
+      driver().HasNote("taking over at step 11, with 1 sessions that go on"));
   second_->Serve();
   v1::StatusReply status;
   second_->core().FillStatus(&status);
@@ -230,7 +231,8 @@ TEST_F(CoordinatorTakeOverSessionsTest, WhatACheckpointCountsStaysCounted) {
   EXPECT_EQ(status.job().global_step(), 13u);
 }
 
-TEST_F(CoordinatorTakeOverSessionsTest, Promise1_NothingIsHandedOutBeforeAllHaveTold) {
+TEST_F(CoordinatorTakeOverSessionsTest,
+       Promise1_NothingIsHandedOutBeforeAllHaveTold) {
   BeginWithSession();
   second_->Serve();
   const CoreDriver::Answer refused = second_->TakePortion(&worker_, 6, 0);
@@ -249,13 +251,15 @@ TEST_F(CoordinatorTakeOverSessionsTest, Promise1_NothingIsHandedOutBeforeAllHave
   EXPECT_EQ(second_->NextPortion(&worker_, 9).portion().epoch(), 2u);
 }
 
-TEST_F(CoordinatorTakeOverSessionsTest, OneThatIsNotHeardIsFencedAfterItsLease) {
+TEST_F(CoordinatorTakeOverSessionsTest,
+       OneThatIsNotHeardIsFencedAfterItsLease) {
   BeginWithSession();
   second_->Serve();
   driver().Advance(absl::Seconds(9));
   EXPECT_FALSE(driver().HasNote("worker-1 (process 4001 on host) is gone"));
   driver().Advance(absl::Seconds(2));
-  EXPECT_TRUE(driver().HasNote("worker-1 (process 4001 on host) is gone after 2"));
+  EXPECT_TRUE(
+      driver().HasNote("worker-1 (process 4001 on host) is gone after 2"));
   EXPECT_TRUE(second_->Append().has_fence());
   second_->Serve();
   StartedCoordinator::Worker chief = second_->Join(0);
@@ -264,7 +268,8 @@ TEST_F(CoordinatorTakeOverSessionsTest, OneThatIsNotHeardIsFencedAfterItsLease) 
 
 // It may have asked long before: the session that was taken over has not spoken
 // since.
-TEST_F(CoordinatorTakeOverSessionsTest, Promise5_ANewProcessIsNotSentAwayForADeadOne) {
+TEST_F(CoordinatorTakeOverSessionsTest,
+       Promise5_ANewProcessIsNotSentAwayForADeadOne) {
   Begin();
   second_->BeginJoin(1, 999);
   driver().Advance(absl::Seconds(5));
@@ -282,10 +287,10 @@ TEST_F(CoordinatorTakeOverSessionsTest, Promise5_ANewProcessIsNotSentAwayForADea
             "generation 1.8 before");
 }
 
-TEST_F(CoordinatorTakeOverSessionsTest, BehindAModeThatServersHaveNotHeardOfSessionsEnd) {
-  v1::Consistency* const mode = log_.mutable_entries(1)
-                                    ->mutable_configuration()
-                                    ->mutable_consistency();
+TEST_F(CoordinatorTakeOverSessionsTest,
+       BehindAModeThatServersHaveNotHeardOfSessionsEnd) {
+  v1::Consistency* const mode =
+      log_.mutable_entries(1)->mutable_configuration()->mutable_consistency();
   mode->set_mode(v1::Consistency::BOUNDED);
   mode->set_bound(8);
   BeginWithSession();
@@ -293,7 +298,8 @@ TEST_F(CoordinatorTakeOverSessionsTest, BehindAModeThatServersHaveNotHeardOfSess
   EXPECT_EQ(logged_.configuration().workers_size(), 0);
 }
 
-TEST_F(CoordinatorTakeOverSessionsTest, OneThatDrainsMeanwhileTakesACheckpointFirst) {
+TEST_F(CoordinatorTakeOverSessionsTest,
+       OneThatDrainsMeanwhileTakesACheckpointFirst) {
   BeginWithSession();
   second_->Serve();
   driver().Drain();
@@ -320,7 +326,8 @@ TEST_F(CoordinatorTakeOverSessionsTest, OneWhoseFenceIsLoggedDoesNotGoOn) {
   EXPECT_EQ(RefusalOf(answer.status).entity(), "session");
 }
 
-TEST_F(CoordinatorTakeOverSessionsTest, BeforeTheLayoutIsLoggedNobodyIsSentAway) {
+TEST_F(CoordinatorTakeOverSessionsTest,
+       BeforeTheLayoutIsLoggedNobodyIsSentAway) {
   Begin();
   worker_.index = 1;
   worker_.beat.mutable_header()->set_worker(1);
@@ -410,14 +417,16 @@ TEST_F(CoordinatorTakeOverSessionsTest, Promise5_TheThirdCoordinatorAsksAgain) {
   EXPECT_TRUE(driver().HasNote("worker-1 goes on as generation 1.8"));
 }
 
-TEST_F(CoordinatorTakeOverSessionsTest, Promise5_AServerThatIsLostMeanwhileEndsNoSession) {
+TEST_F(CoordinatorTakeOverSessionsTest,
+       Promise5_AServerThatIsLostMeanwhileEndsNoSession) {
   BeginWithSession();
   second_->Serve();
   second_->Restart(1);
   second_->recalled(1) = v1::RecallReply();
   driver().Advance(absl::Seconds(1));
   second_->Serve();
-  EXPECT_TRUE(driver().HasNote("lost: pushes 1 to 2 of worker-0 generation 1.7"));
+  EXPECT_TRUE(
+      driver().HasNote("lost: pushes 1 to 2 of worker-0 generation 1.7"));
   EXPECT_FALSE(driver().HasNote("of worker-1 generation 1.8"))
       << "the server hears that itself";
   EXPECT_EQ(second_->core().waiting_for(),
@@ -432,7 +441,8 @@ TEST_F(CoordinatorTakeOverSessionsTest, Promise5_AServerThatIsLostMeanwhileEndsN
 }
 
 // A server that was taken over is lost, and finds the checkpoint damaged.
-TEST_F(CoordinatorTakeOverSessionsTest, BehindACheckpointPassedOverSessionsEnd) {
+TEST_F(CoordinatorTakeOverSessionsTest,
+       BehindACheckpointPassedOverSessionsEnd) {
   v1::FindCheckpointResult found;
   found.set_path("/c/8");
   *found.mutable_manifest()->mutable_snapshot() = Pair(1, 8);
@@ -468,7 +478,8 @@ TEST_F(CoordinatorTakeOverSessionsTest, BehindACheckpointPassedOverSessionsEnd) 
   second_->Serve();
   worker_.parked = 0;
   second_->Beat(&worker_);
-  EXPECT_EQ(RefusalOf(driver().Take(worker_.parked).status).entity(), "session");
+  EXPECT_EQ(RefusalOf(driver().Take(worker_.parked).status).entity(),
+            "session");
   // Nothing that it held is kept for it.
   StartedCoordinator::Worker chief = second_->Join(0);
   EXPECT_EQ(second_->NextPortion(&chief, 0).portion().begin(), 2u);
@@ -500,12 +511,13 @@ TEST_F(CoordinatorTakeOverTest, OneThatCameBackEmptyMakesAllRestore) {
     EXPECT_EQ(server.generation().term(), 2u);
     EXPECT_EQ(server.restore_directory(), "/c");
   }
-  EXPECT_TRUE(
-      driver().HasNote("going on from checkpoint /c (ps-1 is empty)"));
+  EXPECT_TRUE(driver().HasNote("going on from checkpoint /c (ps-1 is empty)"));
 }
 
 TEST_F(CoordinatorTakeOverTest, InSyncModeAllGoBackToOneStep) {
-  log_.mutable_entries(1)->mutable_configuration()->mutable_consistency()
+  log_.mutable_entries(1)
+      ->mutable_configuration()
+      ->mutable_consistency()
       ->set_mode(v1::Consistency::SYNC);
   Coordinator::Options options = JobOptions();
   options.job.set_staleness("sync");
@@ -517,8 +529,8 @@ TEST_F(CoordinatorTakeOverTest, InSyncModeAllGoBackToOneStep) {
   EXPECT_EQ(logged.configuration().servers(0).generation().term(), 2u);
 }
 
-// A run that goes on with another last layer (checkpoint.allow_missing) and whose
-// coordinator dies before the first checkpoint with that layer.
+// A run that goes on with another last layer (checkpoint.allow_missing) and
+// whose coordinator dies before the first checkpoint with that layer.
 class OtherVariablesTakeOverTest : public CoordinatorTakeOverTest {
  protected:
   OtherVariablesTakeOverTest() {
@@ -585,9 +597,10 @@ TEST_F(OtherVariablesTakeOverTest, Promise1_WhatAServerLosesLaterIsSaid) {
   EXPECT_EQ(after.warm_start().path(), found_.path());
   // All that the session pushed since it began; what the checkpoint has of
   // another one says nothing about it.
-  EXPECT_TRUE(driver().HasNote(
-      "lost: pushes 1 to 2 of worker-0 generation 1.7, which an earlier life of "
-      "ps-1 had acknowledged"));
+  EXPECT_TRUE(
+      driver().HasNote("lost: pushes 1 to 2 of worker-0 generation 1.7, which "
+                       "an earlier life of "
+                       "ps-1 had acknowledged"));
 }
 
 TEST_F(OtherVariablesTakeOverTest, WhereOneIsEmptyAllBeginWithItsValues) {
@@ -618,9 +631,10 @@ TEST_F(CoordinatorTakeOverTest, Promise1_WhatAServerLosesLaterIsSaid) {
   EXPECT_GT(restored.generation(), Pair(2, 2));
   EXPECT_EQ(second_->configuration().servers(0).generation(),
             before_.servers(0).generation());
-  EXPECT_TRUE(driver().HasNote(
-      "lost: pushes 1 to 2 of worker-0 generation 1.7, which an earlier life of "
-      "ps-1 had acknowledged"));
+  EXPECT_TRUE(
+      driver().HasNote("lost: pushes 1 to 2 of worker-0 generation 1.7, which "
+                       "an earlier life of "
+                       "ps-1 had acknowledged"));
 }
 
 }  // namespace

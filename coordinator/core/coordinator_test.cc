@@ -150,14 +150,14 @@ TEST(CoordinatorTest, Promise4_EveryServerThatIsMissingIsNamed) {
     driver.Fail(*driver.TakeSend<v1::RecallRequest>(PeerId::Ps(server)),
                 absl::UnavailableError("connection refused"));
   }
-  EXPECT_EQ(started.core().waiting_for(),
-            "ps-0 to be there: connection refused, ps-1 to be there: connection "
-            "refused");
+  EXPECT_EQ(
+      started.core().waiting_for(),
+      "ps-0 to be there: connection refused, ps-1 to be there: connection "
+      "refused");
 }
 
 TEST(CoordinatorTest, AMissingServerIsNamedOnce) {
-  for (const auto& [why, whom] :
-       std::map<std::string, std::string>{
+  for (const auto& [why, whom] : std::map<std::string, std::string>{
            {"ps-1 at host:1: refused", "ps-1 at host:1: refused"},
            {"ps-1 did not answer within 5s",
             "ps-1 to be there: did not answer within 5s"},

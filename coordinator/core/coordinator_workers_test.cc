@@ -163,8 +163,7 @@ TEST_F(CoordinatorWorkersTest, AWorkerWithOtherDataIsRefusedByBothDirectories) {
               HasSubstr("10000 examples, not 0"));
   request.mutable_data()->clear_directory();
   EXPECT_THAT(
-      std::string(
-          driver().Call(PeerId::Worker(1), request).status.message()),
+      std::string(driver().Call(PeerId::Worker(1), request).status.message()),
       HasSubstr("on there has read other training data than the chief on "));
 }
 
@@ -320,8 +319,7 @@ TEST_F(CoordinatorWorkersTest, AWorkerOfAnotherRunIsRefusedByName) {
   v1::HeartbeatRequest beat = worker.beat;
   beat.set_number(beat.number() + 1);
   beat.mutable_header()->set_incarnation(999);
-  const absl::Status refused =
-      driver().Call(PeerId::Worker(1), beat).status;
+  const absl::Status refused = driver().Call(PeerId::Worker(1), beat).status;
   EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::OTHER_JOB);
   EXPECT_EQ(RefusalOf(refused).entity(), "session");
   // It changed nothing.

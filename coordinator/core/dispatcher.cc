@@ -84,8 +84,8 @@ void Dispatcher::Drain(Time now, Outbox* out) {
   Advance(&turn);
 }
 
-absl::optional<FailedJob::Options> Dispatcher::ToTell(
-    const absl::Status& why, Time now) const {
+absl::optional<FailedJob::Options> Dispatcher::ToTell(const absl::Status& why,
+                                                      Time now) const {
   const JobView& job = parts_.job;
   if (!EndsTheJob(why) || job.phase < JobPhase::kFindingCheckpoint ||
       job.phase >= JobPhase::kTellingEnd) {
@@ -311,9 +311,9 @@ void Dispatcher::AdvanceRunning(Turn* turn) {
   const bool unsaved =
       schedule.MustSaveSteps(turn->now) && turn->job.EveryServerIsThere();
   if (unsaved) schedule.SaveSteps(turn->now + kSaveRetry);
-  const bool due = schedule.IsDue(parts_.input.global_step(),
-                                  parts_.input.EpochsFinished(),
-                                  parts_.checkpoints.newest().step, turn->now);
+  const bool due =
+      schedule.IsDue(parts_.input.global_step(), parts_.input.EpochsFinished(),
+                     parts_.checkpoints.newest().step, turn->now);
   if (unsaved || (due && !parts_.input.InputFinished())) {
     parts_.OpenSnapshot({}, turn);
   }

@@ -53,14 +53,14 @@ void Ending::OnSaveFailed(const absl::Status& why, Turn* turn) {
   const bool may_pass = !absl::IsInvalidArgument(why);
   turn->out->Exit(absl::Status(
       may_pass ? absl::StatusCode::kUnavailable : why.code(),
-      absl::StrCat("the last checkpoint can't be written: ", why.message(),
-                   may_pass
-                       ? absl::StrCat("; it takes about ",
-                                      BytesOfACheckpoint(turn->job),
-                                      " bytes: see to it, and start the job "
-                                      "again in its run_dir (paramd local: "
-                                      "--resume)")
-                       : "")));
+      absl::StrCat(
+          "the last checkpoint can't be written: ", why.message(),
+          may_pass
+              ? absl::StrCat("; it takes about ", BytesOfACheckpoint(turn->job),
+                             " bytes: see to it, and start the job "
+                             "again in its run_dir (paramd local: "
+                             "--resume)")
+              : "")));
 }
 
 // ---- the result and the log -------------------------------------------------

@@ -2,9 +2,10 @@
 
 #include <memory>
 
+#include "gtest/gtest.h"
+
 #include "coordinator/core/testing/part_bench.h"
 #include "coordinator/core/testing/started_coordinator.h"
-#include "gtest/gtest.h"
 
 namespace paramd {
 namespace {
@@ -53,8 +54,8 @@ TEST_F(EndingTest, TheLastCheckpointIsTriedForLong) {
     bench_.now = bench_.now + absl::Seconds(2);
     EXPECT_TRUE(ending_.MaySave(bench_.now));
   }
-  bench_.now = bench_.now + absl::Milliseconds(
-                                bench_.options.job.drain_timeout_ms());
+  bench_.now =
+      bench_.now + absl::Milliseconds(bench_.options.job.drain_timeout_ms());
   Fail(absl::UnavailableError("no space"));
   ASSERT_TRUE(bench_.out.exited);
   EXPECT_EQ(absl::StatusCode::kUnavailable, bench_.out.exit_status.code());
@@ -99,8 +100,8 @@ TEST_F(EndingTest, ItEndsWhenEverybodyHasHeard) {
 
 TEST_F(EndingTest, NobodyIsWaitedForForEver) {
   BeginTelling();
-  bench_.now = bench_.now + 2 * absl::Milliseconds(
-                                    bench_.options.job.finish_timeout_ms());
+  bench_.now = bench_.now +
+               2 * absl::Milliseconds(bench_.options.job.finish_timeout_ms());
   Advance(/*idle=*/false);
   EXPECT_TRUE(ending_.everybody_knows());
   EXPECT_TRUE(Has(JobPhase::kDone));

@@ -15,8 +15,8 @@
 namespace paramd {
 
 // What was trained on in each epoch, out of the sums that workers tell: each
-// example that was told of is in the mean of its epoch, however often it is told.
-// What a worker did since it was heard last is lost with it.
+// example that was told of is in the mean of its epoch, however often it is
+// told. What a worker did since it was heard last is lost with it.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class EpochTrainings {
@@ -31,8 +31,8 @@ class EpochTrainings {
   void ForgetFrom(uint32_t epoch);
 
   // So many epochs are over: says of each that was not said before what it was
-  // trained with, once every worker has told all that it did in it. `ending`: all
-  // have.
+  // trained with, once every worker has told all that it did in it. `ending`:
+  // all have.
   void Advance(uint32_t finished, bool ending, Turn* turn);
 
   // In order.

@@ -13,7 +13,8 @@ namespace paramd {
 // Not thread-safe: a part of the coordinator's core.
 class Evaluations {
  public:
-  // Of no epoch: there was none yet. Of no examples: the model evaluates nothing.
+  // Of no epoch: there was none yet. Of no examples: the model evaluates
+  // nothing.
   const v1::Evaluation& newest() const { return newest_; }
 
   // The chief's worker says this of itself again and again. True if it found

@@ -16,8 +16,8 @@
 namespace paramd {
 namespace {
 
-// Of a job that has ended with so many pushes lost of so many: more than one in a
-// hundred, and what would have kept them. Empty: there is nothing to say.
+// Of a job that has ended with so many pushes lost of so many: more than one in
+// a hundred, and what would have kept them. Empty: there is nothing to say.
 std::string LostWarning(uint64_t lost, uint64_t pushes,
                         const v1::CheckpointConfig& checkpoint) {
   if (pushes == 0 || lost * 100 <= pushes) return "";

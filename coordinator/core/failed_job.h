@@ -19,7 +19,8 @@ namespace paramd {
 // why and with which exit code, exactly as they hear of a good end, and exits
 // with the failure when everybody knows, or has had the time to.
 //
-//   servers told, workers refused ──► everybody knows ──► servers leave ──► exit
+//   servers told, workers refused ──► everybody knows ──► servers leave ──►
+//   exit
 //
 // Nothing of it is logged: the next start in this run's directory goes on from
 // its newest checkpoint.

@@ -12,8 +12,8 @@
 namespace paramd {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::CoreDriver;
+using ::testing::HasSubstr;
 using testing::JobOptions;
 using testing::StartedCoordinator;
 
@@ -99,8 +99,8 @@ TEST_F(FailedJobTest, Promise4_NobodyIsWaitedForForEver) {
   }
   EXPECT_TRUE(driver().exited);
   EXPECT_LE(driver().now(),
-            failed + 2 * absl::Milliseconds(
-                             JobOptions().job.finish_timeout_ms()) +
+            failed +
+                2 * absl::Milliseconds(JobOptions().job.finish_timeout_ms()) +
                 absl::Seconds(1));
   EXPECT_EQ(driver().exit_status, NoNumber());
 }
@@ -141,10 +141,9 @@ TEST_F(FailedJobTest, TheCoordinatorsOwnFailureIsToldToo) {
   EXPECT_EQ(EndFor(told).message(), "read-only");
   const auto finish = driver().TakeSend<v1::FinishRequest>(PeerId::Ps(0));
   ASSERT_TRUE(finish.has_value());
-  EXPECT_THAT(static_cast<const v1::FinishRequest&>(*finish->head)
-                  .finished()
-                  .reason(),
-              HasSubstr("read-only"));
+  EXPECT_THAT(
+      static_cast<const v1::FinishRequest&>(*finish->head).finished().reason(),
+      HasSubstr("read-only"));
 }
 
 TEST_F(FailedJobTest, WhatMayPassIsToldToNobody) {

@@ -13,13 +13,11 @@ namespace paramd {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
-void FillRelay::Begin(const v1::Configuration& configuration,
-                      uint32_t server) {
+void FillRelay::Begin(const v1::Configuration& configuration, uint32_t server) {
   const v1::ServerMember& member =
       configuration.servers(static_cast<int>(server));
   const auto known = ways_.find(server);
-  if (known != ways_.end() &&
-      known->second.generation == member.generation()) {
+  if (known != ways_.end() && known->second.generation == member.generation()) {
     return;
   }
   Way& way = ways_[server];
@@ -100,16 +98,16 @@ absl::Status FillRelay::Done(uint32_t server, const v1::ServerLife& generation,
   way.total = ChainSize(payload);
   way.head.Clear();
   absl::Status taken = absl::InternalError("reading gave no result");
-  if (const auto* read =
-          DynamicCastToGenerated<v1::ReadSlicesResult>(result)) {
+  if (const auto* read = DynamicCastToGenerated<v1::ReadSlicesResult>(result)) {
     taken = TakeRead(*read, &way);
   } else if (const auto* initial =
                  DynamicCastToGenerated<v1::ReadWarmStartResult>(result)) {
     taken = TakeInitial(*initial, way);
   }
   if (!taken.ok()) {
-    return absl::Status(taken.code(), absl::StrCat(taken.message(), ", slice ",
-                                                   way.slice, " of ps-", server));
+    return absl::Status(taken.code(),
+                        absl::StrCat(taken.message(), ", slice ", way.slice,
+                                     " of ps-", server));
   }
   way.stage = Stage::kToSend;
   way.offset = 0;
@@ -117,8 +115,7 @@ absl::Status FillRelay::Done(uint32_t server, const v1::ServerLife& generation,
   return absl::OkStatus();
 }
 
-absl::Status FillRelay::TakeRead(const v1::ReadSlicesResult& result,
-                                 Way* way) {
+absl::Status FillRelay::TakeRead(const v1::ReadSlicesResult& result, Way* way) {
   const int asked = way->slice < way->all.slices_size() ? 1 : 0;
   if (result.slices_size() != asked || (way->total > 0) != (asked > 0)) {
     return absl::DataLossError(
@@ -182,8 +179,7 @@ void FillRelay::Filled(uint32_t server, const v1::FillReply& reply) {
   way.bytes.clear();
   const auto slices = static_cast<uint32_t>(way.all.slices_size());
   way.slice = static_cast<int>(std::min(reply.slice(), slices));
-  way.stage =
-      way.slice < way.all.slices_size() ? Stage::kToRead : Stage::kSent;
+  way.stage = way.slice < way.all.slices_size() ? Stage::kToRead : Stage::kSent;
 }
 
 }  // namespace paramd

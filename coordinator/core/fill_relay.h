@@ -18,9 +18,10 @@
 
 namespace paramd {
 
-// Slices for servers that do not see the checkpoint which they are to restore, or
-// the file that initial values come out of, on their way through the coordinator's process: for each server, one slice
-// after the other is read and then sent in pieces.
+// Slices for servers that do not see the checkpoint which they are to restore,
+// or the file that initial values come out of, on their way through the
+// coordinator's process: for each server, one slice after the other is read and
+// then sent in pieces.
 //
 //   to be read ──work──► read ──call──► a piece is there ──┬─ the last ──► done
 //       ▲                  ▲                               │

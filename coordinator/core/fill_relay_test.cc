@@ -63,7 +63,8 @@ class FillRelayTest : public ::testing::Test {
     // As blocks come: in pieces that are not those that are sent.
     BufferChain payload;
     if (!bytes.empty()) {
-      payload = {Buffer::Copy(bytes.substr(0, 3)), Buffer::Copy(bytes.substr(3))};
+      payload = {Buffer::Copy(bytes.substr(0, 3)),
+                 Buffer::Copy(bytes.substr(3))};
     }
     return relay_.Done(1, Pair(1, generation), &result, std::move(payload));
   }

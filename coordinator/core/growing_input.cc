@@ -82,11 +82,10 @@ void GrowingInput::Log(v1::EpochFiles found, Turn* turn) {
   found.set_epoch(next_epoch_);
   v1::LogEntry entry;
   *entry.mutable_epoch_files() = found;
-  turn->Append(std::move(entry),
-               [this, found = std::move(found)](const IoResult& result,
-                                                Turn* later) {
-                 OnLogged(found, result, later);
-               });
+  turn->Append(std::move(entry), [this, found = std::move(found)](
+                                     const IoResult& result, Turn* later) {
+    OnLogged(found, result, later);
+  });
 }
 
 void GrowingInput::OnLogged(const v1::EpochFiles& found, const IoResult& result,

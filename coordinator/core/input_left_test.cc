@@ -29,9 +29,7 @@ v1::SavedInput From(uint32_t epoch, uint64_t offset) {
   return left;
 }
 
-InputLeft Left(const v1::SavedInput& left) {
-  return InputLeft(left, OfJob());
-}
+InputLeft Left(const v1::SavedInput& left) { return InputLeft(left, OfJob()); }
 
 // "1:20-40 then 2:60".
 std::string TextOf(const v1::SavedInput& left) {

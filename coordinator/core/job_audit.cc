@@ -22,8 +22,7 @@ void JobAudit::Committing(const v1::Manifest& manifest, bool sync) {
   next_base_.reset();
   if (!mode_changed_) {
     next_ = PushAudit(manifest, sync);
-  } else if (base_.has_value() &&
-             PushAudit::HaveSameSlices(*base_, manifest)) {
+  } else if (base_.has_value() && PushAudit::HaveSameSlices(*base_, manifest)) {
     next_ = PushAudit(manifest, sync, &*base_);
   } else {
     next_base_ = manifest;

@@ -15,13 +15,14 @@ namespace paramd {
 // What the job's checkpoints say of pushes that are in twice, or gone.
 //
 // Where the mode was changed to or from sync, blocks count pushes and steps in
-// one number: from then on a checkpoint is compared with the first one behind the
-// change, by what came since.
+// one number: from then on a checkpoint is compared with the first one behind
+// the change, by what came since.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class JobAudit {
  public:
-  // The mode was changed to or from sync, now or in an earlier term of this run.
+  // The mode was changed to or from sync, now or in an earlier term of this
+  // run.
   void ModeChanged();
   // The job goes on from this checkpoint.
   void Found(const v1::Manifest& manifest, bool sync);

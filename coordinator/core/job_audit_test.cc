@@ -5,8 +5,8 @@
 namespace paramd {
 namespace {
 
-// One block of one slice that has taken so much, of which `pushes` are pushes of
-// worker 0.
+// One block of one slice that has taken so much, of which `pushes` are pushes
+// of worker 0.
 v1::Manifest Checkpoint(uint64_t applied, uint64_t pushes, uint64_t step,
                         uint64_t rows = 4) {
   v1::Manifest manifest;

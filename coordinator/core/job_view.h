@@ -45,7 +45,8 @@ class JobProgress {
 
   virtual ~JobProgress() = default;
 
-  // In sync mode steps; else pushes acknowledged in all sessions that ever were.
+  // In sync mode steps; else pushes acknowledged in all sessions that ever
+  // were.
   virtual uint64_t global_step() const = 0;
   // The same if the present sessions had come as far as these cuts.
   virtual uint64_t StepAt(const Cuts& cuts) const = 0;
@@ -91,7 +92,8 @@ struct JobView {
   bool EveryServerHas(const v1::ConfigurationVersion& version) const;
   bool EveryServerIsThere() const;
   std::vector<v1::ServerLife> ServerGenerations() const;
-  // With the newest session of the worker, if it has one, and the server's life.
+  // With the newest session of the worker, if it has one, and the server's
+  // life.
   std::string NameOfWorker(uint32_t worker) const;
   std::string NameOfServer(uint32_t server) const;
 };

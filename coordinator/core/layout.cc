@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "tensor/keyed_rows.h"
@@ -20,8 +21,8 @@ constexpr size_t kMaxNameBytes = 512;
 // The server with the fewest bytes has at most its share, so one more slice
 // takes it at most a quarter above.
 constexpr uint64_t kSlicesInAShare = 4;
-// What a slice costs (its record of pushes, its place in every request) does not
-// depend on its length.
+// What a slice costs (its record of pushes, its place in every request) does
+// not depend on its length.
 constexpr uint64_t kLeastSliceBytes = uint64_t{16} << 10;
 
 absl::Status CheckVariable(const v1::Variable& variable) {
@@ -78,8 +79,7 @@ uint64_t RowsOfBlocks(const RowShape& shape) {
 uint64_t RowsOfPiece(const v1::Variable& variable, const RowShape& shape,
                      Pieces pieces) {
   if (variable.keyed()) return BucketRows(shape.row_elements);
-  return pieces == Pieces::kRows || variable.sparse() ? 1
-                                                      : RowsOfBlocks(shape);
+  return pieces == Pieces::kRows || variable.sparse() ? 1 : RowsOfBlocks(shape);
 }
 
 void CutIntoSlices(const RowShape& shape, uint64_t rows, uint32_t index,
@@ -124,9 +124,9 @@ absl::StatusOr<v1::Layout> PlanLayout(
     const std::vector<v1::Variable>& variables, uint32_t servers,
     Pieces pieces) {
   if (variables.size() > kMaxVariables) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the model has ", variables.size(), " variables; at most ",
-        kMaxVariables, " are supported"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model has ", variables.size(), " variables; at most ",
+                     kMaxVariables, " are supported"));
   }
   v1::Layout layout;
   std::vector<RowShape> shapes;
@@ -144,8 +144,8 @@ absl::StatusOr<v1::Layout> PlanLayout(
     }
     const absl::Status sparse = CheckSparse(variable, *shape);
     if (!sparse.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "variable '", variable.name(), "': ", sparse.message()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", variable.name(), "': ", sparse.message()));
     }
     shapes.push_back(*shape);
     *layout.add_variables() = variable;
@@ -165,8 +165,8 @@ std::vector<uint64_t> BytesOfServers(const v1::Layout& layout,
                                      uint32_t servers) {
   std::vector<uint64_t> bytes(servers, 0);
   for (const v1::Slice& slice : layout.slices()) {
-    const auto shape =
-        ToRowShape(layout.variables(static_cast<int>(slice.variable())).shape());
+    const auto shape = ToRowShape(
+        layout.variables(static_cast<int>(slice.variable())).shape());
     CHECK(shape.ok(), "the layout was planned from valid shapes");
     bytes[slice.server()] += (slice.row_end() - slice.row_begin()) *
                              shape->row_elements * sizeof(float);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/types.pb.h"
@@ -23,8 +24,8 @@ enum class Pieces {
 // Those that the job needs: kBlocks where it clips norms or refuses spikes.
 Pieces PiecesOf(const v1::JobConfig& job);
 
-// Cuts the variables into slices of whole rows and gives each, largest first, to
-// the server with the fewest bytes; of equals, to the lowest. A slice has at
+// Cuts the variables into slices of whole rows and gives each, largest first,
+// to the server with the fewest bytes; of equals, to the lowest. A slice has at
 // most 4 MiB and, on several servers, a quarter of a server's share of the
 // model, but need not have less than 16 KiB; a row is never cut, nor a block
 // where pieces are blocks. So nobody holds more than 1.25 times its share where

@@ -69,9 +69,10 @@ TEST(PlanLayoutTest, SlicesOfAKeyedVariableAreWholeBuckets) {
   table.set_shape(0, 1000);  // One that is smaller.
   EXPECT_EQ(PlanLayout({table}, 3)->slices_size(), 1);
   table.set_shape(0, 16385);
-  EXPECT_THAT(PlanLayout({table}, 3).status().message(),
-              HasSubstr("variable 't': a keyed variable of 16385 rows of 16 has "
-                        "no whole number of buckets of 16384 rows"));
+  EXPECT_THAT(
+      PlanLayout({table}, 3).status().message(),
+      HasSubstr("variable 't': a keyed variable of 16385 rows of 16 has "
+                "no whole number of buckets of 16384 rows"));
   table.set_shape(0, 16384);
   table.set_sparse(false);
   EXPECT_THAT(PlanLayout({table}, 3).status().message(),
@@ -131,8 +132,8 @@ TEST(PlanLayoutTest, BlocksAreThoseOfOneServerWhereTheJobNeedsThat) {
   // A kernel below a block, and rows of which a block has whole ones, none that
   // is whole, a slice none that is, or one that is several blocks.
   const std::vector<std::vector<uint64_t>> shapes = {
-      {784, 32}, {100000}, {4096, 1024}, {5000, 1000}, {9, 300000},
-      {40, 98304}, {5, 524288},          {3, 2000000}};
+      {784, 32},   {100000},    {4096, 1024}, {5000, 1000},
+      {9, 300000}, {40, 98304}, {5, 524288},  {3, 2000000}};
   for (const auto& shape : shapes) {
     const std::set<uint64_t> alone = BlocksOf(shape, 1);
     for (const uint32_t servers : {2, 3, 8, 64}) {
@@ -173,8 +174,7 @@ TEST(PiecesOfTest, NormsAndSpikesAreOfWholeBlocks) {
 }
 
 TEST(PlanLayoutTest, TheBalanceIsSaidInOneSentence) {
-  const auto layout =
-      PlanLayout({Make("w", {3, 4000}), Make("b", {4000})}, 3);
+  const auto layout = PlanLayout({Make("w", {3, 4000}), Make("b", {4000})}, 3);
   ASSERT_TRUE(layout.ok());
   EXPECT_EQ(BalanceText(*layout, 3),
             "the layout has 4 slices with 64000 bytes of values on 3 servers; "
@@ -190,19 +190,17 @@ TEST(PlanLayoutTest, ARowAboveFourMebibytesIsASliceOfItsOwn) {
 }
 
 TEST(PlanLayoutTest, BytesAreSpreadOverTheServers) {
-  const auto layout = PlanLayout(
-      {Make("a", {100}), Make("b", {1000, 1000}), Make("c", {100}),
-       Make("d", {1000, 1000})},
-      2);
+  const auto layout = PlanLayout({Make("a", {100}), Make("b", {1000, 1000}),
+                                  Make("c", {100}), Make("d", {1000, 1000})},
+                                 2);
   ASSERT_TRUE(layout.ok());
   EXPECT_THAT(BytesOfServers(*layout, 2), ElementsAre(4000400, 4000400));
 }
 
 TEST(PlanLayoutTest, BadVariablesAreNamed) {
-  EXPECT_THAT(PlanLayout({Make("w", {2}), Make("w", {2})}, 1)
-                  .status()
-                  .message(),
-              HasSubstr("two variables are named 'w'"));
+  EXPECT_THAT(
+      PlanLayout({Make("w", {2}), Make("w", {2})}, 1).status().message(),
+      HasSubstr("two variables are named 'w'"));
   EXPECT_THAT(PlanLayout({Make("w", {2, 0})}, 1).status().message(),
               HasSubstr("variable 'w': shape 2x0"));
   EXPECT_FALSE(PlanLayout({Make("", {2})}, 1).ok());

@@ -21,8 +21,8 @@ class Leaving {
   // Whether somebody leaves with a checkpoint behind `newest`.
   bool NeedsSnapshot(const v1::SnapshotNumber& newest,
                      const JobView& job) const;
-  // Raises SnapshotToLeaveWith, and Reached when this process may end. REQUIRES: no
-  // snapshot is open, and the mode is not being changed.
+  // Raises SnapshotToLeaveWith, and Reached when this process may end.
+  // REQUIRES: no snapshot is open, and the mode is not being changed.
   void Advance(const v1::SnapshotNumber& newest, Turn* turn);
   // The snapshot that was wanted has this number.
   void OnOpened(const v1::SnapshotNumber& number) {
@@ -35,7 +35,7 @@ class Leaving {
   bool draining_ = false;
   Time started_;
   v1::SnapshotNumber number_;  // The snapshot to leave with. Zero: none yet.
-  Time next_snapshot_;  // Not before: the last one may have failed.
+  Time next_snapshot_;         // Not before: the last one may have failed.
 };
 
 }  // namespace paramd

@@ -21,8 +21,8 @@ namespace paramd {
 class LiveConfiguration {
  public:
   const v1::Configuration& get() const { return configuration_; }
-  // For an entry of the log under which nothing moves: without the slices, which
-  // may be megabytes, and the sessions. The entry of a layout has both.
+  // For an entry of the log under which nothing moves: without the slices,
+  // which may be megabytes, and the sessions. The entry of a layout has both.
   v1::Configuration WithoutLayout() const;
   // What is planned as a whole. REQUIRES: nobody was told of it in this term,
   // or NextVersion() follows.

@@ -36,9 +36,9 @@ class LossReport {
   std::vector<v1::LostPushes> Restoring(uint32_t server,
                                         const v1::ServerLife& generation);
   // Begins with what a coordinator finds whose servers keep what they hold: the
-  // newest checkpoint (null: none), the present life of each server, and how far
-  // the sessions came that have ended with the last coordinator, oldest first.
-  // REQUIRES: no server was restored by itself since that checkpoint.
+  // newest checkpoint (null: none), the present life of each server, and how
+  // far the sessions came that have ended with the last coordinator, oldest
+  // first. REQUIRES: no server was restored by itself since that checkpoint.
   void TakeOver(const v1::Manifest* newest,
                 const std::vector<v1::ServerLife>& lives,
                 const std::vector<v1::SavedSession>& sessions);

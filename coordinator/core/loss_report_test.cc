@@ -162,8 +162,8 @@ TEST_F(LossReportTest, WhatWasAddedGivesWayToTheServersOwnWord) {
   EXPECT_EQ(Listed(manifest_), "1/7:81-92@20 ");
 }
 
-// What it pushed up to its cut is in the checkpoint, though a later session of the
-// same worker stands in the records.
+// What it pushed up to its cut is in the checkpoint, though a later session of
+// the same worker stands in the records.
 TEST_F(LossReportTest, OfASessionThatEndedBehindItsCutTheRestIsLost) {
   report_.Ended(1, Pair(1, 7), 90, {Pair(1, 2), 84});
   Seal({At(1, 25, 4)});

@@ -34,9 +34,9 @@ struct ServerRecord {
   bool restored = false;
   v1::ConfigurationVersion acknowledged;  // Newest configuration it has.
   v1::SnapshotNumber told_committed;      // By the newest call.
-  bool draining = false;       // As it said last.
-  v1::SnapshotNumber drained_by;  // The same.
-  bool drained = false;        // It was told that it may leave.
+  bool draining = false;                  // As it said last.
+  v1::SnapshotNumber drained_by;          // The same.
+  bool drained = false;                   // It was told that it may leave.
   int end_told = 0;   // 1: told of the end; 2: and that everybody knows.
   int end_asked = 0;  // What the call under way tells.
   Call call = Call::kNone;
@@ -61,7 +61,7 @@ struct WorkerRecord {
   uint64_t acknowledged = 0;  // Pushes.
   uint64_t start_clock = 0;
   uint64_t clock() const { return start_clock + acknowledged; }
-  CallId parked = 0;          // Call of it, if it is not answered yet.
+  CallId parked = 0;  // Call of it, if it is not answered yet.
   Time parked_until;
   bool fencing = false;
   bool fence_logged = false;  // Or being logged.

@@ -20,8 +20,7 @@ void ModeChange::BeginStop(const v1::ConfigurationVersion& configuration) {
 void ModeChange::Heard(const v1::HeartbeatRequest& heartbeat) {
   const v1::Header& header = heartbeat.header();
   if (stage_ != Stage::kStopping || !heartbeat.stop() ||
-      !heartbeat.cut().acknowledged() ||
-      header.configuration() < stopped_by_) {
+      !heartbeat.cut().acknowledged() || header.configuration() < stopped_by_) {
     return;
   }
   cuts_[header.worker()] = heartbeat.cut();

@@ -80,9 +80,9 @@ absl::Status ModeChanges::CheckMaySet(const JobView& job) const {
         absl::StrCat("staleness to change ", change_->Name());
     const std::string wait =
         IsUnderWay() ? waiting_for(job) : job.waiting_for();
-    return RefuseForNow(v1::Refusal::RETRY, whom, kAskAgain,
-                        absl::StrCat("waiting for ", whom,
-                                     wait.empty() ? "" : ": ", wait));
+    return RefuseForNow(
+        v1::Refusal::RETRY, whom, kAskAgain,
+        absl::StrCat("waiting for ", whom, wait.empty() ? "" : ": ", wait));
   }
   if (job.phase < JobPhase::kRunning) return AskAgain(job.waiting_for());
   return absl::OkStatus();
@@ -102,9 +102,8 @@ void ModeChanges::OnSet(const Message& message, const v1::SetRequest& request,
   if (StalenessText(*mode) == StalenessText(present)) {
     return AnswerSet(message.call, turn);
   }
-  const absl::Status held =
-      CheckHoldable(*mode, job.options.job, job.configuration.layout(),
-                    job.options.workers);
+  const absl::Status held = CheckHoldable(
+      *mode, job.options.job, job.configuration.layout(), job.options.workers);
   if (!held.ok()) return refuse(held);
   ModeChange change(message.call, present, *std::move(mode));
   if (change.ends_sessions() &&
@@ -113,11 +112,10 @@ void ModeChanges::OnSet(const Message& message, const v1::SetRequest& request,
   }
   change_.emplace(std::move(change));
   if (!change_->ends_sessions()) return Log(turn);
-  turn->out->Note(
-      absl::StrCat("an operator changes staleness ", change_->Name(),
-                   change_->to_sync()
-                       ? ": workers stop when their push is acknowledged"
-                       : ": behind the step that is being applied"));
+  turn->out->Note(absl::StrCat(
+      "an operator changes staleness ", change_->Name(),
+      change_->to_sync() ? ": workers stop when their push is acknowledged"
+                         : ": behind the step that is being applied"));
 }
 
 // ---- until nothing of the old mode is under way -----------------------------
@@ -181,12 +179,12 @@ std::string ModeChanges::waiting_for(const JobView& job) const {
 }
 
 void ModeChanges::GiveUp(absl::string_view why, Turn* turn) {
-  const std::string sentence = absl::StrCat(
-      "staleness was not changed ", change_->Name(), ": ", why);
+  const std::string sentence =
+      absl::StrCat("staleness was not changed ", change_->Name(), ": ", why);
   turn->out->Note(sentence);
-  turn->out->Refuse(change_->call(),
-                    RefuseForNow(v1::Refusal::RETRY, "staleness", kAskAgain,
-                                 sentence));
+  turn->out->Refuse(
+      change_->call(),
+      RefuseForNow(v1::Refusal::RETRY, "staleness", kAskAgain, sentence));
   change_.reset();
 }
 

@@ -16,8 +16,8 @@ namespace paramd {
 // Changes the mode when an operator asks for it, and knows what the log says of
 // earlier changes.
 //
-// Invariants: at most one change is under way. It holds when the log has it; the
-// operator is answered then, or when it is given up.
+// Invariants: at most one change is under way. It holds when the log has it;
+// the operator is answered then, or when it is given up.
 //
 // Not thread-safe: a part of the coordinator's core.
 class ModeChanges {

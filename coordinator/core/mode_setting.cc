@@ -22,10 +22,10 @@ absl::Status Invalid(const v1::SetRequest& request,
 absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
                                           const v1::JobConfig& job) {
   if (request.key() != "staleness") {
-    return Invalid(
-        request, absl::StrCat("'", request.key(),
-                              "' can't be changed while the job runs; "
-                              "'staleness' can"));
+    return Invalid(request,
+                   absl::StrCat("'", request.key(),
+                                "' can't be changed while the job runs; "
+                                "'staleness' can"));
   }
   if (!UsesServers(job)) {
     return Invalid(

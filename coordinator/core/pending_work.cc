@@ -13,7 +13,8 @@ namespace paramd {
 absl::Status TermLost(absl::string_view how) {
   return absl::AlreadyExistsError(
       absl::StrCat("another chief has taken over this run, and nothing counts "
-                   "that this one still does: ", how));
+                   "that this one still does: ",
+                   how));
 }
 
 void PendingWork::LogRead(uint64_t next_number, const std::string& run_id,

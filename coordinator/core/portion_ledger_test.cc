@@ -1,9 +1,10 @@
 #include "coordinator/core/portion_ledger.h"
 
-#include "coordinator/core/testing/part_bench.h"
-#include "coordinator/core/testing/started_coordinator.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
+
+#include "coordinator/core/testing/part_bench.h"
+#include "coordinator/core/testing/started_coordinator.h"
 #include "proto/refusal.h"
 
 namespace paramd {

@@ -14,12 +14,10 @@ TEST(PortionsTest, EveryExampleIsHandedOutOnceInOrder) {
   while (const auto portion = portions.Take(0)) {
     got.push_back({portion->epoch(), portion->begin(), portion->end()});
   }
-  EXPECT_EQ(got, (std::vector<std::vector<uint64_t>>{{1, 0, 4},
-                                                     {1, 4, 8},
-                                                     {1, 8, 10},
-                                                     {2, 0, 4},
-                                                     {2, 4, 8},
-                                                     {2, 8, 10}}));
+  EXPECT_EQ(
+      got,
+      (std::vector<std::vector<uint64_t>>{
+          {1, 0, 4}, {1, 4, 8}, {1, 8, 10}, {2, 0, 4}, {2, 4, 8}, {2, 8, 10}}));
   EXPECT_FALSE(portions.finished());
   portions.Finish(0, 6);
   EXPECT_TRUE(portions.finished());

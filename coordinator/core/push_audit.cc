@@ -74,8 +74,8 @@ PushAudit::PushAudit(const v1::Manifest& manifest, bool sync,
       if (!sync && slice.partial_size() >= kMostPartial) continue;
       std::vector<Counts> counts = CountsOf(manifest, slice, sync);
       if (base != nullptr) {
-        const auto found = before.find(
-            {slice.variable(), slice.row_begin(), slice.row_end()});
+        const auto found =
+            before.find({slice.variable(), slice.row_begin(), slice.row_end()});
         if (found == before.end()) continue;
         const std::vector<Counts> then = CountsOf(*base, *found->second, sync);
         for (size_t b = 0; b < std::min(counts.size(), then.size()); ++b) {
@@ -93,10 +93,9 @@ PushAudit::PushAudit(const v1::Manifest& manifest, bool sync,
 bool PushAudit::HaveSameSlices(const v1::Manifest& a, const v1::Manifest& b) {
   const SlicesByKey of_a = SlicesOf(a);
   const SlicesByKey of_b = SlicesOf(b);
-  return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
-                    [](const auto& x, const auto& y) {
-                      return x.first == y.first;
-                    });
+  return std::equal(
+      of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+      [](const auto& x, const auto& y) { return x.first == y.first; });
 }
 
 void PushAudit::Compare(const v1::SavedSlice& slice, const std::string& file,

@@ -13,9 +13,9 @@ namespace paramd {
 // records beside them say are in it. More applications than pushes means that
 // one was applied twice; fewer, that one is gone and nobody reported it.
 //
-// In sync mode a block counts steps, and all of them are the checkpoint's. With a
-// `base` only what came since that checkpoint is compared, in the slices of both:
-// the counts of what it has may be of another kind.
+// In sync mode a block counts steps, and all of them are the checkpoint's. With
+// a `base` only what came since that checkpoint is compared, in the slices of
+// both: the counts of what it has may be of another kind.
 //
 // A slice that names the most partial pushes it can is passed over: it may have
 // had more.

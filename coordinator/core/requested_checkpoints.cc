@@ -39,10 +39,9 @@ void AnswerNotYet(CallId call, const v1::SnapshotNumber& number, Turn* turn) {
 }  // namespace
 
 absl::Status RequestedCheckpoints::Failure() const {
-  return RefuseForNow(
-      v1::Refusal::NOT_READY, "storage", kAskForStorageAgain,
-      absl::StrCat("checkpoint ", VersionName(failed_), " was given up: ",
-                   why_));
+  return RefuseForNow(v1::Refusal::NOT_READY, "storage", kAskForStorageAgain,
+                      absl::StrCat("checkpoint ", VersionName(failed_),
+                                   " was given up: ", why_));
 }
 
 absl::Status RequestedCheckpoints::CheckMayAsk(const v1::SnapshotNumber& number,

@@ -1,8 +1,9 @@
 #include "coordinator/core/requested_checkpoints.h"
 
+#include "gtest/gtest.h"
+
 #include "coordinator/core/testing/part_bench.h"
 #include "coordinator/core/testing/started_coordinator.h"
-#include "gtest/gtest.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -54,8 +55,7 @@ class RequestedCheckpointsTest : public ::testing::Test {
   const v1::CheckpointReply& reply() const {
     EXPECT_TRUE(bench_.out.replies.at(0).status.ok())
         << bench_.out.replies[0].status;
-    return static_cast<const v1::CheckpointReply&>(
-        *bench_.out.replies[0].head);
+    return static_cast<const v1::CheckpointReply&>(*bench_.out.replies[0].head);
   }
   absl::Status refusal() const { return bench_.out.replies.at(0).status; }
   v1::Refusal::Reason reason() const { return RefusalOf(refusal()).reason(); }

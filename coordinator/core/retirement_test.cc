@@ -1,8 +1,9 @@
 #include "coordinator/core/retirement.h"
 
+#include "gtest/gtest.h"
+
 #include "coordinator/core/testing/part_bench.h"
 #include "coordinator/core/testing/started_coordinator.h"
-#include "gtest/gtest.h"
 
 namespace paramd {
 namespace {

@@ -152,22 +152,23 @@ absl::Status RunRecord::CheckJob(const std::string& what,
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(absl::StrCat(
-        what, " has other job-wide settings, which an earlier version did not "
-        "write down", kAdvice));
+        what,
+        " has other job-wide settings, which an earlier version did not "
+        "write down",
+        kAdvice));
   }
   const SettingChanges changes = ChangesSince(LinesOf(job), job_);
   if (!changes.may_not.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, " is of another job: ", ChangesText(changes.may_not),
-                     kAdvice));
+    return absl::InvalidArgumentError(absl::StrCat(
+        what, " is of another job: ", ChangesText(changes.may_not), kAdvice));
   }
   if (!job.has_data()) return absl::OkStatus();
   const std::string difference = DataDifference(ours_.data(), job.data());
   if (difference.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("the training data ", PlaceOf(ours_.data()),
-                   " is not what ", what, " was trained on, read ",
-                   PlaceOf(job.data()), ": ", difference, kAdvice));
+      absl::StrCat("the training data ", PlaceOf(ours_.data()), " is not what ",
+                   what, " was trained on, read ", PlaceOf(job.data()), ": ",
+                   difference, kAdvice));
 }
 
 bool RunRecord::finished() const { return finished_ && more_epochs() <= 0; }

@@ -15,8 +15,8 @@
 namespace paramd {
 
 // "10000 examples, not 60000; other labels (crc32c 0a1b2c3d, not 4e5f6071)": in
-// what data differ from those that are meant; empty if in nothing, wherever they
-// lie.
+// what data differ from those that are meant; empty if in nothing, wherever
+// they lie.
 std::string DataDifference(const v1::DataSet& data, const v1::DataSet& meant);
 
 // What the configuration log says of the job of a run, and whether what this
@@ -34,12 +34,12 @@ class RunRecord {
   // The entries of the log, in their order.
   void Read(const v1::LogEntry& entry);
 
-  // After the last entry. INVALID_ARGUMENT naming the run, and each setting that
-  // makes another job with both values, or both directories of the data and
-  // what differs.
+  // After the last entry. INVALID_ARGUMENT naming the run, and each setting
+  // that makes another job with both values, or both directories of the data
+  // and what differs.
   absl::Status Begin(const std::string& run_id);
-  // The same of a checkpoint that is to be gone on from; and if fewer epochs are
-  // wanted than it has begun.
+  // The same of a checkpoint that is to be gone on from; and if fewer epochs
+  // are wanted than it has begun.
   absl::Status CheckManifest(const std::string& path,
                              const v1::Manifest& manifest) const;
 

@@ -117,9 +117,8 @@ absl::Status EndFor(Call call, const v1::Refusal& refusal,
   // What a setting of its process says that it can't hold.
   const bool is_of_a_setting = refusal.entity() == "memory_limit_bytes" ||
                                refusal.entity() == "disk_directory";
-  return Restores(call) && is_of_a_setting
-             ? absl::InvalidArgumentError(why)
-             : absl::FailedPreconditionError(why);
+  return Restores(call) && is_of_a_setting ? absl::InvalidArgumentError(why)
+                                           : absl::FailedPreconditionError(why);
 }
 
 // "ps-0 generation 1.2 at host:1: refused", "ps-0 to be there: did not answer".

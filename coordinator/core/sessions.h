@@ -30,7 +30,7 @@ class Sessions {
   // What a worker is told beside the configuration and the job's state.
   struct News {
     v1::SnapshotNumber snapshot;  // To cut for. Zero: none is open.
-    bool stop = false;     // It opens no push.
+    bool stop = false;            // It opens no push.
     uint64_t left_out_step = 0;
     uint32_t evaluate_epoch = 0;
     bool evaluate_final = false;

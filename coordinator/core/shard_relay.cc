@@ -72,9 +72,9 @@ absl::Status ShardRelay::CheckWindow(uint32_t server, const Way& way,
       (way.offset == begin || reply.total() == way.total) && bytes > 0 &&
       bytes <= window_bytes_ && way.offset + bytes <= reply.total();
   if (is_next) return absl::OkStatus();
-  const std::string what =
-      way.describing ? "the description of its file"
-                     : absl::StrCat("'", way.file.name(), "'");
+  const std::string what = way.describing
+                               ? "the description of its file"
+                               : absl::StrCat("'", way.file.name(), "'");
   return absl::InvalidArgumentError(absl::StrCat(
       "ps-", server, " was asked for ", what, " from ", way.offset - begin,
       " and gave ", bytes, " bytes from ", reply.offset() - begin, " of ",
@@ -93,8 +93,8 @@ absl::StatusOr<absl::optional<v1::WrittenReply>> ShardRelay::Described(
   way.total = reply.total();
   way.offset += bytes;
   for (const Buffer& piece : payload) {
-    way.description.append(
-        reinterpret_cast<const char*>(piece.bytes().data()), piece.size());
+    way.description.append(reinterpret_cast<const char*>(piece.bytes().data()),
+                           piece.size());
   }
   if (way.description.size() > kMostDescriptionBytes) {
     return absl::InvalidArgumentError(

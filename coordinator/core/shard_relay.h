@@ -54,9 +54,9 @@ class ShardRelay {
   absl::StatusOr<v1::WriteFetched> Fetched(uint32_t server,
                                            const v1::FetchShardReply& reply,
                                            uint64_t bytes);
-  // What the server would have answered if its description were shorter, if that
-  // was its last window. kInvalidArgument if it is not the window asked for, or
-  // not a description. REQUIRES: IsDescribing(server).
+  // What the server would have answered if its description were shorter, if
+  // that was its last window. kInvalidArgument if it is not the window asked
+  // for, or not a description. REQUIRES: IsDescribing(server).
   absl::StatusOr<absl::optional<v1::WrittenReply>> Described(
       uint32_t server, const v1::FetchShardReply& reply,
       const BufferChain& payload);

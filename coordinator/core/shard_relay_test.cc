@@ -7,7 +7,6 @@
 #include "gtest/gtest.h"
 
 #include "config/shard_description.h"
-
 #include "proto/refusal.h"
 #include "proto/testing/pair.h"
 

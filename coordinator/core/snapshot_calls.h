@@ -15,7 +15,7 @@ class SnapshotCalls {
   struct Numbers {
     v1::SnapshotNumber under_way;  // Zero: none is.
     v1::SnapshotNumber committed;  // The newest checkpoint's.
-    uint64_t counter = 0;   // Of the newest one, or one that never will be.
+    uint64_t counter = 0;  // Of the newest one, or one that never will be.
   };
 
   virtual ~SnapshotCalls() = default;

@@ -199,7 +199,8 @@ TEST_F(SnapshotRoundTest, Promise3_PositionsComeFromTheSealedRecords) {
 }
 
 // The step counts them, so that who goes on from it must not do so again.
-TEST_F(SnapshotRoundTest, PushesUpToACutThatReachedNoServerAreBehindTheSession) {
+TEST_F(SnapshotRoundTest,
+       PushesUpToACutThatReachedNoServerAreBehindTheSession) {
   Prepare();
   present_ = {At(4, Pair(3, 5), 14), At(5, Pair(3, 8), 2)};
   round_.Cut(6, CutOf(Pair(3, 7), 9));

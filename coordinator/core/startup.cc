@@ -10,8 +10,8 @@
 #include "base/status_macros.h"
 #include "config/batch_rule.h"
 #include "config/consistency.h"
-#include "config/strategy.h"
 #include "config/server_settings.h"
+#include "config/strategy.h"
 #include "coordinator/core/layout.h"
 #include "coordinator/core/variable_match.h"
 #include "proto/refusal.h"
@@ -294,9 +294,9 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
     plan.path.clear();
     *planned->mutable_warm_start() = found.warm_start();
   }
-  ASSIGN_OR_RETURN(*planned->mutable_layout(),
-                   PlanLayout(options.variables, options.servers,
-                              PiecesOf(job)));
+  ASSIGN_OR_RETURN(
+      *planned->mutable_layout(),
+      PlanLayout(options.variables, options.servers, PiecesOf(job)));
   turn->out->Note(BalanceText(planned->layout(), options.servers));
   *planned->mutable_optimizer() = job.optimizer();
   const auto consistency = ParseStaleness(job.staleness());

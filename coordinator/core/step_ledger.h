@@ -23,9 +23,9 @@ class StepLedger {
  public:
   // What else is going on.
   struct Obstacles {
-    bool snapshot_open = false;    // Servers are to freeze.
-    bool committing = false;       // Or its directory is being prepared.
-    bool logging_mode = false;     // With which sessions may end.
+    bool snapshot_open = false;  // Servers are to freeze.
+    bool committing = false;     // Or its directory is being prepared.
+    bool logging_mode = false;   // With which sessions may end.
   };
 
   explicit StepLedger(const CoordinatorOptions& options);

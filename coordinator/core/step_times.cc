@@ -9,8 +9,8 @@ void StepTimes::Count(uint32_t worker, uint64_t pushes, Time now) {
   if (is_new || pushes == last->second.pushes) return;
   if (pushes > last->second.pushes) {
     const auto steps = static_cast<int64_t>(pushes - last->second.pushes);
-    longest_ = std::min(
-        std::max(longest_, (now - last->second.at) / steps), kLongest);
+    longest_ =
+        std::min(std::max(longest_, (now - last->second.at) / steps), kLongest);
   }
   last->second = {pushes, now};
 }

@@ -39,7 +39,7 @@ void AddEvaluation(const v1::Evaluation& evaluation, Scalars* scalars) {
 
 // now - before, or all of `now` if it began anew.
 v1::Staleness StalenessSince(const v1::Staleness& now,
-                         const v1::Staleness& before) {
+                             const v1::Staleness& before) {
   if (now.blocks() < before.blocks() ||
       now.histogram_size() != before.histogram_size()) {
     return now;

@@ -28,7 +28,7 @@ class SummaryWriter {
   void OnWritten(const IoResult& result, Turn* turn);
 
   Summaries summaries_;
-  ToldMark mark_;  // When figures came to be due.
+  ToldMark mark_;        // When figures came to be due.
   bool failed_ = false;  // That was said.
 };
 

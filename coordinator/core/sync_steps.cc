@@ -44,8 +44,8 @@ void SyncSteps::SetContributors(const v1::Contributors& contributors,
 }
 
 bool SyncSteps::settled() const {
-  return absl::c_all_of(
-      servers_, [this](const Server& s) { return s.applied == step_; });
+  return absl::c_all_of(servers_,
+                        [this](const Server& s) { return s.applied == step_; });
 }
 
 std::vector<uint32_t> SyncSteps::CompleteEverywhere() const {
@@ -106,8 +106,8 @@ v1::DecideRequest SyncSteps::RequestFor(uint32_t server) const {
 }
 
 void SyncSteps::Answered(uint32_t server, const v1::DecideReply& reply) {
-  if (reply.contributors() != contributors_.version() ||
-      reply.step() > step_ || reply.step() < servers_[server].applied) {
+  if (reply.contributors() != contributors_.version() || reply.step() > step_ ||
+      reply.step() < servers_[server].applied) {
     return;
   }
   servers_[server].applied = reply.step();

@@ -20,10 +20,10 @@ namespace paramd {
 //
 //   settled ──Decide──► told: servers apply the step ──► settled
 //
-// Invariants: a step is decided when all contributors but the backup workers are
-// wholly on every server, one with examples among them, and every server has
-// applied the step before it. Who contributes changes only while settled: then
-// no server misses a decided step.
+// Invariants: a step is decided when all contributors but the backup workers
+// are wholly on every server, one with examples among them, and every server
+// has applied the step before it. Who contributes changes only while settled:
+// then no server misses a decided step.
 //
 // Not thread-safe: lives inside the coordinator's core, which drives it.
 class SyncSteps {
@@ -77,8 +77,8 @@ class SyncSteps {
   // The first contributor, in their order, whose contribution to the next step
   // is not wholly everywhere; unset: nobody's, or there is no such step.
   absl::optional<uint32_t> missing() const;
-  // Whom the next step waits for; empty: nobody. By their sessions and lives, as
-  // far as these are told.
+  // Whom the next step waits for; empty: nobody. By their sessions and lives,
+  // as far as these are told.
   std::string waiting_for(const std::map<uint32_t, v1::SessionId>& sessions,
                           const std::vector<v1::ServerLife>& lives) const;
   Time decided_at() const { return decided_at_; }
@@ -101,8 +101,8 @@ class SyncSteps {
   const Options options_;
   InputCursor input_;  // What the next step begins with.
   uint64_t step_ = 0;
-  std::vector<uint32_t> decided_;   // Of step_: whose contributions.
-  uint64_t decided_examples_ = 0;   // The same: dropped ones included.
+  std::vector<uint32_t> decided_;          // Of step_: whose contributions.
+  uint64_t decided_examples_ = 0;          // The same: dropped ones included.
   std::map<uint32_t, uint64_t> left_out_;  // By worker; as LeftOutStep.
   Time decided_at_;
   v1::Contributors contributors_;

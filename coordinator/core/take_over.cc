@@ -142,8 +142,8 @@ std::vector<v1::SavedSession> TakeOver::Sessions() const {
     for (const v1::SavedSession& session : reply.sessions()) {
       Seen& known = seen[{session.generation().term(),
                           session.generation().counter(), session.worker()}];
-      const uint64_t before = known.servers == 0 ? session.sequence()
-                                                 : known.session.sequence();
+      const uint64_t before =
+          known.servers == 0 ? session.sequence() : known.session.sequence();
       known.session = session;
       known.session.set_sequence(std::min(before, session.sequence()));
       ++known.servers;

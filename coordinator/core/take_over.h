@@ -29,10 +29,11 @@ class TakeOver {
     const v1::Manifest* manifest = nullptr;
     std::string path;
   };
-  // Why all have to begin with the newest checkpoint; empty: they keep what they
-  // hold under this layout. They do if all of them hold it and it is what came
-  // of that checkpoint, without a server that was restored by itself since:
-  // which pushes that one has lost only the last coordinator could complete.
+  // Why all have to begin with the newest checkpoint; empty: they keep what
+  // they hold under this layout. They do if all of them hold it and it is what
+  // came of that checkpoint, without a server that was restored by itself
+  // since: which pushes that one has lost only the last coordinator could
+  // complete.
   std::string WhyNot(const v1::Layout& layout, const Newest& newest) const;
 
   // What follows REQUIRES that they keep it.

@@ -170,9 +170,8 @@ TEST_F(TakeOverTest, SessionsGoOnThatTheNewestConfigurationHas) {
   EXPECT_EQ(all.at(1).generation(), Pair(4, 6));
   EXPECT_EQ(all.at(2).generation(), Pair(4, 7));
   EXPECT_EQ(all.at(7).generation(), Pair(4, 9));
-  const auto some =
-      Recalled().SessionsThatGoOn(
-          v1::Consistency::ASYNC, {{1, Pair(4, 6)}, {2, Pair(4, 3)}});
+  const auto some = Recalled().SessionsThatGoOn(
+      v1::Consistency::ASYNC, {{1, Pair(4, 6)}, {2, Pair(4, 3)}});
   EXPECT_EQ(some.count(1), 0u) << "its fence is logged";
   EXPECT_EQ(some.count(2), 1u) << "that of a session before it is";
   EXPECT_TRUE(Recalled().SessionsThatGoOn(v1::Consistency::BOUNDED, {}).empty())
@@ -195,7 +194,8 @@ TEST_F(TakeOverTest, AStepCountsASessionUpToItsCut) {
   EXPECT_EQ(PushesCounted(v1::Manifest(), 7, Pair(4, 5)), 0u);
 }
 
-TEST_F(TakeOverTest, OfASessionThatEndedBeforeItCountsAllButWhatIsBehindItsCut) {
+TEST_F(TakeOverTest,
+       OfASessionThatEndedBeforeItCountsAllButWhatIsBehindItsCut) {
   *manifest_.add_sessions() = At(5, 20);
   EXPECT_GE(PushesCounted(manifest_, 7, Pair(4, 3)), 1'000'000u);
   *manifest_.add_ended() = At(4, 9);

@@ -14,13 +14,14 @@
 
 namespace paramd {
 
-// The mean loss of what workers have trained on, and the metrics, out of the sums
-// that they tell: each example is in one mean, however often it is told.
+// The mean loss of what workers have trained on, and the metrics, out of the
+// sums that they tell: each example is in one mean, however often it is told.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class TrainingLoss {
  public:
-  // The job goes on from a step, or begins: what was told of later ones is void.
+  // The job goes on from a step, or begins: what was told of later ones is
+  // void.
   void Begin(uint64_t step);
   // What a session told last. One that was taken over from an earlier
   // coordinator counts from what it tells first.
@@ -32,8 +33,8 @@ class TrainingLoss {
   // REQUIRES: has_unreported().
   std::map<std::string, double> TakeMeans();
 
-  // The loss of about the first thousand examples of the job, and of the newest; unset if
-  // it goes on from a step, or was too short to have both.
+  // The loss of about the first thousand examples of the job, and of the
+  // newest; unset if it goes on from a step, or was too short to have both.
   absl::optional<double> first() const;
   absl::optional<double> newest() const;
 

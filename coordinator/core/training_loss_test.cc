@@ -138,11 +138,10 @@ TEST(TrainingWarningsTest, OfFewExamplesNobodyCanTellWhetherTheyWereGuessed) {
 }
 
 TEST(TrainingWarningsTest, ALossThatIsNotFiniteIsSaid) {
-  EXPECT_THAT(
-      TrainingWarnings(
-          Evaluation(5'000, std::numeric_limits<double>::infinity()),
-          TrainingLoss()),
-      ElementsAre(HasSubstr("the loss on the test set is inf")));
+  EXPECT_THAT(TrainingWarnings(
+                  Evaluation(5'000, std::numeric_limits<double>::infinity()),
+                  TrainingLoss()),
+              ElementsAre(HasSubstr("the loss on the test set is inf")));
 }
 
 TEST(TrainingWarningsTest, ALossAboveItsStartIsSaid) {

@@ -126,9 +126,10 @@ struct Reached {
   JobPhase phase;
 };
 using Fact =
-    std::variant<LogRead, RunFinished, CheckpointFound, CheckpointCommitted, CheckpointFailed, SnapshotToLeaveWith,
-                 ModeLogged, Admitted, SessionOver, SessionFenced, SessionEnded,
-                 WorkerHeard, HeardOfEnd, FenceIsDue, HoldsUpStep, ServerHeard,
+    std::variant<LogRead, RunFinished, CheckpointFound, CheckpointCommitted,
+                 CheckpointFailed, SnapshotToLeaveWith, ModeLogged, Admitted,
+                 SessionOver, SessionFenced, SessionEnded, WorkerHeard,
+                 HeardOfEnd, FenceIsDue, HoldsUpStep, ServerHeard,
                  ServerRecalled, ServerConfigured, SnapshotAnswered,
                  SnapshotCallFailed, ServerReborn, NotRestored,
                  BackToCheckpoint, InputUsed, Reached>;

@@ -34,11 +34,12 @@ TEST(VariableMatchTest, TheSameVariablesInAnyOrderMatch) {
 }
 
 TEST(VariableMatchTest, EveryDifferenceIsNamedWithItsShapes) {
-  const absl::Status status = CheckVariables(
-      "/run/checkpoints/c",
-      With({Variable("a", {2, 3}), Variable("b", {4}), Variable("s", {})}),
-      {Variable("a", {3, 2}), Variable("c", {5, 6}), Variable("s", {})}, "")
-                                  .status();
+  const absl::Status status =
+      CheckVariables(
+          "/run/checkpoints/c",
+          With({Variable("a", {2, 3}), Variable("b", {4}), Variable("s", {})}),
+          {Variable("a", {3, 2}), Variable("c", {5, 6}), Variable("s", {})}, "")
+          .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(),
               HasSubstr("checkpoint '/run/checkpoints/c' has other variables "
@@ -53,25 +54,22 @@ TEST(VariableMatchTest, RowsByKeyAreOthersThanRowsByNumber) {
   keyed.set_sparse(true);
   keyed.set_keyed(true);
   EXPECT_TRUE(CheckVariables("/c", With({keyed}), {keyed}, "").ok());
-  EXPECT_THAT(
-      CheckVariables("/c", With({keyed}), {Variable("t", {4, 2})}, "")
-          .status()
-          .message(),
-      HasSubstr("'t' has the shape 4x2 by key there and 4x2 here"));
+  EXPECT_THAT(CheckVariables("/c", With({keyed}), {Variable("t", {4, 2})}, "")
+                  .status()
+                  .message(),
+              HasSubstr("'t' has the shape 4x2 by key there and 4x2 here"));
 }
 
 TEST(VariableMatchTest, WhatMayDifferIsNamedToo) {
-  const v1::Manifest manifest =
-      With({Variable("head/w", {2, 3}), Variable("old", {4}),
-            Variable("s", {})});
+  const v1::Manifest manifest = With(
+      {Variable("head/w", {2, 3}), Variable("old", {4}), Variable("s", {})});
   const std::vector<v1::Variable> job = {
       Variable("head/w", {2, 5}), Variable("head/b", {5}), Variable("s", {})};
   const auto all = CheckVariables("/c", manifest, job, "head/*,old");
   ASSERT_TRUE(all.ok()) << all.status();
-  EXPECT_THAT(*all,
-              ElementsAre("'head/b' (5) is not in it",
-                          "'head/w' has the shape 2x3 there and 2x5 here",
-                          "'old' (4) is not one of the job's"));
+  EXPECT_THAT(*all, ElementsAre("'head/b' (5) is not in it",
+                                "'head/w' has the shape 2x3 there and 2x5 here",
+                                "'old' (4) is not one of the job's"));
   const absl::Status one =
       CheckVariables("/c", manifest, job, "head/*").status();
   EXPECT_TRUE(absl::IsInvalidArgument(one));

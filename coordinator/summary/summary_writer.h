@@ -35,12 +35,12 @@ class SummaryWriter {
   SummaryWriter& operator=(const SummaryWriter&) = delete;
 
   // Writes the scalars; before them, if the summary says `restarted`, that all
-  // that was written for its step or a later one is void, and each tag that had a
-  // value by then once more, at that step: TensorBoard's fast loader, which is the
-  // default, passes over the first, and drops of a tag only what is not below its
-  // newest point. What the disk
-  // answered, naming the path, if that is impossible: the summary is lost and
-  // the next one is tried as if nothing had been.
+  // that was written for its step or a later one is void, and each tag that had
+  // a value by then once more, at that step: TensorBoard's fast loader, which
+  // is the default, passes over the first, and drops of a tag only what is not
+  // below its newest point. What the disk answered, naming the path, if that is
+  // impossible: the summary is lost and the next one is tried as if nothing had
+  // been.
   absl::Status Write(const v1::WriteSummary& summary, absl::Time now);
 
  private:

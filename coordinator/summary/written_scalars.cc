@@ -16,8 +16,7 @@ constexpr uint64_t kMostBytes = uint64_t{64} << 20;
 
 using Points = std::map<int64_t, float>;  // By step.
 
-void Take(const summary::Event& event,
-          std::map<std::string, Points>* by_tag) {
+void Take(const summary::Event& event, std::map<std::string, Points>* by_tag) {
   if (event.session_log().status() == summary::SessionLog::START) {
     for (auto& [tag, points] : *by_tag) {
       points.erase(points.lower_bound(event.step()), points.end());

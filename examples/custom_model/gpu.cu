@@ -1,5 +1,5 @@
-// The kernels on a GPU. A compiler of C++ that is not CUDA's has a stand-in, at the
-// end: g++ -x c++ gpu.cu.
+// The kernels on a GPU. A compiler of C++ that is not CUDA's has a stand-in, at
+// the end: g++ -x c++ gpu.cu.
 
 #include "device.h"
 
@@ -48,7 +48,8 @@ class Memory {
   // Waits for what was launched before.
   void Read(T* to, size_t count) const {
     if (*error_ == cudaSuccess) {
-      *error_ = cudaMemcpy(to, data_, count * sizeof(T), cudaMemcpyDeviceToHost);
+      *error_ =
+          cudaMemcpy(to, data_, count * sizeof(T), cudaMemcpyDeviceToHost);
     }
   }
 
@@ -95,7 +96,8 @@ class Gpu : public Device {
     ::Compute(batch, is_step, [this](auto function, uint64_t count) {
       if (error_ != cudaSuccess || count == 0) return;
       const uint64_t blocks = (count + kThreads - 1) / kThreads;
-      ForEachElement<<<static_cast<unsigned>(blocks), kThreads>>>(function, count);
+      ForEachElement<<<static_cast<unsigned>(blocks), kThreads>>>(function,
+                                                                  count);
       error_ = cudaGetLastError();
     });
     if (is_step) {
@@ -142,6 +144,8 @@ std::unique_ptr<Device> MakeGpu(const Images& training, const Images& test) {
 
 #else
 
-std::unique_ptr<Device> MakeGpu(const Images&, const Images&) { return nullptr; }
+std::unique_ptr<Device> MakeGpu(const Images&, const Images&) {
+  return nullptr;
+}
 
 #endif

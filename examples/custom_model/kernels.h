@@ -1,6 +1,6 @@
-// Softmax regression as functions of one element each. The same text is compiled
-// for the GPU, where a thread has an element, and for the processor, where a loop
-// has them all. Nothing is added in an order that a race decides.
+// Softmax regression as functions of one element each. The same text is
+// compiled for the GPU, where a thread has an element, and for the processor,
+// where a loop has them all. Nothing is added in an order that a race decides.
 #ifndef CUSTOM_MODEL_KERNELS_H_
 #define CUSTOM_MODEL_KERNELS_H_
 
@@ -65,7 +65,8 @@ struct Losses {
     batch.losses[i] = most + logf(sum) - of_label;
     batch.met[i] = best == label;
     for (int c = 0; c < kClasses; ++c) {
-      scores[c] = (scores[c] / sum - (c == label ? 1.0f : 0.0f)) / batch.divisor;
+      scores[c] =
+          (scores[c] / sum - (c == label ? 1.0f : 0.0f)) / batch.divisor;
     }
   }
 };
@@ -80,15 +81,17 @@ struct Gradients {
       const float slope = batch.scores[e * kClasses + c];
       sum += p == kPixels
                  ? slope
-                 : slope * static_cast<float>(
-                               batch.pixels[batch.indices[e] * kPixels + p]) /
+                 : slope *
+                       static_cast<float>(
+                           batch.pixels[batch.indices[e] * kPixels + p]) /
                        255;
     }
     (p == kPixels ? batch.b_gradient + c : batch.w_gradient + i)[0] = sum;
   }
 };
 
-// Calls for_each(function, elements) for what a batch takes, one after the other.
+// Calls for_each(function, elements) for what a batch takes, one after the
+// other.
 template <class ForEach>
 void Compute(const Batch& batch, bool is_step, ForEach for_each) {
   for_each(Scores{batch}, batch.size * kClasses);

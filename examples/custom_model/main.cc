@@ -1,8 +1,6 @@
-// Softmax regression on Fashion-MNIST, with a model and an input pipeline of its
-// own: custom_model [DIRECTORY]. Needs paramd.h, libparamd.so and zlib; with CUDA it
-// computes on a GPU, where there is one.
-
-#include <zlib.h>
+// Softmax regression on Fashion-MNIST, with a model and an input pipeline of
+// its own: custom_model [DIRECTORY]. Needs paramd.h, libparamd.so and zlib;
+// with CUDA it computes on a GPU, where there is one.
 
 #include <cstdint>
 #include <cstdio>
@@ -10,6 +8,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <zlib.h>
 
 #include "device.h"
 #include "kernels.h"

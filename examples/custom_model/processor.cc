@@ -54,6 +54,7 @@ class Processor : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> MakeProcessor(const Images& training, const Images& test) {
+std::unique_ptr<Device> MakeProcessor(const Images& training,
+                                      const Images& test) {
   return std::unique_ptr<Device>(new Processor(training, test));
 }

@@ -3,6 +3,8 @@
 //
 //   bazel run //examples/trained_model:poisson -- run --job poisson.json
 
+#include "cli/main.h"
+
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -11,7 +13,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-#include "cli/main.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "worker/input/batch.h"
 #include "worker/model/trained_model.h"
@@ -73,8 +74,8 @@ class PoissonRegression : public paramd::TrainedModel {
     const auto rates = out->columns[0].values<float>();
     const auto x = features->values<float>();
     for (uint64_t i = 0; i < batch.size(); ++i) {
-      rates[i] = static_cast<float>(
-          std::exp(LogRate(weights, &x[i * features_])));
+      rates[i] =
+          static_cast<float>(std::exp(LogRate(weights, &x[i * features_])));
     }
     return absl::OkStatus();
   }
@@ -127,9 +128,9 @@ class PoissonRegression : public paramd::TrainedModel {
     const auto counts = batch.Find("label")->values<float>();
     for (uint64_t i = 0; i < batch.size(); ++i) {
       if (counts[i] < 0) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "the label of example ", i, " of the batch is ", counts[i],
-            "; it is a count"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("the label of example ", i, " of the batch is ",
+                         counts[i], "; it is a count"));
       }
       const float* const example = &x[i * features_];
       const double log_rate = LogRate(weights, example);

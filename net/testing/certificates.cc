@@ -26,8 +26,8 @@ std::string CertificateDirectory(const Authority& authority,
   std::string directory =
       absl::StrCat(root == nullptr ? "/tmp" : root, "/tls-XXXXXX");
   CHECK(mkdtemp(directory.data()) != nullptr, "a directory is made");
-  const auto pair = authority.Issue(*NameOfTask(job, task),
-                                    {until - absl::Hours(24), until});
+  const auto pair =
+      authority.Issue(*NameOfTask(job, task), {until - absl::Hours(24), until});
   CHECK(pair.ok(), "a certificate is made");
   WriteText(directory + "/ca.crt", authority.pem().certificate);
   WriteText(directory + "/tls.crt", pair->certificate);

@@ -43,15 +43,15 @@ class RawCaller {
   const std::string process_;
 };
 
-// Empty calls of many callers at once: each has a connection of its own, and on it
-// so many calls to each shard. Not thread-safe.
+// Empty calls of many callers at once: each has a connection of its own, and on
+// it so many calls to each shard. Not thread-safe.
 class ManyCalls {
  public:
   struct Options {
     int callers = 1;
     int shards = 1;
     int calls_each = 1;
-    std::string who;      // As RawCaller's `caller` and `process`.
+    std::string who;  // As RawCaller's `caller` and `process`.
     std::string process;
   };
 

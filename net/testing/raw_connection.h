@@ -9,8 +9,8 @@
 
 namespace paramd {
 
-// A connection to a process by somebody who writes HTTP/2 as he likes (RFC 9113,
-// without Huffman codes). Every method blocks. Not thread-safe.
+// A connection to a process by somebody who writes HTTP/2 as he likes (RFC
+// 9113, without Huffman codes). Every method blocks. Not thread-safe.
 class RawConnection {
  public:
   // Connects and says the preface. REQUIRES: somebody listens at "ip:port".
@@ -21,8 +21,8 @@ class RawConnection {
 
   // Begins a call of gRPC as stream 1.
   void Call(absl::string_view path);
-  // Data of stream 1, as fast as the windows of the protocol allow. False if the
-  // call or the connection is over.
+  // Data of stream 1, as fast as the windows of the protocol allow. False if
+  // the call or the connection is over.
   bool SendData(absl::string_view data);
   // Reads until the call or the connection is over. The call's headers and
   // trailers, as they came.

@@ -79,8 +79,8 @@ void AppliedPushes::Restore(const v1::PushRecord& record, bool same_blocks) {
               entry.sequence) <= 0) {
     return;
   }
-  entry = Entry{record.generation(), record.sequence(), 0, {},
-                record.earlier()};
+  entry =
+      Entry{record.generation(), record.sequence(), 0, {}, record.earlier()};
   if (!same_blocks || record.missing_blocks().empty()) return;
   entry.blocks_in.assign(block_count_, true);
   for (const uint32_t block : record.missing_blocks()) {

@@ -75,8 +75,8 @@ void MakeOneUnique(Buffer* present, const DiskRanges& on_disk,
 Block::Block(size_t elements, size_t slot_words, uint64_t life,
              SpareBuffers* spare)
     : Block(elements, life,
-            MakeMemory(elements, slot_words, &InMemory(), spare),
-            &InMemory()) {}
+            MakeMemory(elements, slot_words, &InMemory(), spare), &InMemory()) {
+}
 
 Block::Block(size_t elements, uint64_t life, BlockMemory memory,
              const BlockPlacement* placement)
@@ -131,8 +131,7 @@ v1::BlockVersion Block::changed() const {
   return version;
 }
 
-bool Block::Rests(const Optimizer& optimizer,
-                  const VariableOptions& variable) {
+bool Block::Rests(const Optimizer& optimizer, const VariableOptions& variable) {
   if (!slots_are_zeros_.has_value()) {
     const BufferChain slots = {slots_};
     ChainReader reader(slots);

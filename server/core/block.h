@@ -28,8 +28,8 @@ struct BlockMemory {
 };
 
 // Which bytes of them may lie on a disk, as pages: of rows that are not fast,
-// the values, and slots of a number for each value. The same for all blocks of a
-// slice.
+// the values, and slots of a number for each value. The same for all blocks of
+// a slice.
 struct BlockPlacement {
   size_t fast_rows = 0;  // 0: all.
   DiskRanges values;
@@ -105,11 +105,12 @@ class Block {
   void ApplyRows(const Optimizer& optimizer, const Rows& rows,
                  const NumberReader& gradient, SpareBuffers* spare,
                  const ApplyOptions& options);
-  // Copies what these rows hold to `out`, one after the other; nothing for kNoRow.
+  // Copies what these rows hold to `out`, one after the other; nothing for
+  // kNoRow.
   void CopyRows(const Rows& rows, float* out) const;
 
-  // The same for gradients of keys, each named once. One without a row gets one,
-  // if the policy gives it one, or its gradient is dropped.
+  // The same for gradients of keys, each named once. One without a row gets
+  // one, if the policy gives it one, or its gradient is dropped.
   void ApplyKeys(const Optimizer& optimizer, const Keys& keys,
                  const KeyPolicy& policy, const NumberReader& gradient,
                  SpareBuffers* spare, const ApplyOptions& options,
@@ -162,7 +163,7 @@ class Block {
   size_t elements_;
   uint64_t life_;
   uint64_t applied_ = 0;
-  uint64_t changed_ = 0;  // What applied_ was after it.
+  uint64_t changed_ = 0;                  // What applied_ was after it.
   absl::optional<bool> slots_are_zeros_;  // Unset: not known.
   GradientRms gradient_rms_;
   Buffer values_;

@@ -142,9 +142,9 @@ TEST(BlockTest, AGradientOfZerosIsCountedAndChangesWhatTheOptimizerWould) {
       const BufferChain chain = {
           Buffer::Copy(AsBytes(absl::MakeConstSpan(gradients)))};
       ChainReader reader(chain);
-      optimizer.Apply(&reader, applied++,
-                      {3, values.data(), beside.data(), values.data(),
-                       beside.data()});
+      optimizer.Apply(
+          &reader, applied++,
+          {3, values.data(), beside.data(), values.data(), beside.data()});
       Push(optimizer, gradients, &block, &spare);
       EXPECT_EQ(std::memcmp(values.data(), Numbers(block.values()).data(),
                             3 * sizeof(float)),

@@ -80,8 +80,8 @@ Time Departure::next_tick() const {
   if (finished_) return leave_at_;
   Time next = LosesPatience();
   if (draining_) {
-    next = std::min(next,
-                    heard_ + view_.settings().lease + absl::Milliseconds(1));
+    next =
+        std::min(next, heard_ + view_.settings().lease + absl::Milliseconds(1));
   }
   return next;
 }

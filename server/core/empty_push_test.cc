@@ -1,4 +1,5 @@
-// A push of no examples: nothing of it is in, whatever the mode and the optimizer.
+// A push of no examples: nothing of it is in, whatever the mode and the
+// optimizer.
 #include <string>
 #include <tuple>
 #include <utility>
@@ -14,8 +15,8 @@
 namespace paramd {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::AddRows;
+using ::testing::ElementsAre;
 using testing::MakeConfiguration;
 using testing::Pair;
 using testing::Payload;
@@ -114,12 +115,11 @@ class EmptyPushTest : public ::testing::TestWithParam<ModeAndOptimizer> {
         payload.push_back(numbers);
       }
     }
-    const auto reply = driver->Ask<v1::PushReply>(PeerId::Worker(1), push,
-                                                  std::move(payload));
+    const auto reply =
+        driver->Ask<v1::PushReply>(PeerId::Worker(1), push, std::move(payload));
     ASSERT_TRUE(reply.ok()) << reply.status();
-    EXPECT_EQ(reply->blocks(0).result(), is_sync()
-                                             ? v1::PushedBlock::HELD
-                                             : v1::PushedBlock::APPLIED);
+    EXPECT_EQ(reply->blocks(0).result(),
+              is_sync() ? v1::PushedBlock::HELD : v1::PushedBlock::APPLIED);
   }
   void Decide(uint64_t step, ShardDriver* driver) {
     v1::DecideRequest decide;
@@ -154,12 +154,12 @@ INSTANTIATE_TEST_SUITE_P(
                                          v1::Consistency::SYNC),
                        ::testing::ValuesIn(AllOptimizers())),
     [](const ::testing::TestParamInfo<ModeAndOptimizer>& info) {
-      return absl::StrCat(
-          v1::Consistency::Mode_Name(std::get<0>(info.param)), "_",
-          OptimizerName(std::get<1>(info.param)));
+      return absl::StrCat(v1::Consistency::Mode_Name(std::get<0>(info.param)),
+                          "_", OptimizerName(std::get<1>(info.param)));
     });
 
-// ---- what else is known of it, in async ---------------------------------------
+// ---- what else is known of it, in async
+// ---------------------------------------
 
 class EmptyAsyncPushTest : public ::testing::Test {
  protected:

@@ -124,8 +124,7 @@ void AddRun(const SnapshotFork& fork, const Slice& slice, const Run& run,
     const Slot& slot = slice.slots()[s];
     const std::string name = RunName(slice, slot.name, run);
     (*changed->mutable_slot_tensors())[std::string(slot.name)] = name;
-    AddTensor(name,
-              {slot.by_row ? elements / slice.row_elements() : elements},
+    AddTensor(name, {slot.by_row ? elements / slice.row_elements() : elements},
               slot.dtype, frozen->head.get());
     AddSlot(fork, slice, run, s, frozen);
   }

@@ -16,9 +16,9 @@ namespace paramd {
 // without copying one; pushes that come later are written elsewhere as long as
 // it exists (see Block).
 //
-// A tensor per slice and one more per slot, named by Slice::TensorName. Where it
-// is known that an earlier file has most of the numbers, it refers to that one
-// as its base, and its tensors are runs of blocks that have changed since.
+// A tensor per slice and one more per slot, named by Slice::TensorName. Where
+// it is known that an earlier file has most of the numbers, it refers to that
+// one as its base, and its tensors are runs of blocks that have changed since.
 struct FrozenShard {
   std::unique_ptr<v1::WriteShard> head;
   BufferChain payload;

@@ -78,7 +78,7 @@ void GradientSum::AddRows(const BufferChain& gradient, SpareBuffers* spare) {
       ++new_row;
     }
     for (size_t i = 0; i < width; ++i) {
-      out[i] = !is_old ? added[i]
+      out[i] = !is_old  ? added[i]
                : is_new ? old_values[i] + added[i]
                         : old_values[i];
     }

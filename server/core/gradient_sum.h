@@ -26,9 +26,9 @@ class GradientSum {
     row_id_bytes_ = id_bytes;
   }
 
-  // `gradient` has 4 bytes an element, the same number each time unless it is of
-  // rows; an empty one (of a contributor without examples) adds nothing. Memory
-  // comes from `spare`.
+  // `gradient` has 4 bytes an element, the same number each time unless it is
+  // of rows; an empty one (of a contributor without examples) adds nothing.
+  // Memory comes from `spare`.
   void Add(BufferChain gradient, SpareBuffers* spare);
   // Multiplies each element by `factor`.
   void Scale(float factor, SpareBuffers* spare);
@@ -57,7 +57,7 @@ class GradientSum {
 
   BufferChain chain_;
   size_t size_ = 0;
-  bool own_ = false;  // chain_ is one buffer of this sum's.
+  bool own_ = false;         // chain_ is one buffer of this sum's.
   size_t row_elements_ = 0;  // 0: not of rows.
   size_t row_id_bytes_ = 0;
 };

@@ -230,8 +230,7 @@ uint32_t KeyTable::TakeRowOfSome(Push* push) {
 }
 
 uint32_t KeyTable::EvictOne(Push* push) {
-  const uint32_t row =
-      next_.Take(/*least=*/1, push->now, push->columns.used);
+  const uint32_t row = next_.Take(/*least=*/1, push->now, push->columns.used);
   if (row == kNoRow) return kNoRow;
   Free(row, *push);
   ++push->counts->evicted;

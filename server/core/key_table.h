@@ -18,9 +18,9 @@ namespace paramd {
 
 // Rows of a keyed variable, since the server took up its content.
 struct TableCounts {
-  uint64_t created = 0;  // Keys that got a row.
-  uint64_t evicted = 0;  // Of those, whose row was another key's.
-  uint64_t ignored = 0;  // Gradients of keys for which no row was left,
+  uint64_t created = 0;       // Keys that got a row.
+  uint64_t evicted = 0;       // Of those, whose row was another key's.
+  uint64_t ignored = 0;       // Gradients of keys for which no row was left,
   uint64_t not_admitted = 0;  // or that were not named often enough for one.
   uint64_t expired = 0;       // Rows whose keys nothing named any more.
   uint64_t looked_up = 0;     // Keys; and those whose rows were not fast.
@@ -32,8 +32,8 @@ struct KeyPolicy {
   bool evicts = true;         // Else a new key gets none where all are in use.
   uint32_t admit_after = 1;   // With which of the gradients that name it.
   uint64_t expire_after = 0;  // Pushes that do not name it; 0: for ever.
-  // The first so many rows are fast; 0: all. A key that a gradient names gets one
-  // of them.
+  // The first so many rows are fast; 0: all. A key that a gradient names gets
+  // one of them.
   size_t fast_rows = 0;
 
   // Where not all rows are fast, so many have no key, at least.
@@ -48,9 +48,9 @@ KeyPolicy KeyPolicyOf(const v1::Variable& variable);
 //
 // Where only the first rows are fast (the others lie on a disk), the keys of a
 // gradient move to fast ones. When these are used up, a quarter of them, those
-// unused for longest, move to slow ones, all at once: their places then lie close
-// together, and pages of the disk are written with several rows each. For that
-// some rows are kept without a key.
+// unused for longest, move to slow ones, all at once: their places then lie
+// close together, and pages of the disk are written with several rows each. For
+// that some rows are kept without a key.
 //
 // Invariant: which row a key gets is a function of those numbers alone, so that
 // a block that was restored goes on as the one that was saved.
@@ -95,15 +95,15 @@ class KeyTable {
     return places_.empty() ? kNoRow : FindOne(mixed, columns);
   }
 
-  // The same for those of a gradient: each is used `now`, and who has no row gets
-  // one, whose key and use are set. `fresh` gets the places in `rows` of those.
-  // kNoRow is left for keys that the policy does not admit, or for which it
-  // leaves no row; one that is used now goes to no other key. Of the rows that
-  // have expired those lose their keys that are in the part which `now` says: of
-  // kSweep calls with one number after the other each row is in one. What rows
-  // hold besides key and use goes along with `moves`, in this order; fresh rows
-  // hold nothing before. REQUIRES: mixed keys, each once; no use before was after
-  // `now`.
+  // The same for those of a gradient: each is used `now`, and who has no row
+  // gets one, whose key and use are set. `fresh` gets the places in `rows` of
+  // those. kNoRow is left for keys that the policy does not admit, or for which
+  // it leaves no row; one that is used now goes to no other key. Of the rows
+  // that have expired those lose their keys that are in the part which `now`
+  // says: of kSweep calls with one number after the other each row is in one.
+  // What rows hold besides key and use goes along with `moves`, in this order;
+  // fresh rows hold nothing before. REQUIRES: mixed keys, each once; no use
+  // before was after `now`.
   struct Move {
     uint32_t from;
     uint32_t to;

@@ -109,8 +109,7 @@ TEST(KeyTableTest, TheRowUnusedForLongestIsTaken) {
 TEST(KeyTableTest, WithoutEvictionANewKeyGetsNothing) {
   TableRows rows(2);
   EXPECT_THAT(rows.Push({1, 2}, {.evicts = false}), ElementsAre(0, 1));
-  EXPECT_THAT(rows.Push({3, 2}, {.evicts = false}),
-              ElementsAre(kNoRow, 1));
+  EXPECT_THAT(rows.Push({3, 2}, {.evicts = false}), ElementsAre(kNoRow, 1));
   EXPECT_THAT(rows.fresh(), IsEmpty());
   EXPECT_EQ(rows.counts().ignored, 1);
   EXPECT_THAT(rows.Find({1, 3}), ElementsAre(0, kNoRow));
@@ -291,8 +290,8 @@ TEST(KeyTableTest, EqualsThePlainDescription) {
     RandomStream random(seed);
     const size_t count = 1 + random.Below(200);
     const uint64_t universe = 1 + count / 2 + random.Below(3 * count);
-    const KeyPolicy policy = {
-        .fast_rows = seed % 2 == 0 ? 0 : random.Below(count)};
+    const KeyPolicy policy = {.fast_rows =
+                                  seed % 2 == 0 ? 0 : random.Below(count)};
     TableRows rows(count);
     Model model(count, policy.fast_rows);
     for (int push = 0; push < 100; ++push) {
@@ -308,9 +307,8 @@ TEST(KeyTableTest, EqualsThePlainDescription) {
       ASSERT_EQ(rows.Find(keys), got) << "seed " << seed;
       if (random.Chance(0.1)) rows.Forget();
     }
-    const auto in_use =
-        std::count_if(model.used().begin(), model.used().end(),
-                      [](uint64_t used) { return used > 0; });
+    const auto in_use = std::count_if(model.used().begin(), model.used().end(),
+                                      [](uint64_t used) { return used > 0; });
     EXPECT_EQ(rows.size(), in_use);
     moves += rows.moves();
   }

@@ -19,8 +19,8 @@ constexpr uint32_t kMostAdmitAfter = 255;
 absl::Status CheckKeyed(const v1::Variable& variable) {
   const std::string& name = variable.name();
   if (!variable.sparse()) {
-    return Invalid(name, absl::StrCat("variable '", name,
-                                      "' is keyed and not sparse"));
+    return Invalid(
+        name, absl::StrCat("variable '", name, "' is keyed and not sparse"));
   }
   if (variable.when_full() != v1::Variable::EVICT &&
       variable.when_full() != v1::Variable::IGNORE) {

@@ -10,9 +10,9 @@
 
 namespace paramd {
 
-// The shape of a variable that a server can hold. Else INVALID with its name and
-// what is wrong: a name that is too long, a dtype, initializer or rule for keys
-// that is unknown here, a shape that overflows, or that a sparse or keyed
+// The shape of a variable that a server can hold. Else INVALID with its name
+// and what is wrong: a name that is too long, a dtype, initializer or rule for
+// keys that is unknown here, a shape that overflows, or that a sparse or keyed
 // variable can't have.
 absl::StatusOr<RowShape> CheckVariable(const v1::Variable& variable);
 

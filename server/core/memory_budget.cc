@@ -17,11 +17,10 @@ absl::Status MemoryBudget::CheckParts(const std::vector<Part>& parts) const {
     terms.push_back(absl::StrCat(part.what, " ", BytesForPeople(part.bytes)));
   }
   if (limit_ == 0 || sum <= limit_) return absl::OkStatus();
-  return Refuse(
-      v1::Refusal::INVALID, "memory_limit_bytes",
-      absl::StrCat(absl::StrJoin(terms, " + "), " = ", BytesForPeople(sum),
-                   "; the limit is ", BytesForPeople(limit_),
-                   " (memory_limit_bytes)"));
+  return Refuse(v1::Refusal::INVALID, "memory_limit_bytes",
+                absl::StrCat(absl::StrJoin(terms, " + "), " = ",
+                             BytesForPeople(sum), "; the limit is ",
+                             BytesForPeople(limit_), " (memory_limit_bytes)"));
 }
 
 absl::Status MemoryBudget::RefuseNow(absl::string_view server,

@@ -50,8 +50,8 @@ class MemoryBudget {
   // INVALID, with the sum, if all parts together are above the limit.
   absl::Status CheckParts(const std::vector<Part>& parts) const;
 
-  // The refusal of `what`, which needs `more` bytes now: OVER_LIMIT, to be asked
-  // again. Counted.
+  // The refusal of `what`, which needs `more` bytes now: OVER_LIMIT, to be
+  // asked again. Counted.
   absl::Status RefuseNow(absl::string_view server, absl::string_view what,
                          uint64_t more, absl::Duration retry_after);
   uint64_t refusals() const { return refusals_; }

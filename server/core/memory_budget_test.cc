@@ -33,9 +33,8 @@ TEST(MemoryBudgetTest, WhatNeverFitsIsRefusedWithTheSum) {
   const MemoryBudget budget(16000000000);
   EXPECT_TRUE(
       budget.CheckParts({{"weights", 8000000000}, {"slots", 8000000000}}).ok());
-  const absl::Status refused = budget.CheckParts({{"weights", 12000000000},
-                                                  {"slots", 24000000000},
-                                                  {"sums", 0}});
+  const absl::Status refused = budget.CheckParts(
+      {{"weights", 12000000000}, {"slots", 24000000000}, {"sums", 0}});
   EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::INVALID);
   EXPECT_EQ(refused.message(),
             "weights 12.0 GB + slots 24.0 GB = 36.0 GB; the limit is 16.0 GB "

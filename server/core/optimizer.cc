@@ -46,9 +46,9 @@ absl::Status CheckConfig(const v1::OptimizerConfig& config) {
   }
   if (config.decay() < v1::OptimizerConfig::DECAY_UNSPECIFIED ||
       config.decay() > v1::OptimizerConfig::DECAY_L2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "optimizer.decay ", static_cast<int>(config.decay()),
-        " is unknown here"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.decay ", static_cast<int>(config.decay()),
+                     " is unknown here"));
   }
   RETURN_IF_ERROR(CheckNotNegative("weight_decay", config.weight_decay()));
   RETURN_IF_ERROR(
@@ -70,9 +70,8 @@ double WeightDecayOf(const v1::OptimizerConfig& config) {
 // Slots of 8 bytes a row.
 size_t CountIntegers(absl::Span<const Slot> slots) {
   return static_cast<size_t>(
-      std::count_if(slots.begin(), slots.end(), [](const Slot& slot) {
-        return slot.dtype == v1::INT64;
-      }));
+      std::count_if(slots.begin(), slots.end(),
+                    [](const Slot& slot) { return slot.dtype == v1::INT64; }));
 }
 
 }  // namespace
@@ -101,9 +100,9 @@ Optimizer::Optimizer(const v1::OptimizerConfig& config,
       slots_({SlotsOf(config, SlotOwner{}),
               SlotsOf(config, SlotOwner{.sparse = true}),
               SlotsOf(config, SlotOwner{.sparse = true, .keyed = true}),
-              SlotsOf(config, SlotOwner{.sparse = true,
-                                        .keyed = true,
-                                        .sketched = true})}),
+              SlotsOf(
+                  config,
+                  SlotOwner{.sparse = true, .keyed = true, .sketched = true})}),
       weight_decay_(WeightDecayOf(config)),
       l2_(!config.has_adamw() &&
           config.decay() == v1::OptimizerConfig::DECAY_L2),
@@ -138,11 +137,11 @@ absl::Status Optimizer::CheckNames(
     add("rate_factors", some.variables());
   }
   for (const auto& [setting, pattern] : patterns) {
-    const bool found = std::any_of(
-        variables.begin(), variables.end(),
-        [&pattern = pattern](const v1::Variable* variable) {
-          return MatchesAny(pattern, variable->name());
-        });
+    const bool found =
+        std::any_of(variables.begin(), variables.end(),
+                    [&pattern = pattern](const v1::Variable* variable) {
+                      return MatchesAny(pattern, variable->name());
+                    });
     if (found) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer.", setting, " names '", pattern,
@@ -260,8 +259,8 @@ void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
 void Optimizer::FetchRows(const Rows& rows, const Arrays& block,
                           const VariableOptions& variable) const {
   const bool sums_rows = &RuleOf(variable) == row_rule_.get();
-  const size_t integers = 2 * CountIntegers(slots(variable)) *
-                          (block.elements / rows.width);
+  const size_t integers =
+      2 * CountIntegers(slots(variable)) * (block.elements / rows.width);
   for (const uint32_t row : rows.numbers) {
     if (row == kNoRow) continue;
     FetchRow(block.values + row * rows.width, rows.width);

@@ -41,8 +41,8 @@ struct VariableOptions {
   bool has_usual_size() const { return trained && !sparse; }
 };
 
-// Rows of a block, and how many elements each of them has. kNoRow: a gradient of
-// it is passed over.
+// Rows of a block, and how many elements each of them has. kNoRow: a gradient
+// of it is passed over.
 struct Rows {
   absl::Span<const uint32_t> numbers;
   size_t width = 1;
@@ -59,15 +59,15 @@ struct ApplyOptions {
 
 // How a gradient changes values: a rule (SGD, Adam, ...: see optimizers/), with
 // a learning rate that follows a schedule, weight decay and clipping. What is
-// done about staleness: nothing; or scale_rate divides the rate by the number of
-// pushes (slots are as ever). docs/optimizers.md has the formulae.
+// done about staleness: nothing; or scale_rate divides the rate by the number
+// of pushes (slots are as ever). docs/optimizers.md has the formulae.
 //
 // Invariant: the result is a function of the arguments of Apply alone, the same
 // bits on every machine and however the gradient is cut. The schedule and
 // Adam's bias correction follow the count that is handed in, nothing else.
 //
-// Not thread-safe while UseKernels or SetDecaySteps runs; else immutable. Copies
-// share the rule, which never changes.
+// Not thread-safe while UseKernels or SetDecaySteps runs; else immutable.
+// Copies share the rule, which never changes.
 class Optimizer {
  public:
   using Arrays = Rule::Arrays;
@@ -102,8 +102,8 @@ class Optimizer {
   // Sets the slots of a row, but for its key and use, to that.
   void BeginRow(uint32_t row, size_t width, const Arrays& block,
                 const VariableOptions& variable) const;
-  // Sets the slots of trained values, which are as they begin, so that the first
-  // gradient begins from these values: of a row, or of all as one.
+  // Sets the slots of trained values, which are as they begin, so that the
+  // first gradient begins from these values: of a row, or of all as one.
   void Hold(uint32_t row, size_t width, const Arrays& block,
             const VariableOptions& variable) const;
   // Gives a row the slots of another one, but for key and use.
@@ -122,11 +122,11 @@ class Optimizer {
   void Apply(const NumberReader& gradient, uint64_t applied,
              const Arrays& arrays, const ApplyOptions& options = {}) const;
 
-  // The same for some rows of a block, whose gradients come one after the other:
-  // `block` has all its values and slots, which change in these rows alone.
-  // clip_norm is of each row, and so is the count that Adam's bias correction
-  // follows. REQUIRES: the variable is trained, the block has
-  // the rows, inputs and outputs are the same, and what Apply requires.
+  // The same for some rows of a block, whose gradients come one after the
+  // other: `block` has all its values and slots, which change in these rows
+  // alone. clip_norm is of each row, and so is the count that Adam's bias
+  // correction follows. REQUIRES: the variable is trained, the block has the
+  // rows, inputs and outputs are the same, and what Apply requires.
   void ApplyRows(const NumberReader& gradient, uint64_t applied,
                  const Rows& rows, const Arrays& block,
                  const ApplyOptions& options) const;
@@ -181,7 +181,8 @@ class Optimizer {
   v1::OptimizerConfig config_;
   Schedule schedule_;
   std::shared_ptr<const Rule> rule_;
-  std::shared_ptr<const Rule> row_rule_;  // Of sparse variables; null: the same.
+  std::shared_ptr<const Rule>
+      row_rule_;  // Of sparse variables; null: the same.
   // Of variables that are dense, sparse, keyed, sketched.
   std::array<std::vector<Slot>, 4> slots_;
   double weight_decay_;

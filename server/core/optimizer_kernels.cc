@@ -39,19 +39,19 @@ PARAMD_INLINE bool AllFinite(const std::byte* gradient, size_t count) {
 }
 
 // One set: the loops above, compiled for a kind of machine.
-#define PARAMD_KERNELS(Set, ATTRIBUTES)                                     \
-  struct Set {                                                              \
-    ATTRIBUTES static void RunAddSquares(const std::byte* gradient,         \
-                                         size_t count, size_t first,        \
-                                         double* sums) {                    \
-      AddSquares(gradient, count, first, sums);                             \
-    }                                                                       \
-    ATTRIBUTES static bool RunAllFinite(const std::byte* gradient,          \
-                                        size_t count) {                     \
-      return AllFinite(gradient, count);                                    \
-    }                                                                       \
-    static constexpr OptimizerKernels kKernels = {                          \
-        InstructionSet::k##Set, &RunAddSquares, &RunAllFinite};             \
+#define PARAMD_KERNELS(Set, ATTRIBUTES)                              \
+  struct Set {                                                       \
+    ATTRIBUTES static void RunAddSquares(const std::byte* gradient,  \
+                                         size_t count, size_t first, \
+                                         double* sums) {             \
+      AddSquares(gradient, count, first, sums);                      \
+    }                                                                \
+    ATTRIBUTES static bool RunAllFinite(const std::byte* gradient,   \
+                                        size_t count) {              \
+      return AllFinite(gradient, count);                             \
+    }                                                                \
+    static constexpr OptimizerKernels kKernels = {                   \
+        InstructionSet::k##Set, &RunAddSquares, &RunAllFinite};      \
   }
 
 PARAMD_KERNELS(Portable, );

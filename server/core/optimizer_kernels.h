@@ -9,9 +9,9 @@
 namespace paramd {
 
 // One kind of machine: which of the optimizers' loops (optimizers/kernel.h) it
-// runs, and the loops that look at a gradient whatever the optimizer. `gradient`
-// is 4 * count bytes of little-endian floats at any address. What lies in the
-// memory of a device it leaves to that.
+// runs, and the loops that look at a gradient whatever the optimizer.
+// `gradient` is 4 * count bytes of little-endian floats at any address. What
+// lies in the memory of a device it leaves to that.
 struct OptimizerKernels {
   // Squares are summed in so many places: element i of a block in place i %
   // kSumLanes, one after the other. So the sum has the same bits however the

@@ -322,8 +322,8 @@ TEST(OptimizerTest, RowWiseAdagradHasOneSumForARow) {
   EXPECT_EQ(optimizer.slots({.sparse = true})[0].name, "row_accumulator");
   EXPECT_EQ(optimizer.initial_slot(0, {.sparse = true}), 4);
   // 4 + (1 + 9) / 2 = 9, and a rate of 0.5 / (3 + 1).
-  const State state = ApplyToRows(optimizer, {2}, {1, 3}, 0,
-                                  {{1, 1, 1, 1, 1, 1}, {4, 4, 4}});
+  const State state =
+      ApplyToRows(optimizer, {2}, {1, 3}, 0, {{1, 1, 1, 1, 1, 1}, {4, 4, 4}});
   EXPECT_EQ(state.slots, (std::vector<float>{4, 4, 9}));
   EXPECT_EQ(state.values,
             (std::vector<float>{1, 1, 1, 1, 1 - 0.125f, 1 - 0.375f}));
@@ -386,8 +386,8 @@ TEST(OptimizerTest, WhatRestsOnZerosKeepsEachBit) {
   v1::OptimizerConfig decays = Sgd(1);
   decays.set_weight_decay(0.1);
   EXPECT_FALSE(Optimizer::Create(decays, 0)->RestsOnZeros(true));
-  EXPECT_TRUE(Optimizer::Create(decays, 0)->RestsOnZeros(
-      true, {.decays = false}));
+  EXPECT_TRUE(
+      Optimizer::Create(decays, 0)->RestsOnZeros(true, {.decays = false}));
 }
 
 v1::Variable Named(const std::string& name) {
@@ -412,11 +412,10 @@ TEST(OptimizerTest, PatternsSayWhatDecaysAndHowFast) {
     State state{{8}, {}};
     const BufferChain gradient = Flat({2});
     ChainReader reader(gradient);
-    optimizer.Apply(&reader, 0,
-                    {1, state.values.data(), nullptr, state.values.data(),
-                     nullptr},
-                    {.staleness = 0,
-                     .variable = optimizer.OptionsOf(Named(name))});
+    optimizer.Apply(
+        &reader, 0,
+        {1, state.values.data(), nullptr, state.values.data(), nullptr},
+        {.staleness = 0, .variable = optimizer.OptionsOf(Named(name))});
     return state.values[0];
   };
   EXPECT_EQ(after("dense/kernel"), 8 - 0.5f * 0.5f * 8 - 0.5f * 2);

@@ -12,7 +12,8 @@ namespace paramd {
 namespace {
 
 // While workers are waited for each is heard every heartbeat, at most a third
-// of the lease: where nobody is for longer, it is this process that stood still.
+// of the lease: where nobody is for longer, it is this process that stood
+// still.
 constexpr absl::Duration kLongestTurn = absl::Milliseconds(500);
 // Where parking is over its limit.
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(100);
@@ -27,8 +28,8 @@ void PullGate::Wake(Time now) {
 
 void PullGate::Configure(const v1::Configuration& configuration, Time now) {
   const v1::Consistency& consistency = configuration.consistency();
-  const bool was_bounded = std::exchange(
-      bounded_, consistency.mode() == v1::Consistency::BOUNDED);
+  const bool was_bounded =
+      std::exchange(bounded_, consistency.mode() == v1::Consistency::BOUNDED);
   is_sync_ = consistency.mode() == v1::Consistency::SYNC;
   bound_ = consistency.bound();
   settings_ = ServerSettingsIn(configuration);
@@ -53,8 +54,8 @@ bool PullGate::MustWait(const v1::PullRequest& pull, Time now) const {
          pull.clock() - bound_ > slowest->clock;
 }
 
-absl::Status PullGate::Park(CallId call, const v1::PullRequest& pull,
-                            Time now, BufferChain rows) {
+absl::Status PullGate::Park(CallId call, const v1::PullRequest& pull, Time now,
+                            BufferChain rows) {
   const size_t most = sessions_ * kMostParkedEach;
   if (parked_.size() >= most) {
     v1::Refusal refusal;
@@ -109,10 +110,10 @@ absl::Status PullGate::WhyWait(const v1::PullRequest& pull, Time now) const {
   if (is_sync_) {
     const std::string whom =
         sync_ == nullptr ? "the coordinator" : sync_->waiting_for();
-    return RefuseForNow(v1::Refusal::WAIT, whom, absl::ZeroDuration(),
-                        absl::StrCat(reader, " reads after step ",
-                                     pull.after_step(), " and waits for ",
-                                     whom));
+    return RefuseForNow(
+        v1::Refusal::WAIT, whom, absl::ZeroDuration(),
+        absl::StrCat(reader, " reads after step ", pull.after_step(),
+                     " and waits for ", whom));
   }
   const auto slowest = clocks_.slowest(now);
   const std::string whom = WorkerName(slowest->worker, slowest->generation);

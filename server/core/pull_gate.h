@@ -28,8 +28,8 @@ namespace paramd {
 //
 // Invariant: in mode BOUNDED no pull with a clock more than `bound` above that
 // of the slowest worker that counts is let through; in mode SYNC none before
-// the step it names is applied; all others are. Bound: sessions of the configuration times
-// kMostParkedEach pulls.
+// the step it names is applied; all others are. Bound: sessions of the
+// configuration times kMostParkedEach pulls.
 //
 // Not thread-safe: lives inside a Shard.
 class PullGate {

@@ -35,11 +35,11 @@ absl::Status PushNumbers::Hear(const v1::Header& header) {
       !is_known && GivenBefore(header.generation(), life_);
   if (!may_be_anywhere && sequence > newest && sequence - newest > kMostAhead) {
     const std::string name = WorkerName(header.worker(), header.generation());
-    return Refuse(v1::Refusal::INVALID, name,
-                  absl::StrCat("push ", sequence, " of ", name,
-                               "; the newest that came is ", newest,
-                               ", and at most ", kMostAhead,
-                               " can be missing"));
+    return Refuse(
+        v1::Refusal::INVALID, name,
+        absl::StrCat("push ", sequence, " of ", name,
+                     "; the newest that came is ", newest, ", and at most ",
+                     kMostAhead, " can be missing"));
   }
   sessions_[header.worker()] = {header.generation(),
                                 std::max(newest, sequence)};

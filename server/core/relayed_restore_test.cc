@@ -70,9 +70,8 @@ TEST(RelayedRestoreTest, WithInitialValuesOfRowsByKeyComeTheirKeys) {
   table.set_sparse(true);
   table.set_keyed(true);
   table.set_when_full(v1::Variable::EVICT);
-  const auto content =
-      *ShardContent::Create(MakeConfiguration({table}, 1),
-                            {.server = 0, .max_reply_bytes = 1 << 22});
+  const auto content = *ShardContent::Create(
+      MakeConfiguration({table}, 1), {.server = 0, .max_reply_bytes = 1 << 22});
   RelayedRestore handed(content.get(), RelayedRestore::Content::kInitialValues);
   EXPECT_FALSE(handed.Add(Piece(0, 0, 24), Payload({1})).ok());
   // Values, then a key and a use of each row.

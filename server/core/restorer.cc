@@ -46,8 +46,7 @@ void Restorer::Begin(ShardTurn* turn) {
     filler_ = std::make_unique<ShardFiller>(options);
   }
   state_ = FillState::kFilling;
-  fill_at_ =
-      filler_->CanStep() || filler_->done() ? turn->now : Time::Never();
+  fill_at_ = filler_->CanStep() || filler_->done() ? turn->now : Time::Never();
   next_progress_ = turn->now + kProgress;
   ReadOn(turn);
 }
@@ -65,8 +64,7 @@ ShardFiller::Options Restorer::FillerOptions(ShardTurn* turn) {
 ShardFiller::Checkpoint Restorer::MakeCheckpoint() const {
   const v1::Configuration& configuration = view_.configuration;
   ShardFiller::Checkpoint checkpoint;
-  checkpoint.directory =
-      view_.FindSelf(configuration)->restore_directory();
+  checkpoint.directory = view_.FindSelf(configuration)->restore_directory();
   checkpoint.run_id = configuration.run_id();
   checkpoint.check.set_index(view_.options.index);
   checkpoint.check.set_of(configuration.servers_size());
@@ -141,13 +139,12 @@ absl::Status Restorer::OnFill(const v1::FillRequest& request,
   if (state_ == FillState::kFailed) return failure_;
   const bool is_meant = header.server_generation() == view_.generation;
   if (is_meant && state_ == FillState::kFilled) {
-    reply->set_slice(
-        static_cast<uint32_t>(turn->data.content->owned().size()));
+    reply->set_slice(static_cast<uint32_t>(turn->data.content->owned().size()));
     return absl::OkStatus();
   }
   if (!is_meant || relayed_ == nullptr) {
-    return view_.NotReady(view_.Name(),
-                          absl::StrCat(view_.Name(), " wants nothing from the "
+    return view_.NotReady(view_.Name(), absl::StrCat(view_.Name(),
+                                                     " wants nothing from the "
                                                      "coordinator"));
   }
   if (filler_->full()) {
@@ -186,8 +183,8 @@ bool Restorer::Advance(ShardTurn* turn) {
 void Restorer::FailReading(const absl::Status& why) {
   const std::string from = Source();
   Fail(Refuse(RefusalFor(why, from, view_.options.retry_after),
-              absl::StrCat(view_.Name(), " could not restore '", from, "': ",
-                           why.message())));
+              absl::StrCat(view_.Name(), " could not restore '", from,
+                           "': ", why.message())));
 }
 
 void Restorer::Fail(const absl::Status& why) {
@@ -227,9 +224,9 @@ void Restorer::NoteFilled(ShardTurn* turn) const {
   const std::string generation = VersionName(view_.generation);
   const std::string from = Source();
   turn->out->Note(
-      absl::StrCat("generation ", generation, " holds ",
-                   content.owned().size(), " slices, ", content.bytes(),
-                   " bytes, from ", from.empty() ? "initial values" : from),
+      absl::StrCat("generation ", generation, " holds ", content.owned().size(),
+                   " slices, ", content.bytes(), " bytes, from ",
+                   from.empty() ? "initial values" : from),
       {{"generation", generation},
        {"slices", content.owned().size()},
        {"bytes", content.bytes()}});
@@ -240,11 +237,11 @@ void Restorer::NoteProgress(ShardTurn* turn) {
   next_progress_ = turn->now + kProgress;
   const uint64_t bytes = turn->data.content->bytes();
   const std::string from = Source();
-  turn->out->Note(absl::StrCat(filler_->filled_bytes(), " of ", bytes,
-                               " bytes are filled, from ",
-                               from.empty() ? "initial values" : from),
-                  {{"filled_bytes", filler_->filled_bytes()},
-                   {"bytes", bytes}});
+  turn->out->Note(
+      absl::StrCat(filler_->filled_bytes(), " of ", bytes,
+                   " bytes are filled, from ",
+                   from.empty() ? "initial values" : from),
+      {{"filled_bytes", filler_->filled_bytes()}, {"bytes", bytes}});
 }
 
 }  // namespace paramd

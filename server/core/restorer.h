@@ -19,8 +19,8 @@
 namespace paramd {
 
 // Gives a server's slices their first content: drawn, out of a warm start, or
-// of a checkpoint, read here or handed over by the coordinator. Asks the process
-// for ReadSlices and ReadWarmStart.
+// of a checkpoint, read here or handed over by the coordinator. Asks the
+// process for ReadSlices and ReadWarmStart.
 //
 // Invariant: there is a filler if, and only if, the state is kFilling. What is
 // restored goes into the content together with what its files list as lost.

@@ -102,11 +102,11 @@ absl::Status CheckColumns(const v1::RowBlocks& rows) {
       rows.slices_size() == rows.rows_size()) {
     return absl::OkStatus();
   }
-  return Refuse(v1::Refusal::INVALID, "rows",
-                absl::StrCat("rows are named of ", rows.slices_size(),
-                             " slices, ", rows.blocks_size(), " blocks and ",
-                             rows.rows_size(),
-                             " counts: each block needs one of each"));
+  return Refuse(
+      v1::Refusal::INVALID, "rows",
+      absl::StrCat("rows are named of ", rows.slices_size(), " slices, ",
+                   rows.blocks_size(), " blocks and ", rows.rows_size(),
+                   " counts: each block needs one of each"));
 }
 
 }  // namespace paramd

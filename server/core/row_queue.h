@@ -18,9 +18,9 @@ namespace paramd {
 // Not thread-safe.
 class RowQueue {
  public:
-  // The next of the rows whose uses these are, of those used from `least` on and
-  // before `now`; kNoRow if there is none. It is no longer thereafter. `least` is
-  // the same at each call.
+  // The next of the rows whose uses these are, of those used from `least` on
+  // and before `now`; kNoRow if there is none. It is no longer thereafter.
+  // `least` is the same at each call.
   uint32_t Take(uint64_t least, uint64_t now, absl::Span<const uint64_t> used);
   // A row has an earlier use than it had.
   void Offer(uint64_t used, uint32_t row, size_t rows);

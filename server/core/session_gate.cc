@@ -47,16 +47,16 @@ absl::Status SessionGate::CheckRun(const std::string& run_id,
                                    const std::string& job_digest) const {
   if (IsZero(configuration_.version())) return absl::OkStatus();
   if (run_id != configuration_.run_id()) {
-    return Refuse(v1::Refusal::OTHER_JOB, run_id,
-                  absl::StrCat(view_.Name(), " belongs to run '",
-                               configuration_.run_id(), "', not to '", run_id,
-                               "'"));
+    return Refuse(
+        v1::Refusal::OTHER_JOB, run_id,
+        absl::StrCat(view_.Name(), " belongs to run '", configuration_.run_id(),
+                     "', not to '", run_id, "'"));
   }
   if (job_digest != configuration_.job_digest()) {
-    return Refuse(v1::Refusal::OTHER_JOB, job_digest,
-                  absl::StrCat(view_.Name(), " has job settings of digest ",
-                               configuration_.job_digest(), ", not ",
-                               job_digest));
+    return Refuse(
+        v1::Refusal::OTHER_JOB, job_digest,
+        absl::StrCat(view_.Name(), " has job settings of digest ",
+                     configuration_.job_digest(), ", not ", job_digest));
   }
   return absl::OkStatus();
 }
@@ -92,11 +92,10 @@ absl::Status SessionGate::CheckLayout(const v1::Configuration& told) const {
       configuration_.layout().SerializeAsString()) {
     return absl::OkStatus();
   }
-  return Invalid("layout", absl::StrCat("configuration ",
-                                        VersionName(told.version()),
-                                        " changes the layout of ",
-                                        view_.Name(),
-                                        " under its generation"));
+  return Invalid("layout",
+                 absl::StrCat("configuration ", VersionName(told.version()),
+                              " changes the layout of ", view_.Name(),
+                              " under its generation"));
 }
 
 absl::Status SessionGate::CheckMember(const v1::Configuration& told,
@@ -104,22 +103,22 @@ absl::Status SessionGate::CheckMember(const v1::Configuration& told,
   const std::string name = view_.Name();
   const v1::ServerMember* const self = view_.FindSelf(told);
   if (self == nullptr) {
-    return Invalid(
-        name, absl::StrCat("configuration ", VersionName(told.version()),
-                           " does not name ", name));
+    return Invalid(name,
+                   absl::StrCat("configuration ", VersionName(told.version()),
+                                " does not name ", name));
   }
   const std::string generation = VersionName(self->generation());
   if (self->incarnation() == view_.options.incarnation) {
     if (!(self->generation() < generation_)) return absl::OkStatus();
-    return Invalid(name, absl::StrCat(name, " is generation ",
-                                      VersionName(generation_),
-                                      " already, not ", generation));
+    return Invalid(
+        name, absl::StrCat(name, " is generation ", VersionName(generation_),
+                           " already, not ", generation));
   }
   if (!(self->generation() > generation_)) {
-    return Invalid(name,
-                   absl::StrCat(name, " is generation ",
-                                VersionName(generation_), "; generation ",
-                                generation, " is given to another process"));
+    return Invalid(
+        name, absl::StrCat(name, " is generation ", VersionName(generation_),
+                           "; generation ", generation,
+                           " is given to another process"));
   }
   const std::string sentence = absl::StrCat(
       name, " generation ", VersionName(generation_),
@@ -176,8 +175,8 @@ absl::Status SessionGate::CheckFilled() const {
       return view_.NotReady(
           name, absl::StrCat(name, " has not been given a configuration yet"));
     case FillState::kFilling:
-      return view_.NotReady(
-          name, absl::StrCat(name, " is still filling its slices"));
+      return view_.NotReady(name,
+                            absl::StrCat(name, " is still filling its slices"));
     case FillState::kFailed:
       // The coordinator hears the failure itself and finds another checkpoint,
       // or ends the job.
@@ -190,11 +189,11 @@ absl::Status SessionGate::CheckFilled() const {
 
 absl::Status SessionGate::CheckStaying() const {
   if (IsZero(view_.drained_by)) return absl::OkStatus();
-  return view_.NotReady(
-      view_.Name(),
-      absl::StrCat(view_.Name(), " was told to stop; its successor goes on "
-                                 "from snapshot ",
-                   VersionName(view_.drained_by)));
+  return view_.NotReady(view_.Name(),
+                        absl::StrCat(view_.Name(),
+                                     " was told to stop; its successor goes on "
+                                     "from snapshot ",
+                                     VersionName(view_.drained_by)));
 }
 
 absl::Status SessionGate::CheckSnapshot(
@@ -228,17 +227,16 @@ absl::Status SessionGate::CheckSession(PeerId from,
                                        const v1::Header& header) const {
   if (from.kind == PeerId::Kind::kWorker && from.index != header.worker()) {
     return Refuse(v1::Refusal::NOT_ALLOWED, PeerName(from),
-                  absl::StrCat(PeerName(from),
-                               " speaks in the name of worker-",
+                  absl::StrCat(PeerName(from), " speaks in the name of worker-",
                                header.worker()));
   }
   const std::string name = WorkerName(header.worker(), header.generation());
   const auto session = sessions_.find(header.worker());
   if (session == sessions_.end() || header.generation() > session->second) {
     return view_.NotReady(
-        name, absl::StrCat("configuration ",
-                           VersionName(configuration_.version()),
-                           " does not name ", name));
+        name,
+        absl::StrCat("configuration ", VersionName(configuration_.version()),
+                     " does not name ", name));
   }
   if (header.generation() < session->second) {
     return Refuse(v1::Refusal::FENCED, name,

@@ -62,9 +62,8 @@ TEST_F(SessionGateTest, Promise1_AnEarlierGenerationIsFencedAndALaterOneWaits) {
 
 TEST_F(SessionGateTest, Promise1_FencedGenerationsAreMarkedInTheContent) {
   gate_.FenceSessions(bench_.data.content.get());
-  const auto admitted =
-      bench_.data.content->owned().front()->applied().Admit(
-          {.worker = 1, .generation = Pair(1, 10), .sequence = 1}, 0);
+  const auto admitted = bench_.data.content->owned().front()->applied().Admit(
+      {.worker = 1, .generation = Pair(1, 10), .sequence = 1}, 0);
   EXPECT_EQ(Reason(admitted.status()), v1::Refusal::FENCED);
 }
 

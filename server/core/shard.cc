@@ -93,9 +93,9 @@ void Shard::RouteControl(const Message& message, ShardTurn* turn) {
   // Has the reply filled, and sends it or the refusal.
   const auto answer = [&](auto reply, const auto& fill) {
     const absl::Status status = fill(reply.get());
-    status.ok() ? turn->out->Reply(message.call, std::move(reply),
-                                   std::move(payload))
-                : turn->Refuse(message.call, status);
+    status.ok()
+        ? turn->out->Reply(message.call, std::move(reply), std::move(payload))
+        : turn->Refuse(message.call, status);
   };
   if (const auto* recall = As<v1::RecallRequest>(message)) {
     answer(std::make_unique<v1::RecallReply>(),
@@ -153,10 +153,9 @@ void Shard::Tick(Time now, Outbox* out) {
 }
 
 Time Shard::next_tick() const {
-  const Time next =
-      std::min({restorer_.next_tick(), departure_.next_tick(),
-                steps_.next_tick(), snapshots_.next_tick(),
-                calls_.next_tick()});
+  const Time next = std::min({restorer_.next_tick(), departure_.next_tick(),
+                              steps_.next_tick(), snapshots_.next_tick(),
+                              calls_.next_tick()});
   return data_.content == nullptr
              ? next
              : std::min(next, data_.content->spare().next_tick());
@@ -255,8 +254,8 @@ absl::Status Shard::MakeContent(const v1::Configuration& told) {
 // The step refers to the earlier content; who waits for a snapshot of that
 // hears that it was given up.
 void Shard::BeginLife(ShardTurn* turn) {
-  EndSteps(view_.NotReady(view_.Name(), absl::StrCat(view_.Name(),
-                                                     " takes other content")),
+  EndSteps(view_.NotReady(view_.Name(),
+                          absl::StrCat(view_.Name(), " takes other content")),
            turn);
   snapshots_.Drop();
   data_.lost.Begin(options_.index, gate_.generation());
@@ -288,8 +287,8 @@ void Shard::EndSteps(const absl::Status& why, ShardTurn* turn) {
 absl::Status Shard::Seal(const v1::SealRequest& request, v1::SealReply* reply,
                          ShardTurn* turn) {
   RETURN_IF_ERROR(snapshots_.OnSeal(request, reply, turn));
-  gate_.HearTerm(std::max(request.header().term(),
-                          request.header().snapshot().term()));
+  gate_.HearTerm(
+      std::max(request.header().term(), request.header().snapshot().term()));
   return absl::OkStatus();
 }
 

@@ -190,8 +190,7 @@ TEST_F(ShardBoundedTest, ARestartedServerKnowsTheClocksThatSessionsBeganWith) {
   }
   ShardDriver restarted;
   restarted.MakeReady(configuration_);
-  EXPECT_TRUE(
-      restarted.Call(PeerId::Worker(0), PullOf(0, 51)).status.ok());
+  EXPECT_TRUE(restarted.Call(PeerId::Worker(0), PullOf(0, 51)).status.ok());
   EXPECT_FALSE(
       restarted.answered(restarted.Begin(PeerId::Worker(0), PullOf(0, 52))));
 }
@@ -209,7 +208,8 @@ TEST_F(ShardBoundedTest, TheStatusSaysWhoIsWaitedForAndHowOften) {
             "ahead of it at most");
 }
 
-// ---- weights with the answer to a push ---------------------------------------
+// ---- weights with the answer to a push
+// ---------------------------------------
 
 class ShardPullBehindTest : public ShardBoundedTest {
  protected:

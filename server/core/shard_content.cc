@@ -74,8 +74,8 @@ absl::Status ShardContent::CheckMemory(
     if (!slice->sparse()) dense += slice->elements() * sizeof(float);
     if (!slice->keyed()) continue;
     for (int b = 0; b < slice->block_count(); ++b) {
-      keys += KeyTable::MostBytes(slice->block_elements(b) /
-                                  slice->row_elements());
+      keys +=
+          KeyTable::MostBytes(slice->block_elements(b) / slice->row_elements());
     }
     const BlockPlacement& placement = slice->placement();
     value_disk += slice->block_count() * BytesOf(placement.values);
@@ -102,9 +102,8 @@ absl::Status ShardContent::CheckDisk() const {
     variable = slice->variable().name();
     bytes += 2 * slice->block_count() * placement.disk_bytes();
     // Two buffers, in memory before and behind each range.
-    mappings +=
-        2 * slice->block_count() *
-        (2 * (placement.values.size() + placement.slots.size()) + 2);
+    mappings += 2 * slice->block_count() *
+                (2 * (placement.values.size() + placement.slots.size()) + 2);
   }
   if (bytes == 0) return absl::OkStatus();
   if (options_.disk == nullptr) {

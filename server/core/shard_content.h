@@ -85,9 +85,9 @@ class ShardContent {
 
   // Checks the whole chunk, then applies each block that is not in yet, and to
   // what an open snapshot holds of it if the push is before its cut. Refused
-  // as WRONG_OWNER, FENCED, QUARANTINED or INVALID, or OVER_LIMIT where there is
-  // no memory for the blocks that others read, in which case nothing changed.
-  // REQUIRES: filled.
+  // as WRONG_OWNER, FENCED, QUARANTINED or INVALID, or OVER_LIMIT where there
+  // is no memory for the blocks that others read, in which case nothing
+  // changed. REQUIRES: filled.
   absl::Status Push(const v1::PushRequest& request, const BufferChain& payload,
                     v1::PushReply* reply);
 
@@ -218,8 +218,8 @@ class ShardContent {
   bool IsFinite(const NumberReader& gradient, Decision* decision) const;
   void Apply(const v1::PushRequest& request, const Decision& decision,
              ChainReader* gradient);
-  // That the push is in, which has no examples: no block changes, nor the number
-  // of steps that its optimizer counts. Answers for each.
+  // That the push is in, which has no examples: no block changes, nor the
+  // number of steps that its optimizer counts. Answers for each.
   void Record(const v1::PushRequest& request,
               const std::vector<Decision>& decisions, v1::PushReply* reply);
   // How a gradient is applied to this copy of the block.

@@ -1,5 +1,3 @@
-#include "server/core/shard_content.h"
-
 #include <string>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "proto/refusal.h"
 #include "server/core/fetch_rows.h"
 #include "server/core/row_numbers.h"
+#include "server/core/shard_content.h"
 
 namespace paramd {
 namespace {
@@ -86,8 +85,7 @@ absl::StatusOr<std::vector<ShardContent::WantedRows>> ShardContent::FindRows(
   for (int i = 0; i < rows.rows_size(); ++i) {
     ASSIGN_OR_RETURN(Slice* const slice, Find(rows.slices(i), rows.blocks(i)));
     RETURN_IF_ERROR(CheckSparse(*slice, rows.blocks(i)));
-    wanted.push_back(
-        {slice, static_cast<int>(rows.blocks(i)), rows.rows(i)});
+    wanted.push_back({slice, static_cast<int>(rows.blocks(i)), rows.rows(i)});
   }
   return wanted;
 }
@@ -113,8 +111,7 @@ absl::Status ShardContent::PullRows(const v1::PullRequest& request,
                                 name_bytes));
   }
   if (wanted.empty()) return absl::OkStatus();
-  *bytes +=
-      wanted.size() * kHeadBytesPerRowBlock + elements * BytesOf(format);
+  *bytes += wanted.size() * kHeadBytesPerRowBlock + elements * BytesOf(format);
   RETURN_IF_ERROR(CheckReply(request, *bytes));
   RETURN_IF_ERROR(ReadNames(names, &wanted));
   if (options_.disk != nullptr && options_.disk->WaitsLately()) {
@@ -146,8 +143,7 @@ absl::Status ShardContent::ReadNames(const BufferChain& names,
   return absl::OkStatus();
 }
 
-void ShardContent::CopyRows(const std::vector<WantedRows>& wanted,
-                            float* out) {
+void ShardContent::CopyRows(const std::vector<WantedRows>& wanted, float* out) {
   const Slice* last = nullptr;
   absl::optional<InitialValues> initial;  // Of that one.
   size_t fetched = 0;
@@ -173,8 +169,7 @@ void ShardContent::ReadAhead(const std::vector<WantedRows>& wanted) {
   for (const auto& [slice, block, rows, first_id] : wanted) {
     if (slice->placement().fast_rows == 0) continue;
     slice->block(block).AddSlowRows(
-        {ids_.At(*slice, first_id, rows).keys, slice->row_elements()},
-        &pieces);
+        {ids_.At(*slice, first_id, rows).keys, slice->row_elements()}, &pieces);
   }
   DiskMemory::ReadAhead(pieces);
 }

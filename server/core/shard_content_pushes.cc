@@ -1,5 +1,3 @@
-#include "server/core/shard_content.h"
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -14,6 +12,7 @@
 #include "proto/refusal.h"
 #include "server/core/fetch_rows.h"
 #include "server/core/row_numbers.h"
+#include "server/core/shard_content.h"
 
 namespace paramd {
 namespace {
@@ -83,8 +82,8 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
     Record(request, *decisions, reply);
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(MakeRoom(
-      "a push", [&] { return BytesToApply(request, *decisions); }));
+  RETURN_IF_ERROR(
+      MakeRoom("a push", [&] { return BytesToApply(request, *decisions); }));
   ChainReader gradient(payload);
   Skip(IdBytes(*decisions), &gradient);  // They are read.
   const size_t element_bytes = BytesOf(*FormatOf(request.encoding()));
@@ -133,7 +132,8 @@ size_t ShardContent::IdBytes(const std::vector<Decision>& decisions) {
 v1::PushedBlock::Result ShardContent::ResultOf(
     AppliedPushes::Admission admission) {
   switch (admission) {
-    case AppliedPushes::Admission::kApply: return v1::PushedBlock::APPLIED;
+    case AppliedPushes::Admission::kApply:
+      return v1::PushedBlock::APPLIED;
     case AppliedPushes::Admission::kAlreadyApplied:
       return v1::PushedBlock::ALREADY_APPLIED;
     case AppliedPushes::Admission::kSuperseded:
@@ -320,9 +320,9 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckBlocks(
   return decisions;
 }
 
-absl::Status ShardContent::CheckNumbers(
-    const BufferChain& payload, NumberFormat format,
-    std::vector<Decision>* decisions) {
+absl::Status ShardContent::CheckNumbers(const BufferChain& payload,
+                                        NumberFormat format,
+                                        std::vector<Decision>* decisions) {
   ids_.Clear();
   ChainReader names(payload);
   ChainReader numbers(payload);
@@ -337,9 +337,9 @@ absl::Status ShardContent::CheckNumbers(
                                  decision.slice->TensorName(), "'"));
     };
     if (decision.rows > 0) {
-      ASSIGN_OR_RETURN(decision.first_id,
-                       ids_.Read(*decision.slice, decision.block,
-                                 decision.rows, &names));
+      ASSIGN_OR_RETURN(
+          decision.first_id,
+          ids_.Read(*decision.slice, decision.block, decision.rows, &names));
     }
     if (!IsFinite(gradient, &decision)) return refuse("is not finite");
     const GradientRms& running =
@@ -374,9 +374,9 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
   const int index = static_cast<int>(block.block());
   const std::string& name = slice->variable().name();
   if (slice->sparse()) {
-    return Invalid(name, absl::StrCat("gradient for '", name,
-                                      "' is of the whole block ", index,
-                                      "; the variable is sparse: push rows"));
+    return Invalid(
+        name, absl::StrCat("gradient for '", name, "' is of the whole block ",
+                           index, "; the variable is sparse: push rows"));
   }
   const size_t elements = empty ? 0 : slice->block_elements(index);
   if (block.elements() != elements) {
@@ -404,9 +404,9 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckRows(
   RETURN_IF_ERROR(CheckSparse(*slice, block));
   const std::string& name = slice->variable().name();
   if (rows > 0 && empty) {
-    return Invalid(name, absl::StrCat("gradient for '", name, "' is of ", rows,
-                                      " rows in block ", block,
-                                      ", and of no examples"));
+    return Invalid(
+        name, absl::StrCat("gradient for '", name, "' is of ", rows,
+                           " rows in block ", block, ", and of no examples"));
   }
   const int index = static_cast<int>(block);
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));

@@ -121,9 +121,9 @@ TEST_F(ShardContentTest, APullIsAnsweredInTheFormatThatItAsksFor) {
 TEST_F(ShardContentTest, Promise9_APushOfNothingIsOfAStepOfSyncMode) {
   v1::PushRequest push = driver_.MakePush(1, {{1, 0}}, /*elements=*/0);
   push.set_step(1);
-  EXPECT_EQ(Refused(push, {}, "push is of step 1; only mode sync has steps")
-                .reason(),
-            v1::Refusal::INVALID);
+  EXPECT_EQ(
+      Refused(push, {}, "push is of step 1; only mode sync has steps").reason(),
+      v1::Refusal::INVALID);
 }
 
 TEST_F(ShardContentTest, Promise9_APushOfNothingIsNotPassedOverEither) {

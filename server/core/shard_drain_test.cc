@@ -17,7 +17,9 @@ using testing::Zeros;
 
 class ShardDrainTest : public ::testing::Test {
  protected:
-  static v1::Configuration Config() { return MakeConfiguration({Zeros("w", {2})}); }
+  static v1::Configuration Config() {
+    return MakeConfiguration({Zeros("w", {2})});
+  }
 
   ShardDriver driver_;
 };

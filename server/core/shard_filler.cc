@@ -170,9 +170,9 @@ absl::Status ShardFiller::TakeSlices(const v1::ReadSlicesResult& read,
   uint64_t bytes = 0;
   for (size_t s = window->first; s < window->end; ++s) bytes += BytesOf(s);
   if (payload != bytes) {
-    return absl::DataLossError(absl::StrCat("checkpoint gave ", payload,
-                                            " bytes; the slices asked for have ",
-                                            bytes));
+    return absl::DataLossError(
+        absl::StrCat("checkpoint gave ", payload,
+                     " bytes; the slices asked for have ", bytes));
   }
   window->read = read;
   return absl::OkStatus();
@@ -330,11 +330,12 @@ absl::Span<float> ShardFiller::PartOf(Slice* slice, int block, size_t part) {
   return slice->block(block).mutable_slots().subspan(place.begin, place.words);
 }
 
-// What lies on the disk begins so: to touch it would be to read and to write it.
+// What lies on the disk begins so: to touch it would be to read and to write
+// it.
 void ShardFiller::FillWithZeros(const Slice& slice, int block, size_t part,
                                 absl::Span<float> out) {
-  const DiskRanges& on_disk = part == 0 ? slice.placement().values
-                                        : slice.placement().slots;
+  const DiskRanges& on_disk =
+      part == 0 ? slice.placement().values : slice.placement().slots;
   size_t place = part == 0 ? 0 : slice.PlaceOfSlot(block, part - 1).begin;
   const size_t end = place + out.size();
   float* const first = out.data() - place;
@@ -366,9 +367,9 @@ void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
     InitialValues(slice.variable(), options_.seed)
         .Fill(slice.first_element() + kBlockElements * block, out);
   } else {
-    std::fill(out.begin(), out.end(),
-              options_.content->optimizer().initial_slot(part - 1,
-                                                         slice.options()));
+    std::fill(
+        out.begin(), out.end(),
+        options_.content->optimizer().initial_slot(part - 1, slice.options()));
   }
 }
 

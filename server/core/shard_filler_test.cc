@@ -161,15 +161,12 @@ TEST(ShardFillerTest, AServerWithoutSlicesChecksItsShareAllTheSame) {
 class WindowTest : public ::testing::Test {
  protected:
   WindowTest()
-      : content_(Content(
-            MakeConfiguration({Zeros("a", {2}), Zeros("b", {2}),
-                               Zeros("c", {2}), Zeros("d", {2}),
-                               Zeros("e", {2}), Zeros("f", {2}),
-                               Zeros("g", {2})}))),
-        filler_({.content = content_.get(),
-                 .lives = &lives_,
-                 .window_bytes = 16},
-                ShardFiller::Checkpoint()) {}
+      : content_(Content(MakeConfiguration(
+            {Zeros("a", {2}), Zeros("b", {2}), Zeros("c", {2}), Zeros("d", {2}),
+             Zeros("e", {2}), Zeros("f", {2}), Zeros("g", {2})}))),
+        filler_(
+            {.content = content_.get(), .lives = &lives_, .window_bytes = 16},
+            ShardFiller::Checkpoint()) {}
 
   absl::Status Take(IoId io, int slices, const std::vector<float>& numbers) {
     auto read = std::make_unique<v1::ReadSlicesResult>();

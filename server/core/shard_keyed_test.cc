@@ -20,9 +20,9 @@
 namespace paramd {
 namespace {
 
+using testing::AddRows;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::AddRows;
 using testing::MakeAdamConfiguration;
 using testing::MakeConfiguration;
 using testing::MakeSeal;
@@ -43,9 +43,8 @@ v1::Variable Keyed(uint64_t rows, uint64_t width, bool evicts = true) {
 
 // In the order in which they travel.
 std::vector<uint64_t> Sorted(std::vector<uint64_t> keys) {
-  std::sort(keys.begin(), keys.end(), [](uint64_t a, uint64_t b) {
-    return MixKey(a) < MixKey(b);
-  });
+  std::sort(keys.begin(), keys.end(),
+            [](uint64_t a, uint64_t b) { return MixKey(a) < MixKey(b); });
   return keys;
 }
 
@@ -304,11 +303,11 @@ TEST_F(ShardKeyedTest, Promise9_AnAdmissionThatCanNotBeCountedIsRefused) {
   v1::Variable table = Keyed(4, 2);
   table.set_admit_after(256);
   ShardDriver driver;
-  EXPECT_THAT(std::string(driver.Configure(MakeConfiguration({table}))
-                              .status()
-                              .message()),
-              HasSubstr("'table' admits keys after 256 gradients; the most is "
-                        "255"));
+  EXPECT_THAT(
+      std::string(
+          driver.Configure(MakeConfiguration({table})).status().message()),
+      HasSubstr("'table' admits keys after 256 gradients; the most is "
+                "255"));
 }
 
 TEST_F(ShardKeyedTest, AnEvictedKeysSlotsAreNotInherited) {
@@ -348,8 +347,7 @@ TEST_F(ShardKeyedTest, ARestoredTableGoesOnAsTheSavedOne) {
     Push({4, 2});
     if (restored) {
       ASSERT_TRUE(
-          driver_->Ask<v1::SealReply>(PeerId::Coordinator(), MakeSeal(1))
-              .ok());
+          driver_->Ask<v1::SealReply>(PeerId::Coordinator(), MakeSeal(1)).ok());
       Restore(Written());
     }
     // One that a gradient was named before, and one that none was.
@@ -499,11 +497,11 @@ TEST_F(ShardKeyedTest, RowsOnDiskNeedADisk) {
   table = Keyed(2048, 8);
   table.set_memory_rows(512);
   ShardDriver driver;
-  EXPECT_THAT(std::string(driver.Configure(MakeConfiguration({table}))
-                              .status()
-                              .message()),
-              HasSubstr("not all rows of 'table' lie in memory (memory_rows), "
-                        "and disk_directory of this server is empty"));
+  EXPECT_THAT(
+      std::string(
+          driver.Configure(MakeConfiguration({table})).status().message()),
+      HasSubstr("not all rows of 'table' lie in memory (memory_rows), "
+                "and disk_directory of this server is empty"));
 }
 
 TEST_F(ShardKeyedTest, AFileHasKeysAndUsesAsIntegers) {
@@ -548,10 +546,9 @@ TEST_F(ShardKeyedTest, Promise9_WrongKeysAreRefusedAndChangeNothing) {
   v1::PullRequest pull;
   pull.set_encoding(v1::FP32);
   AddRows({0, 0}, 1u << 31, pull.mutable_rows());
-  EXPECT_THAT(
-      std::string(driver_->Call(PeerId::Worker(1), pull, {Mixed({1})})
-                      .status.message()),
-      HasSubstr("has 8 bytes of names of rows"));
+  EXPECT_THAT(std::string(driver_->Call(PeerId::Worker(1), pull, {Mixed({1})})
+                              .status.message()),
+              HasSubstr("has 8 bytes of names of rows"));
 }
 
 TEST_F(ShardKeyedTest, AVariableThatCannotBeKeyedIsRefused) {

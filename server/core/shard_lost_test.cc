@@ -88,8 +88,7 @@ TEST_F(ShardLostTest, ASealedFileListsWhatIsLost) {
   ASSERT_TRUE(Push(10).ok());
   v1::SealRequest seal = MakeSeal(1);
   *seal.mutable_server_generations(0) = Pair(1, 20);
-  ASSERT_TRUE(
-      driver_.Ask<v1::SealReply>(PeerId::Coordinator(), seal).ok());
+  ASSERT_TRUE(driver_.Ask<v1::SealReply>(PeerId::Coordinator(), seal).ok());
   const auto& work =
       static_cast<const v1::WriteShard&>(*driver_.ios.back().head);
   ASSERT_EQ(work.file().lost_size(), 1);

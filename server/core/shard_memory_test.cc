@@ -1,5 +1,5 @@
-// A server at the limit of its memory: what it refuses, and that nothing is lost
-// or doubled for it.
+// A server at the limit of its memory: what it refuses, and that nothing is
+// lost or doubled for it.
 #include <memory>
 #include <string>
 #include <utility>
@@ -62,8 +62,7 @@ class ShardMemoryTest : public ::testing::Test {
     return driver_->Call(PeerId{}, PullOf(v1::FP32)).payload;
   }
   absl::Status Push(const v1::PushRequest& push, float gradient = 1) {
-    return driver_
-        ->Push(push, All(gradient, kElements * push.blocks_size()))
+    return driver_->Push(push, All(gradient, kElements * push.blocks_size()))
         .status();
   }
   v1::PushRequest PushOf(uint64_t sequence) {
@@ -73,7 +72,8 @@ class ShardMemoryTest : public ::testing::Test {
   std::unique_ptr<ShardDriver> driver_;
 };
 
-// ---- what lasts ----------------------------------------------------------------
+// ---- what lasts
+// ----------------------------------------------------------------
 
 TEST_F(ShardMemoryTest, VariablesThatDoNotFitAreRefusedWithTheSum) {
   Shard::Options options;
@@ -106,7 +106,8 @@ TEST_F(ShardMemoryTest, TheStatusSaysWhatIsUsedAndTheLimit) {
   EXPECT_EQ(Stats().spare_bytes(), kBytes);
 }
 
-// ---- readers -------------------------------------------------------------------
+// ---- readers
+// -------------------------------------------------------------------
 
 TEST_F(ShardMemoryTest, Promise1_APushWithoutRoomForACopyIsAppliedOnceLater) {
   StartOne(2 * kBytes - 1);
@@ -176,7 +177,8 @@ TEST_F(ShardMemoryTest, AnEncodedReplyCountsUntilItIsSent) {
   EXPECT_EQ(Stats().memory_bytes(), kBytes);
 }
 
-// ---- snapshots -----------------------------------------------------------------
+// ---- snapshots
+// -----------------------------------------------------------------
 
 TEST_F(ShardMemoryTest, Promise3_ASnapshotWithoutRoomForCopiesHoldsPushesUp) {
   StartOne(2 * kBytes - 1);
@@ -215,8 +217,7 @@ TEST_F(ShardMemoryTest, Promise3_ACutIsReachedThoughZerosForkedTheBlock) {
   v1::PushRequest behind = PushOf(1);
   *behind.mutable_header()->mutable_snapshot() = Pair(1, 1);
   ASSERT_TRUE(Push(behind, 0).ok());
-  const BufferChain encoded =
-      driver_->Call(PeerId{}, PullOf(v1::BF16)).payload;
+  const BufferChain encoded = driver_->Call(PeerId{}, PullOf(v1::BF16)).payload;
   v1::PushRequest late = PushOf(1);
   late.mutable_header()->set_worker(2);
   *late.mutable_header()->mutable_generation() = Pair(1, 12);
@@ -252,7 +253,8 @@ TEST_F(ShardMemoryTest, Promise1_APushBehindTheCutWaitsWhereThereIsNoRoom) {
   EXPECT_EQ(driver_->Pull(0), All(-11));
 }
 
-// ---- sync ----------------------------------------------------------------------
+// ---- sync
+// ----------------------------------------------------------------------
 
 class ShardMemorySyncTest : public ShardMemoryTest {
  protected:
@@ -260,8 +262,7 @@ class ShardMemorySyncTest : public ShardMemoryTest {
     v1::Configuration configuration =
         MakeConfiguration({Zeros("w", {kElements})});
     configuration.mutable_consistency()->set_mode(v1::Consistency::SYNC);
-    v1::Contributors* const contributors =
-        configuration.mutable_contributors();
+    v1::Contributors* const contributors = configuration.mutable_contributors();
     *contributors->mutable_version() = Pair(1, 1);
     contributors->set_first_step(1);
     for (const uint32_t worker : {0, 1, 2}) contributors->add_workers(worker);
@@ -310,8 +311,7 @@ TEST_F(ShardMemorySyncTest, Promise6_ADecidedStepWaitsForMemoryAndIsNotLost) {
   EXPECT_TRUE(Contribute(1, 2).ok());
   EXPECT_TRUE(Contribute(2, 4).ok());
   BufferChain unread = Unread();
-  const BufferChain encoded =
-      driver_->Call(PeerId{}, PullOf(v1::BF16)).payload;
+  const BufferChain encoded = driver_->Call(PeerId{}, PullOf(v1::BF16)).payload;
   const CallId decide = Decide();
   EXPECT_FALSE(driver_->answered(decide));
   EXPECT_GE(driver_->replies_given_up, 1);
@@ -324,7 +324,8 @@ TEST_F(ShardMemorySyncTest, Promise6_ADecidedStepWaitsForMemoryAndIsNotLost) {
   EXPECT_EQ(driver_->Pull(0), All(-7));
 }
 
-// ---- after a peak ----------------------------------------------------------------
+// ---- after a peak
+// ----------------------------------------------------------------
 
 TEST_F(ShardMemoryTest, Promise8_MemoryOfAPeakIsGivenBackAMinuteLater) {
   StartOne(0);

@@ -57,8 +57,8 @@ class ShardModeTest : public ::testing::Test {
     return push;
   }
   v1::PushRequest ShareOf(uint64_t sequence, uint64_t step) {
-    v1::PushRequest push = PushOf(
-        configuration_.workers(0).generation().counter(), sequence);
+    v1::PushRequest push =
+        PushOf(configuration_.workers(0).generation().counter(), sequence);
     push.set_step(step);
     push.set_examples(4);
     *push.mutable_contributors() = configuration_.contributors().version();

@@ -43,8 +43,7 @@ v1::ServerStats StatsOf(const ShardDriver& driver) {
 // mean square 2 until they are warm; the next push is next_.
 class QuarantineTest : public ::testing::Test {
  protected:
-  explicit QuarantineTest(double spike_factor = 10)
-      : driver_(Options()) {
+  explicit QuarantineTest(double spike_factor = 10) : driver_(Options()) {
     v1::Configuration configuration =
         MakeConfiguration({Zeros("w", {2}), Zeros("b", {2})});
     configuration.mutable_server_settings()->set_spike_factor(spike_factor);

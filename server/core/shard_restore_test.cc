@@ -19,14 +19,14 @@ using ::testing::Contains;
 using testing::kChief;
 using testing::MakeAdamConfiguration;
 using testing::MakeConfiguration;
+using testing::Next;
 using ::testing::Not;
 using testing::Pair;
 using testing::Payload;
 using testing::ReasonOf;
 using testing::ShardDriver;
-using testing::Zeros;
-using testing::Next;
 using testing::Small;
+using testing::Zeros;
 
 class ShardRestoreTest : public ::testing::Test {
  protected:
@@ -107,8 +107,8 @@ TEST_F(ShardRestoreTest, WhatCannotBeReadIsSaidInTheAnswer) {
             v1::Refusal::NOT_READY);
 }
 
-// The checkpoint is given up too; only at its end it matters that it may be read
-// later.
+// The checkpoint is given up too; only at its end it matters that it may be
+// read later.
 TEST_F(ShardRestoreTest, WhatMayPassIsDamageWithATimeToAskAgain) {
   IoResult failed;
   failed.io = driver_.ios[0].io;
@@ -199,9 +199,8 @@ TEST(ShardRestoreProgressTest, Promise4_WhatTakesLongSaysHowFarItIs) {
 // the checkpoint.
 class ShardHandedTest : public ::testing::Test {
  protected:
-  explicit ShardHandedTest(
-      std::initializer_list<v1::Variable> variables = {Zeros("w", {2}),
-                                                       Zeros("b", {2})})
+  explicit ShardHandedTest(std::initializer_list<v1::Variable> variables =
+                               {Zeros("w", {2}), Zeros("b", {2})})
       : configuration_(MakeAdamConfiguration(variables)) {
     configuration_.mutable_servers(0)->set_restore_directory("/from");
     (void)driver_.Configure(configuration_);

@@ -141,8 +141,7 @@ TEST_F(ShardSnapshotTest, AConfigurationThatNamesALaterSnapshotDropsTheFork) {
   EXPECT_EQ(status.server().frozen_bytes(), 0u);
   const absl::Status late = driver_.Call(kChief, MakeSeal(1)).status;
   EXPECT_EQ(ReasonOf(late), v1::Refusal::SUPERSEDED);
-  EXPECT_EQ(late.message(),
-            "snapshot 1.1 has ended at ps-0, which knows 1.2");
+  EXPECT_EQ(late.message(), "snapshot 1.1 has ended at ps-0, which knows 1.2");
 }
 
 TEST_F(ShardSnapshotTest, ALaterCoordinatorDropsTheFork) {
@@ -161,7 +160,8 @@ TEST_F(ShardSnapshotTest, ALaterCoordinatorDropsTheFork) {
 
 // Nobody knows whether its file will ever be committed; the next coordinator's
 // snapshot is another.
-TEST_F(ShardSnapshotTest, Promise3_OneThatReportedItsFileMayLoseTheCoordinator) {
+TEST_F(ShardSnapshotTest,
+       Promise3_OneThatReportedItsFileMayLoseTheCoordinator) {
   ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
   const CallId call = driver_.Begin(kChief, MakeWritten(1));
   driver_.Complete(Ended(absl::OkStatus()));
@@ -375,9 +375,8 @@ class IncrementalTest : public ::testing::Test {
   static constexpr uint64_t kBlockBytes = 3 * 262144 * sizeof(float);
 
   IncrementalTest() {
-    driver_.MakeReady(
-        MakeAdamConfiguration({Zeros("body", {kBlocks - 1, 262144}),
-                               Zeros("head", {1, 262144})}));
+    driver_.MakeReady(MakeAdamConfiguration(
+        {Zeros("body", {kBlocks - 1, 262144}), Zeros("head", {1, 262144})}));
   }
 
   // A push of all blocks, with this gradient in the trained one.

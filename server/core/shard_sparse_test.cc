@@ -15,9 +15,9 @@
 namespace paramd {
 namespace {
 
+using testing::AddRows;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::AddRows;
 using testing::MakeAdamConfiguration;
 using testing::MakeConfiguration;
 using testing::Numbers;
@@ -80,16 +80,16 @@ class ShardSparseTest : public ::testing::Test {
 
 TEST_F(ShardSparseTest, APushChangesTheRowsThatItNamesAndNoOthers) {
   ASSERT_TRUE(Push(RowsPush(1, 2), {1, 6}, {1, 2, 3, 4}).ok());
-  EXPECT_EQ(driver_->Pull(0),
-            (std::vector<float>{0, 0, -1, -2, 0, 0, 0, 0, 0, 0, 0, 0, -3, -4,
-                                0, 0}));
+  EXPECT_EQ(driver_->Pull(0), (std::vector<float>{0, 0, -1, -2, 0, 0, 0, 0, 0,
+                                                  0, 0, 0, -3, -4, 0, 0}));
 }
 
 TEST_F(ShardSparseTest, APullOfRowsBringsThoseAndTheBlocksVersion) {
   ASSERT_TRUE(Push(RowsPush(1, 2), {1, 6}, {1, 2, 3, 4}).ok());
   const ShardDriver::Answer answer = PullRows({0, 1, 6});
   ASSERT_TRUE(answer.status.ok()) << answer.status;
-  EXPECT_EQ(Numbers(answer.payload), (std::vector<float>{0, 0, -1, -2, -3, -4}));
+  EXPECT_EQ(Numbers(answer.payload),
+            (std::vector<float>{0, 0, -1, -2, -3, -4}));
   const auto& reply = static_cast<const v1::PullReply&>(*answer.head);
   EXPECT_EQ(reply.blocks_size(), 0);
   EXPECT_THAT(reply.row_versions().counters(), ElementsAre(1));
@@ -114,17 +114,17 @@ TEST_F(ShardSparseTest, Promise1_OfBlocksOfWhichOneIsInTheOthersAreApplied) {
   const auto reply = driver_->Ask<v1::PushReply>(
       PeerId::Worker(1), both, RowsPayload({3, 0, 5}, {1, 2, 3, 4, 5, 6}));
   ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_THAT(reply->row_results(),
-              ElementsAre(v1::PushedBlock::ALREADY_APPLIED,
-                          v1::PushedBlock::APPLIED));
+  EXPECT_THAT(
+      reply->row_results(),
+      ElementsAre(v1::PushedBlock::ALREADY_APPLIED, v1::PushedBlock::APPLIED));
   v1::PullRequest pull;
   pull.set_encoding(v1::FP32);
   AddRows({0, 0}, 1, pull.mutable_rows());
   AddRows({1, 0}, 2, pull.mutable_rows());
-  EXPECT_EQ(Numbers(driver_->Call(PeerId::Worker(1), pull,
-                                  {RowNumbers({3, 0, 5})})
-                        .payload),
-            (std::vector<float>{-1, -2, -3, -4, -5, -6}));
+  EXPECT_EQ(
+      Numbers(driver_->Call(PeerId::Worker(1), pull, {RowNumbers({3, 0, 5})})
+                  .payload),
+      (std::vector<float>{-1, -2, -3, -4, -5, -6}));
 }
 
 TEST_F(ShardSparseTest, APushOfNoRowsIsInAndChangesNothing) {
@@ -165,15 +165,14 @@ TEST_F(ShardSparseTest, AdamMovesTheRowsThatAreNamedAlone) {
 }
 
 TEST_F(ShardSparseTest, Promise9_WrongRowsAreNamedAndChangeNothing) {
-  const auto expect = [&](const v1::PushRequest& push,
-                          const std::vector<uint32_t>& rows,
-                          const std::vector<float>& gradient,
-                          const std::string& sentence) {
-    const absl::Status status = Push(push, rows, gradient);
-    EXPECT_EQ(RefusalOf(status).reason(), v1::Refusal::INVALID);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(sentence));
-    EXPECT_EQ(driver_->Pull(0), std::vector<float>(16));
-  };
+  const auto expect =
+      [&](const v1::PushRequest& push, const std::vector<uint32_t>& rows,
+          const std::vector<float>& gradient, const std::string& sentence) {
+        const absl::Status status = Push(push, rows, gradient);
+        EXPECT_EQ(RefusalOf(status).reason(), v1::Refusal::INVALID);
+        EXPECT_THAT(std::string(status.message()), HasSubstr(sentence));
+        EXPECT_EQ(driver_->Pull(0), std::vector<float>(16));
+      };
   expect(RowsPush(1, 2), {6, 6}, {1, 2, 3, 4}, "they must ascend");
   expect(RowsPush(1, 2), {6, 1}, {1, 2, 3, 4}, "they must ascend");
   expect(RowsPush(1, 1), {8}, {1, 2}, "one is 8; the block has 8");
@@ -270,8 +269,9 @@ TEST_F(ShardSparseTest, Promise3_ASnapshotHasTheRowsBeforeItsCut) {
   v1::PushRequest behind = RowsPush(2, 1);
   *behind.mutable_header()->mutable_snapshot() = Pair(1, 1);
   ASSERT_TRUE(Push(behind, {2}, {10, 10}).ok());
-  ASSERT_TRUE(driver_->Ask<v1::SealReply>(PeerId::Coordinator(), testing::MakeSeal(1))
-                  .ok());
+  ASSERT_TRUE(
+      driver_->Ask<v1::SealReply>(PeerId::Coordinator(), testing::MakeSeal(1))
+          .ok());
   driver_->Settle();
   const auto write = std::find_if(
       driver_->ios.begin(), driver_->ios.end(), [](const Outbox::IoItem& io) {

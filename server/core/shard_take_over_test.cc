@@ -39,8 +39,7 @@ class ShardTakeOverTest : public ::testing::Test {
     push.set_epoch(1);
     push.set_input_begin(2 * sequence - 2);
     push.set_input_end(2 * sequence);
-    return driver_
-        .Push(push, std::vector<float>(2 * blocks.size(), 1.0f))
+    return driver_.Push(push, std::vector<float>(2 * blocks.size(), 1.0f))
         .status();
   }
 
@@ -53,9 +52,8 @@ TEST_F(ShardTakeOverTest, ItSaysWhatItHoldsAndWhichPushesAreIn) {
   *configure.mutable_configuration() = configuration_;
   configure.mutable_header()->set_term(1);
   configure.mutable_input_left()->set_next_epoch(1);
-  ASSERT_TRUE(driver_
-                  .Ask<v1::ConfigureReply>(PeerId::Coordinator(), configure)
-                  .ok());
+  ASSERT_TRUE(
+      driver_.Ask<v1::ConfigureReply>(PeerId::Coordinator(), configure).ok());
   ASSERT_TRUE(Push(1, {{0, 0}, {1, 0}}).ok());
   ASSERT_TRUE(Push(2, {{0, 0}}).ok());
   const auto told = Recall(2);
@@ -87,16 +85,18 @@ TEST_F(ShardTakeOverTest, Promise1_UntilItIsConfiguredItTakesNoPush) {
   EXPECT_EQ(driver_.Pull(0), (std::vector<float>{-1, -1}));
 }
 
-TEST_F(ShardTakeOverTest, Promise1_ASessionThatGoesOnIsHeardByItsCoordinatorFirst) {
+TEST_F(ShardTakeOverTest,
+       Promise1_ASessionThatGoesOnIsHeardByItsCoordinatorFirst) {
   ASSERT_TRUE(Push(1, {{0, 0}}).ok());
   ASSERT_TRUE(Recall(2).ok());
   *configuration_.mutable_version() = Pair(2, 1);
   ASSERT_TRUE(driver_.Configure(configuration_)->restored());
   const absl::Status refused = Push(1, {{1, 0}});
   EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::NOT_READY);
-  EXPECT_EQ(refused.message(),
-            "the coordinator of term 2 has not heard yet what worker-1 holds of "
-            "the input");
+  EXPECT_EQ(
+      refused.message(),
+      "the coordinator of term 2 has not heard yet what worker-1 holds of "
+      "the input");
   EXPECT_TRUE(Push(1, {{1, 0}}, /*term=*/2).ok());
   // What was in is known.
   EXPECT_TRUE(Push(1, {{0, 0}}, /*term=*/2).ok());
@@ -104,7 +104,8 @@ TEST_F(ShardTakeOverTest, Promise1_ASessionThatGoesOnIsHeardByItsCoordinatorFirs
 }
 
 // The coordinator of term 2 had asked the process before this one.
-TEST_F(ShardTakeOverTest, Promise5_ALaterCoordinatorHearsThatAnotherProcessIsHere) {
+TEST_F(ShardTakeOverTest,
+       Promise5_ALaterCoordinatorHearsThatAnotherProcessIsHere) {
   v1::Configuration told = configuration_;
   *told.mutable_version() = Pair(2, 1);
   told.mutable_servers(0)->set_incarnation(
@@ -124,8 +125,7 @@ TEST_F(ShardTakeOverTest, OneThatIsNotFilledSaysNothing) {
   ShardDriver empty;
   v1::RecallRequest recall;
   recall.mutable_header()->set_term(1);
-  const auto told =
-      empty.Ask<v1::RecallReply>(PeerId::Coordinator(), recall);
+  const auto told = empty.Ask<v1::RecallReply>(PeerId::Coordinator(), recall);
   ASSERT_TRUE(told.ok());
   EXPECT_FALSE(told->filled());
   EXPECT_FALSE(told->has_input_left());

@@ -13,6 +13,7 @@
 namespace paramd {
 namespace {
 
+using testing::kChief;
 using testing::MakeConfiguration;
 using testing::MakeSeal;
 using testing::MakeWritten;
@@ -23,7 +24,6 @@ using testing::ReasonOf;
 using testing::ShardDriver;
 using testing::Small;
 using testing::Zeros;
-using testing::kChief;
 
 v1::RecallRequest Recall(uint64_t term) {
   v1::RecallRequest recall;
@@ -317,7 +317,8 @@ TEST(ShardSessionTest, NobodyPushesInTheNameOfAnother) {
   ShardDriver driver;
   driver.MakeReady(Small());
   const absl::Status refused =
-      driver.Call(PeerId::Worker(2), driver.MakeSmallPush(1), Payload({1, 1})).status;
+      driver.Call(PeerId::Worker(2), driver.MakeSmallPush(1), Payload({1, 1}))
+          .status;
   EXPECT_EQ(ReasonOf(refused), v1::Refusal::NOT_ALLOWED);
   EXPECT_EQ(refused.message(), "worker-2 speaks in the name of worker-1");
 }
@@ -505,8 +506,7 @@ TEST(ShardTest, AnAnswerToTheCoordinatorSaysStalenessAndRate) {
   ASSERT_TRUE(driver.Push(push, {1, 1}).ok());
   const auto reply = driver.Configure(configuration);
   ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(reply->learning_rate(),
-            configuration.optimizer().learning_rate());
+  EXPECT_EQ(reply->learning_rate(), configuration.optimizer().learning_rate());
   EXPECT_GT(reply->staleness().histogram_size(), 0);
 }
 

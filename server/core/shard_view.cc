@@ -8,8 +8,7 @@ std::string ShardView::Name() const {
   return PeerName(PeerId::Ps(options.index));
 }
 
-const v1::ServerMember* ShardView::FindSelf(
-    const v1::Configuration& in) const {
+const v1::ServerMember* ShardView::FindSelf(const v1::Configuration& in) const {
   for (const v1::ServerMember& member : in.servers()) {
     if (member.index() == options.index) return &member;
   }

@@ -85,8 +85,8 @@ struct ShardView {
   // The snapshot that it leaves with, once that is sealed; zero before.
   const v1::SnapshotNumber& drained_by;
   const bool& draining;
-  const bool& finished;      // The job.
-  const v1::Finished& end;   // Of one that is: how.
+  const bool& finished;     // The job.
+  const v1::Finished& end;  // Of one that is: how.
   const CallChecks& checks;
 
   bool IsFilled() const { return fill_state == FillState::kFilled; }

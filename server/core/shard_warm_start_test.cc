@@ -61,7 +61,8 @@ TEST_F(ShardWarmStartTest, WhatIsFoundIsTakenAndTheRestIsDrawn) {
             "generation 1.1 holds 2 slices, 12 bytes, from /trained");
 }
 
-// FTRL computes a weight from its slots alone, which a warm start does not take.
+// FTRL computes a weight from its slots alone, which a warm start does not
+// take.
 TEST_F(ShardWarmStartTest, FtrlBeginsFromTheValuesThatWereTrained) {
   v1::OptimizerConfig* const optimizer = configuration_.mutable_optimizer();
   optimizer->set_learning_rate(0.05);

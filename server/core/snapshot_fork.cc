@@ -59,16 +59,16 @@ AppliedPushes* SnapshotFork::BeforeRecord(const v1::SnapshotNumber& stamp,
 
 // A push before the cut that comes late needs nothing where its block has been
 // changed behind the cut: the two copies are apart then. Where the push behind
-// the cut was of zeros and changed nothing, they are not, but there was room for
-// that; it may be gone, and refusing would make the snapshot wait for memory
-// that only its end frees.
+// the cut was of zeros and changed nothing, they are not, but there was room
+// for that; it may be gone, and refusing would make the snapshot wait for
+// memory that only its end frees.
 uint64_t SnapshotFork::BytesToChange(const v1::SnapshotNumber& stamp,
                                      const Slice& slice, int block) const {
   const Block& live = slice.block(block);
   if (state_ == State::kSealed || IsZero(number_)) return live.read_bytes();
   const auto forked = slices_.find(&slice);
-  const bool is_forked = forked != slices_.end() &&
-                         forked->second.blocks[block].has_value();
+  const bool is_forked =
+      forked != slices_.end() && forked->second.blocks[block].has_value();
   if (stamp == number_) return is_forked ? live.read_bytes() : live.bytes();
   if (!is_forked) return live.read_bytes();
   const Block& frozen = *forked->second.blocks[block];

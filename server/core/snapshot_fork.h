@@ -24,11 +24,11 @@ namespace paramd {
 // A block is forked when the first push behind the cut is about to change it, a
 // slice's record with the first block of the slice. From then on a push before
 // the cut that comes late changes both copies. What is not forked yet at the
-// seal is forked then. The two copies of a block share their memory until one of
-// them is written.
+// seal is forked then. The two copies of a block share their memory until one
+// of them is written.
 //
-// Invariant: every block forked contains just the pushes before the cut that the
-// content has, and so says its slice's forked record.
+// Invariant: every block forked contains just the pushes before the cut that
+// the content has, and so says its slice's forked record.
 //
 // Bound: one snapshot; at most as much memory as the content has.
 //

@@ -21,7 +21,8 @@ using testing::Zeros;
 constexpr uint64_t kElements = 300000;  // Two blocks.
 constexpr uint64_t kBlockBytes = 3 * 37856 * sizeof(float);
 
-// Slices "a" and "b" of two blocks each, trained with Adam by gradients of ones.
+// Slices "a" and "b" of two blocks each, trained with Adam by gradients of
+// ones.
 class SnapshotForkTest : public ::testing::Test {
  protected:
   SnapshotForkTest()
@@ -54,8 +55,7 @@ class SnapshotForkTest : public ::testing::Test {
     const SnapshotFork::Twin twin = fork_.BeforeChange(stamp, *slice, block);
     for (Block* const copy : {twin.block, &slice->block(block)}) {
       if (copy == nullptr) continue;
-      const BufferChain ones =
-          Payload(std::vector<float>(copy->elements(), 1));
+      const BufferChain ones = Payload(std::vector<float>(copy->elements(), 1));
       ChainReader gradient(ones);
       copy->Apply(optimizer_, &gradient, &spare_);
     }
@@ -78,8 +78,7 @@ class SnapshotForkTest : public ::testing::Test {
     const bool changed = block.applied() > 0;
     EXPECT_EQ(first(block.values()) != 0, changed);
     // The momentum after n gradients of 1 is 1 - 0.9^n.
-    EXPECT_NEAR(first(block.slots()),
-                1 - PowerOf(0.9, block.applied()), 1e-5);
+    EXPECT_NEAR(first(block.slots()), 1 - PowerOf(0.9, block.applied()), 1e-5);
     return block.applied();
   }
   // The newest push of `worker` that the sealed record of "a" has.

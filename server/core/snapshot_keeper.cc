@@ -60,8 +60,7 @@ void SnapshotKeeper::AnswerConfigure(const v1::ConfigureRequest& request,
   *reply->mutable_drained_by() = drained_by_;
   if (IsZero(drained_by_) || request.committed() < drained_by_) return;
   turn->out->Note(absl::StrCat("drained: all of ", view_.Name(),
-                               " is in checkpoint ",
-                               VersionName(drained_by_)));
+                               " is in checkpoint ", VersionName(drained_by_)));
   turn->out->Exit(absl::OkStatus());
 }
 
@@ -99,14 +98,14 @@ absl::Status SnapshotKeeper::CheckSeal(const v1::SealRequest& request) const {
   const int index = static_cast<int>(view_.options.index);
   if (index >= request.server_generations_size() ||
       request.server_generations(index) != view_.generation) {
-    return Invalid(view_.Name(),
-                   absl::StrCat("snapshot ", VersionName(number),
-                                " was not opened under generation ",
-                                VersionName(view_.generation), " of ",
-                                view_.Name()));
+    return Invalid(
+        view_.Name(),
+        absl::StrCat("snapshot ", VersionName(number),
+                     " was not opened under generation ",
+                     VersionName(view_.generation), " of ", view_.Name()));
   }
-  const std::string name = ServerFileName(
-      view_.options.index, view_.configuration.servers_size());
+  const std::string name =
+      ServerFileName(view_.options.index, view_.configuration.servers_size());
   if (request.file_name() != name) {
     return Invalid(VersionName(number),
                    absl::StrCat("snapshot ", VersionName(number), " of ",
@@ -136,8 +135,8 @@ absl::StatusOr<bool> SnapshotKeeper::IsKept(
     if (fork.MaySeal(number)) return false;
     return Refuse(v1::Refusal::SUPERSEDED, VersionName(number),
                   absl::StrCat("snapshot ", VersionName(number),
-                               " has ended at ", view_.Name(),
-                               ", which knows ", VersionName(fork.number())));
+                               " has ended at ", view_.Name(), ", which knows ",
+                               VersionName(fork.number())));
   }
   if (request.directory() == snapshot_->directory) return true;
   return Invalid(VersionName(number),
@@ -193,9 +192,8 @@ void SnapshotKeeper::OnWritten(CallId call, const v1::WrittenRequest& request,
   const absl::Status status = CheckWritten(request);
   if (!status.ok()) return turn->Refuse(call, status);
   if (snapshot_->ended) return AnswerWritten(call, turn);
-  parked_.push_back(
-      {call, turn->now + std::min(view_.settings().park_timeout,
-                                  kMostWrittenPark)});
+  parked_.push_back({call, turn->now + std::min(view_.settings().park_timeout,
+                                                kMostWrittenPark)});
 }
 
 absl::Status SnapshotKeeper::CheckWritten(
@@ -265,10 +263,9 @@ absl::Status SnapshotKeeper::WhyNotWritten() const {
         absl::StrCat(view_.Name(), " is still writing snapshot ", number));
   }
   if (snapshot_->written.ok()) return absl::OkStatus();
-  return Invalid(
-      snapshot_->file.name(),
-      absl::StrCat(view_.Name(), " could not write snapshot ", number, ": ",
-                   snapshot_->written.message()));
+  return Invalid(snapshot_->file.name(),
+                 absl::StrCat(view_.Name(), " could not write snapshot ",
+                              number, ": ", snapshot_->written.message()));
 }
 
 // ---- fetched ----------------------------------------------------------------
@@ -276,9 +273,8 @@ absl::Status SnapshotKeeper::WhyNotWritten() const {
 const LocalShardFile* SnapshotKeeper::Kept(const v1::SnapshotNumber& number,
                                            uint64_t offset) const {
   if (!snapshot_.has_value() || number != snapshot_->number) return nullptr;
-  const absl::optional<LocalShardFile>& kept = offset < kDescriptionOffset
-                                                   ? snapshot_->unseen
-                                                   : snapshot_->description;
+  const absl::optional<LocalShardFile>& kept =
+      offset < kDescriptionOffset ? snapshot_->unseen : snapshot_->description;
   return kept.has_value() ? &*kept : nullptr;
 }
 
@@ -301,14 +297,12 @@ absl::Status SnapshotKeeper::OnFetch(const v1::FetchShardRequest& request,
   if (offset > file->total() || request.limit() == 0) {
     return Invalid(
         VersionName(number),
-        absl::StrCat(request.limit(), " bytes from ", offset,
-                     " are asked of ", snapshot_->file.name(),
-                     begin > 0 ? "'s description" : "", ", which has ",
-                     file->total()));
+        absl::StrCat(request.limit(), " bytes from ", offset, " are asked of ",
+                     snapshot_->file.name(), begin > 0 ? "'s description" : "",
+                     ", which has ", file->total()));
   }
   *payload = file->Window(
-      offset,
-      std::min<uint64_t>(request.limit(), most - kReplyHeadBytes));
+      offset, std::min<uint64_t>(request.limit(), most - kReplyHeadBytes));
   *reply->mutable_snapshot() = number;
   reply->set_offset(request.offset());
   reply->set_total(begin + file->total());

@@ -72,8 +72,7 @@ class SnapshotKeeperTest : public ::testing::Test {
     request.set_limit(100);
     v1::FetchShardReply reply;
     BufferChain payload;
-    const absl::Status status =
-        snapshots_.OnFetch(request, &reply, &payload);
+    const absl::Status status = snapshots_.OnFetch(request, &reply, &payload);
     EXPECT_EQ(ChainSize(payload), status.ok() ? 2 * sizeof(float) : 0);
     return RefusalOf(status).reason();
   }
@@ -114,8 +113,7 @@ class SnapshotKeeperTest : public ::testing::Test {
     EXPECT_EQ(file.slices(399).row_begin(), 399u);
   }
 
-  static constexpr v1::Refusal::Reason kOk =
-      v1::Refusal::REASON_UNSPECIFIED;
+  static constexpr v1::Refusal::Reason kOk = v1::Refusal::REASON_UNSPECIFIED;
 
   ShardBench bench_;
   SnapshotKeeper snapshots_{bench_.view};

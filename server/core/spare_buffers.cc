@@ -8,8 +8,8 @@
 namespace paramd {
 namespace {
 
-// At each end. While a snapshot reads thousands, looking at each would cost more
-// than a fresh one; the oldest it has mostly done with.
+// At each end. While a snapshot reads thousands, looking at each would cost
+// more than a fresh one; the oldest it has mostly done with.
 constexpr size_t kMostLookedAt = 32;
 
 }  // namespace
@@ -20,11 +20,11 @@ Buffer SpareBuffers::Take(size_t size, const DiskRanges& on_disk) {
   if (spares == spares_.end()) return Allocate(size);
   std::deque<Spare>& of_size = spares->second;
   const auto is_free = [](const Spare& spare) { return spare.buffer.unique(); };
-  const auto looked_at = static_cast<std::ptrdiff_t>(
-      std::min(of_size.size(), kMostLookedAt));
+  const auto looked_at =
+      static_cast<std::ptrdiff_t>(std::min(of_size.size(), kMostLookedAt));
   auto taken = of_size.end();
-  const auto newest = std::find_if(of_size.rbegin(),
-                                   of_size.rbegin() + looked_at, is_free);
+  const auto newest =
+      std::find_if(of_size.rbegin(), of_size.rbegin() + looked_at, is_free);
   if (newest != of_size.rbegin() + looked_at) {
     taken = std::next(newest).base();
   } else {

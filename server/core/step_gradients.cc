@@ -49,19 +49,17 @@ absl::Status StepGradients::CheckFits(int workers,
   if (backup_workers == 0 || needed <= options_.park_bytes) {
     return absl::OkStatus();
   }
-  return Invalid(
-      "sync_park_bytes",
-      absl::StrCat("a step of ", workers, " workers has ", needed,
-                   " bytes of gradients here; sync_park_bytes is ",
-                   options_.park_bytes));
+  return Invalid("sync_park_bytes",
+                 absl::StrCat("a step of ", workers, " workers has ", needed,
+                              " bytes of gradients here; sync_park_bytes is ",
+                              options_.park_bytes));
 }
 
 void StepGradients::Begin(const v1::Contributors& contributors,
                           uint32_t backup_workers) {
   Drop();
   contributors_ = contributors.version();
-  workers_.assign(contributors.workers().begin(),
-                  contributors.workers().end());
+  workers_.assign(contributors.workers().begin(), contributors.workers().end());
   backup_workers_ = backup_workers;
 }
 
@@ -175,10 +173,9 @@ bool StepGradients::IsNext(const BlockState& block, uint32_t worker) const {
          workers_[block.next] == worker;
 }
 
-absl::Status StepGradients::CheckRoom(const Contribution& contribution,
-                                      uint64_t step,
-                                      const std::vector<Missing>& blocks)
-    const {
+absl::Status StepGradients::CheckRoom(
+    const Contribution& contribution, uint64_t step,
+    const std::vector<Missing>& blocks) const {
   if (contribution.examples == 0) return absl::OkStatus();
   uint64_t wanted = 0;
   for (const auto& [index, bytes] : blocks) {
@@ -222,10 +219,9 @@ absl::Status StepGradients::MakeRoom(const Contribution& contribution,
     wanted += largest_block_bytes_;
     if (eager()) wanted += shard_bytes_ - summed_bytes_;
   }
-  return content_.MakeRoom(
-      absl::StrCat("a gradient of step ", step, ", which waits for ",
-                   WaitingFor(step)),
-      [wanted] { return wanted; });
+  return content_.MakeRoom(absl::StrCat("a gradient of step ", step,
+                                        ", which waits for ", WaitingFor(step)),
+                           [wanted] { return wanted; });
 }
 
 void StepGradients::AddInOrder(size_t index) {
@@ -304,11 +300,9 @@ absl::Status StepGradients::Apply(size_t index,
                                   float scale, uint64_t step) {
   BlockState& block = blocks_[index];
   RETURN_IF_ERROR(content_.MakeRoom(
-      absl::StrCat("step ", step),
-      [&] { return BytesToApply(block, scale); }));
+      absl::StrCat("step ", step), [&] { return BytesToApply(block, scale); }));
   for (const uint32_t worker : workers) {
-    AddTo(&block,
-          std::exchange(contributions_.at(worker).gradient[index], {}));
+    AddTo(&block, std::exchange(contributions_.at(worker).gradient[index], {}));
   }
   if (scale != 1) block.sum.Scale(scale, &spare_);
   ChainReader reader(block.sum.chain());

@@ -24,11 +24,11 @@ namespace paramd {
 // beside the blocks, or kept by reference.
 //
 // Without backup workers a gradient is added as soon as those of all earlier
-// contributors are; what comes before its turn is kept, up to `park_bytes`. With
-// them nothing is added before it is decided who belongs to the step.
+// contributors are; what comes before its turn is kept, up to `park_bytes`.
+// With them nothing is added before it is decided who belongs to the step.
 //
-// Invariants: contributions are summed in the order of the contributors, whatever
-// the order of arrival. No block changes but by Apply.
+// Invariants: contributions are summed in the order of the contributors,
+// whatever the order of arrival. No block changes but by Apply.
 //
 // Not thread-safe: belongs to a SyncStep; the content outlives it.
 class StepGradients {
@@ -59,15 +59,16 @@ class StepGradients {
   // INVALID if this worker is no contributor.
   absl::Status CheckContributor(uint32_t worker) const;
   // Takes a chunk of a contribution, whose blocks are HELD then. Refused, with
-  // no gradient taken: NOT_READY or INVALID if another contribution of the worker
-  // is here; RETRY, naming whom it waits for, or OVER_LIMIT, if there is no room
-  // for it. REQUIRES: CheckContributor lets it pass.
+  // no gradient taken: NOT_READY or INVALID if another contribution of the
+  // worker is here; RETRY, naming whom it waits for, or OVER_LIMIT, if there is
+  // no room for it. REQUIRES: CheckContributor lets it pass.
   absl::Status Add(const v1::PushRequest& request,
                    const std::vector<ShardContent::Decision>& decisions,
                    const BufferChain& payload, v1::PushReply* reply);
   // Whose contributions are wholly here.
   std::vector<uint32_t> Complete() const;
-  // Whether the session of the contribution may still push. REQUIRES: it is here.
+  // Whether the session of the contribution may still push. REQUIRES: it is
+  // here.
   bool IsAdmitted(uint32_t worker) const;
   // Of those contributions; 0 where there is no block to apply them to.
   uint64_t ExamplesOf(const std::vector<uint32_t>& workers) const;
@@ -79,9 +80,9 @@ class StepGradients {
   size_t blocks() const { return blocks_.size(); }
   // That its gradient is of.
   size_t ElementsOf(size_t block) const;
-  // Adds what these workers contributed to the block, times `scale`, and records
-  // their pushes as in. OVER_LIMIT, with nothing changed, if there is no memory
-  // now.
+  // Adds what these workers contributed to the block, times `scale`, and
+  // records their pushes as in. OVER_LIMIT, with nothing changed, if there is
+  // no memory now.
   absl::Status Apply(size_t block, const std::vector<uint32_t>& workers,
                      float scale, uint64_t step);
   // The step is over.
@@ -140,8 +141,8 @@ class StepGradients {
   uint64_t largest_block_bytes_ = 0;
   std::map<uint32_t, Contribution> contributions_;  // Bound: workers_.
   uint64_t parked_bytes_ = 0;
-  // Of all sums but those of rows; and of those that are one gradient, which was
-  // received.
+  // Of all sums but those of rows; and of those that are one gradient, which
+  // was received.
   uint64_t summed_bytes_ = 0;
   uint64_t borrowed_bytes_ = 0;
 };

@@ -29,8 +29,7 @@ class StepKeeper {
   // The step ends undecided; a Decide that waits is refused.
   void End(const absl::Status& why, ShardTurn* turn);
   // Answers, now or when the step is applied.
-  void OnDecide(CallId call, const v1::DecideRequest& request,
-                ShardTurn* turn);
+  void OnDecide(CallId call, const v1::DecideRequest& request, ShardTurn* turn);
   // Goes on applying, as much as one turn may take, and answers.
   void Advance(ShardTurn* turn);
   Time next_tick() const;

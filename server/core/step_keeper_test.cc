@@ -92,8 +92,7 @@ TEST_F(StepKeeperTest, Promise6_AStepIsAppliedWhenItIsDecided) {
 }
 
 TEST_F(StepKeeperTest, NothingIsDecidedWhereThereAreNoSteps) {
-  bench_.configuration.mutable_consistency()->set_mode(
-      v1::Consistency::ASYNC);
+  bench_.configuration.mutable_consistency()->set_mode(v1::Consistency::ASYNC);
   Decide(1);
   EXPECT_EQ(refusal(), v1::Refusal::INVALID);
 }
@@ -113,8 +112,7 @@ TEST_F(StepKeeperTest, TheStepEndsWithTheModeAndWhoWaitsIsRefused) {
   Decide(0);
   EXPECT_TRUE(bench_.out.replies.empty());
   EXPECT_LT(steps_.next_tick(), Time::Never());
-  bench_.configuration.mutable_consistency()->set_mode(
-      v1::Consistency::ASYNC);
+  bench_.configuration.mutable_consistency()->set_mode(v1::Consistency::ASYNC);
   EXPECT_TRUE(Configure().ok());
   EXPECT_EQ(refusal(), v1::Refusal::SUPERSEDED);
   EXPECT_EQ(bench_.data.step, nullptr);

@@ -53,11 +53,11 @@ absl::Status SyncStep::CheckContributors(const v1::Contributors& told) const {
   const v1::ContributorsVersion& known = gradients_.contributors();
   if (told.version() < known || told.first_step() == 0 ||
       told.workers().empty()) {
-    return Invalid("contributors",
-                   absl::StrCat("contributors ", version, " follow ",
-                                VersionName(known), " and begin with ",
-                                told.workers_size(), " workers at step ",
-                                told.first_step()));
+    return Invalid(
+        "contributors",
+        absl::StrCat("contributors ", version, " follow ", VersionName(known),
+                     " and begin with ", told.workers_size(),
+                     " workers at step ", told.first_step()));
   }
   if (applying_ || (!IsZero(known) && told.first_step() != step_ + 1)) {
     return Invalid("contributors",
@@ -84,17 +84,17 @@ absl::Status SyncStep::Push(const v1::PushRequest& request,
 absl::Status SyncStep::CheckStep(const v1::PushRequest& request) const {
   const v1::ContributorsVersion& known = gradients_.contributors();
   const auto not_ready = [this](const std::string& sentence) {
-    return RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
-                        retry_after_, sentence);
+    return RefuseForNow(v1::Refusal::NOT_READY, "coordinator", retry_after_,
+                        sentence);
   };
   if (request.step() == 0) {
     return Invalid("step", "a push of this job names the step it is of");
   }
   if (IsZero(known)) return not_ready("nobody contributes yet");
   if (request.contributors() > known) {
-    return not_ready(absl::StrCat(
-        "contributors ", VersionName(request.contributors()),
-        " are not known yet; ", VersionName(known), " are"));
+    return not_ready(
+        absl::StrCat("contributors ", VersionName(request.contributors()),
+                     " are not known yet; ", VersionName(known), " are"));
   }
   if (request.step() <= step_) return absl::OkStatus();
   if (request.step() > step_ + 1) {
@@ -102,10 +102,9 @@ absl::Status SyncStep::CheckStep(const v1::PushRequest& request) const {
                                   "; the next one here is ", step_ + 1));
   }
   if (request.contributors() < known) {
-    return not_ready(absl::StrCat("step ", request.step(),
-                                  " is of contributors ",
-                                  VersionName(known), ", not of ",
-                                  VersionName(request.contributors())));
+    return not_ready(absl::StrCat(
+        "step ", request.step(), " is of contributors ", VersionName(known),
+        ", not of ", VersionName(request.contributors())));
   }
   return absl::OkStatus();
 }
@@ -144,8 +143,8 @@ void SyncStep::Decide(CallId call, const v1::DecideRequest& request, Time now) {
     answers_.push_back({call, checked, nullptr});
     return;
   }
-  RefuseDecide(RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
-                            retry_after_, "asked again meanwhile"));
+  RefuseDecide(RefuseForNow(v1::Refusal::NOT_READY, "coordinator", retry_after_,
+                            "asked again meanwhile"));
   tell_applied_ = request.step() > step_;
   if (tell_applied_ && !applying_) BeginApplying(request);
   decide_call_ = call;
@@ -193,11 +192,11 @@ absl::Status SyncStep::CheckWorkers(const std::vector<uint32_t>& told,
     if (absl::c_linear_search(told, worker)) known.push_back(worker);
   }
   if (known != told || told.size() + backup < workers.size()) {
-    return Invalid(step, absl::StrCat(step, " is decided with ", told.size(),
-                                      " workers, who are not ",
-                                      workers.size() - backup, " to ",
-                                      workers.size(),
-                                      " of the contributors in their order"));
+    return Invalid(
+        step,
+        absl::StrCat(step, " is decided with ", told.size(),
+                     " workers, who are not ", workers.size() - backup, " to ",
+                     workers.size(), " of the contributors in their order"));
   }
   const std::vector<uint32_t> complete = gradients_.Complete();
   for (const uint32_t worker : told) {

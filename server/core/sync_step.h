@@ -21,15 +21,16 @@
 
 namespace paramd {
 
-// Sync mode on one server: the step that is not decided yet, whose contributions
-// are StepGradients beside the blocks; and the call that decides it.
+// Sync mode on one server: the step that is not decided yet, whose
+// contributions are StepGradients beside the blocks; and the call that decides
+// it.
 //
 //   gathering ──Decide(step, workers)──► applying ──► gathering the next step
 //       │  ▲                             a few blocks a turn
 //       └──┘ Configure: other contributors; what was gathered is dropped
 //
-// Invariants: no block changes before its step is decided. A push is recorded as
-// in when its step is applied.
+// Invariants: no block changes before its step is decided. A push is recorded
+// as in when its step is applied.
 //
 // Not thread-safe: belongs to a Shard; the content outlives it.
 class SyncStep {
@@ -55,8 +56,8 @@ class SyncStep {
   // A chunk of a contribution: its blocks are HELD, or already applied.
   // Refused, with nothing changed: as in ShardContent::Check; LATE if its step
   // was decided without it; NOT_READY if its step or contributors are not known
-  // yet or no more; RETRY, naming whom it waits for, if there is no room for it;
-  // OVER_LIMIT if there is no memory.
+  // yet or no more; RETRY, naming whom it waits for, if there is no room for
+  // it; OVER_LIMIT if there is no memory.
   absl::Status Push(const v1::PushRequest& request, const BufferChain& payload,
                     v1::PushReply* reply);
   // Applies the step it tells, if that is the next one; answered when

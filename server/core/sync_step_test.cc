@@ -25,8 +25,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Slices 0 "w" of 2 elements and 1 "b" of 1, plain SGD with rate 1, workers 0 to
-// 2 contribute from step 1 on.
+// Slices 0 "w" of 2 elements and 1 "b" of 1, plain SGD with rate 1, workers 0
+// to 2 contribute from step 1 on.
 v1::Configuration Sync(uint32_t backup_workers = 0) {
   v1::Configuration configuration =
       MakeConfiguration({Zeros("w", {2}), Zeros("b", {1})});
@@ -83,7 +83,7 @@ class SyncStepTest : public ::testing::Test {
   CallId Begin(const v1::PushRequest& push,
                const std::vector<float>& gradient) {
     return driver_->Begin(PeerId::Worker(push.header().worker()), push,
-                         Payload(gradient));
+                          Payload(gradient));
   }
   // A whole contribution of one example: both values of w and the one of b.
   CallId Contribute(uint32_t worker, uint64_t step,
@@ -163,8 +163,8 @@ TEST_F(SyncStepTest, Promise6_TheOrderOfArrivalMakesNoDifference) {
     Decided(BeginDecide(1, {0, 1, 2}));
     results.push_back(Values());
   }
-  EXPECT_THAT(results[0], ElementsAre(-((1e8f + 1) - 1e8f),
-                                      -((1e-8f + 1) - 1), -((1 + 1e8f) - 1e8f)));
+  EXPECT_THAT(results[0], ElementsAre(-((1e8f + 1) - 1e8f), -((1e-8f + 1) - 1),
+                                      -((1 + 1e8f) - 1e8f)));
   for (const auto& result : results) EXPECT_EQ(result, results[0]);
 }
 
@@ -433,9 +433,9 @@ TEST_F(SyncStepTest, ALargeStepIsAppliedBlockByBlock) {
   EXPECT_EQ(
       RefusalOf(driver_->Call(PeerId::Coordinator(), seal).status).reason(),
       v1::Refusal::RETRY);
-  EXPECT_EQ(RefusalOf(driver_->Configure(Changed(large, 2, {0})).status())
-                .reason(),
-            v1::Refusal::RETRY);
+  EXPECT_EQ(
+      RefusalOf(driver_->Configure(Changed(large, 2, {0})).status()).reason(),
+      v1::Refusal::RETRY);
   EXPECT_EQ(Decided(decide).step(), 1u);
   EXPECT_EQ(driver_->Pull(0, 2), std::vector<float>(75712, -1.0f));
 }

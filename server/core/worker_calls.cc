@@ -42,17 +42,16 @@ absl::Status CheckAcknowledged(const v1::PushRequest& request) {
     return absl::OkStatus();
   }
   const std::string name = WorkerName(header.worker(), header.generation());
-  return Refuse(v1::Refusal::INVALID, name,
-                absl::StrCat("push ", header.sequence(), " of ", name,
-                             " says that push ", acknowledged,
-                             " was acknowledged before it"));
+  return Refuse(
+      v1::Refusal::INVALID, name,
+      absl::StrCat("push ", header.sequence(), " of ", name, " says that push ",
+                   acknowledged, " was acknowledged before it"));
 }
 
 }  // namespace
 
 WorkerCalls::WorkerCalls(const ShardOptions& options, const ShardView& view)
-    : view_(view),
-      pulls_(PeerName(PeerId::Ps(options.index))) {}
+    : view_(view), pulls_(PeerName(PeerId::Ps(options.index))) {}
 
 void WorkerCalls::OnConfiguration(Time now) {
   progress_.SetLiving(view_.sessions);
@@ -81,8 +80,8 @@ std::string WorkerCalls::overdue(Time now) const {
 
 // ---- pull -------------------------------------------------------------------
 
-void WorkerCalls::OnPull(const Message& message,
-                         const v1::PullRequest& request, ShardTurn* turn) {
+void WorkerCalls::OnPull(const Message& message, const v1::PullRequest& request,
+                         ShardTurn* turn) {
   const Time now = turn->now;
   absl::Status status = CheckReader(message.from, request);
   if (status.ok() && request.has_clock()) {
@@ -108,9 +107,9 @@ absl::Status WorkerCalls::CheckReader(PeerId from,
   if (!pulls_.Watches(request)) return absl::OkStatus();
   RETURN_IF_ERROR(view_.checks.CheckRunning());
   if (from.kind != PeerId::Kind::kWorker) {
-    return Refuse(v1::Refusal::NOT_ALLOWED, PeerName(from),
-                  absl::StrCat(PeerName(from),
-                               " is no worker: its pulls have no clock"));
+    return Refuse(
+        v1::Refusal::NOT_ALLOWED, PeerName(from),
+        absl::StrCat(PeerName(from), " is no worker: its pulls have no clock"));
   }
   RETURN_IF_ERROR(view_.checks.CheckSession(from, request.header()));
   RETURN_IF_ERROR(view_.checks.CheckKnown(request.header()));
@@ -135,9 +134,10 @@ absl::Status WorkerCalls::Pull(const v1::PullRequest& request,
   // What a checkpoint held is not known to be right before all servers say so;
   // only who does not belong to this configuration asks already.
   if (view_.configuration.state() == v1::STARTING) {
-    return view_.NotReady(
-        view_.Name(), absl::StrCat(view_.Name(), " is filled; the other "
-                                                 "servers are not all yet"));
+    return view_.NotReady(view_.Name(),
+                          absl::StrCat(view_.Name(),
+                                       " is filled; the other "
+                                       "servers are not all yet"));
   }
   RETURN_IF_ERROR(turn->data.content->Pull(request, rows, reply, payload));
   if (turn->data.step != nullptr) reply->set_step(turn->data.step->step());
@@ -164,8 +164,8 @@ void WorkerCalls::Advance(ShardTurn* turn) {
 
 // ---- push -------------------------------------------------------------------
 
-void WorkerCalls::OnPush(const Message& message,
-                         const v1::PushRequest& request, ShardTurn* turn) {
+void WorkerCalls::OnPush(const Message& message, const v1::PushRequest& request,
+                         ShardTurn* turn) {
   auto reply = MakeHead<v1::PushReply>();
   const absl::Status status = Push(message, request, reply.get(), turn);
   if (status.ok()) {
@@ -228,14 +228,11 @@ void WorkerCalls::HearLoss(const v1::PushRequest& request, ShardTurn* turn) {
                                          request.acknowledged());
   if (!lost.has_value()) return;
   turn->out->Warn(
-      absl::StrCat("lost: pushes ", lost->from(), " to ", lost->to(),
-                   " of worker-", lost->worker(), " generation ",
-                   VersionName(lost->generation()),
-                   ", which an earlier life of ", view_.Name(),
-                   " had acknowledged"),
-      {{"from", lost->from()},
-       {"to", lost->to()},
-       {"worker", lost->worker()}});
+      absl::StrCat(
+          "lost: pushes ", lost->from(), " to ", lost->to(), " of worker-",
+          lost->worker(), " generation ", VersionName(lost->generation()),
+          ", which an earlier life of ", view_.Name(), " had acknowledged"),
+      {{"from", lost->from()}, {"to", lost->to()}, {"worker", lost->worker()}});
 }
 
 // ---- clocks -----------------------------------------------------------------

@@ -72,8 +72,7 @@ class WorkerCalls {
                     v1::PushReply* reply, ShardTurn* turn);
   // What the blocks of a push hold behind it, unless its sender must wait.
   void PullBehind(PeerId from, const v1::PushRequest& request,
-                  v1::PushReply* reply, BufferChain* payload,
-                  ShardTurn* turn);
+                  v1::PushReply* reply, BufferChain* payload, ShardTurn* turn);
   // Notes what the session lost with an earlier life, if it says so.
   void HearLoss(const v1::PushRequest& request, ShardTurn* turn);
   absl::Status CheckClock(PeerId from, const v1::Header& header) const;

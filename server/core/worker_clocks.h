@@ -35,9 +35,9 @@ class WorkerClocks {
     Time heard;
   };
 
-  // Sessions and lease are those of `configuration` from now on. One that is new
-  // counts from now on, with its start clock; one whose start clock rose is as
-  // much further on.
+  // Sessions and lease are those of `configuration` from now on. One that is
+  // new counts from now on, with its start clock; one whose start clock rose is
+  // as much further on.
   void Configure(const v1::Configuration& configuration, Time now);
   // All count again, as heard now: nobody listened before.
   void CountAll(Time now);

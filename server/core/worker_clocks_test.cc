@@ -81,8 +81,7 @@ TEST_F(WorkerClocksTest, ASilentWorkerCountsUntilItsLeaseHasRunOut) {
   Hear(0, 0, At(1));
   Hear(1, 8, At(2));
   Hear(2, 9, At(2));
-  EXPECT_EQ(clocks_.next_expiry(At(2)),
-            At(1) + kLease + absl::Nanoseconds(1));
+  EXPECT_EQ(clocks_.next_expiry(At(2)), At(1) + kLease + absl::Nanoseconds(1));
   EXPECT_EQ(clocks_.slowest(At(11))->worker, 0u);
   EXPECT_EQ(clocks_.slowest(At(11) + absl::Nanoseconds(1))->worker, 1u);
   EXPECT_FALSE(clocks_.slowest(At(100)).has_value());

@@ -110,7 +110,8 @@ TEST_F(ApplyTest, EachLoopHasTheBitsOfTheProcessors) {
     here.UseKernels(PortableKernels());
     there.UseKernels(kernels_);
     for (const size_t n : kSizes) {
-      if (n == kSizes[0] && which >= 10) continue;  // The plain ones are enough.
+      if (n == kSizes[0] && which >= 10)
+        continue;  // The plain ones are enough.
       const size_t slots = here.slots().size();
       std::vector<float> values = Numbers(1, n);
       std::vector<float> all_slots;
@@ -125,8 +126,8 @@ TEST_F(ApplyTest, EachLoopHasTheBitsOfTheProcessors) {
         Buffer host = Buffer::Allocate(n * sizeof(float) + 1);
         std::memcpy(host.mutable_bytes().data() + 1, numbers.data(),
                     n * sizeof(float));
-        const BufferChain gradient = {
-            t == 1 ? host.Part(1, n * sizeof(float)) : There(numbers)};
+        const BufferChain gradient = {t == 1 ? host.Part(1, n * sizeof(float))
+                                             : There(numbers)};
         const auto apply = [&](const Optimizer& optimizer, float* w, float* s) {
           ChainReader reader(gradient);
           optimizer.Apply(&reader, t,

@@ -1,5 +1,3 @@
-#include "server/device/cuda_loops.h"
-
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -17,6 +15,7 @@
 #include "base/status_macros.h"
 #include "server/core/optimizer_kernels.h"
 #include "server/core/optimizers/loops.h"
+#include "server/device/cuda_loops.h"
 #include "tensor/buffer_arena.h"
 
 namespace paramd {
@@ -220,23 +219,24 @@ class CudaLoops : public LoopDevice {
     RETURN_IF_ERROR(StatusOf(cudaMemGetInfo(&free, &total)));
     if (memory.lasting_bytes > free / 2 ||
         memory.lasting_bytes + memory.beside_bytes > free) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "they need ", memory.lasting_bytes >> 20, " MiB, and ",
-          memory.beside_bytes >> 20, " MiB beside them for steps, evaluations "
-          "and snapshots; the GPU has ", free >> 20, " MiB free, of which they "
-          "may take half"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("they need ", memory.lasting_bytes >> 20, " MiB, and ",
+                       memory.beside_bytes >> 20,
+                       " MiB beside them for steps, evaluations "
+                       "and snapshots; the GPU has ",
+                       free >> 20,
+                       " MiB free, of which they "
+                       "may take half"));
     }
     void* managed = nullptr;
-    RETURN_IF_ERROR(
-        StatusOf(cudaMallocManaged(&managed, memory.most_bytes)));
+    RETURN_IF_ERROR(StatusOf(cudaMallocManaged(&managed, memory.most_bytes)));
     std::shared_ptr<void> owner(managed, [index = index_](void* freed) {
       cudaSetDevice(index);
       cudaFree(freed);
     });
+    RETURN_IF_ERROR(StatusOf(PreferDevice(managed, memory.most_bytes, index_)));
     RETURN_IF_ERROR(
-        StatusOf(PreferDevice(managed, memory.most_bytes, index_)));
-    RETURN_IF_ERROR(StatusOf(
-        cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
+        StatusOf(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
     RETURN_IF_ERROR(StatusOf(cudaMalloc(&sums_, kSumBytes)));
     RETURN_IF_ERROR(StatusOf(cudaMalloc(&staging_, kStagedBytes)));
     RETURN_IF_ERROR(StatusOf(cudaMallocHost(&answer_, kSumBytes)));
@@ -308,10 +308,9 @@ absl::StatusOr<std::shared_ptr<LoopDevice>> MakeCudaLoops(
   absl::string_view number = accelerator;
   int index = 0;
   if (memory.weight_bytes < kLeastBytes) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the weights have ", memory.weight_bytes >> 10,
-                     " KiB; from ", kLeastBytes >> 10,
-                     " on they are worth kernels of their own"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the weights have ", memory.weight_bytes >> 10, " KiB; from ",
+        kLeastBytes >> 10, " on they are worth kernels of their own"));
   }
   if (!absl::ConsumePrefix(&number, "cuda:") ||
       !absl::SimpleAtoi(number, &index)) {

@@ -35,9 +35,9 @@ using MakeLoopDevice =
 // Of a GPU: managed memory that stays there, and kernels in a stream of their
 // own, which the caller waits for. Refused where the host can't touch such
 // memory while the GPU computes; where it would take more than half of what is
-// free, or not leave enough for what is beside it, since CUDA would then move it
-// to and fro in each step, without a word; and for less than 4 MiB of weights:
-// crossing costs less than kernels for so few.
+// free, or not leave enough for what is beside it, since CUDA would then move
+// it to and fro in each step, without a word; and for less than 4 MiB of
+// weights: crossing costs less than kernels for so few.
 absl::StatusOr<std::shared_ptr<LoopDevice>> MakeCudaLoops(
     const std::string& accelerator, const LoopMemory& memory);
 

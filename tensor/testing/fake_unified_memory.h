@@ -22,7 +22,8 @@ class FakeUnifiedMemory : public UnifiedMemory {
     if (size > memory_.size() - used_) return Buffer();
     const auto piece = absl::MakeSpan(memory_).subspan(used_, size);
     used_ += (size + kPage - 1) / kPage * kPage;
-    return Buffer::Writable(piece, [](void* /*context*/) {}, nullptr);
+    return Buffer::Writable(
+        piece, [](void* /*context*/) {}, nullptr);
   }
   bool Has(absl::Span<const std::byte> bytes) const override {
     return bytes.data() >= memory_.data() &&

@@ -22,8 +22,8 @@ void RunElements(const LoopCall& call) {
 EmulatedLoops::EmulatedLoops(const Options& options)
     : waits_(options.waits),
       memory_(std::make_shared<EmulatedUnifiedMemory>(options.bytes)),
-      arena_(BufferArena::Create(memory_->bytes(),
-                                  EmulatedUnifiedMemory::kPage, memory_)),
+      arena_(BufferArena::Create(memory_->bytes(), EmulatedUnifiedMemory::kPage,
+                                 memory_)),
       accelerator_(options.accelerator),
       stream_(accelerator_.MakeStream()),
       done_(accelerator_.MakeEvent()) {}

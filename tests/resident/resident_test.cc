@@ -56,8 +56,8 @@ class EmulatedGpus {
         newest_ = device->accelerator();
         return device;
       };
-      ASSIGN_OR_RETURN(auto network, Network::Create(job.model(), input, make,
-                                                     "emulated"));
+      ASSIGN_OR_RETURN(auto network,
+                       Network::Create(job.model(), input, make, "emulated"));
       accelerators_.push_back(newest_);
       return std::unique_ptr<TrainedModel>(std::move(network));
     };
@@ -156,8 +156,8 @@ class ResidentTest : public ::testing::Test {
     SetRunDirectory(run_dir, &job.config);
     const ModelFactory models =
         gpus == nullptr ? BuiltInModels() : gpus->models();
-    const MakeLoopDevice loops = gpus == nullptr ? MakeCudaLoops
-                                                 : gpus->loops();
+    const MakeLoopDevice loops =
+        gpus == nullptr ? MakeCudaLoops : gpus->loops();
     ProcessRole role;
     role.server = 0;
     role.worker = 0;
@@ -169,9 +169,8 @@ class ResidentTest : public ::testing::Test {
       ASSIGN_OR_RETURN(mirrors, Mirrors::Create(&job));
       membership = mirrors->first();
     }
-    ASSIGN_OR_RETURN(
-        auto process,
-        Process::Create(role, job, models, "", membership, loops));
+    ASSIGN_OR_RETURN(auto process,
+                     Process::Create(role, job, models, "", membership, loops));
     const auto runtime = MakeInProcessRuntime();
     process->AddTo(runtime.get());
     if (mirrors != nullptr) {
@@ -209,16 +208,14 @@ class ResidentTest : public ::testing::Test {
   }
 
   // Values and slots of both results, to the bit.
-  static void ExpectSame(const std::string& run_dir,
-                         const std::string& other) {
+  static void ExpectSame(const std::string& run_dir, const std::string& other) {
     ASSERT_FALSE(Checkpoints(run_dir).empty());
     ASSERT_FALSE(Checkpoints(other).empty());
     const auto a = CheckpointReader::Open(Checkpoints(run_dir).back());
     const auto b = CheckpointReader::Open(Checkpoints(other).back());
     ASSERT_TRUE(a.ok()) << a.status();
     ASSERT_TRUE(b.ok()) << b.status();
-    EXPECT_EQ((*a)->manifest().global_step(),
-              (*b)->manifest().global_step());
+    EXPECT_EQ((*a)->manifest().global_step(), (*b)->manifest().global_step());
     const auto difference =
         DiffCheckpoints(a->get(), b->get(), {.slots = true});
     ASSERT_TRUE(difference.ok()) << difference.status();
@@ -344,8 +341,7 @@ TEST_F(ResidentTest, AnyDeviceGoesOnWithACheckpointOfTheOther) {
                                                      "18"};
   ASSERT_TRUE(Train(RunDir("fixed"), {{"epochs", "3"}, steps}, nullptr).ok());
   ASSERT_TRUE(Train(run_dir, {{"epochs", "1"}, steps}, nullptr).ok());
-  const absl::Status there =
-      Train(run_dir, {{"epochs", "2"}, steps}, &gpus);
+  const absl::Status there = Train(run_dir, {{"epochs", "2"}, steps}, &gpus);
   ASSERT_TRUE(there.ok()) << there;
   ASSERT_TRUE(Train(run_dir, {{"epochs", "3"}, steps}, nullptr).ok());
   ExpectSame(run_dir, RunDir("fixed"));

@@ -24,8 +24,7 @@ class Lost {
         continue;
       }
       for (uint64_t n = lost.from(); n <= lost.to(); ++n) {
-        named_.insert(
-            {{lost.worker(), NumberOf(lost.generation())}, n});
+        named_.insert({{lost.worker(), NumberOf(lost.generation())}, n});
       }
     }
   }
@@ -62,8 +61,7 @@ void BatchCounts::Sent(const google::protobuf::Message& request) {
   }
 }
 
-bool BatchCounts::IsLeft(const BatchPlace& batch,
-                         const v1::SavedInput& input) {
+bool BatchCounts::IsLeft(const BatchPlace& batch, const v1::SavedInput& input) {
   if (batch.epoch > input.next_epoch() ||
       (batch.epoch == input.next_epoch() &&
        batch.begin >= input.next_offset())) {

@@ -19,9 +19,9 @@ namespace paramd {
 // How many batches each block of a checkpoint has, of a job that counts them
 // (IntegerJob::Options::counted), against what was pushed and what is left,
 // whatever the mode was and whoever died: at least those that are used, but for
-// the pushes that its file lists as lost; at most each used one as often as it was
-// pushed by itself, and once of a step, and one that is left as often as it was
-// pushed before the cut, by sessions that have ended.
+// the pushes that its file lists as lost; at most each used one as often as it
+// was pushed by itself, and once of a step, and one that is left as often as it
+// was pushed before the cut, by sessions that have ended.
 //
 // Not thread-safe. The job outlives it.
 class BatchCounts {
@@ -52,7 +52,8 @@ class BatchCounts {
     uint64_t left = 0;
   };
 
-  absl::Status CheckFile(const v1::ShardFile& file, uint64_t used, uint64_t most,
+  absl::Status CheckFile(const v1::ShardFile& file, uint64_t used,
+                         uint64_t most,
                          const std::vector<std::vector<float>>& values) const;
 
   const IntegerJob& job_;

@@ -73,9 +73,10 @@ class BatchCountsTest : public ::testing::Test {
 
 TEST_F(BatchCountsTest, WhatIsUsedIsInOnce) {
   EXPECT_TRUE(Check(2).ok());
-  EXPECT_THAT(Check(1).message(),
-              HasSubstr("block 0 has 1 batches; 2 are used, of which 0 are lost "
-                        "as told, and at most 2 can be in"));
+  EXPECT_THAT(
+      Check(1).message(),
+      HasSubstr("block 0 has 1 batches; 2 are used, of which 0 are lost "
+                "as told, and at most 2 can be in"));
   EXPECT_FALSE(Check(3).ok()) << "the third is behind the cut";
 }
 

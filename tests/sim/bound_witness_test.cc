@@ -25,8 +25,8 @@ class PuppetCore : public Core {
   void Tick(Time, Outbox* out) override { tick(out); }
   Time next_tick() const override { return Time::Never(); }
 
-  std::function<void(const Message&, Outbox*)> receive =
-      [](const Message&, Outbox*) {};
+  std::function<void(const Message&, Outbox*)> receive = [](const Message&,
+                                                            Outbox*) {};
   std::function<void(Outbox*)> tick = [](Outbox*) {};
 };
 
@@ -104,12 +104,12 @@ class BoundWitnessTest : public ::testing::Test {
   uint64_t number_ = 0;
   std::string failure_;
   PuppetCore core_;
-  BoundWitness witness_{&core_,
-                        {absl::Seconds(10), absl::Seconds(5),
-                         [this](const absl::Status& status) {
-                           if (!failure_.empty()) return;
-                           failure_ = std::string(status.message());
-                         }}};
+  BoundWitness witness_{
+      &core_,
+      {absl::Seconds(10), absl::Seconds(5), [this](const absl::Status& status) {
+         if (!failure_.empty()) return;
+         failure_ = std::string(status.message());
+       }}};
 };
 
 TEST_F(BoundWitnessTest, WhatIsWithinTheBoundIsFine) {

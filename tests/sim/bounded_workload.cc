@@ -28,8 +28,9 @@ constexpr char kBoundedDigest[] = "digest of the bounded";
 constexpr uint32_t kServers = 2;
 constexpr uint32_t kWorkers = 4;
 constexpr uint32_t kEpochs = 10;
-// A heartbeat that a coordinator acts on was sent within the lease, then took its
-// time; what comes of it waits until the server has answered the call before.
+// A heartbeat that a coordinator acts on was sent within the lease, then took
+// its time; what comes of it waits until the server has answered the call
+// before.
 constexpr absl::Duration kMemory = absl::Seconds(20);
 
 std::string DrawStaleness(RandomStream* random) {
@@ -97,10 +98,11 @@ class BoundedRun : private SimulationWatcher {
   }
   void Answered(const SimProcess&, PeerId, const Head&, const BufferChain&,
                 const Outbox::ReplyItem& reply) override {
-    if (const auto* join = dynamic_cast<const v1::JoinReply*>(reply.head.get())) {
+    if (const auto* join =
+            dynamic_cast<const v1::JoinReply*>(reply.head.get())) {
       ledger_.Told(join->configuration());
-    } else if (const auto* news = dynamic_cast<const v1::HeartbeatReply*>(
-                   reply.head.get())) {
+    } else if (const auto* news =
+                   dynamic_cast<const v1::HeartbeatReply*>(reply.head.get())) {
       ledger_.Told(news->configuration());
     }
   }
@@ -233,12 +235,10 @@ class BoundedRun : private SimulationWatcher {
           return Compute(static_cast<const v1::ComputeGradient&>(*item.head),
                          ValuesOf(item.payload));
         });
-    simulation_.HandleIo(self, v1::EvaluateWeights::descriptor(), {},
-                         [](Outbox::IoItem item) {
-                           return Evaluate(static_cast<
-                                           const v1::EvaluateWeights&>(
-                               *item.head));
-                         });
+    simulation_.HandleIo(
+        self, v1::EvaluateWeights::descriptor(), {}, [](Outbox::IoItem item) {
+          return Evaluate(static_cast<const v1::EvaluateWeights&>(*item.head));
+        });
     simulation_.AddNode(self, worker);
   }
 
@@ -275,8 +275,8 @@ class BoundedRun : private SimulationWatcher {
     });
   }
 
-  // The coordinator and worker-0, which are one process. The next one takes over
-  // what servers and workers hold.
+  // The coordinator and worker-0, which are one process. The next one takes
+  // over what servers and workers hold.
   void CrashChief() {
     const auto after =
         absl::Milliseconds(3000 + random_.Below(9000)) +
@@ -297,9 +297,9 @@ class BoundedRun : private SimulationWatcher {
   // Long enough that a lease runs out.
   void CutOff() {
     const bool server = random_.Chance(0.5);
-    const PeerId node =
-        server ? PeerId::Ps(random_.Below(kServers))
-               : PeerId::Worker(1 + random_.Below(kWorkers - 1));
+    const PeerId node = server
+                            ? PeerId::Ps(random_.Below(kServers))
+                            : PeerId::Worker(1 + random_.Below(kWorkers - 1));
     const auto time = absl::Milliseconds(random_.Below(20000));
     simulation_.At(DrawTime(), [this, node, time] {
       if (storage_.results().empty()) simulation_.CutOff(node, time);

@@ -12,8 +12,8 @@ struct BoundedReport : WorkloadReport {
   BoundWitness::Counts bound;  // Of all servers together.
   uint64_t crashes = 0;        // Of workers and servers.
   uint64_t chief_crashes = 0;
-  uint64_t joins = 0;          // Workers that came late, or again.
-  uint64_t settings = 0;       // Changes of the staleness.
+  uint64_t joins = 0;     // Workers that came late, or again.
+  uint64_t settings = 0;  // Changes of the staleness.
 };
 
 // Workers of unequal speed train under a bound on the network that the seed

@@ -198,10 +198,10 @@ void Chaos::AddStorageFault(uint64_t chunk) {
                      [this] { storage_.LoseResults(0, &random_); });
     });
   }
-  static const char* const types[] = {
-      "AppendLog",         "PrepareCheckpoint", "WriteShard",
-      "CommitCheckpoint",  "ReadSlices",        "FindCheckpoint",
-      "DeleteCheckpoints", "ComputeGradient"};
+  static const char* const types[] = {"AppendLog",         "PrepareCheckpoint",
+                                      "WriteShard",        "CommitCheckpoint",
+                                      "ReadSlices",        "FindCheckpoint",
+                                      "DeleteCheckpoints", "ComputeGradient"};
   Trap trap = {types[random_.Below(std::size(types))],
                random_.Chance(0.5) ? Moment::kBeforeIo : Moment::kAfterIo,
                /*kills_server=*/kind >= 4};

@@ -73,8 +73,8 @@ class Chaos {
     Simulation::Moment moment = Simulation::Moment::kBeforeRequest;
     std::function<void(PeerId server, PeerId sender)> strike;
   };
-  // The next work of this type kills its process, or some server; or its process
-  // is replaced at once, so that two do the same.
+  // The next work of this type kills its process, or some server; or its
+  // process is replaced at once, so that two do the same.
   struct Trap {
     std::string type;
     Simulation::Moment moment;

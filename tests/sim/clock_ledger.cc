@@ -80,15 +80,15 @@ absl::Status ClockLedger::CheckNow(const v1::Header& header,
         " pushes acknowledged, and has sent ", session.sent));
   }
   // That of the newest configuration up to the one named which lists it.
-  auto start = session.start.upper_bound({header.configuration().term(),
-                                          header.configuration().counter()});
+  auto start = session.start.upper_bound(
+      {header.configuration().term(), header.configuration().counter()});
   if (start == session.start.begin()) return absl::OkStatus();
   --start;
   if (clock == start->second + pushes) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat(NameOf(header.worker(), header.generation()), " tells clock ",
-                   clock, "; it began at ", start->second, " and holds ", pushes,
-                   " pushes acknowledged"));
+      absl::StrCat(NameOf(header.worker(), header.generation()),
+                   " tells clock ", clock, "; it began at ", start->second,
+                   " and holds ", pushes, " pushes acknowledged"));
 }
 
 absl::Status ClockLedger::CheckMade(const v1::Header& header, uint64_t clock,
@@ -105,8 +105,8 @@ absl::Status ClockLedger::CheckMade(const v1::Header& header, uint64_t clock,
   if (is_one) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
       NameOf(header.worker(), header.generation()), " is at clock ", clock,
-      "; it began at ", starts.rbegin()->second, " and has made ", pushes, " to ",
-      most, " pushes"));
+      "; it began at ", starts.rbegin()->second, " and has made ", pushes,
+      " to ", most, " pushes"));
 }
 
 absl::Status ClockLedger::SeeTell(const v1::TellClockRequest& told,
@@ -115,9 +115,9 @@ absl::Status ClockLedger::SeeTell(const v1::TellClockRequest& told,
   Session& session = sessions_[{header.worker(), header.generation().term(),
                                 header.generation().counter()}];
   if (told.clock() < session.clock) {
-    return absl::DataLossError(absl::StrCat(
-        NameOf(header.worker(), header.generation()), " tells clock ",
-        told.clock(), " after ", session.clock));
+    return absl::DataLossError(
+        absl::StrCat(NameOf(header.worker(), header.generation()),
+                     " tells clock ", told.clock(), " after ", session.clock));
   }
   session.clock = told.clock();
   session.told.emplace_back(at, told.clock());
@@ -128,9 +128,9 @@ absl::optional<uint64_t> ClockLedger::LowestBefore(
     const v1::Configuration& configuration, absl::Duration at) const {
   absl::optional<uint64_t> lowest;
   for (const v1::WorkerMember& member : configuration.workers()) {
-    const auto known = sessions_.find({member.index(),
-                                       member.generation().term(),
-                                       member.generation().counter()});
+    const auto known =
+        sessions_.find({member.index(), member.generation().term(),
+                        member.generation().counter()});
     if (known == sessions_.end()) continue;  // It is new too.
     const auto& told = known->second.told;
     if (told.empty() || told.front().first > at - memory_) {

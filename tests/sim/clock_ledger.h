@@ -19,8 +19,8 @@
 namespace paramd {
 
 // What every session said of its clock, overheard on the wire, so that what the
-// coordinator makes of it can be judged; and whether that is true, by the pushes
-// that it has sent.
+// coordinator makes of it can be judged; and whether that is true, by the
+// pushes that it has sent.
 //
 // Not thread-safe.
 class ClockLedger {
@@ -29,10 +29,10 @@ class ClockLedger {
   explicit ClockLedger(absl::Duration memory) : memory_(memory) {}
 
   // A message as it is sent at this time. kDataLoss if a session tells a lower
-  // clock than before, or another one than its start clock and the pushes that it
-  // holds acknowledged, which are those that it has sent, or one less; or if a
-  // configuration gives a new session a start clock below every clock that was
-  // told `memory` ago by those that are still there.
+  // clock than before, or another one than its start clock and the pushes that
+  // it holds acknowledged, which are those that it has sent, or one less; or if
+  // a configuration gives a new session a start clock below every clock that
+  // was told `memory` ago by those that are still there.
   absl::Status See(PeerId from, const google::protobuf::Message& head,
                    absl::Duration at);
   // A configuration as somebody is told it, in an answer too.
@@ -53,11 +53,11 @@ class ClockLedger {
   };
 
   static Id IdOf(uint32_t worker, const v1::SessionId& generation);
-  // Of a message that its worker has just made: the pushes that its header holds
-  // acknowledged, on the start clock of the configuration that it names.
+  // Of a message that its worker has just made: the pushes that its header
+  // holds acknowledged, on the start clock of the configuration that it names.
   absl::Status CheckNow(const v1::Header& header, uint64_t clock) const;
-  // Of a push or pull that may be sent again: `pushes` at least, `most` at most,
-  // on a start clock that the session ever had.
+  // Of a push or pull that may be sent again: `pushes` at least, `most` at
+  // most, on a start clock that the session ever had.
   absl::Status CheckMade(const v1::Header& header, uint64_t clock,
                          uint64_t pushes, uint64_t most) const;
   absl::Status SeeTell(const v1::TellClockRequest& told, absl::Duration at);

@@ -29,8 +29,7 @@ ContentModel::ContentModel(const IntegerJob& job, const PushLedger& ledger,
       initial_(job.blocks().size()) {
   for (size_t b = 0; b < initial_.size(); ++b) {
     initial_[b].parts.resize(job_.parts(b));
-    const v1::Variable& variable =
-        job_.variables()[job_.blocks()[b].variable];
+    const v1::Variable& variable = job_.variables()[job_.blocks()[b].variable];
     if (!variable.keyed() || !job_.has_policy()) continue;
     initial_[b].keys.emplace(variable, BucketRows(variable.shape(1)));
   }
@@ -284,9 +283,8 @@ absl::Status ContentModel::RowsPulled(
     version.set_life(reply.row_versions().lives(i));
     version.set_counter(reply.row_versions().counters(i));
     RETURN_IF_ERROR(CheckVersion(life, block, content, version));
-    ASSIGN_OR_RETURN(
-        const std::vector<float> wanted,
-        WantedRowsOf(block, rows.rows(i), content, &name_reader));
+    ASSIGN_OR_RETURN(const std::vector<float> wanted,
+                     WantedRowsOf(block, rows.rows(i), content, &name_reader));
     RETURN_IF_ERROR(CheckPulled(life, block, wanted, format, reader));
   }
   return absl::OkStatus();
@@ -337,8 +335,7 @@ absl::Status ContentModel::Pushed(const SimProcess& server,
           return Wrong(name, " is applied, and is not finite");
         }
         NoteFork(push, block, content);
-        content->log.push_back(
-            {push, block, ReadBefore(pushed, life)});
+        content->log.push_back({push, block, ReadBefore(pushed, life)});
         Apply(content->log.back(), content, &counts_);
         applied = true;
         break;
@@ -486,24 +483,22 @@ absl::Status ContentModel::CheckCheckpoint(const v1::Manifest& manifest) {
 }
 
 absl::Status ContentModel::CheckBlocks(const Content& content, size_t variable,
-                                       const SavedRows& saved,
-                                       int slot) const {
+                                       const SavedRows& saved, int slot) const {
   for (uint32_t b = 0; b < job_.blocks().size(); ++b) {
     const IntegerJob::BlockPlace& place = job_.blocks()[b];
     if (place.variable != variable || !content.slices[place.slice].owned) {
       continue;
     }
-    const uint64_t keys = saved.present.empty()
-                              ? 0
-                              : place.elements / RowElements(variable);
+    const uint64_t keys =
+        saved.present.empty() ? 0 : place.elements / RowElements(variable);
     for (uint64_t k = 0; k < keys; ++k) {
       const std::vector<PartStory>& parts = content.blocks[b].parts;
       const PartStory& part = parts[k / (keys / parts.size())];
       const uint64_t key = place.first_element / RowElements(variable) + k;
       if (saved.present[key] == part.has_rows) continue;
       return Wrong("key ", key, " of '", job_.variables()[variable].name(),
-                   part.has_rows ? "' has no row" : "' has a row",
-                   " (", content.blocks[b].pushes.size(), " pushes)");
+                   part.has_rows ? "' has no row" : "' has a row", " (",
+                   content.blocks[b].pushes.size(), " pushes)");
     }
     for (uint64_t e = 0; e < place.elements; ++e) {
       const float is = saved.numbers[place.first_element + e];

@@ -70,8 +70,8 @@ class ContentModel {
     // Blocks of pushes with the stamp of a snapshot that is below a later one
     // that was open here.
     uint64_t late_stamps = 0;
-    // Parts of blocks of keyed variables whose keys got rows, that lost theirs to
-    // others, or whose gradient was dropped.
+    // Parts of blocks of keyed variables whose keys got rows, that lost theirs
+    // to others, or whose gradient was dropped.
     uint64_t parts_created = 0;
     uint64_t parts_evicted = 0;
     uint64_t parts_ignored = 0;
@@ -152,8 +152,8 @@ class ContentModel {
   struct Applied {
     PushIndex push = 0;
     uint32_t block = 0;
-    // How many pushes were in when the gradient's weights were read, if that was
-    // of this content.
+    // How many pushes were in when the gradient's weights were read, if that
+    // was of this content.
     absl::optional<uint64_t> read;
   };
   // Of a keyed variable's block, keys that come and go together, or one; all of
@@ -193,8 +193,8 @@ class ContentModel {
     std::vector<BlockStory> blocks;  // All of the job; those owned count.
     std::vector<SliceStory> slices;
     std::vector<Applied> log;  // Since it began, in this order.
-    // Of the newest snapshot whose stamp or seal came: whether it is sealed, and
-    // else which blocks pushes behind its cut have changed.
+    // Of the newest snapshot whose stamp or seal came: whether it is sealed,
+    // and else which blocks pushes behind its cut have changed.
     Number snapshot;
     bool sealed = false;
     std::set<uint32_t> forked;
@@ -237,14 +237,14 @@ class ContentModel {
   // As the request says of the block.
   absl::optional<uint64_t> ReadBefore(const AnsweredBlock& pushed,
                                       const ServerLife& life) const;
-  // The next elements of a pull's answer are those of the block, as it is wanted.
+  // The next elements of a pull's answer are those of the block, as it is
+  // wanted.
   absl::Status CheckPulled(const ServerLife& life, uint32_t block,
                            const std::vector<float>& wanted,
                            NumberFormat format, ChainReader* reader) const;
   // All of a block, and so many of its rows, which `names` names.
   std::vector<float> WantedOf(uint32_t block, const Content& content) const;
-  absl::StatusOr<std::vector<float>> WantedRowsOf(uint32_t block,
-                                                  uint32_t rows,
+  absl::StatusOr<std::vector<float>> WantedRowsOf(uint32_t block, uint32_t rows,
                                                   const Content& content,
                                                   ChainReader* names) const;
   // The same of the blocks of which a pull wants rows.

@@ -1,5 +1,5 @@
-// What a ContentModel knows of servers that a new coordinator takes over, and of
-// the pushes in a checkpoint.
+// What a ContentModel knows of servers that a new coordinator takes over, and
+// of the pushes in a checkpoint.
 #include <algorithm>
 #include <set>
 #include <utility>

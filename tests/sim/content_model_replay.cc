@@ -20,9 +20,9 @@ float ContentModel::Wanted(const Content& content, uint32_t block, uint64_t e,
   if (slot >= 0) {
     return part.slots.empty() ? 0 : part.slots[slot * elements + e % elements];
   }
-  return part.values.empty() ? job_.ValueOf(place.variable,
-                                            place.first_element + e, part.sum)
-                             : part.values[e % elements];
+  return part.values.empty()
+             ? job_.ValueOf(place.variable, place.first_element + e, part.sum)
+             : part.values[e % elements];
 }
 
 std::vector<float> ContentModel::WantedOf(uint32_t block,
@@ -64,12 +64,12 @@ absl::Status ContentModel::CheckPulled(const ServerLife& life, uint32_t block,
     if (std::memcmp(&pulled[e * size], &rounded[e * size], size) == 0) continue;
     float is = 0;
     DecodeNumbers(format, &pulled[e * size], 1, &is);
-    return absl::DataLossError(absl::StrCat(
-        "element ", e, " of block ", block, " of ps-", life.first,
-        " as generation ", life.second.first, "-", life.second.second, " is ",
-        is, ", not ", wanted[e], ": its ",
-        contents_.at(life).blocks[block].pushes.size(),
-        " pushes are not what is in it"));
+    return absl::DataLossError(
+        absl::StrCat("element ", e, " of block ", block, " of ps-", life.first,
+                     " as generation ", life.second.first, "-",
+                     life.second.second, " is ", is, ", not ", wanted[e],
+                     ": its ", contents_.at(life).blocks[block].pushes.size(),
+                     " pushes are not what is in it"));
   }
   return absl::OkStatus();
 }
@@ -96,9 +96,8 @@ std::vector<size_t> ContentModel::PartsFor(const Applied& applied,
   if (!part.has_rows) {
     const auto has_rows = [](const PartStory& p) { return p.has_rows; };
     std::vector<PartStory>& parts = story->parts;
-    if (static_cast<size_t>(std::count_if(parts.begin(), parts.end(),
-                                          has_rows)) ==
-        job_.most_groups(block)) {
+    if (static_cast<size_t>(std::count_if(
+            parts.begin(), parts.end(), has_rows)) == job_.most_groups(block)) {
       if (job_.ignores_new_keys()) {
         ++counts->parts_ignored;
         return {};
@@ -125,10 +124,10 @@ std::vector<size_t> ContentModel::KeysFor(const Applied& applied,
   const BatchPlace& batch = ledger_.push(applied.push).batch;
   const size_t keys = job_.PartsOfGroup(applied.block);
   const size_t first = job_.GroupOf(batch, applied.block) * keys;
-  const auto mixed = absl::MakeConstSpan(job_.keys())
-                         .subspan(place.first_element /
-                                          RowElements(place.variable) + first,
-                                  keys);
+  const auto mixed =
+      absl::MakeConstSpan(job_.keys())
+          .subspan(place.first_element / RowElements(place.variable) + first,
+                   keys);
   KeyStory::Named named =
       story->keys->Push(mixed, first, story->pushes.size() + 1);
   for (const size_t key : named.lost) story->parts[key] = PartStory();
@@ -143,8 +142,8 @@ std::vector<size_t> ContentModel::KeysFor(const Applied& applied,
   return changed;
 }
 
-void ContentModel::Replay(const Applied& applied, uint64_t before,
-                          size_t index, PartStory* part) const {
+void ContentModel::Replay(const Applied& applied, uint64_t before, size_t index,
+                          PartStory* part) const {
   const IntegerJob::BlockPlace& place = job_.blocks()[applied.block];
   const PushLedger::Push& known = ledger_.push(applied.push);
   const float coefficient = known.coefficients[applied.block];
@@ -161,7 +160,8 @@ void ContentModel::Replay(const Applied& applied, uint64_t before,
   options.variable = optimizer_.OptionsOf(job_.variables()[place.variable]);
   // Which rows keys have is not of the story.
   options.variable.keyed = options.variable.sketched = false;
-  const uint64_t width = options.variable.sparse ? RowElements(place.variable) : 1;
+  const uint64_t width =
+      options.variable.sparse ? RowElements(place.variable) : 1;
   size_t words = 0;
   for (const Slot& slot : optimizer_.slots(options.variable)) {
     words += slot.words(elements, width);

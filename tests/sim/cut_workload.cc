@@ -76,8 +76,7 @@ CutWorkload::Draw CutWorkload::DrawFrom(uint64_t seed, RandomStream* random) {
 }
 
 ModelJob CutWorkload::JobOf(const Draw& draw, uint32_t servers) const {
-  ModelJob job =
-      draw.incremental > 0 ? DrawnModelJob(kLit) : DrawnModelJob();
+  ModelJob job = draw.incremental > 0 ? DrawnModelJob(kLit) : DrawnModelJob();
   job.flags = "--workload=cut";
   job.config.mutable_checkpoint()->set_incremental(draw.incremental);
   job.config.set_epochs(epochs_);
@@ -96,8 +95,8 @@ absl::optional<FineCut> CutWorkload::CutInto(uint64_t slice_bytes) {
   return absl::optional<FineCut>(absl::in_place, FineOf(slice_bytes));
 }
 
-const CutWorkload::Uninterrupted& CutWorkload::ExpectedOf(
-    const Draw& draw, uint64_t slices) {
+const CutWorkload::Uninterrupted& CutWorkload::ExpectedOf(const Draw& draw,
+                                                          uint64_t slices) {
   const std::pair key(draw.workers, slices);
   const auto known = expected_.find(key);
   if (known != expected_.end()) return known->second;
@@ -111,8 +110,7 @@ const CutWorkload::Uninterrupted& CutWorkload::ExpectedOf(
   auto trained = cluster.Trained();
   CHECK(trained.ok(), trained.status().ToString());
   return expected_
-      .emplace(key,
-               Uninterrupted{*std::move(trained), cluster.Counts()})
+      .emplace(key, Uninterrupted{*std::move(trained), cluster.Counts()})
       .first->second;
 }
 
@@ -176,8 +174,7 @@ WorkloadReport CutWorkload::Run(uint64_t seed, bool verbose) {
     const absl::optional<FineCut> fine = CutInto(draw.slices_before);
     ModelCluster cluster(before, 2 * seed, &storage);
     report.status =
-        Live(before, {cut, seed, verbose}, &cluster, &report)
-            .status();
+        Live(before, {cut, seed, verbose}, &cluster, &report).status();
   }
   const bool is_cut = report.status.ok() && !storage.finished();
   // Before its 50th gradient a block keeps no running one, and begins anew.
@@ -185,11 +182,10 @@ WorkloadReport CutWorkload::Run(uint64_t seed, bool verbose) {
                             ? 0
                             : storage.committed().back().global_step();
   // And where blocks have other rows, not all of a running one is theirs.
-  const bool same_blocks = draw.slices_before == draw.slices_after ||
-                           (AreWholeBlocks(draw.slices_before) &&
-                            AreWholeBlocks(draw.slices_after));
-  const bool running =
-      !is_cut || step == 0 || (step >= kWarmUp && same_blocks);
+  const bool same_blocks =
+      draw.slices_before == draw.slices_after ||
+      (AreWholeBlocks(draw.slices_before) && AreWholeBlocks(draw.slices_after));
+  const bool running = !is_cut || step == 0 || (step >= kWarmUp && same_blocks);
   if (is_cut && !storage.committed().empty()) {
     ++restored_;
     warm_ += running ? 1 : 0;

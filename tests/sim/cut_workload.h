@@ -19,15 +19,14 @@ namespace paramd {
 // A job in sync mode that is cut off, every process at once, at any moment of
 // its life, and goes on from its newest checkpoint on a number of servers of
 // its own: what it comes to must be what it comes to uninterrupted, bit for
-// bit: values, the optimizer's slots, the steps that each block has applied and,
-// from its 50th on, its running gradient.
+// bit: values, the optimizer's slots, the steps that each block has applied
+// and, from its 50th on, its running gradient.
 //
-// In every third seed most blocks never change, and checkpoints have bases; then
-// slices are cut at other rows behind the cut, mostly, and half of the time blocks
-// are as well.
-// The seed draws 1 to 3 workers, 1 to 3 servers before the cut and as many
-// behind it, how often there is a checkpoint, the network, and the cut: one of
-// the moments of that job at which a process acts.
+// In every third seed most blocks never change, and checkpoints have bases;
+// then slices are cut at other rows behind the cut, mostly, and half of the
+// time blocks are as well. The seed draws 1 to 3 workers, 1 to 3 servers before
+// the cut and as many behind it, how often there is a checkpoint, the network,
+// and the cut: one of the moments of that job at which a process acts.
 //
 // Not thread-safe.
 class CutWorkload {

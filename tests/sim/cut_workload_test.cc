@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "gtest/gtest.h"
+
 #include "tests/sim/few_seeds.h"
 
 namespace paramd {

@@ -23,9 +23,8 @@ constexpr absl::Duration kLookAgain = absl::Milliseconds(50);
 uint64_t Seeds() { return FewSeeds() ? 12 : 150; }
 
 const absl::Status& NoNumber() {
-  static const auto* const why =
-      new absl::Status(absl::StatusCode::kFailedPrecondition,
-                       "the loss is nan");
+  static const auto* const why = new absl::Status(
+      absl::StatusCode::kFailedPrecondition, "the loss is nan");
   return *why;
 }
 
@@ -58,8 +57,9 @@ class FailingRun {
   // Of each process but the chief's worker.
   const std::map<PeerId, absl::Status>& ends() const { return ends_; }
   absl::Duration took() const { return last_end_ - failed_; }
-  size_t processes() const { return 2 + cluster_.options().servers +
-                                    cluster_.options().workers - 2; }
+  size_t processes() const {
+    return 2 + cluster_.options().servers + cluster_.options().workers - 2;
+  }
 
  private:
   void Look() {

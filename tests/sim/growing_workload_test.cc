@@ -1,6 +1,7 @@
 #include <cstdint>
 
 #include "gtest/gtest.h"
+
 #include "tests/sim/few_seeds.h"
 #include "tests/sim/integer_workload.h"
 

@@ -44,16 +44,17 @@ double MeanStepTime(uint32_t backup_workers, bool by_chance, int slowed) {
       std::fprintf(stderr, "%s\n", report.status().ToString().c_str());
       return -1;
     }
-    time += absl::FDivDuration(job.window, job.step * report->job_steps) /
-            kSeeds;
+    time +=
+        absl::FDivDuration(job.window, job.step * report->job_steps) / kSeeds;
   }
   return time;
 }
 
 // False if one failed.
 bool PrintStepTimes() {
-  std::printf("\n| sync, of 8 workers | step time, one random step of every 20 "
-              "| with a chance of 1 in 20 |\n|---|---|---|\n");
+  std::printf(
+      "\n| sync, of 8 workers | step time, one random step of every 20 "
+      "| with a chance of 1 in 20 |\n|---|---|---|\n");
   const double clean = MeanStepTime(0, false, 1);
   if (clean < 0) return false;
   std::printf("| nobody is slow | %.2f | %.2f |\n", clean / clean,
@@ -76,10 +77,11 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--step_times") == 0) {
     return paramd::PrintStepTimes() ? 0 : 1;
   }
-  std::printf("| staleness | one random step of every 20 | each step with a "
-              "chance of 1 in 20 |\n|---|---|---|\n");
-  for (const char* staleness : {"async", "16", "8", "4", "2", "1", "0",
-                                "sync"}) {
+  std::printf(
+      "| staleness | one random step of every 20 | each step with a "
+      "chance of 1 in 20 |\n|---|---|---|\n");
+  for (const char* staleness :
+       {"async", "16", "8", "4", "2", "1", "0", "sync"}) {
     const double regular = paramd::MeanIdleShare(staleness, false);
     const double by_chance = paramd::MeanIdleShare(staleness, true);
     if (regular < 0 || by_chance < 0) return 1;

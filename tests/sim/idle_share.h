@@ -9,10 +9,10 @@
 
 namespace paramd {
 
-// Workers that are sometimes slow: a step takes `step`, a slow one `slowed` times
-// as long. Of each worker's steps one of every `slow_every` in turn is slow, or,
-// if `by_chance`, each with a chance of 1 / slow_every; drawn for each worker by
-// itself.
+// Workers that are sometimes slow: a step takes `step`, a slow one `slowed`
+// times as long. Of each worker's steps one of every `slow_every` in turn is
+// slow, or, if `by_chance`, each with a chance of 1 / slow_every; drawn for
+// each worker by itself.
 struct IdleJob {
   std::string staleness = "async";
   uint32_t backup_workers = 0;  // Of sync.

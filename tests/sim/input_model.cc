@@ -53,8 +53,7 @@ void InputModel::Begin(uint64_t term, const v1::Manifest* manifest) {
 
 absl::Status InputModel::TakeOver(uint64_t term, uint64_t before,
                                   const v1::SavedInput& input,
-                                  const std::set<BatchPlace>& in,
-                                  bool lossy) {
+                                  const std::set<BatchPlace>& in, bool lossy) {
   const Term& earlier = terms_[before];
   Term& begun = terms_[term] = Term();
   const std::set<BatchPlace> left = LeftOf(input, job_);
@@ -99,8 +98,8 @@ absl::Status InputModel::GoesOn(const SessionKey& session,
       const BatchPlace place = {portion.epoch(), begin};
       Batch& batch = term.batches[place];
       if (batch.state == Batch::State::kLeased && batch.holder != session) {
-        return Wrong(SessionName(session), " holds ", NameOf(place),
-                     ", which ", SessionName(batch.holder), " was given");
+        return Wrong(SessionName(session), " holds ", NameOf(place), ", which ",
+                     SessionName(batch.holder), " was given");
       }
       batch.is_held = batch.state == Batch::State::kDone;
       if (!batch.is_held) {

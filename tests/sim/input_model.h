@@ -23,8 +23,8 @@ namespace paramd {
 // Fails the run if a batch is handed out that somebody has or that is done; if
 // a worker pushes a batch that it was not given, or reports a portion as used
 // up whose pushes are not whole; and if a checkpoint's input is not what the
-// pushes before its cut leave. What a killed worker had whole and not reported is handed out again:
-// such a batch may be done or left.
+// pushes before its cut leave. What a killed worker had whole and not reported
+// is handed out again: such a batch may be done or left.
 //
 // Not thread-safe. The job outlives it.
 class InputModel {
@@ -34,9 +34,9 @@ class InputModel {
   // A new coordinator goes on from this checkpoint; null: from the beginning.
   void Begin(uint64_t term, const v1::Manifest* manifest);
   // A new coordinator goes on where term `before` was, whose servers keep what
-  // they hold: with this input left. Fails if it leaves out a batch that is not in
-  // every block, or has one done again whose holder's push is whole; `lossy`:
-  // unless a server was restored by itself.
+  // they hold: with this input left. Fails if it leaves out a batch that is not
+  // in every block, or has one done again whose holder's push is whole;
+  // `lossy`: unless a server was restored by itself.
   absl::Status TakeOver(uint64_t term, uint64_t before,
                         const v1::SavedInput& left,
                         const std::set<BatchPlace>& in, bool lossy);

@@ -230,12 +230,11 @@ void IntegerCluster::AddCoordinator(absl::Duration start_within) {
   const PeerId self = PeerId::Coordinator();
   storage_.ServeCoordinator(self, &simulation_);
   if (options_.files != nullptr) {
-    simulation_.HandleIo(
-        self, v1::ScanInput::descriptor(), kScanning,
-        [this](Outbox::IoItem item) {
-          return options_.files->Scan(
-              static_cast<const v1::ScanInput&>(*item.head));
-        });
+    simulation_.HandleIo(self, v1::ScanInput::descriptor(), kScanning,
+                         [this](Outbox::IoItem item) {
+                           return options_.files->Scan(
+                               static_cast<const v1::ScanInput&>(*item.head));
+                         });
   }
   lives_[self] = simulation_.AddNode(self, cores_.back().get(), start_within);
 }
@@ -264,11 +263,11 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
         }
         return IoResult{};
       });
-  simulation_.HandleIo(self, v1::CollectRows::descriptor(), kComputing,
-                       [this](Outbox::IoItem item) {
-                         return CollectRows(
-                             static_cast<const v1::CollectRows&>(*item.head));
-                       });
+  simulation_.HandleIo(
+      self, v1::CollectRows::descriptor(), kComputing,
+      [this](Outbox::IoItem item) {
+        return CollectRows(static_cast<const v1::CollectRows&>(*item.head));
+      });
   simulation_.HandleIo(
       self, v1::CollectEvaluationRows::descriptor(), kComputing,
       [this](Outbox::IoItem) {
@@ -374,8 +373,7 @@ IoResult IntegerCluster::Evaluate(const v1::EvaluateWeights& request,
                                   const WeightValues& weights) {
   CheckWeights(weights);
   if (request.final() && !options_.warm &&
-      (options_.gentle || options_.exact) &&
-      HasExactWeights() &&
+      (options_.gentle || options_.exact) && HasExactWeights() &&
       !storage_.first_take_over().has_value()) {
     const std::multiset<BatchPlace> all(job_.batches().begin(),
                                         job_.batches().end());

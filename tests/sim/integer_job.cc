@@ -22,7 +22,7 @@ constexpr uint64_t kBuckets = 5;
 }  // namespace
 
 v1::JobConfig::WireFormat IntegerJob::DrawFormat(double half,
-                                                RandomStream* random) {
+                                                 RandomStream* random) {
   if (!random->Chance(half)) return v1::JobConfig::WIRE_FORMAT_FP32;
   return random->Chance(0.5) ? v1::JobConfig::WIRE_FORMAT_BF16
                              : v1::JobConfig::WIRE_FORMAT_FP16;
@@ -127,7 +127,8 @@ void IntegerJob::AddVariable(const std::string& name,
   v1::Variable& variable = variables_.emplace_back();
   variable.set_name(name);
   variable.set_dtype(v1::FLOAT32);
-  // One is not trained: it takes each gradient as it is, whatever the optimizer.
+  // One is not trained: it takes each gradient as it is, whatever the
+  // optimizer.
   variable.set_untrained(name == "bias");
   variable.set_sparse(sparse);
   RowShape rows = {1, 1};
@@ -177,9 +178,9 @@ void IntegerJob::AddKeyed(const Options& options) {
                                             : v1::Variable::EVICT);
   variable.set_admit_after(options.admit_after);
   variable.set_expire_after(options.expire_after);
-  // In every other such seed with large buckets rows move, and a quarter as many as
-  // lie in memory are spare; the groups fill what is left. Who expires first may
-  // follow from places, so they stay where that is of the story.
+  // In every other such seed with large buckets rows move, and a quarter as
+  // many as lie in memory are spare; the groups fill what is left. Who expires
+  // first may follow from places, so they stay where that is of the story.
   uint64_t usable = bucket;
   if (bucket % 16 == 0 && !has_policy_ &&
       CounterRandom(StableHash("memory_rows", seed_)).Below(2, 0) == 0) {
@@ -245,8 +246,8 @@ absl::StatusOr<std::vector<uint64_t>> IntegerJob::ReadRows(
     }
     rows.push_back(number);
     if (read && number < place.elements / width) continue;
-    return absl::DataLossError(absl::StrCat(
-        "a message names a row of block ", block, " that is not there"));
+    return absl::DataLossError(absl::StrCat("a message names a row of block ",
+                                            block, " that is not there"));
   }
   return rows;
 }
@@ -416,9 +417,8 @@ absl::Status IntegerJob::CheckKeys(
   for (size_t b = 0; !present.empty() && b < blocks_.size(); ++b) {
     if (!IsKeyed(b)) continue;
     const bool wanted = std::any_of(
-        batches.begin(), batches.end(), [&](const BatchPlace& batch) {
-          return Coefficient(batch, b) != 0;
-        });
+        batches.begin(), batches.end(),
+        [&](const BatchPlace& batch) { return Coefficient(batch, b) != 0; });
     const uint64_t first = blocks_[b].first_element / kSparseWidth;
     for (uint64_t k = 0; k < blocks_[b].elements / kSparseWidth; ++k) {
       if (present[first + k] == wanted) continue;

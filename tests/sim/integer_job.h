@@ -42,8 +42,8 @@ struct BatchPlace {
 // Immutable, hence thread-safe.
 class IntegerJob {
  public:
-  // How a keyed variable is used: the keys of a bucket make up groups that are read
-  // and pushed together.
+  // How a keyed variable is used: the keys of a bucket make up groups that are
+  // read and pushed together.
   enum class Keys {
     kNone,
     // One group, which fills the bucket.
@@ -102,7 +102,7 @@ class IntegerJob {
   struct BlockPlace {
     size_t variable = 0;
     uint32_t slice = 0;
-    uint32_t block = 0;          // In the slice.
+    uint32_t block = 0;  // In the slice.
     // In the variable. Of a keyed one its keys are counted, in ascending order,
     // whichever rows they have.
     uint64_t first_element = 0;
@@ -130,8 +130,8 @@ class IntegerJob {
   uint64_t ExamplesOf(uint32_t epoch) const { return sizes_[epoch - 1]; }
   bool is_adam() const { return config_.optimizer().has_adam(); }
   bool is_rounded() const { return rounded_; }
-  // Values are not those of ValueOf, but what the optimizer makes of the gradients
-  // in the order in which they came, and of how stale they were.
+  // Values are not those of ValueOf, but what the optimizer makes of the
+  // gradients in the order in which they came, and of how stale they were.
   bool is_replayed() const;
   // Pulled values are not those that the server has.
   bool is_pull_rounded() const;
@@ -144,8 +144,8 @@ class IntegerJob {
   // What a batch adds to a block, by the block's number: not 0 unless
   // Options::touched says so, so that one that is missing shows.
   float Coefficient(const BatchPlace& batch, size_t block) const;
-  // Keys of a keyed variable's block, in groups that are named together; of others
-  // there is one. Which of them a batch changes.
+  // Keys of a keyed variable's block, in groups that are named together; of
+  // others there is one. Which of them a batch changes.
   size_t groups(size_t block) const;
   size_t GroupOf(const BatchPlace& batch, size_t block) const;
   // What comes and goes together: groups, or, where keys are admitted late or
@@ -167,7 +167,8 @@ class IntegerJob {
   const std::vector<uint64_t>& keys() const { return keys_; }
   // The block in whose gradient of this batch a number is not finite.
   absl::optional<size_t> SpoiledBlock(const BatchPlace& batch) const;
-  // The sum of the coefficients of what is in a block, of its variable's values.
+  // The sum of the coefficients of what is in a block, of its variable's
+  // values.
   float SumIn(size_t block, absl::Span<const float> values) const;
   // Element `e` of variable `v` where the coefficients of what is in sum up to
   // `sum`.
@@ -184,8 +185,8 @@ class IntegerJob {
       const BatchPlace& batch,
       const std::vector<absl::Span<const float>>& values,
       uint64_t step_examples) const;
-  // Of the sparse variable, which is the last one: numbers, or mixed keys, of the
-  // rows that a batch reads.
+  // Of the sparse variable, which is the last one: numbers, or mixed keys, of
+  // the rows that a batch reads.
   std::vector<uint64_t> RowsOf(const BatchPlace& batch) const;
   // The same of all batches.
   std::vector<uint64_t> AllRows() const;

@@ -80,9 +80,9 @@ TEST(IntegerJobTest, WhatTravelsInHalfTheBytesIsExact) {
       std::vector<float> decoded(count);
       DecodeNumbers(NumberFormat::kBf16, half.bytes().data(), count,
                     decoded.data());
-      ASSERT_EQ(std::memcmp(decoded.data(), gradient.bytes().data(),
-                            gradient.size()),
-                0);
+      ASSERT_EQ(
+          std::memcmp(decoded.data(), gradient.bytes().data(), gradient.size()),
+          0);
     }
   }
 }
@@ -158,9 +158,8 @@ TEST(IntegerJobTest, ABatchReadsTheKeysOfOnePartOfABucket) {
 
 TEST(IntegerJobTest, WithAPolicyKeysComeAndGoByThemselves) {
   const FineCut cut({.block_elements = 64, .slice_bytes = 512});
-  const IntegerJob job(3, {.sparse = true,
-                           .keys = IntegerJob::Keys::kFit,
-                           .expire_after = 5});
+  const IntegerJob job(
+      3, {.sparse = true, .keys = IntegerJob::Keys::kFit, .expire_after = 5});
   const size_t last = job.blocks().size() - 1;  // Of 16 rows.
   EXPECT_TRUE(job.has_evictions());
   EXPECT_EQ(job.variables().back().expire_after(), 5u);

@@ -250,8 +250,7 @@ void IntegerWitness::Received(const SimProcess& self, PeerId,
 }
 
 void IntegerWitness::Answered(const SimProcess& self, PeerId from,
-                              const Head& request,
-                              const BufferChain& payload,
+                              const Head& request, const BufferChain& payload,
                               const Outbox::ReplyItem& reply) {
   ReadLog();
   if (reply.head == nullptr) {
@@ -271,8 +270,7 @@ void IntegerWitness::Answered(const SimProcess& self, PeerId from,
         pull.add_blocks()->set_slice(block.slice());
         pull.mutable_blocks(pull.blocks_size() - 1)->set_block(block.block());
       }
-      Check(
-          content_.Pulled(self, pull, {}, answer.pulled(), reply.payload));
+      Check(content_.Pulled(self, pull, {}, answer.pulled(), reply.payload));
       probes_.Hit("a push is answered with the weights behind it");
     }
     loss_.Pushed(self.peer.index, *push, answer);

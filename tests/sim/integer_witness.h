@@ -33,8 +33,8 @@ namespace paramd {
 //    to its worker: see SessionModel. So what is missing of it later was lost
 //    with the memory of a server.
 //  - A checkpoint lists as lost just what is: see LossModel. Its two counts of
-//    the pushes in a block agree: see PushAudit. Its step is the sum of its cuts:
-//    see ManifestModel.
+//    the pushes in a block agree: see PushAudit. Its step is the sum of its
+//    cuts: see ManifestModel.
 //  - A batch has one owner at a time: see InputModel. So a batch is in a block
 //    more often than once only if a worker was killed that had it.
 //  - What must survive is in the log before anybody is told; no generation,
@@ -131,7 +131,7 @@ class IntegerWitness : public SimulationWatcher {
   size_t log_read_ = 0;
   size_t checked_ = 0;  // Checkpoints.
   std::set<uint64_t> terms_logged_;
-  std::set<uint64_t> layouts_logged_;  // By term.
+  std::set<uint64_t> layouts_logged_;     // By term.
   std::set<std::string> retired_logged_;  // By directory.
   std::set<SessionKey> fences_logged_;
   std::map<SessionKey, uint64_t> goes_on_in_;  // The newest term.
@@ -141,7 +141,7 @@ class IntegerWitness : public SimulationWatcher {
   std::map<uint64_t, std::set<SessionKey>> listed_in_term_;
   std::map<SessionKey, uint64_t> incarnations_;
   std::map<SimProcess, SessionKey> pushed_as_;  // Last.
-  std::map<uint64_t, SimProcess> processes_;  // That join, by incarnation,
+  std::map<uint64_t, SimProcess> processes_;    // That join, by incarnation,
   std::set<uint64_t> said_ended_;  // and those of which a successor said so.
   // Joins by incarnation and sessions left, and the sessions that were.
   std::set<std::pair<uint64_t, uint64_t>> joins_;

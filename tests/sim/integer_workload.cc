@@ -128,8 +128,8 @@ class IntegerRun {
                        .random = &damage_});
   }
 
-  // Another run of the job, on another number of servers, which begins with what
-  // `trained` has at its end.
+  // Another run of the job, on another number of servers, which begins with
+  // what `trained` has at its end.
   IntegerRun(const IntegerRun& trained, WorkloadReport so_far)
       : IntegerRun(trained.seed_, /*growing=*/false, trained.verbose_) {
     report_ = std::move(so_far);
@@ -176,11 +176,12 @@ class IntegerRun {
   // In one life.
   WorkloadReport RunWarm() {
     if (!report_.status.ok()) return Done();
-    const Chaos::Options chaos = {.seed = seed_ + (uint64_t{2} << 32),
-                                  .chunks = ChunksOf(0.5 * job_.batches().size()),
-                                  .faults = 6 + random_.Below(6),
-                                  .join = true,
-                                  .leave = true};
+    const Chaos::Options chaos = {
+        .seed = seed_ + (uint64_t{2} << 32),
+        .chunks = ChunksOf(0.5 * job_.batches().size()),
+        .faults = 6 + random_.Below(6),
+        .join = true,
+        .leave = true};
     RunLife(chaos.seed, chaos);
     return Done();
   }

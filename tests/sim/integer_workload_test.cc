@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+
 #include "tests/sim/few_seeds.h"
 
 namespace paramd {
@@ -48,9 +49,8 @@ TEST_P(IntegerWorkloadTest, Promise1_EachBlockIsExplainedOn100Networks) {
   EXPECT_GE(complete, 12 * incomplete);
   EXPECT_EQ(absl::StrJoin(all.probes.Missing(), "\n"), "") << "never reached";
   // A fault that was never met proves nothing.
-  for (const char* fault :
-       {"lose_request", "lose_reply", "duplicate", "ghost", "second_reply",
-        "deadline", "slow", "cut_off"}) {
+  for (const char* fault : {"lose_request", "lose_reply", "duplicate", "ghost",
+                            "second_reply", "deadline", "slow", "cut_off"}) {
     for (const char* type : {"PushRequest", "PullRequest"}) {
       EXPECT_GT(all.faults.Of(fault, type), 0u) << fault << " of " << type;
     }

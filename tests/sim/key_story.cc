@@ -22,9 +22,8 @@ void KeyStory::BeginWith(const KeyStory& trained) {
   for (const Row& row : trained.rows_) {
     if (row.key.has_value()) rows_.push_back(row);
   }
-  std::stable_sort(
-      rows_.begin(), rows_.end(),
-      [](const Row& a, const Row& b) { return a.used < b.used; });
+  std::stable_sort(rows_.begin(), rows_.end(),
+                   [](const Row& a, const Row& b) { return a.used < b.used; });
   for (Row& row : rows_) row.used = 1;
   rows_.resize(trained.rows_.size());
 }
@@ -47,9 +46,9 @@ KeyStory::Named KeyStory::Push(absl::Span<const uint64_t> mixed, size_t first,
   }
   Expire(now, &named);
   for (const size_t key : fresh) {
-    if (admit_after_ > 1 && sketch_.Add(mixed[key - first],
-                                        absl::MakeSpan(counters_)) <
-                                admit_after_) {
+    if (admit_after_ > 1 &&
+        sketch_.Add(mixed[key - first], absl::MakeSpan(counters_)) <
+            admit_after_) {
       ++named.not_admitted;
       continue;
     }
@@ -76,7 +75,8 @@ void KeyStory::Expire(uint64_t now, Named* named) {
   }
 }
 
-// One without a key, or that of the key unused for longest; the lowest of equals.
+// One without a key, or that of the key unused for longest; the lowest of
+// equals.
 KeyStory::Row* KeyStory::RowFor(uint64_t now, Named* named) {
   Row* oldest = nullptr;
   for (Row& row : rows_) {

@@ -13,8 +13,8 @@
 
 namespace paramd {
 
-// Which keys of a bucket have rows, by the pushes to it in their order, where some
-// are admitted late or expire: as decision 66 says it, without an index.
+// Which keys of a bucket have rows, by the pushes to it in their order, where
+// some are admitted late or expire: as decision 66 says it, without an index.
 //
 // A value. Not thread-safe.
 class KeyStory {

@@ -48,8 +48,8 @@ void LossModel::TakenOver(const v1::Configuration& configuration) {
 
 void LossModel::Pushed(uint32_t server, const v1::PushRequest& request,
                        const v1::PushReply& reply) {
-  spoke_.insert({{server, NumberOf(reply.server_generation())},
-                 KeyOf(request.header())});
+  spoke_.insert(
+      {{server, NumberOf(reply.server_generation())}, KeyOf(request.header())});
 }
 
 void LossModel::Sealing(const v1::SealRequest& request) {

@@ -133,8 +133,8 @@ absl::Status ManifestModel::CheckSessions(const v1::Manifest& manifest) const {
       continue;
     }
     return Wrong("its sessions say push ", session.sequence(), " of ",
-                 SessionName(told), "; the newest is ", push,
-                 " of generation ", generation.first, "-", generation.second);
+                 SessionName(told), "; the newest is ", push, " of generation ",
+                 generation.first, "-", generation.second);
   }
   for (const auto& [worker, push] : newest) {
     if (!named.contains(worker)) {
@@ -162,7 +162,8 @@ absl::Status ManifestModel::CheckCheckpoint(const v1::Manifest& manifest) {
     return Wrong("it is of step ", step, ", the one before of ", newest_step_);
   }
   if (step > ledger_.pushes()) {
-    return Wrong("it is of step ", step, " after ", ledger_.pushes(), " pushes");
+    return Wrong("it is of step ", step, " after ", ledger_.pushes(),
+                 " pushes");
   }
   newest_line_ = line;
   newest_step_ = step;

@@ -35,8 +35,8 @@ class ManifestModel {
   // A coordinator begins with this checkpoint; null: with nothing.
   void Begin(uint64_t term, const v1::Manifest* manifest);
   void TakeOver(uint64_t term) { base_.erase(term); }
-  // What a session says that it holds acknowledged reaches a coordinator, and is
-  // answered by it.
+  // What a session says that it holds acknowledged reaches a coordinator, and
+  // is answered by it.
   void Heard(const v1::Header& header);
   void Noted(const v1::Header& header);
   // The same of a cut.

@@ -119,7 +119,8 @@ TEST_F(ManifestModelTest, OfACutThatWasAnsweredNothingBehindItCounts) {
 }
 
 // Worker-2 had made 6 pushes, and told of 5 of them.
-TEST_F(ManifestModelTest, AfterATakeOverASessionThatEndedCountsNoMoreThanItsPushes) {
+TEST_F(ManifestModelTest,
+       AfterATakeOverASessionThatEndedCountsNoMoreThanItsPushes) {
   for (uint64_t n = 1; n <= 6; ++n) {
     v1::PushRequest push;
     *push.mutable_header() = Header(2, n);
@@ -139,7 +140,8 @@ TEST_F(ManifestModelTest, AfterATakeOverASessionThatEndedCountsNoMoreThanItsPush
   EXPECT_EQ(model_.exact(), 0u);
 }
 
-TEST_F(ManifestModelTest, ASessionIsWhereItWasCutThoughNoServerHasItsLastPushes) {
+TEST_F(ManifestModelTest,
+       ASessionIsWhereItWasCutThoughNoServerHasItsLastPushes) {
   Seal();
   v1::Manifest manifest;
   manifest.mutable_snapshot()->set_term(1);

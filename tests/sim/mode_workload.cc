@@ -86,9 +86,12 @@ class ModeRun {
         random_(StableHash("mode lives", seed)),
         operator_(DrawSettings()),
         simulation_(SimulationOptions(seed, verbose)),
-        witness_(storage_, &report_, [this](absl::Status status) {
-          simulation_.Fail(std::move(status));
-        }, &counts_) {}
+        witness_(
+            storage_, &report_,
+            [this](absl::Status status) {
+              simulation_.Fail(std::move(status));
+            },
+            &counts_) {}
 
   WorkloadReport Run() {
     simulation_.Watch(&witness_);
@@ -126,9 +129,8 @@ class ModeRun {
     options.seed = seed;
     options.faults = Faults::Draw(&random);
     options.verbose = verbose;
-    options.replay_command =
-        absl::StrCat("bazel run //tests/sim -- --workload=mode --seed=", seed,
-                     " --verbose");
+    options.replay_command = absl::StrCat(
+        "bazel run //tests/sim -- --workload=mode --seed=", seed, " --verbose");
     return options;
   }
 
@@ -140,9 +142,8 @@ class ModeRun {
       at += absl::Milliseconds(500 + random_.Below(4000));
       settings.emplace_back(at, DrawMode(&random_));
       if (!checkpoints.Chance(0.5)) continue;
-      settings.emplace_back(
-          at + absl::Milliseconds(checkpoints.Below(2000)),
-          OperatorCore::kCheckpoint);
+      settings.emplace_back(at + absl::Milliseconds(checkpoints.Below(2000)),
+                            OperatorCore::kCheckpoint);
     }
     return settings;
   }
@@ -165,8 +166,8 @@ class ModeRun {
       const uint64_t kind = random_.Below(7);
       const absl::Duration time = absl::Milliseconds(random_.Below(12000));
       const bool late = random_.Chance(0.5);
-      simulation_.At(
-          at, [=, this] { Strike(cluster, victim, kind, time, late); });
+      simulation_.At(at,
+                     [=, this] { Strike(cluster, victim, kind, time, late); });
     }
   }
 
@@ -181,10 +182,10 @@ class ModeRun {
     const auto* append = dynamic_cast<const v1::AppendLog*>(&head);
     const bool asked = moment == Moment::kAfterRequest &&
                        head.GetDescriptor() == v1::SetRequest::descriptor();
-    const bool logged =
-        append != nullptr && append->entry().has_configuration() &&
-        !storage_.log().empty() && append->entry().configuration().state() ==
-                                       v1::RUNNING;
+    const bool logged = append != nullptr &&
+                        append->entry().has_configuration() &&
+                        !storage_.log().empty() &&
+                        append->entry().configuration().state() == v1::RUNNING;
     if (!asked && !logged) return;
     if (!random_.Chance(logged ? 0.5 : 0.2)) return;
     --deaths_;
@@ -199,9 +200,10 @@ class ModeRun {
                    [=, this] { KillChief(cluster, late); });
   }
 
-  // A server dies while the steps of sync mode that was left are not saved: they
-  // are computed again on all of them.
-  void MeetSave(IntegerCluster* cluster, const google::protobuf::Message& head) {
+  // A server dies while the steps of sync mode that was left are not saved:
+  // they are computed again on all of them.
+  void MeetSave(IntegerCluster* cluster,
+                const google::protobuf::Message& head) {
     const auto* append = dynamic_cast<const v1::AppendLog*>(&head);
     // A new coordinator has had all of them restored.
     if (append != nullptr && append->entry().term() > 0) {
@@ -226,9 +228,8 @@ class ModeRun {
     ++report_.hits;
     simulation_.CountFault("kill before a save", "ps");
     std::vector<PeerId> servers = cluster->tasks();
-    std::erase_if(servers, [](PeerId task) {
-      return task.kind != PeerId::Kind::kPs;
-    });
+    std::erase_if(servers,
+                  [](PeerId task) { return task.kind != PeerId::Kind::kPs; });
     cluster->Kill(servers[random_.Below(servers.size())], random_.Chance(0.5));
   }
 
@@ -298,7 +299,8 @@ class ModeRun {
     if (!IsExact(seed_)) RETURN_IF_ERROR(CheckCounts());
     RETURN_IF_ERROR(CheckRequested());
     for (const v1::WriteResult& result : storage_.results()) {
-      const bool lost = KindOf(seed_) == Kind::kCalm && result.pushes_lost() > 0;
+      const bool lost =
+          KindOf(seed_) == Kind::kCalm && result.pushes_lost() > 0;
       if (lost || result.pushes_doubled() > 0) {
         return absl::DataLossError(absl::StrCat(
             "the coordinator counts ", result.pushes_lost(),
@@ -331,9 +333,9 @@ class ModeRun {
       }
       // Others may have gone back meanwhile.
       if (KindOf(seed_) == Kind::kCalm && said.step() < asked.asked_at) {
-        return absl::DataLossError(absl::StrCat(
-            "an operator asked for a checkpoint at step ", asked.asked_at,
-            " and has one of step ", said.step()));
+        return absl::DataLossError(
+            absl::StrCat("an operator asked for a checkpoint at step ",
+                         asked.asked_at, " and has one of step ", said.step()));
       }
     }
     return absl::OkStatus();
@@ -344,9 +346,8 @@ class ModeRun {
     for (const v1::Manifest& manifest : storage_.committed()) {
       std::vector<std::vector<float>> values;
       for (const v1::Variable& variable : job_.variables()) {
-        ASSIGN_OR_RETURN(
-            values.emplace_back(),
-            storage_.ReadVariable(manifest, variable.name(), ""));
+        ASSIGN_OR_RETURN(values.emplace_back(),
+                         storage_.ReadVariable(manifest, variable.name(), ""));
       }
       const absl::Status status = counts_.Check(manifest, values);
       if (status.ok()) continue;

@@ -88,22 +88,22 @@ class ModelTrainer {
     const StepWeights weights = ReadWeights(payload, model_->variables());
     IoResult result;
     Batch batch;
-    const auto next = [&](const Portion& range) -> absl::StatusOr<const Batch*> {
+    const auto next =
+        [&](const Portion& range) -> absl::StatusOr<const Batch*> {
       RETURN_IF_ERROR(training_.Read(range, &batch));
       return &batch;
     };
     std::vector<Buffer> buffers;
     std::vector<absl::Span<float>> spans;
     for (const absl::Span<const float> variable : weights.values) {
-      Buffer& buffer =
-          buffers.emplace_back(Buffer::Allocate(variable.size() * sizeof(float)));
-      spans.push_back(
-          {reinterpret_cast<float*>(buffer.mutable_bytes().data()),
-           variable.size()});
+      Buffer& buffer = buffers.emplace_back(
+          Buffer::Allocate(variable.size() * sizeof(float)));
+      spans.push_back({reinterpret_cast<float*>(buffer.mutable_bytes().data()),
+                       variable.size()});
     }
-    const auto computed = step_.Compute(request, weights, next,
-                                        /*abandoned=*/nullptr, spans,
-                                        [](size_t) {});
+    const auto computed =
+        step_.Compute(request, weights, next,
+                      /*abandoned=*/nullptr, spans, [](size_t) {});
     if (!computed.ok()) {
       result.status = computed.status();
       return result;
@@ -119,8 +119,8 @@ class ModelTrainer {
     IoResult result;
     std::vector<std::vector<uint64_t>> rows(CountSparse(model_->variables()));
     Batch batch;
-    result.status = test_.Read(
-        {.epoch = 0, .begin = 0, .end = test_.size()}, &batch);
+    result.status =
+        test_.Read({.epoch = 0, .begin = 0, .end = test_.size()}, &batch);
     if (result.status.ok()) {
       result.status = model_->FindRows(batch, absl::MakeSpan(rows));
     }
@@ -135,11 +135,11 @@ class ModelTrainer {
     const StepWeights weights = ReadWeights(payload, model_->variables());
     IoResult result;
     Batch batch;
-    result.status = test_.Read(
-        {.epoch = 0, .begin = 0, .end = test_.size()}, &batch);
+    result.status =
+        test_.Read({.epoch = 0, .begin = 0, .end = test_.size()}, &batch);
     if (!result.status.ok()) return result;
-    const auto computed = model_->EvaluateRows(weights.values, batch,
-                                               weights.rows);
+    const auto computed =
+        model_->EvaluateRows(weights.values, batch, weights.rows);
     CHECK(computed.ok(), "the data of a ModelJob fits its model");
     const Metrics& evaluated = *computed;
     auto head = std::make_unique<v1::EvaluateWeightsResult>();

@@ -36,8 +36,7 @@ class ModelCluster {
   ~ModelCluster();
 
   // Each node with its core and its work.
-  using Add =
-      std::function<void(PeerId, Core*, std::vector<SimStorage::Work>)>;
+  using Add = std::function<void(PeerId, Core*, std::vector<SimStorage::Work>)>;
   void ForEachNode(const Add& add);
 
   // Out of the newest checkpoint. kDataLoss if the job did not end.

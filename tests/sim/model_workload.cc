@@ -58,7 +58,8 @@ ModelReport RunModelWorkload(const ModelJob& job, uint64_t seed, bool verbose,
   if (simulation.Run().ok()) {
     auto newest = cluster.Trained();
     if (newest.ok()) trained = *std::move(newest);
-    simulation.Fail(newest.ok() ? CompareWeights(trained, expected) : newest.status());
+    simulation.Fail(newest.ok() ? CompareWeights(trained, expected)
+                                : newest.status());
   }
   return {{.status = simulation.failure(),
            .trace_hash = simulation.trace_hash(),

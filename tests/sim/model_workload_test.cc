@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "gtest/gtest.h"
+
 #include "tests/sim/few_seeds.h"
 
 namespace paramd {
@@ -59,8 +60,8 @@ TEST(ModelWorkloadTest, Promise6_WorkersInStepScaleLossesAsOneThatAccumulates) {
     ASSERT_TRUE(expected.ok()) << expected.status();
     job.config.set_accumulate(1);
     job.workers = workers;
-    const ModelReport report = RunModelWorkload(job, /*seed=*/1, false,
-                                                *expected);
+    const ModelReport report =
+        RunModelWorkload(job, /*seed=*/1, false, *expected);
     EXPECT_TRUE(report.status.ok()) << report.status;
 
     job.config.set_compute_format(v1::JobConfig::COMPUTE_FORMAT_FP32);

@@ -67,8 +67,8 @@ absl::StatusOr<PushLedger::PushIndex> PushLedger::Find(
 }
 
 uint64_t PushLedger::PushesOf(const SessionKey& session) const {
-  const auto behind = by_sequence_.upper_bound(
-      {session, std::numeric_limits<uint64_t>::max()});
+  const auto behind =
+      by_sequence_.upper_bound({session, std::numeric_limits<uint64_t>::max()});
   if (behind == by_sequence_.begin()) return 0;
   const auto& [whose, sequence] = std::prev(behind)->first;
   return whose == session ? sequence : 0;

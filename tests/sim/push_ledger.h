@@ -65,8 +65,8 @@ class PushLedger {
   explicit PushLedger(const IntegerJob& job) : job_(job) {}
 
   // A push as it is sent. kDataLoss if it says it is of another batch, or has
-  // another stamp, than when it was first sent, if it is of no batch of the job,
-  // or if its number leaves a gap.
+  // another stamp, than when it was first sent, if it is of no batch of the
+  // job, or if its number leaves a gap.
   absl::StatusOr<PushIndex> See(PeerId from, const v1::PushRequest& request);
   // The one of this header. kDataLoss if it was never sent.
   absl::StatusOr<PushIndex> Find(const v1::Header& header) const;

@@ -22,7 +22,8 @@ constexpr absl::Duration kPatience = absl::Seconds(20);
 constexpr absl::Duration kTick = absl::Milliseconds(5);
 constexpr int kMostTurns = 200000;
 
-// What stands for the variables: equal if, and only if, the same steps were made.
+// What stands for the variables: equal if, and only if, the same steps were
+// made.
 uint64_t Apply(uint64_t content, uint32_t step) {
   return StableHash("step", content * 31 + step + 1);
 }
@@ -46,8 +47,8 @@ class Model {
     for (int turn = 0; turn < kMostTurns; ++turn) {
       now_ = now_ + kTick;
       const uint32_t w = random_.Below(options_.workers);
-      if (MayKill() && random_.Below(60) == 0) Kill(random_.Below(
-          options_.workers));
+      if (MayKill() && random_.Below(60) == 0)
+        Kill(random_.Below(options_.workers));
       if (workers_[w].phase == Phase::kDead) {
         if (!StaysAway(w) && random_.Below(20) == 0) Start(w);
       } else if (random_.Below(3) == 0) {
@@ -81,9 +82,9 @@ class Model {
     uint64_t content = 0;
     uint32_t step = 0;  // The next.
     bool has_sums = false;
-    uint64_t brings_in = 0;  // The round that said from whom.
-    uint64_t together = 0;   // In this round.
-    bool finished = false;            // The chief said so.
+    uint64_t brings_in = 0;             // The round that said from whom.
+    uint64_t together = 0;              // In this round.
+    bool finished = false;              // The chief said so.
     std::deque<v1::BeatReply> replies;  // On their way.
     absl::optional<Time> asked;
   };
@@ -91,13 +92,11 @@ class Model {
   struct Exchange {
     uint32_t step = 0;
     uint64_t content = 0;
-    std::set<std::pair<uint32_t, uint32_t>> sums;     // From, to.
+    std::set<std::pair<uint32_t, uint32_t>> sums;  // From, to.
     std::set<std::pair<uint32_t, uint32_t>> figures;
   };
 
-  bool MayKill() const {
-    return counts_->kills < options_.kills;
-  }
+  bool MayKill() const { return counts_->kills < options_.kills; }
   bool StaysAway(uint32_t w) const {
     return options_.one_stays_away && w == options_.workers - 1;
   }
@@ -176,7 +175,8 @@ class Model {
         if (member.round().source() == w) {
           // The first of all: nobody has any.
           if (member.round().has_next() || member.round().ended()) {
-            wrong_ = absl::StrCat("worker ", w, " has nothing and is the source");
+            wrong_ =
+                absl::StrCat("worker ", w, " has nothing and is the source");
           }
           process.phase = Phase::kComputes;
         } else {
@@ -225,9 +225,9 @@ class Model {
       return;
     }
     const Process& source = workers_[process.member->round().source()];
-    const bool stands = source.phase == Phase::kAtEnd ||
-                        (source.phase == Phase::kJoins &&
-                         source.member->said().linking() != 0);
+    const bool stands =
+        source.phase == Phase::kAtEnd ||
+        (source.phase == Phase::kJoins && source.member->said().linking() != 0);
     if (!stands || source.member->round().round() != Round(w)) return;
     process.content = source.content;
     process.step = source.step;
@@ -381,7 +381,7 @@ class Model {
   std::vector<Process> workers_;
   std::unique_ptr<Rendezvous> rendezvous_;  // Null while the chief is dead.
   std::map<std::pair<uint64_t, uint32_t>, Exchange> exchanges_;
-  std::set<uint64_t> broken_;  // Rounds of which a link has ended.
+  std::set<uint64_t> broken_;       // Rounds of which a link has ended.
   std::vector<uint64_t> expected_;  // Content before each step, and at the end.
   Time now_;
   uint64_t incarnations_ = 0;
@@ -392,7 +392,7 @@ class Model {
 }  // namespace
 
 absl::optional<std::string> RunRounds(const RoundsOptions& options,
-                                           RoundsCounts* counts) {
+                                      RoundsCounts* counts) {
   return Model(options, counts).Run();
 }
 

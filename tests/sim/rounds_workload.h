@@ -30,10 +30,10 @@ struct RoundsCounts {
   uint32_t brought = 0;     // Contents.
 };
 
-// Runs it to the end. What is wrong, or nullopt: every worker that lives has made
-// every step once, with the others', on the same content.
+// Runs it to the end. What is wrong, or nullopt: every worker that lives has
+// made every step once, with the others', on the same content.
 absl::optional<std::string> RunRounds(const RoundsOptions& options,
-                                           RoundsCounts* counts);
+                                      RoundsCounts* counts);
 
 }  // namespace paramd
 

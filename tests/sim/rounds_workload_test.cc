@@ -1,6 +1,7 @@
 #include "tests/sim/rounds_workload.h"
 
 #include "gtest/gtest.h"
+
 #include "tests/sim/few_seeds.h"
 
 namespace paramd {

@@ -40,10 +40,10 @@ absl::StatusOr<SavedRows> ReadRows(const SimStorage& storage,
     const uint64_t bucket = BucketRows(width);
     if (known == job.keys().end() || *known != mixed || saved.present[place] ||
         BucketBegin(mixed, keys.size(), width) != row / bucket * bucket) {
-      return absl::DataLossError(
-          absl::StrCat("row ", row, " of '", variable.name(), "' has key ",
-                       keys[row], ", which is nobody's, twice there, or of "
-                       "another bucket"));
+      return absl::DataLossError(absl::StrCat(
+          "row ", row, " of '", variable.name(), "' has key ", keys[row],
+          ", which is nobody's, twice there, or of "
+          "another bucket"));
     }
     saved.present[place] = true;
     std::copy_n(rows.begin() + static_cast<ptrdiff_t>(row * width), width,

@@ -13,8 +13,8 @@
 
 namespace paramd {
 
-// Numbers of a variable in a checkpoint, where IntegerJob counts them: of a keyed
-// one by key, whichever rows its keys have.
+// Numbers of a variable in a checkpoint, where IntegerJob counts them: of a
+// keyed one by key, whichever rows its keys have.
 struct SavedRows {
   // A key that is not there has its initial values, and zeros in slots.
   std::vector<float> numbers;

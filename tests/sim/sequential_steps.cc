@@ -98,8 +98,8 @@ std::vector<float> SequentialSteps::Numbers(size_t v,
                                             const std::string& slot) const {
   if (slot.empty()) return values_[v];
   const absl::Span<const Slot> slots = optimizer_.slots();
-  const auto at = absl::c_find_if(
-      slots, [&](const Slot& one) { return one.name == slot; });
+  const auto at =
+      absl::c_find_if(slots, [&](const Slot& one) { return one.name == slot; });
   CHECK(at != slots.end(), "the optimizer has this slot");
   const size_t elements = values_[v].size();
   const auto begin = slots_[v].begin() + (at - slots.begin()) * elements;

@@ -76,8 +76,8 @@ absl::Status SessionModel::SendsPush(PushLedger::PushIndex index) {
     session.cut = push.sequence;
   }
   session.cut_may_be_next = false;
-  const Number wanted = push.sequence == session.cut ? session.snapshot_before
-                                                     : session.snapshot;
+  const Number wanted =
+      push.sequence == session.cut ? session.snapshot_before : session.snapshot;
   if (push.stamp != wanted) {
     return Wrong(ledger_.NameOf(index), " has the stamp of snapshot ",
                  push.stamp.first, "-", push.stamp.second,
@@ -197,9 +197,9 @@ absl::Status SessionModel::CheckCut(const SessionKey& key,
       (!cut.acknowledged() || session.whole >= wanted)) {
     return absl::OkStatus();
   }
-  return Wrong(SessionName(key), " cuts at push ", cut.sequence(), " instead of ",
-               wanted, "; it sent ", session.opened, ", of which ",
-               session.whole, " are whole");
+  return Wrong(SessionName(key), " cuts at push ", cut.sequence(),
+               " instead of ", wanted, "; it sent ", session.opened,
+               ", of which ", session.whole, " are whole");
 }
 
 absl::Status SessionModel::HearsHeartbeat(const v1::HeartbeatRequest& request,

@@ -26,8 +26,8 @@ namespace paramd {
 // it is told to stop, or with another stamp than that of the newest snapshot it
 // heard of; if it resends one that it has left behind; if it tells the
 // coordinator of more pushes than are whole, or of a cut that is not the push
-// that it had opened last when it heard of the snapshot; and if a push that is whole is not in the content of
-// every server generation that acknowledged it.
+// that it had opened last when it heard of the snapshot; and if a push that is
+// whole is not in the content of every server generation that acknowledged it.
 //
 // A push that is given up is open no longer: it counts as whole in all that its
 // worker tells, whatever of it is in. So is one that a server refuses for its
@@ -53,8 +53,8 @@ class SessionModel {
   absl::Status SendsPortion(const v1::PortionRequest& request);
   absl::Status HearsPush(const v1::PushRequest& request,
                          const v1::PushReply& reply);
-  // It notes that it waits for its open push no longer, which counts from now on
-  // as one that is whole. That push; kDataLoss if it has opened none.
+  // It notes that it waits for its open push no longer, which counts from now
+  // on as one that is whole. That push; kDataLoss if it has opened none.
   absl::StatusOr<PushLedger::PushIndex> GivesUp(const SessionKey& session);
   absl::Status HearsHeartbeat(const v1::HeartbeatRequest& request,
                               const v1::HeartbeatReply* reply);
@@ -80,8 +80,8 @@ class SessionModel {
     uint64_t heartbeat = 0;          // The newest sent.
     bool heartbeat_open = false;
     uint64_t term = 0;  // The newest of which a coordinator was heard.
-    Number snapshot;   // The newest heard of,
-    uint64_t cut = 0;  // and the push opened last by then.
+    Number snapshot;    // The newest heard of,
+    uint64_t cut = 0;   // and the push opened last by then.
     // The next push may have been open already, no chunk of it complete: its
     // worker's cut or its stamp, that of this snapshot, says so.
     bool cut_may_be_next = false;

@@ -21,8 +21,8 @@
 #include "base/status_macros.h"
 #include "checkpoint/safetensors.h"
 #include "tests/sim/bounded_workload.h"
-#include "tests/sim/integer_workload.h"
 #include "tests/sim/cut_workload.h"
+#include "tests/sim/integer_workload.h"
 #include "tests/sim/mode_workload.h"
 #include "tests/sim/model_workload.h"
 #include "tests/sim/rounds_workload.h"
@@ -102,12 +102,9 @@ WorkloadReport RunRoundsOf(uint64_t seed, bool) {
 
 WorkloadRun RunOf(absl::string_view workload) {
   static constexpr std::pair<absl::string_view, WorkloadRun> kRuns[] = {
-      {"integers", RunIntegerWorkload},
-      {"growing", RunGrowingWorkload},
-      {"sync", RunSyncWorkload},
-      {"mode", RunModeWorkload},
-      {"bounded", RunBounded},
-      {"cut", RunCut},
+      {"integers", RunIntegerWorkload}, {"growing", RunGrowingWorkload},
+      {"sync", RunSyncWorkload},        {"mode", RunModeWorkload},
+      {"bounded", RunBounded},          {"cut", RunCut},
       {"rounds", RunRoundsOf}};
   for (const auto& [name, run] : kRuns) {
     if (name == workload) return run;

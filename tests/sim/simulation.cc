@@ -415,12 +415,12 @@ void Simulation::Answer(Node* node, Outbox::ReplyItem item) {
                      " with neither or both of a reply and an error")));
   }
   if (watcher_ != nullptr) {
-    watcher_->Answered(node->self, call->from.peer, *call->head,
-                       call->payload, item);
+    watcher_->Answered(node->self, call->from.peer, *call->head, call->payload,
+                       item);
   }
-  // Nothing repeats a push under its call: at the first sending of a chunk what is
-  // in already was pushed by somebody else. So it has one answer, that to what
-  // came first of it; of any other call either copy may be heard.
+  // Nothing repeats a push under its call: at the first sending of a chunk what
+  // is in already was pushed by somebody else. So it has one answer, that to
+  // what came first of it; of any other call either copy may be heard.
   const bool is_push = call->type() == "PushRequest";
   if (call->reset || (again && is_push)) return;
   call->refused = is_push && !item.status.ok();

@@ -40,7 +40,8 @@ std::string Age(int64_t now, int64_t since);
 // acted; delivers a request twice, under two call ids; delivers a request long
 // after the sender was told that it failed; delivers a reply to a call that was
 // settled before. In every eleventh seed it says now and then that payloads go
-// through shared memory, and takes it back. Nodes share no payload, and each has a clock of its own.
+// through shared memory, and takes it back. Nodes share no payload, and each
+// has a clock of its own.
 //
 // A task has one node that others reach, and any number of orphans: processes
 // that were replaced and do not know it yet. What they have sent and send still
@@ -146,11 +147,11 @@ class Simulation {
 
   // Runs until every living node has exited, orphans and who is outside of the
   // job aside. OK if all
-  // of them did as the judge says. Otherwise an error that names the seed, the replay
-  // command and what every node waits for: kDeadlineExceeded if nothing got on
-  // for `stall_limit` or `event_limit` was reached, kAborted if a node exited
-  // with an error, kInternal if a core broke the rules of an outbox, or what
-  // Fail was called with.
+  // of them did as the judge says. Otherwise an error that names the seed, the
+  // replay command and what every node waits for: kDeadlineExceeded if nothing
+  // got on for `stall_limit` or `event_limit` was reached, kAborted if a node
+  // exited with an error, kInternal if a core broke the rules of an outbox, or
+  // what Fail was called with.
   absl::Status Run();
 
   // Makes Run return OK as soon as the event that calls this is over, whoever

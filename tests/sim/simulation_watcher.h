@@ -37,8 +37,7 @@ class SimulationWatcher {
   // `self` answers a request, with what it brought; `reply.head` is null if it
   // refuses.
   virtual void Answered(const SimProcess& /*self*/, PeerId /*from*/,
-                        const Head& /*request*/,
-                        const BufferChain& /*payload*/,
+                        const Head& /*request*/, const BufferChain& /*payload*/,
                         const Outbox::ReplyItem& /*reply*/) {}
   // What became of a request reaches `self`, who sent it; `reply` is null if
   // it failed.

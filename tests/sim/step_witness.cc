@@ -127,8 +127,7 @@ void StepWitness::CheckMode(const v1::Configuration& configuration) {
 }
 
 void StepWitness::Answered(const SimProcess& self, PeerId /*from*/,
-                           const Head& request,
-                           const BufferChain& /*payload*/,
+                           const Head& request, const BufferChain& /*payload*/,
                            const Outbox::ReplyItem& reply) {
   if (const auto* push = dynamic_cast<const v1::PushRequest*>(&request)) {
     const auto* pushed = dynamic_cast<const v1::PushReply*>(reply.head.get());

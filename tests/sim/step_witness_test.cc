@@ -33,8 +33,9 @@ class StepWitnessTest : public ::testing::Test {
   }
   template <typename Reply>
   void Answer(const google::protobuf::Message& request, const Reply& reply) {
-    witness_.Answered(server_, PeerId::Worker(1), request, {},
-                      {1, absl::OkStatus(), std::make_unique<Reply>(reply), {}});
+    witness_.Answered(
+        server_, PeerId::Worker(1), request, {},
+        {1, absl::OkStatus(), std::make_unique<Reply>(reply), {}});
   }
   void Applied(uint64_t step) {
     v1::DecideReply reply;

@@ -212,18 +212,19 @@ std::vector<SimStorage::Work> SimStorage::ShardWorks() {
                                [this](const auto& r, const auto& payload) {
                                  return WriteShard(r, payload);
                                }),
-      MakeWork<v1::ReadSlices>(
-          kSlow,
-          [this](const auto& r, auto& memory) {
-            if (!IsBlind()) {
-              IoResult result = ReadSlices(r);
-              if (result.status.ok()) PutInto(r, std::move(memory), &result);
-              return result;
-            }
-            auto unseen = std::make_unique<v1::ReadSlicesResult>();
-            unseen->set_unseen(true);
-            return Done(std::move(unseen));
-          }),
+      MakeWork<v1::ReadSlices>(kSlow,
+                               [this](const auto& r, auto& memory) {
+                                 if (!IsBlind()) {
+                                   IoResult result = ReadSlices(r);
+                                   if (result.status.ok())
+                                     PutInto(r, std::move(memory), &result);
+                                   return result;
+                                 }
+                                 auto unseen =
+                                     std::make_unique<v1::ReadSlicesResult>();
+                                 unseen->set_unseen(true);
+                                 return Done(std::move(unseen));
+                               }),
       MakeWork<v1::ReadWarmStart>(
           kSlow,
           [this](const auto& r, const auto&) {
@@ -350,13 +351,11 @@ IoResult SimStorage::WriteFetched(const v1::WriteFetched& request,
       return Failed(
           absl::InvalidArgumentError(absl::StrCat("'", path, "' is no file")));
     }
-    IoResult written =
-        WriteShard(write, {Buffer::Copy(text.substr(head_end))});
+    IoResult written = WriteShard(write, {Buffer::Copy(text.substr(head_end))});
     if (!written.status.ok()) return written;
-    result->set_crc32c(
-        static_cast<const v1::WriteShardResult&>(*written.head)
-            .file()
-            .crc32c());
+    result->set_crc32c(static_cast<const v1::WriteShardResult&>(*written.head)
+                           .file()
+                           .crc32c());
     ++fetched_files_;
     fetching_.erase(path);
   }

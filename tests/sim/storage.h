@@ -47,9 +47,9 @@ class SimStorage {
   void ServeShard(PeerId self, Simulation* simulation);
 
   const std::vector<v1::LogEntry>& log() const { return log_; }
-  // The first term whose coordinator took over servers that keep what they hold.
-  // From then on an open push, whose session ended with that, may have been done
-  // twice in some blocks.
+  // The first term whose coordinator took over servers that keep what they
+  // hold. From then on an open push, whose session ended with that, may have
+  // been done twice in some blocks.
   absl::optional<uint64_t> first_take_over() const;
   // Every checkpoint ever committed, in order: deleted ones can be read here
   // too, though not by a server.
@@ -79,8 +79,8 @@ class SimStorage {
   // this chance.
   void Blind(double chance, RandomStream* random);
   // Now and then a file of a checkpoint that is about to be restored turns out
-  // damaged: a bit of it has turned, or its end is gone. Only if an older one is
-  // whole and stays, so the job can go on.
+  // damaged: a bit of it has turned, or its end is gone. Only if an older one
+  // is whole and stays, so the job can go on.
   struct Damage {
     double when_found = 0;  // Chance, when a coordinator finds a checkpoint.
     double when_read = 0;   // When a server alone begins to read one.
@@ -111,8 +111,8 @@ class SimStorage {
   static std::string PathOf(const v1::SnapshotNumber& snapshot);
 
   // A variable's values, or those of a slot of it if `slot` is not empty, out
-  // of the checkpoint with this manifest, as they were written. kDataLoss naming
-  // what is missing.
+  // of the checkpoint with this manifest, as they were written. kDataLoss
+  // naming what is missing.
   absl::StatusOr<std::vector<float>> ReadVariable(
       const v1::Manifest& manifest, const std::string& variable,
       const std::string& slot) const;
@@ -175,8 +175,7 @@ class SimStorage {
   absl::StatusOr<std::string> ReadSlice(const std::string& path,
                                         const v1::ShardFile& file,
                                         const v1::SavedSlice& saved,
-                                        const std::string& slot,
-                                        uint64_t bytes,
+                                        const std::string& slot, uint64_t bytes,
                                         uint64_t block_bytes) const;
   // All of a variable's slices. `by_row`: an integer for each row.
   absl::StatusOr<std::string> ReadSlot(const v1::Manifest& manifest,
@@ -210,7 +209,7 @@ class SimStorage {
   double unreadable_ = 0;
   RandomStream* unreadable_random_ = nullptr;
   uint64_t unread_ = 0;
-  Files damaged_;  // Files that are not what was written any more.
+  Files damaged_;               // Files that are not what was written any more.
   std::set<Number> to_retire_;  // That some commit said need not stay.
   uint64_t damage_found_ = 0;
   uint64_t found_alone_ = 0;

@@ -68,7 +68,8 @@ void SimStorage::Unreadable(double chance, RandomStream* random) {
 }
 
 bool SimStorage::IsUnreadable() {
-  if (unreadable_ == 0 || !unreadable_random_->Chance(unreadable_)) return false;
+  if (unreadable_ == 0 || !unreadable_random_->Chance(unreadable_))
+    return false;
   ++unread_;
   return true;
 }
@@ -132,8 +133,8 @@ class SimStorage::Source : public TensorSource {
                                          const std::string& name) override {
     const Tensor* const tensor = TensorIn(file, name);
     if (tensor == nullptr) {
-      return absl::DataLossError(absl::StrCat("file '", file.name,
-                                              "' has no tensor '", name, "'"));
+      return absl::DataLossError(
+          absl::StrCat("file '", file.name, "' has no tensor '", name, "'"));
     }
     uint64_t bytes = ElementBytes(tensor->dtype);
     for (const uint64_t dimension : tensor->shape) bytes *= dimension;
@@ -179,8 +180,8 @@ IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) {
         absl::StrCat("no checkpoint '", request.path(), "'")));
   }
   if (IsUnreadable()) {
-    return Failed(absl::UnavailableError(absl::StrCat(
-        "cannot read '", request.path(), "': stale file handle")));
+    return Failed(absl::UnavailableError(
+        absl::StrCat("cannot read '", request.path(), "': stale file handle")));
   }
   const auto index = SliceIndex::Create(manifest->second);
   if (!index.ok()) return Failed(index.status());
@@ -261,8 +262,8 @@ void SimStorage::MayDamage(const v1::Manifest& manifest, double chance) {
   if (damage_.random->Chance(0.2)) {
     tensor.resize(byte);
   } else {
-    tensor[byte] = static_cast<char>(tensor[byte] ^
-                                     (1 << damage_.random->Below(8)));
+    tensor[byte] =
+        static_cast<char>(tensor[byte] ^ (1 << damage_.random->Below(8)));
   }
 }
 
@@ -282,8 +283,8 @@ absl::Status SimStorage::CheckFile(const std::string& path,
                                    bool sum) const {
   const auto check = [&](const std::string& directory, const auto& file) {
     const Tensors* const now = FileNow(directory, file.name());
-    if (now != nullptr && SizeOf(*now) == SizeOf(files_.at(directory).at(
-                                              file.name())) &&
+    if (now != nullptr &&
+        SizeOf(*now) == SizeOf(files_.at(directory).at(file.name())) &&
         (!sum || CrcOf(*now) == file.crc32c())) {
       return absl::OkStatus();
     }
@@ -307,8 +308,8 @@ absl::Status SimStorage::CheckShare(const v1::ReadSlices& request,
   };
   for (int f = 0; f < manifest.files_size(); ++f) {
     const v1::ShardFile& file = manifest.files(f);
-    const bool is_own = request.last() && share.of() != 0 &&
-                        f % share.of() == share.index();
+    const bool is_own =
+        request.last() && share.of() != 0 && f % share.of() == share.index();
     if (is_own || (share.alone() && is_source(file))) {
       RETURN_IF_ERROR(CheckFile(request.path(), file, /*sum=*/true));
     }
@@ -316,10 +317,12 @@ absl::Status SimStorage::CheckShare(const v1::ReadSlices& request,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> SimStorage::ReadSlice(
-    const std::string& path, const v1::ShardFile& file,
-    const v1::SavedSlice& saved, const std::string& slot, uint64_t bytes,
-    uint64_t block_bytes) const {
+absl::StatusOr<std::string> SimStorage::ReadSlice(const std::string& path,
+                                                  const v1::ShardFile& file,
+                                                  const v1::SavedSlice& saved,
+                                                  const std::string& slot,
+                                                  uint64_t bytes,
+                                                  uint64_t block_bytes) const {
   const auto find = [&](const std::string& directory, const std::string& name,
                         const std::string& tensor,
                         uint64_t size) -> absl::StatusOr<std::string> {
@@ -381,9 +384,9 @@ absl::StatusOr<std::string> SimStorage::ReadSlot(const v1::Manifest& manifest,
     }
   }
   if (shape.rows == 0 || found != shape.rows) {
-    return absl::DataLossError(absl::StrCat("the checkpoint has ", found, " of ",
-                                            shape.rows, " rows of '", variable,
-                                            "'"));
+    return absl::DataLossError(absl::StrCat("the checkpoint has ", found,
+                                            " of ", shape.rows, " rows of '",
+                                            variable, "'"));
   }
   return bytes;
 }

@@ -7,9 +7,9 @@
 
 namespace paramd {
 
-// An IntegerJob in sync mode, on a cluster whose servers, workers and chief die,
-// are replaced, paused, cut off and drained while it runs; in every fifth seed
-// with a backup worker.
+// An IntegerJob in sync mode, on a cluster whose servers, workers and chief
+// die, are replaced, paused, cut off and drained while it runs; in every fifth
+// seed with a backup worker.
 //
 // Checked: what a step consists of is the same on all servers; every checkpoint
 // has, in every block, each batch that its input says is used exactly once and

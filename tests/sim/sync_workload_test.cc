@@ -1,7 +1,7 @@
 #include "tests/sim/sync_workload.h"
 
-
 #include "gtest/gtest.h"
+
 #include "tests/sim/few_seeds.h"
 
 namespace paramd {
@@ -23,11 +23,11 @@ TEST(SyncWorkloadTest, Promise6_EveryBatchIsInOnceWhoeverDies) {
   EXPECT_GE(all.checkpoints, 2 * Seeds());
   EXPECT_GE(all.hits, 2 * Seeds());
   // What was never met proves nothing.
-  for (const char* probe :
-       {"sync: the bits of one process", "sync: an empty share", "sync: a share is late",
-        "sync: a share comes again when its step is in",
-        "sync: a share comes too early or too late",
-        "sync: a worker hears that it is left out"}) {
+  for (const char* probe : {"sync: the bits of one process",
+                            "sync: an empty share", "sync: a share is late",
+                            "sync: a share comes again when its step is in",
+                            "sync: a share comes too early or too late",
+                            "sync: a worker hears that it is left out"}) {
     EXPECT_GT(all.probes.Of(probe), 0u) << probe;
   }
 }

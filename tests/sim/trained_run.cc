@@ -43,16 +43,15 @@ absl::StatusOr<TrainedTensors::Tensor> TrainedRun::Find(
   return absl::NotFoundError(absl::StrCat("there is no '", name, "'"));
 }
 
-absl::Status TrainedRun::Read(absl::Span<const Rows> wanted,
-                              BufferChain* out) {
+absl::Status TrainedRun::Read(absl::Span<const Rows> wanted, BufferChain* out) {
   for (const auto& [name, rows] : wanted) {
     ASSIGN_OR_RETURN(const Tensor tensor, Find(name));
     ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(tensor.shape));
     ASSIGN_OR_RETURN(const std::vector<float> values,
                      storage_.ReadVariable(manifest_, name, /*slot=*/""));
-    out->push_back(Buffer::Copy(AsBytes<float>(
-        PartOf(values, rows.begin * shape.row_elements,
-               rows.end * shape.row_elements))));
+    out->push_back(Buffer::Copy(
+        AsBytes<float>(PartOf(values, rows.begin * shape.row_elements,
+                              rows.end * shape.row_elements))));
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+
 #include "worker/collective/in_process_collective.h"
 
 namespace paramd {
@@ -49,16 +50,16 @@ TEST(BucketedSumTest, SmallGradientsGoTogetherFromTheLastToTheFirst) {
   for (size_t v = 1; v < 4; ++v) sum.Ready(v);
   ASSERT_TRUE(sum.End().ok());
   EXPECT_EQ(alone.lengths, std::vector<size_t>({6, 10}));
-  EXPECT_EQ(gradients, Gradients({std::vector<float>(10, 2), {4}, {6, 8},
-                                  {10, 12, 14}}));
+  EXPECT_EQ(gradients,
+            Gradients({std::vector<float>(10, 2), {4}, {6, 8}, {10, 12, 14}}));
 }
 
-// config/examples/residual.json: eight convolutions, each with scale, shift, mean
-// and variance behind it, and a dense layer.
+// config/examples/residual.json: eight convolutions, each with scale, shift,
+// mean and variance behind it, and a dense layer.
 TEST(BucketedSumTest, GradientsOfAResidualNetworkAreOneReductionInPlaceOf42) {
   std::vector<uint64_t> elements;
-  for (const uint64_t kernel : {288, 9216, 9216, 18432, 36864, 2048, 36864,
-                                36864}) {
+  for (const uint64_t kernel :
+       {288, 9216, 9216, 18432, 36864, 2048, 36864, 36864}) {
     const uint64_t filters = kernel <= 9216 && kernel != 2048 ? 32 : 64;
     elements.insert(elements.end(),
                     {kernel, filters, filters, filters, filters});

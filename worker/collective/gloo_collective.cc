@@ -14,11 +14,11 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+
+#include "base/mutex.h"
 #include "gloo/transport/context.h"
 #include "gloo/transport/tcp/device.h"
 #include "gloo/transport/unbound_buffer.h"
-
-#include "base/mutex.h"
 
 namespace paramd {
 namespace {
@@ -44,9 +44,8 @@ void AddTo(float* to, const float* a, const float* b, size_t count) {
   using Eight [[gnu::vector_size(32), gnu::aligned(4), gnu::may_alias]] = float;
   size_t i = 0;
   for (; i + 8 <= count; i += 8) {
-    *reinterpret_cast<Eight*>(to + i) =
-        *reinterpret_cast<const Eight*>(a + i) +
-        *reinterpret_cast<const Eight*>(b + i);
+    *reinterpret_cast<Eight*>(to + i) = *reinterpret_cast<const Eight*>(a + i) +
+                                        *reinterpret_cast<const Eight*>(b + i);
   }
   for (; i < count; ++i) to[i] = a[i] + b[i];
 }
@@ -212,8 +211,8 @@ class GlooCollective : public LinkedCollective {
     Part part;
   };
 
-  // A chunk is added while the next ones come, and its sum leaves at once. A sum
-  // comes into values that are not needed any more: who sends it had them.
+  // A chunk is added while the next ones come, and its sum leaves at once. A
+  // sum comes into values that are not needed any more: who sends it had them.
   void SumByChunks(absl::Span<float> values) {
     const Part own = PartOf(rank_, values.size());
     terms_.resize(kAhead * kChunk * size_);
@@ -228,8 +227,7 @@ class GlooCollective : public LinkedCollective {
       AddChunk(values, own, c);
       for (size_t r = 0; r < size_; ++r) {
         if (r == rank_) continue;
-        others[r].values->send(static_cast<int>(r), slot_ + 1,
-                               OffsetOf(own, c),
+        others[r].values->send(static_cast<int>(r), slot_ + 1, OffsetOf(own, c),
                                own.CountOf(c) * sizeof(float));
         ReceiveTerms(r, own, c + kAhead, &others[r]);
       }
@@ -316,7 +314,7 @@ class GlooCollective : public LinkedCollective {
   std::shared_ptr<::gloo::transport::Context> mesh_;
   std::vector<std::string> links_;
   std::vector<float> terms_;  // Of each member, kAhead chunks of the own part.
-  uint64_t slot_ = 0;          // Of Gloo's messages: the same on all members.
+  uint64_t slot_ = 0;         // Of Gloo's messages: the same on all members.
 };
 
 }  // namespace
@@ -329,8 +327,8 @@ absl::StatusOr<std::unique_ptr<LinkedCollective>> MakeGlooCollective(
   addrinfo* found = nullptr;
   const int wrong = getaddrinfo(host.c_str(), nullptr, &hints, &found);
   if (wrong != 0) {
-    const std::string sentence = absl::StrCat(
-        "no other worker can reach '", host, "': ", gai_strerror(wrong));
+    const std::string sentence = absl::StrCat("no other worker can reach '",
+                                              host, "': ", gai_strerror(wrong));
     // A name server that does not answer may do so later.
     return wrong == EAI_AGAIN ? absl::UnavailableError(sentence)
                               : absl::InvalidArgumentError(sentence);

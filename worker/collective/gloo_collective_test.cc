@@ -31,9 +31,8 @@ Members Connected(size_t size) {
   Members members = Make(size);
   std::vector<std::vector<std::string>> links;
   for (const auto& member : members) links.push_back(member->links());
-  OnThreads(size, [&](size_t r) {
-    EXPECT_TRUE(members[r]->Connect(links).ok());
-  });
+  OnThreads(size,
+            [&](size_t r) { EXPECT_TRUE(members[r]->Connect(links).ok()); });
   return members;
 }
 
@@ -75,8 +74,7 @@ TEST(GlooCollectiveTest, GathersByRankAndGoesOn) {
       const double own[] = {static_cast<double>(r) + turn, -1};
       std::vector<double> all(6);
       EXPECT_TRUE(members[r]->Gather(own, absl::MakeSpan(all)).ok());
-      EXPECT_THAT(all,
-                  ElementsAre(turn, -1, 1 + turn, -1, 2 + turn, -1));
+      EXPECT_THAT(all, ElementsAre(turn, -1, 1 + turn, -1, 2 + turn, -1));
     }
   });
 }

@@ -26,8 +26,8 @@ class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
-  // A step will begin: what was interrupted before is over. Not on the computing
-  // thread.
+  // A step will begin: what was interrupted before is over. Not on the
+  // computing thread.
   virtual void Expect() {}
 
   // The step of this range of the input begins. The shares that this member
@@ -52,9 +52,9 @@ class GradientExchange {
   // it has returned, nobody reads or writes the gradients any more.
   virtual absl::Status End(std::vector<double>* figures) = 0;
 
-  // Behind an End that was OK, where shares are more than fit one computation: the
-  // shares of the next one, whose gradients are to be in the same place, and
-  // whose figures end the step. Nullopt: there is none.
+  // Behind an End that was OK, where shares are more than fit one computation:
+  // the shares of the next one, whose gradients are to be in the same place,
+  // and whose figures end the step. Nullopt: there is none.
   virtual absl::optional<std::vector<uint32_t>> NextPass() {
     return absl::nullopt;
   }

@@ -24,7 +24,8 @@ class LinkedCollective : public Collective {
   virtual const std::vector<std::string>& links() const = 0;
 
   // Links all members: `links` are what each has, by rank. Called once, before
-  // anything else but Abort. UNAVAILABLE if one can't be reached, or after Abort.
+  // anything else but Abort. UNAVAILABLE if one can't be reached, or after
+  // Abort.
   virtual absl::Status Connect(
       const std::vector<std::vector<std::string>>& links) = 0;
 
@@ -34,8 +35,9 @@ class LinkedCollective : public Collective {
 };
 
 // Makes the end of member `rank` of `size`.
-using MakeLinked = std::function<absl::StatusOr<
-    std::unique_ptr<LinkedCollective>>(size_t rank, size_t size)>;
+using MakeLinked =
+    std::function<absl::StatusOr<std::unique_ptr<LinkedCollective>>(
+        size_t rank, size_t size)>;
 
 }  // namespace paramd
 

@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
 #include "worker/collective/in_process_collective.h"
 
 namespace paramd {

@@ -45,8 +45,8 @@ std::vector<uint32_t> RoundExchange::BeginPass() {
   for (std::atomic<bool>& added : added_) added = false;
   devices_sum_ = false;
   sum_->Begin(gradients_, collective_.get());
-  const uint32_t share = static_cast<uint32_t>(
-      pass_ * collective_->size() + collective_->rank());
+  const uint32_t share =
+      static_cast<uint32_t>(pass_ * collective_->size() + collective_->rank());
   if (share >= options_.shares) return {};
   return {share};
 }

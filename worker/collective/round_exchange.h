@@ -28,8 +28,8 @@ namespace paramd {
 // devices sum, in that of their ring.
 //
 // A worker may have the sums of a step and not know that all others have, since
-// one was lost at that moment. If one of them went on, it gets the step's figures
-// from there and goes on too.
+// one was lost at that moment. If one of them went on, it gets the step's
+// figures from there and goes on too.
 class RoundExchange : public GradientExchange {
  public:
   struct Options {

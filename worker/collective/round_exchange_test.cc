@@ -54,10 +54,10 @@ class RoundExchangeTest : public ::testing::TestWithParam<bool> {
             if (GetParam()) return EmulatedAccelerator({}).OpenRing();
             return absl::UnimplementedError("a processor");
           });
-      link_ = std::make_unique<RoundLink>(
-          worker, ++test->incarnations_, [this](size_t rank, size_t size) {
-            return rings_->Make(rank, size);
-          });
+      link_ = std::make_unique<RoundLink>(worker, ++test->incarnations_,
+                                          [this](size_t rank, size_t size) {
+                                            return rings_->Make(rank, size);
+                                          });
       RoundExchange::Options options;
       options.shares = test->workers_;
       options.bucket_bytes = 8;

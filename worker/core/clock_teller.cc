@@ -19,8 +19,7 @@ void ClockTeller::BeginSession() {
 }
 
 void ClockTeller::Configure(const v1::Configuration& configuration) {
-  bounded_ =
-      configuration.consistency().mode() == v1::Consistency::BOUNDED;
+  bounded_ = configuration.consistency().mode() == v1::Consistency::BOUNDED;
   servers_.clear();
   for (const v1::ServerMember& server : configuration.servers()) {
     servers_.push_back(server.incarnation());
@@ -42,15 +41,13 @@ void ClockTeller::Tell(const State& state, const v1::Header& header, Time now,
     told->set_clock(state.clock);
     told->set_no_input(state.no_input);
     told->set_number(number_);
-    out->Send(PeerId::Ps(static_cast<uint32_t>(server)), (*next_call)++, std::move(told), {},
-              std::max(every_, kShortestDeadline));
+    out->Send(PeerId::Ps(static_cast<uint32_t>(server)), (*next_call)++,
+              std::move(told), {}, std::max(every_, kShortestDeadline));
   }
   last_no_input_ = state.no_input;
   next_ = now + every_;
 }
 
-Time ClockTeller::next_tick() const {
-  return bounded_ ? next_ : Time::Never();
-}
+Time ClockTeller::next_tick() const { return bounded_ ? next_ : Time::Never(); }
 
 }  // namespace paramd

@@ -51,8 +51,8 @@ class Computation {
   bool IsPart(const IoResult& result) const {
     return take_io_ != 0 && result.io == take_io_;
   }
-  // One buffer for each of `variables`, empty where it has not come; none at all
-  // if they are of no use. The next are asked for with AskForMore.
+  // One buffer for each of `variables`, empty where it has not come; none at
+  // all if they are of no use. The next are asked for with AskForMore.
   std::vector<Buffer> TakePart(const IoResult& result, size_t variables,
                                WorkerTurn* turn);
   void AskForMore(WorkerTurn* turn);

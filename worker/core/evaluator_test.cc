@@ -79,9 +79,9 @@ TEST_F(EvaluatorTest, Promise4_ForARunThatIsNotThereItWaitsTheStartTimeout) {
     driver_.Advance(absl::Seconds(1));
   }
   FoundNothing(absl::NotFoundError("directory /x"));
-  EXPECT_EQ(driver_.exit_status,
-            absl::UnavailableError(
-                "waited 30s (start_timeout_ms) for directory /x"));
+  EXPECT_EQ(
+      driver_.exit_status,
+      absl::UnavailableError("waited 30s (start_timeout_ms) for directory /x"));
 }
 
 TEST_F(EvaluatorTest, ARunWithoutACheckpointIsWaitedForAsLongAsItTakes) {

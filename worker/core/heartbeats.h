@@ -17,8 +17,9 @@ namespace paramd {
 // What the coordinator and a worker tell each other in one session: the worker
 // its state, repeated as it changes, the coordinator its newest answer.
 //
-// Invariant: requests are numbered, and only the answer to the newest one counts;
-// an answer from before a newer coordinator's first one changes nothing.
+// Invariant: requests are numbered, and only the answer to the newest one
+// counts; an answer from before a newer coordinator's first one changes
+// nothing.
 //
 // Not thread-safe: part of a worker's core.
 class Heartbeats {
@@ -50,7 +51,8 @@ class Heartbeats {
   const v1::WorkerStats& last_stats() const { return last_stats_; }
   const v1::HeartbeatReply& last_reply() const { return last_reply_; }
   uint64_t term() const { return term_; }
-  // When the coordinator last answered, and why it has not since (empty: it has).
+  // When the coordinator last answered, and why it has not since (empty: it
+  // has).
   Time last_heard() const { return last_heard_; }
   const std::string& why_silent() const { return why_silent_; }
 

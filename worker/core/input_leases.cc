@@ -64,9 +64,8 @@ void InputLeases::AskAnew(Time now) {
 
 absl::optional<InputLeases::Range> InputLeases::TakeExamples(uint64_t most) {
   const auto lease =
-      std::find_if(portions_.begin(), portions_.end(), [](const Lease& l) {
-        return l.taken < l.portion.end();
-      });
+      std::find_if(portions_.begin(), portions_.end(),
+                   [](const Lease& l) { return l.taken < l.portion.end(); });
   if (lease == portions_.end()) return absl::nullopt;
   Range range;
   range.portion = lease->portion.id();

@@ -17,9 +17,9 @@ namespace paramd {
 // from what is handed out: asked for, computed, and used up when the pushes of
 // all of it have ended.
 //
-// Invariant: batches are taken in order and no two overlap; a portion is used up
-// only from its beginning. A request keeps its number until it is answered, so
-// the coordinator hands out nothing twice for it.
+// Invariant: batches are taken in order and no two overlap; a portion is used
+// up only from its beginning. A request keeps its number until it is answered,
+// so the coordinator hands out nothing twice for it.
 //
 // Not thread-safe: part of a worker's core.
 class InputLeases {
@@ -49,7 +49,8 @@ class InputLeases {
   void AskAnew(Time now);
 
   // ---- steps
-  // The next examples of one portion, at most `most`. Nothing if there are none.
+  // The next examples of one portion, at most `most`. Nothing if there are
+  // none.
   absl::optional<Range> TakeExamples(uint64_t most);
   // How many times TakeExamples would give some.
   uint64_t BatchesLeft(uint64_t batch) const;
@@ -79,10 +80,10 @@ class InputLeases {
   std::deque<Lease> portions_;  // Bound: three portions.
   CallId call_ = 0;             // 0: none under way.
   Time ask_at_;
-  uint64_t number_ = 0;     // Of the newest request.
-  bool answered_ = true;    // That request.
-  uint64_t finished_ = 0;   // Id up to which all are used up.
-  uint64_t last_id_ = 0;    // Newest id known.
+  uint64_t number_ = 0;    // Of the newest request.
+  bool answered_ = true;   // That request.
+  uint64_t finished_ = 0;  // Id up to which all are used up.
+  uint64_t last_id_ = 0;   // Newest id known.
   bool no_more_ = false;
   bool none_now_ = false;
 };

@@ -61,8 +61,8 @@ void Joining::OnRefused(const absl::Status& status, WorkerTurn* turn) {
     absl::StrAppend(&why_, "; it waited for ", last_wait_);
   }
   ask_at_ = turn->now +
-            (is_early ? std::max(kJoinPoll, absl::Milliseconds(
-                                            refusal.retry_after_ms()))
+            (is_early ? std::max(kJoinPoll,
+                                 absl::Milliseconds(refusal.retry_after_ms()))
                       : kJoinRetry);
 }
 

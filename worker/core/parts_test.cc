@@ -88,8 +88,9 @@ TEST_F(InputLeasesTest, BatchesFollowEachOtherAndNoneSpansTwoPortions) {
     EXPECT_EQ(range->epoch, 2u);
     taken.emplace_back(range->begin, range->end);
   }
-  EXPECT_THAT(taken, ::testing::ElementsAre(std::pair(0u, 4u), std::pair(4u, 5u),
-                                            std::pair(20u, 22u)));
+  EXPECT_THAT(taken,
+              ::testing::ElementsAre(std::pair(0u, 4u), std::pair(4u, 5u),
+                                     std::pair(20u, 22u)));
   EXPECT_EQ(input_.BatchesLeft(4), 0u);
 }
 
@@ -116,8 +117,8 @@ TEST_F(InputLeasesTest, Promise1_ARequestKeepsItsNumberUntilItIsAnswered) {
   input_.Ask(v1::Header(), Turn());
   EXPECT_FALSE(input_.may_ask());
   const CallId call = sent();
-  EXPECT_FALSE(input_.Take(Failure(call, absl::UnavailableError("")), 1,
-                           Turn()));
+  EXPECT_FALSE(
+      input_.Take(Failure(call, absl::UnavailableError("")), 1, Turn()));
   EXPECT_GT(input_.ask_at(), now_);
   input_.Ask(v1::Header(), Turn());
   EXPECT_EQ(Sent<v1::PortionRequest>().number(), 1u);
@@ -322,8 +323,8 @@ TEST_F(PartTest, AnEvaluationThatFailsEndsTheProcess) {
   EXPECT_FALSE(evaluation.busy());
 }
 
-// A sparse variable "t" of 8 rows of 2 beside "a". The test plays the server and
-// whoever computes.
+// A sparse variable "t" of 8 rows of 2 beside "a". The test plays the server
+// and whoever computes.
 class SparseEvaluationTest : public PartTest {
  protected:
   SparseEvaluationTest() {

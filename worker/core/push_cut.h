@@ -7,9 +7,10 @@
 
 namespace paramd {
 
-// Where a worker's pushes are divided for a snapshot: those up to the cut are in
-// it, those behind it carry its number, as their stamp, for life. The cut can be
-// made at any time: a push that is open belongs before it, the next one behind.
+// Where a worker's pushes are divided for a snapshot: those up to the cut are
+// in it, those behind it carry its number, as their stamp, for life. The cut
+// can be made at any time: a push that is open belongs before it, the next one
+// behind.
 //
 // Invariant: a snapshot is cut at most once, and the stamps of later pushes are
 // never lower.

@@ -11,32 +11,29 @@ namespace {
 
 // "'w' of 784x128"
 std::string TextOf(const v1::Variable& variable) {
-  return absl::StrCat("'", variable.name(), "' of ",
-                      variable.shape().empty()
-                          ? "one number"
-                          : absl::StrJoin(variable.shape(), "x"),
-                      variable.untrained() ? ", untrained" : "",
-                      variable.sparse() ? ", sparse" : "",
-                      variable.keyed() ? ", keyed" : "",
-                      variable.when_full() == v1::Variable::IGNORE
-                          ? ", ignores new keys when it is full"
-                          : "",
-                      variable.admit_after() > 1
-                          ? absl::StrCat(", admits keys after ",
-                                         variable.admit_after(), " gradients")
-                          : "",
-                      variable.expire_after() > 0
-                          ? absl::StrCat(", expires keys after ",
-                                         variable.expire_after(), " pushes")
-                          : "",
-                      variable.memory_rows() > 0
-                          ? absl::StrCat(", keeps ", variable.memory_rows(),
-                                         " rows in memory")
-                          : "",
-                      variable.compute_dtype().empty()
-                          ? ""
-                          : absl::StrCat(", computed in ",
-                                         variable.compute_dtype()));
+  return absl::StrCat(
+      "'", variable.name(), "' of ",
+      variable.shape().empty() ? "one number"
+                               : absl::StrJoin(variable.shape(), "x"),
+      variable.untrained() ? ", untrained" : "",
+      variable.sparse() ? ", sparse" : "", variable.keyed() ? ", keyed" : "",
+      variable.when_full() == v1::Variable::IGNORE
+          ? ", ignores new keys when it is full"
+          : "",
+      variable.admit_after() > 1
+          ? absl::StrCat(", admits keys after ", variable.admit_after(),
+                         " gradients")
+          : "",
+      variable.expire_after() > 0
+          ? absl::StrCat(", expires keys after ", variable.expire_after(),
+                         " pushes")
+          : "",
+      variable.memory_rows() > 0
+          ? absl::StrCat(", keeps ", variable.memory_rows(), " rows in memory")
+          : "",
+      variable.compute_dtype().empty()
+          ? ""
+          : absl::StrCat(", computed in ", variable.compute_dtype()));
 }
 
 }  // namespace

@@ -43,22 +43,25 @@ TEST_F(SameModelTest, HowRowsAreNamedAndGivenUpIsPartOfIt) {
   EXPECT_EQ(Message({keyed, b}), "");
   v1::Variable ignoring = keyed;
   ignoring.set_when_full(v1::Variable::IGNORE);
-  EXPECT_NE(Message({ignoring, b}).find("ignores new keys when it is full, the "
-                                        "chief's is 'w' of 4x2, sparse, keyed"),
+  EXPECT_NE(Message({ignoring, b})
+                .find("ignores new keys when it is full, the "
+                      "chief's is 'w' of 4x2, sparse, keyed"),
             std::string::npos);
   v1::Variable strict = keyed;
   strict.set_admit_after(3);
   strict.set_expire_after(9);
-  EXPECT_NE(Message({strict, b}).find("keyed, admits keys after 3 gradients, "
-                                      "expires keys after 9 pushes, the chief's"),
+  EXPECT_NE(Message({strict, b})
+                .find("keyed, admits keys after 3 gradients, "
+                      "expires keys after 9 pushes, the chief's"),
             std::string::npos);
 }
 
 TEST_F(SameModelTest, TheFirstDifferenceIsNamed) {
-  EXPECT_EQ(Message({MakeVariable("w", {4, 3}), MakeVariable("c", {})}),
-            "the model of worker-3 is not the chief's: its variable 1 is 'w' of "
-            "4x3, the chief's is 'w' of 4x2; every process must build the same "
-            "model");
+  EXPECT_EQ(
+      Message({MakeVariable("w", {4, 3}), MakeVariable("c", {})}),
+      "the model of worker-3 is not the chief's: its variable 1 is 'w' of "
+      "4x3, the chief's is 'w' of 4x2; every process must build the same "
+      "model");
   EXPECT_EQ(Message({MakeVariable("w", {4, 2})}),
             "the model of worker-3 is not the chief's: its variable 2 is no "
             "more, the chief's is 'b' of one number; every process must build "

@@ -15,10 +15,9 @@ absl::StatusOr<std::unique_ptr<SessionState>> SessionState::Create(
     const Options& options, const v1::JoinReply& reply,
     Computation* computation, Time now) {
   Session session(options.session);
-  RETURN_IF_ERROR(
-      session.Configure(reply.configuration(), reply.generation()));
-  std::unique_ptr<SessionState> state(new SessionState(
-      options, reply, std::move(session), computation, now));
+  RETURN_IF_ERROR(session.Configure(reply.configuration(), reply.generation()));
+  std::unique_ptr<SessionState> state(
+      new SessionState(options, reply, std::move(session), computation, now));
   state->TakeMode(reply.configuration());
   return state;
 }
@@ -30,8 +29,7 @@ SessionState::SessionState(const Options& options, const v1::JoinReply& reply,
       input(now),
       heartbeats(reply.configuration().version().term(), now),
       clock_teller(absl::Milliseconds(options.plan.job->heartbeat_ms())),
-      steps(&session, computation, options.layers_from_bytes,
-            options.observer,
+      steps(&session, computation, options.layers_from_bytes, options.observer,
             options.weight_memory == nullptr ? WeightMemory()
                                              : *options.weight_memory),
       options_(options),
@@ -149,11 +147,11 @@ bool SessionState::HasNewsToTell(const v1::Evaluation& evaluation,
          evaluation.final() != last.evaluation().final();
 }
 
-// Who has nothing to do for now is not waited for; it may have again, if another
-// worker leaves its portions behind.
+// Who has nothing to do for now is not waited for; it may have again, if
+// another worker leaves its portions behind.
 void SessionState::TellClock(bool draining, WorkerTurn* turn) {
-  const bool idle = input.empty() && steps.at_rest() &&
-                    (input.none_now() || input.no_more());
+  const bool idle =
+      input.empty() && steps.at_rest() && (input.none_now() || input.no_more());
   const ClockTeller::State state = {.clock = clock(),
                                     .no_input = draining || idle};
   if (clock_teller.IsDue(state, turn->now)) {

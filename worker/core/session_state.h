@@ -56,7 +56,8 @@ class SessionState {
   void NoteFirstPush(Outbox* out);
 
   // ---- cuts
-  // The coordinator's answer may ask for a cut: it is made before the next push.
+  // The coordinator's answer may ask for a cut: it is made before the next
+  // push.
   void CutIfAsked();
   // What is to be said: of the snapshot that is open, or of the pushes so far
   // where the worker leaves or is told to stop.
@@ -69,7 +70,9 @@ class SessionState {
   bool HasNewsToTell(const v1::Evaluation& evaluation, bool leaving) const;
   // Tells the servers the clock, where one is due.
   void TellClock(bool draining, WorkerTurn* turn);
-  bool is_ending() const { return heartbeats.last_reply().state() == v1::FINISHED; }
+  bool is_ending() const {
+    return heartbeats.last_reply().state() == v1::FINISHED;
+  }
 
   Session session;
   InputLeases input;

@@ -24,11 +24,13 @@ class TrainingFigures {
   // Older epochs are forgotten.
   static constexpr size_t kMostEpochs = 1000;
 
-  // The worker is there from now on. Rate and loss stay: they are the process's.
+  // The worker is there from now on. Rate and loss stay: they are the
+  // process's.
   void BeginSession(Time now);
   // A gradient is there; `loss` is the sum over its examples.
   void Computed(uint64_t examples, double loss, Time now);
-  // A push is in that has it, of this epoch, in sync mode to this step (else 0).
+  // A push is in that has it, of this epoch, in sync mode to this step (else
+  // 0).
   void Acknowledged(uint64_t step, uint32_t epoch, uint64_t examples,
                     double loss, const MetricSums& metrics);
 

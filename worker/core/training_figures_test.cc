@@ -107,8 +107,8 @@ TEST(TrainingFiguresTest, SumsAreOfThePushesThatAreInAndOfTheSession) {
 std::vector<std::string> EpochsOf(const TrainingFigures& figures) {
   std::vector<std::string> texts;
   for (const v1::EpochSums& sums : Of(figures).epochs()) {
-    texts.push_back(
-        absl::StrCat(sums.epoch(), ": ", sums.loss_sum(), "/", sums.examples()));
+    texts.push_back(absl::StrCat(sums.epoch(), ": ", sums.loss_sum(), "/",
+                                 sums.examples()));
   }
   return texts;
 }

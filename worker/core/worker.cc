@@ -128,8 +128,7 @@ void Worker::AdvanceSession(WorkerTurn* turn) {
   SessionState& session = *session_;
   if (!session.is_ending()) {
     if (!draining_) {
-      evaluation_.Advance(session.heartbeats.last_reply(),
-                          turn);
+      evaluation_.Advance(session.heartbeats.last_reply(), turn);
     }
     session.plan->Advance(MakeView(), turn);
   }
@@ -214,8 +213,7 @@ void Worker::BeginSession(const v1::JoinReply& reply, WorkerTurn* turn) {
   options.layers_from_bytes = options_.layers_from_bytes;
   options.observer = options_.observer;
   options.weight_memory = &options_.weight_memory;
-  auto session =
-      SessionState::Create(options, reply, &computation_, turn->now);
+  auto session = SessionState::Create(options, reply, &computation_, turn->now);
   if (!session.ok()) {
     turn->out->Exit(session.status());
     return;
@@ -297,8 +295,8 @@ void Worker::OnCoordinatorRefused(const absl::Status& status,
     const absl::Duration silent = turn->now - heartbeats.last_heard();
     if (silent > absl::Milliseconds(options_.job.start_timeout_ms())) {
       turn->out->Exit(absl::UnavailableError(absl::StrCat(
-          "the coordinator has not answered for ",
-          absl::FormatDuration(silent), ": ", heartbeats.why_silent())));
+          "the coordinator has not answered for ", absl::FormatDuration(silent),
+          ": ", heartbeats.why_silent())));
     }
   }
 }
@@ -414,10 +412,9 @@ void Worker::OnQuarantined(const absl::Status& status, Outbox* out) {
 // again.
 void Worker::OnSpoiled(const absl::Status& status, WorkerTurn* turn) {
   ++spoiled_sessions_;
-  turn->out->Warn(absl::StrCat("session ended (", spoiled_sessions_,
-                               " so far), ",
-                               draining_ ? "leaving: " : "joining again: ",
-                               status.message()));
+  turn->out->Warn(absl::StrCat(
+      "session ended (", spoiled_sessions_, " so far), ",
+      draining_ ? "leaving: " : "joining again: ", status.message()));
   if (!draining_) return JoinAgain(turn->now);
   session_->steps.DropPush();  // Whoever takes the portion computes it again.
 }
@@ -474,8 +471,7 @@ std::string Worker::waiting_for() const {
     return absl::StrCat("the coordinator to admit worker-", options_.index,
                         joining_->why().empty() ? "" : ": ", joining_->why());
   }
-  const std::string whom =
-      session_->plan->waiting_for(session_->generation());
+  const std::string whom = session_->plan->waiting_for(session_->generation());
   return whom.empty() ? session_->session.waiting_for() : whom;
 }
 
@@ -486,8 +482,7 @@ std::string Worker::overdue(Time now) const {
   const absl::Duration beat = absl::Milliseconds(options_.job.heartbeat_ms());
   if (whom.empty() && !heartbeats.why_silent().empty() &&
       now - heartbeats.last_heard() > beat + kOverdue) {
-    return absl::StrCat("the coordinator to answer: ",
-                        heartbeats.why_silent());
+    return absl::StrCat("the coordinator to answer: ", heartbeats.why_silent());
   }
   return whom.empty() ? computation_.overdue(now) : whom;
 }

@@ -28,7 +28,8 @@
 
 namespace paramd {
 
-// A worker: joins, and trains until the coordinator says that the job has ended.
+// A worker: joins, and trains until the coordinator says that the job has
+// ended.
 //
 //   joining ──► running ──► ending ──► (exit)
 //      ▲           │  the coordinator knows no such session
@@ -37,17 +38,18 @@ namespace paramd {
 // What it knows of a session is one SessionState, replaced whole by the next. A
 // Plan decides what a step is (worker/strategy/); here are the session, the
 // heartbeats, the cuts and the evaluations. Each event goes to the part it
-// belongs to; then, in this order: finished pulls and pushes, an evaluation, the
-// plan, a heartbeat, a request for input, the clock.
+// belongs to; then, in this order: finished pulls and pushes, an evaluation,
+// the plan, a heartbeat, a request for input, the clock.
 //
-// For a snapshot nothing stops: the worker says which push is its last in it, and
-// stamps the later ones (see PushCut). Told to stop, it opens no push for as long
-// as that is said. One that is told to drain waits for the push under way, drops
-// what it computes, tells the coordinator how far it got with its input, and is
-// gone.
+// For a snapshot nothing stops: the worker says which push is its last in it,
+// and stamps the later ones (see PushCut). Told to stop, it opens no push for
+// as long as that is said. One that is told to drain waits for the push under
+// way, drops what it computes, tells the coordinator how far it got with its
+// input, and is gone.
 //
-// Weights are handed out with the work that reads them, one buffer a variable as
-// its payload. Whoever does the work drops them before it says that it is done.
+// Weights are handed out with the work that reads them, one buffer a variable
+// as its payload. Whoever does the work drops them before it says that it is
+// done.
 //
 // Not thread-safe: a core.
 class Worker : public Core {
@@ -70,8 +72,9 @@ class Worker : public Core {
     // A gradient of so many bytes leaves layer by layer as it is computed.
     uint64_t layers_from_bytes = uint64_t{2} << 20;
     StepObserver* observer = nullptr;  // Outlives the worker; may be null.
-    WeightMemory weight_memory;  // Of those that it trains on.
-    // Hears, when the job has ended, what all workers were trained on, by epoch.
+    WeightMemory weight_memory;        // Of those that it trains on.
+    // Hears, when the job has ended, what all workers were trained on, by
+    // epoch.
     std::function<void(const v1::HeartbeatReply&)> on_end;
   };
 
@@ -121,7 +124,7 @@ class Worker : public Core {
   bool draining_ = false;
   WorkerNumbers numbers_;
   uint64_t sessions_ = 0;
-  absl::optional<Joining> joining_;       // One of these two is set.
+  absl::optional<Joining> joining_;  // One of these two is set.
   std::unique_ptr<SessionState> session_;
   absl::Status end_;  // Of a job that has failed, as a server says.
   Computation computation_;

@@ -3,8 +3,8 @@
 
 #include "client/core/testing/configurations.h"
 #include "proto/refusal.h"
-#include "worker/core/worker.h"
 #include "worker/core/testing/joined_worker.h"
+#include "worker/core/worker.h"
 
 namespace paramd {
 namespace {
@@ -104,10 +104,9 @@ TEST_F(WorkerCutTest, ItsRequestsForInputSayWhichCutItHasMade) {
   joined_.driver().Advance(absl::Milliseconds(200));
   const auto asked = joined_.driver().TakeSend<v1::PortionRequest>();
   ASSERT_TRUE(asked.has_value());
-  EXPECT_EQ(static_cast<const v1::PortionRequest&>(*asked->head)
-                .header()
-                .snapshot(),
-            Pair(1, 4));
+  EXPECT_EQ(
+      static_cast<const v1::PortionRequest&>(*asked->head).header().snapshot(),
+      Pair(1, 4));
 }
 
 TEST_F(WorkerCutTest, AHoldStopsPushesUntilItIsOver) {

@@ -2,8 +2,8 @@
 #include "gtest/gtest.h"
 
 #include "proto/refusal.h"
-#include "worker/core/worker.h"
 #include "worker/core/testing/joined_worker.h"
+#include "worker/core/worker.h"
 
 namespace paramd {
 namespace {

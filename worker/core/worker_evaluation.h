@@ -16,12 +16,12 @@
 
 namespace paramd {
 
-// The evaluations that the coordinator asks of a worker, on weights of their own,
-// beside its steps. Of sparse variables it pulls what the test set reads: which
-// rows these are it asks once, before the first evaluation.
+// The evaluations that the coordinator asks of a worker, on weights of their
+// own, beside its steps. Of sparse variables it pulls what the test set reads:
+// which rows these are it asks once, before the first evaluation.
 //
-// Invariant: one is under way at a time; while it is computed its weights do not
-// change. It outlives a session like a Computation.
+// Invariant: one is under way at a time; while it is computed its weights do
+// not change. It outlives a session like a Computation.
 //
 // Not thread-safe: part of a worker's core.
 class WorkerEvaluation {
@@ -66,7 +66,7 @@ class WorkerEvaluation {
   std::unique_ptr<SparseRows> rows_;  // Of the evaluation; null: it needs none.
   v1::Evaluation newest_;
   bool under_way_ = false;
-  IoId io_ = 0;  // 0: it is not computed.
+  IoId io_ = 0;                    // 0: it is not computed.
   bool of_ended_session_ = false;  // What is computed.
   bool final_ = false;
   uint32_t epoch_ = 0;

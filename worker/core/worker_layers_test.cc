@@ -5,8 +5,8 @@
 #include "client/core/testing/configurations.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/refusal.h"
-#include "worker/core/worker.h"
 #include "worker/core/testing/joined_worker.h"
+#include "worker/core/worker.h"
 
 namespace paramd {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "proto/job_end.h"
 #include "proto/refusal.h"
-#include "worker/core/worker.h"
 #include "worker/core/testing/joined_worker.h"
+#include "worker/core/worker.h"
 
 namespace paramd {
 namespace {
@@ -19,8 +19,8 @@ using testing::Pair;
 using testing::WorkerOptions;
 
 absl::Status FailedJobRefusal() {
-  return RefuseFinished("job", ToFinished(absl::OutOfRangeError(
-                                   "the loss is nan")));
+  return RefuseFinished("job",
+                        ToFinished(absl::OutOfRangeError("the loss is nan")));
 }
 
 // ---- joining ----------------------------------------------------------------
@@ -106,9 +106,9 @@ TEST_F(JoiningWorkerTest, Promise4_WhoDoesNotAdmitItIsNamedWhenTimeIsUp) {
 }
 
 TEST_F(JoiningWorkerTest, Promise4_WhoWasMissingIsNamedAfterTheChiefHasGone) {
-  driver().Fail(*Join(), RefuseForNow(v1::Refusal::NOT_READY, "ps-1",
-                                      absl::Milliseconds(50),
-                                      "waiting for ps-1"));
+  driver().Fail(*Join(),
+                RefuseForNow(v1::Refusal::NOT_READY, "ps-1",
+                             absl::Milliseconds(50), "waiting for ps-1"));
   while (!driver().exited) {
     if (const auto join = Join()) {
       driver().Fail(*join, absl::UnavailableError("connection refused"));
@@ -209,8 +209,7 @@ v1::PortionReply NoneNow() {
   return reply;
 }
 
-TEST_F(WorkerSessionTest,
-       Promise1_APortionRequestKeepsItsNumberUntilAnswered) {
+TEST_F(WorkerSessionTest, Promise1_APortionRequestKeepsItsNumberUntilAnswered) {
   const auto first = Portion();
   EXPECT_EQ(PortionOf(*first).number(), 1u);
   driver().Fail(*first, absl::DeadlineExceededError("lost"));
@@ -305,8 +304,7 @@ TEST_F(WorkerSessionTest, AHeartbeatSaysHowFarItIs) {
   EXPECT_EQ(beat.stats().pushes(), 1u);
 }
 
-TEST_F(WorkerSessionTest,
-       AHeartbeatThatWasLostIsRepeatedWithAHigherNumber) {
+TEST_F(WorkerSessionTest, AHeartbeatThatWasLostIsRepeatedWithAHigherNumber) {
   const auto beat = driver().TakeSend<v1::HeartbeatRequest>();
   driver().Fail(*beat, absl::DeadlineExceededError("lost"));
   driver().Advance(absl::Milliseconds(200));
@@ -394,8 +392,7 @@ TEST_F(WorkerSessionTest, AnotherRunsCoordinatorEndsTheProcess) {
   EXPECT_TRUE(absl::IsInvalidArgument(driver().exit_status));
 }
 
-TEST_F(WorkerSessionTest,
-       Promise1_ANewSessionCountsFromOneAndHasNewInput) {
+TEST_F(WorkerSessionTest, Promise1_ANewSessionCountsFromOneAndHasNewInput) {
   const auto old_pull = joined_.TakePull();
   const auto old_portion = Portion();
   RefuseBeat(v1::Refusal::NOT_READY, "session");
@@ -428,8 +425,7 @@ TEST_F(WorkerSessionTest, ItDoesNotJoinAgainWhileABufferIsRead) {
   EXPECT_FALSE(joined_.TakePush().has_value());
 }
 
-TEST_F(WorkerSessionTest,
-       ItDoesNotJoinAgainWhileTheEvaluationReadsItsBuffer) {
+TEST_F(WorkerSessionTest, ItDoesNotJoinAgainWhileTheEvaluationReadsItsBuffer) {
   v1::HeartbeatReply news;
   news.set_evaluate_epoch(1);
   const auto training = joined_.TakePull();
@@ -496,8 +492,7 @@ TEST_F(WorkerSessionTest, Promise7_TheEndIsAcknowledgedBeforeItLeaves) {
   EXPECT_TRUE(driver().exit_status.ok());
 }
 
-TEST_F(WorkerSessionTest,
-       Promise7_ItLeavesAlsoWhenTheCoordinatorWasFaster) {
+TEST_F(WorkerSessionTest, Promise7_ItLeavesAlsoWhenTheCoordinatorWasFaster) {
   v1::HeartbeatReply news;
   news.set_state(v1::FINISHED);
   joined_.AnswerBeat(news);

@@ -7,8 +7,8 @@
 #include "client/core/testing/configurations.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/refusal.h"
-#include "worker/core/worker.h"
 #include "worker/core/testing/joined_worker.h"
+#include "worker/core/worker.h"
 
 namespace paramd {
 namespace {
@@ -316,8 +316,7 @@ TEST_F(WorkerSyncTest, WhatIsQuarantinedEndsTheWorker) {
   driver().Fail(*worker_.TakePush(),
                 Refuse(v1::Refusal::QUARANTINED, "a", "'a' is not finite"));
   EXPECT_TRUE(driver().exited);
-  EXPECT_EQ(driver().exit_status.code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(driver().exit_status.code(), absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace

@@ -113,7 +113,8 @@ TEST_F(WorkerTest, APushOfWhichTheInputLeftSomeHasItsNumbers) {
   EXPECT_EQ(ChainSize(sent->payload), 2 * sizeof(float));
 }
 
-// ---- weights that come with the answers to a push ----------------------------
+// ---- weights that come with the answers to a push
+// ----------------------------
 
 class PullBehindPushTest : public ::testing::Test {
  protected:

@@ -213,8 +213,7 @@ TEST_F(AcceleratedDeviceTest, WhatCantBeRecordedIsSaidAndTheDeviceGoesOn) {
   Device::Memory freed = device_.Allocate(kBytes);
   std::vector<float> unpinned(kSize);
   const std::pair<std::function<void()>, std::string> cases[] = {
-      {[&] { EXPECT_EQ(device_.Allocate(8), nullptr); },
-       "memory is asked for"},
+      {[&] { EXPECT_EQ(device_.Allocate(8), nullptr); }, "memory is asked for"},
       {[&] { EXPECT_EQ(device_.AllocateHost(8), nullptr); },
        "memory is asked for"},
       {[&] { freed = nullptr; }, "memory is freed"},
@@ -231,9 +230,9 @@ TEST_F(AcceleratedDeviceTest, WhatCantBeRecordedIsSaidAndTheDeviceGoesOn) {
     Double();
     mistake();
     Double();
-    EXPECT_EQ(device_.EndRecording().status(),
-              absl::FailedPreconditionError("emulated:0 does not record: " +
-                                            why));
+    EXPECT_EQ(
+        device_.EndRecording().status(),
+        absl::FailedPreconditionError("emulated:0 does not record: " + why));
     EXPECT_TRUE(device_.status().ok());
   }
   device_.BeginRecording();

@@ -39,9 +39,9 @@ class StreamSum {
 };
 
 // What is asynchronous in a device that computes beside the host: its memory,
-// pinned memory of the host, and streams, each of which does what it is given in
-// order, with events between them. As CUDA has them, so its part is a call each;
-// the other part is an emulation that finds mistakes of order.
+// pinned memory of the host, and streams, each of which does what it is given
+// in order, with events between them. As CUDA has them, so its part is a call
+// each; the other part is an emulation that finds mistakes of order.
 //
 // The first error stays: see status(). Later calls return at once. Streams and
 // events are as old as the object. Not thread-safe.
@@ -100,10 +100,10 @@ class Accelerator {
   // is on this device. FAILED_PRECONDITION: what is needed is not there;
   // UNIMPLEMENTED: nothing is missing that could be had.
   virtual absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() = 0;
-  // Called by the accelerators of all replicas of this process, each on its thread; returns
-  // when all have. FAILED_PRECONDITION, for one and so for all (or CANCELLED,
-  // see ReplicaMeeting), if they can't sum. Not used behind the accelerator's
-  // end.
+  // Called by the accelerators of all replicas of this process, each on its
+  // thread; returns when all have. FAILED_PRECONDITION, for one and so for all
+  // (or CANCELLED, see ReplicaMeeting), if they can't sum. Not used behind the
+  // accelerator's end.
   virtual absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) = 0;
 };

@@ -15,9 +15,7 @@ namespace {
 
 using Kind = ProgramKind;
 
-bool IsFloat32(const Tensor& tensor) {
-  return tensor.dtype == DType::kFloat32;
-}
+bool IsFloat32(const Tensor& tensor) { return tensor.dtype == DType::kFloat32; }
 
 }  // namespace
 
@@ -30,8 +28,8 @@ void CpuDevice::Multiply(const Product& product, const ConstTensor& a,
   if (!IsFloat32(c)) return ReferenceDevice::Multiply(product, a, b, c);
   using kernels::OperandRows;
   Product p = product;
-  const float* const left = RoundedRows(
-      OperandRows::Left(product), a.values<float>().data(), &left_, &p.a);
+  const float* const left = RoundedRows(OperandRows::Left(product),
+                                        a.values<float>().data(), &left_, &p.a);
   const float* const right = RoundedRows(
       OperandRows::Right(product), b.values<float>().data(), &right_, &p.b);
   MultiplyGrid(p, left, right, c.values<float>().data());
@@ -116,11 +114,10 @@ void CpuDevice::Convolve(const Convolution& shape, const ConstTensor& input,
   const auto make = [&](OneDnn::Program* program) {
     MakeConvolution(shape, biased, onednn_.get(), program);
   };
-  const auto key = KeyOf(biased ? Kind::kBiasedConvolution : Kind::kConvolution,
-                         shape);
+  const auto key =
+      KeyOf(biased ? Kind::kBiasedConvolution : Kind::kConvolution, shape);
   if (biased) {
-    onednn_->Run(key, make,
-                 {images, filters, output.data, bias.data});
+    onednn_->Run(key, make, {images, filters, output.data, bias.data});
   } else {
     onednn_->Run(key, make, {images, filters, output.data});
   }
@@ -134,13 +131,12 @@ void CpuDevice::ConvolveBackwardInput(const Convolution& shape,
     return ReferenceDevice::ConvolveBackwardInput(
         shape, kernel, output_gradient, input_gradient);
   }
-  onednn_->Run(
-      KeyOf(Kind::kConvolutionBackwardInput, shape),
-      [&](OneDnn::Program* program) {
-        MakeConvolutionBackwardInput(shape, onednn_.get(), program);
-      },
-      {input_gradient.data, Rounded(kernel, &left_),
-       Rounded(output_gradient, &right_)});
+  onednn_->Run(KeyOf(Kind::kConvolutionBackwardInput, shape),
+               [&](OneDnn::Program* program) {
+                 MakeConvolutionBackwardInput(shape, onednn_.get(), program);
+               },
+               {input_gradient.data, Rounded(kernel, &left_),
+                Rounded(output_gradient, &right_)});
 }
 
 void CpuDevice::ConvolveBackwardKernel(const Convolution& shape,
@@ -151,13 +147,12 @@ void CpuDevice::ConvolveBackwardKernel(const Convolution& shape,
     return ReferenceDevice::ConvolveBackwardKernel(
         shape, input, output_gradient, kernel_gradient);
   }
-  onednn_->Run(
-      KeyOf(Kind::kConvolutionBackwardKernel, shape),
-      [&](OneDnn::Program* program) {
-        MakeConvolutionBackwardKernel(shape, onednn_.get(), program);
-      },
-      {Rounded(input, &left_), kernel_gradient.data,
-       Rounded(output_gradient, &right_)});
+  onednn_->Run(KeyOf(Kind::kConvolutionBackwardKernel, shape),
+               [&](OneDnn::Program* program) {
+                 MakeConvolutionBackwardKernel(shape, onednn_.get(), program);
+               },
+               {Rounded(input, &left_), kernel_gradient.data,
+                Rounded(output_gradient, &right_)});
 }
 
 void CpuDevice::Pool(const Pooling& shape, const ConstTensor& input,
@@ -172,8 +167,7 @@ void CpuDevice::Pool(const Pooling& shape, const ConstTensor& input,
     onednn_->Run(KeyOf(Kind::kPooling, shape), make,
                  {input.data, output.data, places.data});
   } else {
-    onednn_->Run(KeyOf(Kind::kPooling, shape), make,
-                 {input.data, output.data});
+    onednn_->Run(KeyOf(Kind::kPooling, shape), make, {input.data, output.data});
   }
 }
 
@@ -197,19 +191,18 @@ void CpuDevice::PoolBackward(const Pooling& shape, const ConstTensor& places,
 }
 
 void CpuDevice::RunBatchNorm(const Norm& norm, const ConstTensor& input,
-                             bool given, const void* mean,
-                             const void* variance, const Tensor& output) {
+                             bool given, const void* mean, const void* variance,
+                             const Tensor& output) {
   const uint64_t columns = norm.scale.size();
   const uint64_t rows = input.size() / columns;
-  onednn_->Run(
-      KeyOf(given ? Kind::kBatchNormWith : Kind::kBatchNorm, rows, columns,
-            norm.epsilon),
-      [&](OneDnn::Program* program) {
-        MakeBatchNorm(rows, columns, norm.epsilon, given, onednn_.get(),
-                      program);
-      },
-      {input.data, mean, variance, norm.scale.data, norm.shift.data,
-       output.data});
+  onednn_->Run(KeyOf(given ? Kind::kBatchNormWith : Kind::kBatchNorm, rows,
+                     columns, norm.epsilon),
+               [&](OneDnn::Program* program) {
+                 MakeBatchNorm(rows, columns, norm.epsilon, given,
+                               onednn_.get(), program);
+               },
+               {input.data, mean, variance, norm.scale.data, norm.shift.data,
+                output.data});
 }
 
 void CpuDevice::BatchNorm(const Norm& norm, const ConstTensor& input,
@@ -242,15 +235,14 @@ void CpuDevice::BatchNormBackward(const Norm& norm, const ConstTensor& input,
   }
   const uint64_t columns = norm.scale.size();
   const uint64_t rows = input.size() / columns;
-  onednn_->Run(
-      KeyOf(Kind::kBatchNormBackward, rows, columns, norm.epsilon),
-      [&](OneDnn::Program* program) {
-        MakeBatchNormBackward(rows, columns, norm.epsilon, onednn_.get(),
-                              program);
-      },
-      {input.data, mean.data, variance.data, norm.scale.data, norm.shift.data,
-       output_gradient.data, gradients.input.data, gradients.scale.data,
-       gradients.shift.data});
+  onednn_->Run(KeyOf(Kind::kBatchNormBackward, rows, columns, norm.epsilon),
+               [&](OneDnn::Program* program) {
+                 MakeBatchNormBackward(rows, columns, norm.epsilon,
+                                       onednn_.get(), program);
+               },
+               {input.data, mean.data, variance.data, norm.scale.data,
+                norm.shift.data, output_gradient.data, gradients.input.data,
+                gradients.scale.data, gradients.shift.data});
 }
 
 void CpuDevice::LayerNorm(const Norm& norm, const ConstTensor& input,
@@ -281,15 +273,14 @@ void CpuDevice::LayerNormBackward(const Norm& norm, const ConstTensor& input,
   }
   const uint64_t columns = norm.scale.size();
   const uint64_t rows = input.size() / columns;
-  onednn_->Run(
-      KeyOf(Kind::kLayerNormBackward, rows, columns, norm.epsilon),
-      [&](OneDnn::Program* program) {
-        MakeLayerNormBackward(rows, columns, norm.epsilon, onednn_.get(),
-                              program);
-      },
-      {input.data, mean.data, variance.data, norm.scale.data, norm.shift.data,
-       output_gradient.data, gradients.input.data, gradients.scale.data,
-       gradients.shift.data});
+  onednn_->Run(KeyOf(Kind::kLayerNormBackward, rows, columns, norm.epsilon),
+               [&](OneDnn::Program* program) {
+                 MakeLayerNormBackward(rows, columns, norm.epsilon,
+                                       onednn_.get(), program);
+               },
+               {input.data, mean.data, variance.data, norm.scale.data,
+                norm.shift.data, output_gradient.data, gradients.input.data,
+                gradients.scale.data, gradients.shift.data});
 }
 
 void CpuDevice::Softmax(bool causal, const ConstTensor& input,
@@ -306,17 +297,15 @@ void CpuDevice::Softmax(bool causal, const ConstTensor& input,
     for (uint64_t r = 0; r < rows; ++r, x += columns, y += columns) {
       const uint64_t kept = r % columns + 1;
       if (x != y) std::copy_n(x, kept, y);
-      std::fill(y + kept, y + columns,
-                -std::numeric_limits<float>::infinity());
+      std::fill(y + kept, y + columns, -std::numeric_limits<float>::infinity());
     }
     from = output.data;
   }
-  onednn_->Run(
-      KeyOf(Kind::kSoftmax, rows, columns),
-      [&](OneDnn::Program* program) {
-        MakeSoftmax(rows, columns, onednn_.get(), program);
-      },
-      {from, output.data});
+  onednn_->Run(KeyOf(Kind::kSoftmax, rows, columns),
+               [&](OneDnn::Program* program) {
+                 MakeSoftmax(rows, columns, onednn_.get(), program);
+               },
+               {from, output.data});
 }
 
 void CpuDevice::SoftmaxBackward(const ConstTensor& output,
@@ -328,12 +317,11 @@ void CpuDevice::SoftmaxBackward(const ConstTensor& output,
   }
   const uint64_t columns = output.dims.back();
   const uint64_t rows = output.size() / columns;
-  onednn_->Run(
-      KeyOf(Kind::kSoftmaxBackward, rows, columns),
-      [&](OneDnn::Program* program) {
-        MakeSoftmaxBackward(rows, columns, onednn_.get(), program);
-      },
-      {output.data, output_gradient.data, input_gradient.data});
+  onednn_->Run(KeyOf(Kind::kSoftmaxBackward, rows, columns),
+               [&](OneDnn::Program* program) {
+                 MakeSoftmaxBackward(rows, columns, onednn_.get(), program);
+               },
+               {output.data, output_gradient.data, input_gradient.data});
 }
 
 void CpuDevice::Apply(Elementwise function, const ConstTensor& in,
@@ -363,13 +351,13 @@ void CpuDevice::ApplyBackward(Elementwise function, const ConstTensor& in,
     return ReluBackward(out.values<float>(), out_gradient.values<float>(),
                         in_gradient.values<float>());
   }
-  onednn_->Run(
-      KeyOf(Kind::kElementwiseBackward, static_cast<uint64_t>(function),
-            in.size()),
-      [&](OneDnn::Program* program) {
-        MakeElementwiseBackward(function, in.size(), onednn_.get(), program);
-      },
-      {in.data, out_gradient.data, in_gradient.data});
+  onednn_->Run(KeyOf(Kind::kElementwiseBackward,
+                     static_cast<uint64_t>(function), in.size()),
+               [&](OneDnn::Program* program) {
+                 MakeElementwiseBackward(function, in.size(), onednn_.get(),
+                                         program);
+               },
+               {in.data, out_gradient.data, in_gradient.data});
 }
 
 }  // namespace paramd

@@ -18,16 +18,27 @@ constexpr auto kFloat32 = memory::data_type::f32;
 int64_t Signed(uint64_t value) { return static_cast<int64_t>(value); }
 
 OneDnn::Key KeyOf(ProgramKind kind, const Window& w) {
-  return {static_cast<uint64_t>(kind), w.batch, w.height, w.width, w.channels,
-          w.out_height, w.out_width, w.kernel_height, w.kernel_width,
-          w.stride_height, w.stride_width, w.top, w.left};
+  return {static_cast<uint64_t>(kind),
+          w.batch,
+          w.height,
+          w.width,
+          w.channels,
+          w.out_height,
+          w.out_width,
+          w.kernel_height,
+          w.kernel_width,
+          w.stride_height,
+          w.stride_width,
+          w.top,
+          w.left};
 }
 
 // oneDNN names dimensions batch, channels, height, width; they lie as ours.
 Desc Images(uint64_t batch, uint64_t height, uint64_t width,
             uint64_t channels) {
   return {{Signed(batch), Signed(channels), Signed(height), Signed(width)},
-          kFloat32, Tag::nhwc};
+          kFloat32,
+          Tag::nhwc};
 }
 
 Desc Inputs(const Window& w) {
@@ -61,9 +72,9 @@ int64_t Behind(uint64_t out, uint64_t stride, uint64_t kernel, uint64_t before,
 }
 
 memory::dims Behind(const Window& w) {
-  return {Behind(w.out_height, w.stride_height, w.kernel_height, w.top,
-                 w.height),
-          Behind(w.out_width, w.stride_width, w.kernel_width, w.left, w.width)};
+  return {
+      Behind(w.out_height, w.stride_height, w.kernel_height, w.top, w.height),
+      Behind(w.out_width, w.stride_width, w.kernel_width, w.left, w.width)};
 }
 
 memory::dims KernelDims(const Convolution& c) {
@@ -122,9 +133,11 @@ dnnl::pooling_forward::primitive_desc ForwardOf(const Pooling& shape,
 const dnnl::normalization_flags kScaled =
     dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
 
-dnnl::batch_normalization_forward::primitive_desc BatchNormOf(
-    uint64_t rows, uint64_t columns, double epsilon, bool given,
-    OneDnn* onednn) {
+dnnl::batch_normalization_forward::primitive_desc BatchNormOf(uint64_t rows,
+                                                              uint64_t columns,
+                                                              double epsilon,
+                                                              bool given,
+                                                              OneDnn* onednn) {
   return {dnnl::batch_normalization_forward::desc(
               dnnl::prop_kind::forward_training, Images(1, rows, 1, columns),
               static_cast<float>(epsilon),
@@ -133,16 +146,17 @@ dnnl::batch_normalization_forward::primitive_desc BatchNormOf(
           onednn->attributes(), onednn->engine()};
 }
 
-dnnl::layer_normalization_forward::primitive_desc LayerNormOf(
-    uint64_t rows, uint64_t columns, double epsilon, OneDnn* onednn) {
+dnnl::layer_normalization_forward::primitive_desc LayerNormOf(uint64_t rows,
+                                                              uint64_t columns,
+                                                              double epsilon,
+                                                              OneDnn* onednn) {
   return {dnnl::layer_normalization_forward::desc(
               dnnl::prop_kind::forward_training, Rows(rows, columns),
               Vector(rows), static_cast<float>(epsilon), kScaled),
           onednn->attributes(), onednn->engine()};
 }
 
-dnnl::softmax_forward::primitive_desc SoftmaxOf(uint64_t rows,
-                                                uint64_t columns,
+dnnl::softmax_forward::primitive_desc SoftmaxOf(uint64_t rows, uint64_t columns,
                                                 OneDnn* onednn) {
   return {dnnl::softmax_forward::desc(dnnl::prop_kind::forward_training,
                                       Rows(rows, columns), 1),
@@ -299,10 +313,11 @@ void MakePoolingBackward(const Pooling& shape, OneDnn* onednn,
                   {DNNL_ARG_DIFF_DST, output_gradient}});
     return;
   }
-  program->Add(Backward(desc), desc.scratchpad_desc(),
-               {{DNNL_ARG_DIFF_SRC, input_gradient},
-                {DNNL_ARG_DIFF_DST, output_gradient},
-                {DNNL_ARG_WORKSPACE, program->Given(forward.workspace_desc())}});
+  program->Add(
+      Backward(desc), desc.scratchpad_desc(),
+      {{DNNL_ARG_DIFF_SRC, input_gradient},
+       {DNNL_ARG_DIFF_DST, output_gradient},
+       {DNNL_ARG_WORKSPACE, program->Given(forward.workspace_desc())}});
 }
 
 void MakeBatchNorm(uint64_t rows, uint64_t columns, double epsilon, bool given,

@@ -50,7 +50,8 @@ void MakePooling(const Pooling& shape, OneDnn* onednn,
 // Gradient by the input, gradient by the output, and of a maximum the places.
 void MakePoolingBackward(const Pooling& shape, OneDnn* onednn,
                          OneDnn::Program* program);
-// Input, mean, variance, scale, shift, output. `given`: the statistics are read.
+// Input, mean, variance, scale, shift, output. `given`: the statistics are
+// read.
 void MakeBatchNorm(uint64_t rows, uint64_t columns, double epsilon, bool given,
                    OneDnn* onednn, OneDnn::Program* program);
 // Input, mean, variance, scale, shift, gradient by the output; gradients by the

@@ -91,8 +91,8 @@ class CudaAccelerator : public Accelerator {
     if (memory == nullptr) return nullptr;
     // Else freeing would not wait. For these streams alone: to wait for the
     // whole device while another thread records would spoil its recording.
-    return Memory(memory, [index = index_, streams = std::weak_ptr(streams_)](
-                              void* freed) {
+    return Memory(memory, [index = index_,
+                           streams = std::weak_ptr(streams_)](void* freed) {
       cudaSetDevice(index);
       if (const auto alive = streams.lock()) {
         for (const cudaStream_t stream : *alive) cudaStreamSynchronize(stream);
@@ -136,15 +136,15 @@ class CudaAccelerator : public Accelerator {
     return absl::Milliseconds(milliseconds);
   }
 
-  void Copy(Stream stream, const void* from, size_t bytes,
-            void* to) override {
+  void Copy(Stream stream, const void* from, size_t bytes, void* to) override {
     if (!Use()) return;
     Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault,
                           (*streams_)[stream]),
           "a copy");
   }
   void Record(Event event, Stream stream) override {
-    if (Use()) Check(cudaEventRecord(events_[event], (*streams_)[stream]), "mark");
+    if (Use())
+      Check(cudaEventRecord(events_[event], (*streams_)[stream]), "mark");
   }
   void StreamWait(Stream stream, Event event) override {
     if (!Use()) return;
@@ -254,8 +254,9 @@ class CudaAccelerator : public Accelerator {
                      " were asked for")));
   }
 
-  // Stays free of what is planned: windows that are unfolded take up to 256 MiB,
-  // operands that are packed, kernels and libraries that are loaded the rest.
+  // Stays free of what is planned: windows that are unfolded take up to 256
+  // MiB, operands that are packed, kernels and libraries that are loaded the
+  // rest.
   static constexpr uint64_t kReserve = uint64_t{512} << 20;
 
   const int index_;

@@ -1,11 +1,11 @@
-#include "worker/device/cuda_device.h"
-
-#include <cub/device/device_radix_sort.cuh>
 #include <limits>
 #include <utility>
 
+#include <cub/device/device_radix_sort.cuh>
+
 #include "worker/device/accelerated_device.h"
 #include "worker/device/cuda_accelerator.cuh"
+#include "worker/device/cuda_device.h"
 #include "worker/device/kernel_device.h"
 
 namespace paramd {
@@ -51,8 +51,8 @@ template <class Function>
 __global__ void __launch_bounds__(kThreads)
     ForEachRow(Function function, uint64_t rows) {
   const uint64_t step = uint64_t{gridDim.x} * (kThreads / kWarp);
-  for (uint64_t row = uint64_t{blockIdx.x} * (kThreads / kWarp) +
-                      threadIdx.x / kWarp;
+  for (uint64_t row =
+           uint64_t{blockIdx.x} * (kThreads / kWarp) + threadIdx.x / kWarp;
        row < rows; row += step) {
     function(row, WarpLanes());
     __syncwarp();
@@ -90,8 +90,8 @@ class CudaKernels : public AcceleratedDevice {
                      CUBLAS_DEFAULT_MATH |
                      CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
     CheckCublas(cublas_.set_stream(handle_, accelerator_->stream(compute())));
-    // Its own, and always the same one: what cuBLAS chooses depends on it, and a
-    // recording must not ask for another.
+    // Its own, and always the same one: what cuBLAS chooses depends on it, and
+    // a recording must not ask for another.
     workspace_ = Allocate(kWorkspaceBytes);
     if (workspace_ == nullptr) return;
     CheckCublas(
@@ -126,13 +126,13 @@ class CudaKernels : public AcceleratedDevice {
       return transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
     };
     constexpr uint64_t kMost = std::numeric_limits<int>::max();
-    for (const uint64_t n : {p.m, p.n, p.k, p.a_leading, p.b_leading,
-                             p.c_leading, p.count}) {
+    for (const uint64_t n :
+         {p.m, p.n, p.k, p.a_leading, p.b_leading, p.c_leading, p.count}) {
       if (n <= kMost) continue;
-      return accelerator_->Fail(absl::InvalidArgumentError(absl::StrCat(
-          name(), " multiplies matrices of at most ", kMost,
-          " rows or columns; one has ", n,
-          ", so give a smaller batch_per_replica")));
+      return accelerator_->Fail(absl::InvalidArgumentError(
+          absl::StrCat(name(), " multiplies matrices of at most ", kMost,
+                       " rows or columns; one has ", n,
+                       ", so give a smaller batch_per_replica")));
     }
     const auto number = [](uint64_t n) { return static_cast<int>(n); };
     const auto stride = [](uint64_t n) { return static_cast<long long>(n); };

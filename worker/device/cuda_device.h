@@ -12,9 +12,9 @@ namespace paramd {
 // What CUDA says of this machine. Never fails: what is wrong is in the probe.
 CudaProbe ProbeCuda();
 
-// A GPU. Kernels of our own and cuBLAS's products, in float32, the same bits for
-// the same input. Never null: without such a device, without libcublas, or in a
-// program that was built without CUDA its status() says so.
+// A GPU. Kernels of our own and cuBLAS's products, in float32, the same bits
+// for the same input. Never null: without such a device, without libcublas, or
+// in a program that was built without CUDA its status() says so.
 std::unique_ptr<Device> MakeCudaDevice(
     int index, const AcceleratedDevice::Options& options = {});
 

@@ -25,8 +25,8 @@ class DeviceLink;
 // gives the same bits for the same input on the same machine. A shape that it
 // has seen before allocates none of our memory.
 //
-// Calls are in order; a device that runs them later than it is told to ends them
-// all in Finish. Not thread-safe: one per thread.
+// Calls are in order; a device that runs them later than it is told to ends
+// them all in Finish. Not thread-safe: one per thread.
 //
 // REQUIRES, of each: dtypes agree and sizes fit.
 class Device {
@@ -38,9 +38,9 @@ class Device {
 
   // The way there and back; null: the device's memory is the host's.
   virtual DeviceLink* link() { return nullptr; }
-  // Why it computes no more: UNAVAILABLE, it is lost; RESOURCE_EXHAUSTED, it had
-  // not the memory that was asked for. Calls then return at once, and what they
-  // should have written is not defined.
+  // Why it computes no more: UNAVAILABLE, it is lost; RESOURCE_EXHAUSTED, it
+  // had not the memory that was asked for. Calls then return at once, and what
+  // they should have written is not defined.
   virtual absl::Status status() const { return absl::OkStatus(); }
 
   // Values of it are not set. Aligned to 64 bytes. Null if status() says why.
@@ -91,8 +91,9 @@ class Device {
                                const Tensor& input_gradient) = 0;
 
   // [batch, places, values] to [batch, values], without the places whose values
-  // are all zero; zero where no other is. They get no gradient either, but that of
-  // a sum, to which they belong as well. Of equal maxima the first one gets it.
+  // are all zero; zero where no other is. They get no gradient either, but that
+  // of a sum, to which they belong as well. Of equal maxima the first one gets
+  // it.
   virtual void PoolBag(Bag kind, const ConstTensor& input,
                        const Tensor& output) = 0;
   virtual void PoolBagBackward(Bag kind, const ConstTensor& input,
@@ -101,9 +102,9 @@ class Device {
                                const Tensor& input_gradient) = 0;
 
   // y = (x - mean) / sqrt(variance + epsilon) * scale + shift over [rows,
-  // columns]: with statistics of columns (a batch norm; the variance is the mean
-  // squared deviation). BatchNorm computes them and keeps them in `mean` and
-  // `variance`; BatchNormWith takes them.
+  // columns]: with statistics of columns (a batch norm; the variance is the
+  // mean squared deviation). BatchNorm computes them and keeps them in `mean`
+  // and `variance`; BatchNormWith takes them.
   virtual void BatchNorm(const Norm& norm, const ConstTensor& input,
                          const Tensor& mean, const Tensor& variance,
                          const Tensor& output) = 0;
@@ -143,9 +144,9 @@ class Device {
   virtual void ScatterAdd(const ConstTensor& indices, const ConstTensor& rows,
                           const Tensor& table) = 0;
 
-  // Of each example [fields, values] the dot products of field i with each j < i,
-  // i ascending, then j: [fields * (fields - 1) / 2]. Backward overwrites the
-  // gradient by the input.
+  // Of each example [fields, values] the dot products of field i with each j <
+  // i, i ascending, then j: [fields * (fields - 1) / 2]. Backward overwrites
+  // the gradient by the input.
   virtual void DotPairs(const ConstTensor& input, const Tensor& output) = 0;
   virtual void DotPairsBackward(const ConstTensor& input,
                                 const ConstTensor& output_gradient,

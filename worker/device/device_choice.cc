@@ -24,10 +24,9 @@ std::string Reason(const CudaProbe& probe) {
   if (!probe.is_built_in) return "this program was built without CUDA";
   if (probe.driver_version == 0) return "this machine has no NVIDIA driver";
   if (probe.driver_version / 1000 < probe.runtime_version / 1000) {
-    return absl::StrCat("the NVIDIA driver is for CUDA ",
-                        VersionOf(probe.driver_version),
-                        "; this program needs ",
-                        VersionOf(probe.runtime_version));
+    return absl::StrCat(
+        "the NVIDIA driver is for CUDA ", VersionOf(probe.driver_version),
+        "; this program needs ", VersionOf(probe.runtime_version));
   }
   if (!probe.error.empty()) return absl::StrCat("CUDA says: ", probe.error);
   if (probe.gpus.empty()) return "this machine has no NVIDIA GPU";
@@ -59,13 +58,15 @@ bool IsNumber(absl::string_view text, uint32_t* number) {
          absl::SimpleAtoi(text, number);
 }
 
-// The library and the number of "pjrt:LIBRARY:N", whose library may have colons.
+// The library and the number of "pjrt:LIBRARY:N", whose library may have
+// colons.
 bool IsPlugin(absl::string_view setting, DeviceChoice* choice) {
   uint32_t index = 0;
   if (!absl::ConsumePrefix(&setting, "pjrt:")) return false;
   const size_t colon = setting.rfind(':');
   if (colon == absl::string_view::npos || colon == 0 ||
-      !IsNumber(setting.substr(colon + 1), &index) || index > kMostPluginIndex) {
+      !IsNumber(setting.substr(colon + 1), &index) ||
+      index > kMostPluginIndex) {
     return false;
   }
   choice->plugin = std::string(setting.substr(0, colon));
@@ -76,9 +77,8 @@ bool IsPlugin(absl::string_view setting, DeviceChoice* choice) {
 // "1 GPU: cuda:0".
 std::string CountText(const CudaProbe& probe) {
   const size_t count = probe.gpus.size();
-  return count == 1
-             ? std::string("1 GPU: cuda:0")
-             : absl::StrCat(count, " GPUs: cuda:0 to cuda:", count - 1);
+  return count == 1 ? std::string("1 GPU: cuda:0")
+                    : absl::StrCat(count, " GPUs: cuda:0 to cuda:", count - 1);
 }
 
 // What most of the GPUs that can be used are called; of equally many, the
@@ -150,9 +150,8 @@ absl::StatusOr<std::vector<DeviceChoice>> ChooseNamedGpus(
   std::vector<DeviceChoice> choices;
   for (const uint32_t number : numbers) {
     if (number >= probe.gpus.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("device is ", setting, "; this machine has ",
-                       CountText(probe)));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "device is ", setting, "; this machine has ", CountText(probe)));
     }
     const int index = static_cast<int>(number);
     RETURN_IF_ERROR(CheckGpu(probe, index));
@@ -203,7 +202,8 @@ absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
   if (setting != "cuda" &&
       (!absl::ConsumePrefix(&list, "cuda:") || !IsList(list, &numbers))) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "device is '", setting, "'; it must be cpu, auto, cuda, or cuda:0 and "
+        "device is '", setting,
+        "'; it must be cpu, auto, cuda, or cuda:0 and "
         "so on, cuda:0-3 for several replicas, or pjrt:LIBRARY:0 for a device "
         "of a PJRT plugin"));
   }

@@ -198,8 +198,7 @@ TEST(DeviceChoiceTest, AutoIsTheProcessorWhereNoGpuCanBeUsed) {
   broken.error = "initialization error";
   CudaProbe none = WithGpus(0);
   none.driver_version = 0;
-  for (const CudaProbe& probe :
-       {CudaProbe(), WithGpus(0), old, broken, none}) {
+  for (const CudaProbe& probe : {CudaProbe(), WithGpus(0), old, broken, none}) {
     EXPECT_EQ(*Choose("auto", probe), DeviceChoice());
   }
 }

@@ -41,7 +41,8 @@ bool DeviceClaims::Claim(absl::string_view gpu) {
   // Others' processes take it too.
   int file = open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644);
   if (file < 0 && errno == EACCES) {
-    // Linux lets nobody create another user's file again (fs.protected_regular).
+    // Linux lets nobody create another user's file again
+    // (fs.protected_regular).
     file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   }
   if (file < 0) return true;

@@ -10,10 +10,10 @@
 
 namespace paramd {
 
-// Which GPUs processes of this machine compute on, so that two workers take two of
-// them, and are warned if both were told the same. A claim is a lock on a file,
-// <directory>/paramd-<gpu>.lock: it ends with the process, however that ends. It
-// keeps nobody from anything. Thread-safe.
+// Which GPUs processes of this machine compute on, so that two workers take two
+// of them, and are warned if both were told the same. A claim is a lock on a
+// file, <directory>/paramd-<gpu>.lock: it ends with the process, however that
+// ends. It keeps nobody from anything. Thread-safe.
 class DeviceClaims {
  public:
   // $TMPDIR, or /tmp.

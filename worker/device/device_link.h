@@ -121,8 +121,8 @@ class DeviceLink {
 
   // An end of a ring between processes. As Accelerator::OpenRing.
   virtual absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() = 0;
-  // Called by all of them, each on its thread; once, but again for another ring.
-  // As Accelerator::Join.
+  // Called by all of them, each on its thread; once, but again for another
+  // ring. As Accelerator::Join.
   virtual absl::Status Join(const ReplicaGroup& group) = 0;
   // What the calls until now have computed becomes the sums over all devices':
   // see StreamSum::Add. Sets a mark behind it. REQUIRES: it has joined.

@@ -111,8 +111,8 @@ std::vector<double> Decoded(const std::vector<std::byte>& bytes, DType dtype) {
     std::copy(floats.begin(), floats.end(), values.begin());
   } else {
     WithFloatType(dtype, [&](auto zero) {
-      const auto from = ConstTensor(bytes.data(), dtype, {count})
-                            .values<decltype(zero)>();
+      const auto from =
+          ConstTensor(bytes.data(), dtype, {count}).values<decltype(zero)>();
       std::copy(from.begin(), from.end(), values.begin());
     });
   }
@@ -204,8 +204,8 @@ TEST_F(DeviceLossTest, EachKindAgreesWithFloat64) {
     for (const uint64_t columns : {1, 2, 10, 1000}) {
       for (const double smoothing : {0.0, 0.1}) {
         if (smoothing > 0 && kind != Kind::kSoftmaxCrossEntropy) continue;
-        ExpectAgrees(RandomCase({.kind = kind, .smoothing = smoothing},
-                                columns, -6, 6, columns));
+        ExpectAgrees(RandomCase({.kind = kind, .smoothing = smoothing}, columns,
+                                -6, 6, columns));
       }
     }
   }
@@ -261,10 +261,10 @@ TEST_F(DeviceLossTest, AnOutputThatIsNotFiniteShowsInItsRowAlone) {
           given.outputs[5 * columns + place] = bad;
           const Said said = Compute(given, DType::kFloat32, device.get());
           for (uint64_t row = 0; row < kRows; ++row) {
-            EXPECT_EQ(std::isfinite(
-                          said.numbers[row * RowLoss::kNumbers +
-                                       RowLoss::kLoss]),
-                      row != 5)
+            EXPECT_EQ(
+                std::isfinite(
+                    said.numbers[row * RowLoss::kNumbers + RowLoss::kLoss]),
+                row != 5)
                 << static_cast<int>(kind) << ": " << bad << " at " << place
                 << " of " << columns;
           }

@@ -67,8 +67,8 @@ class Values {
 
   template <class T>
   Tensor Held(const std::vector<T>& values, Dims dims) {
-    return {Copied(values.data(), values.size() * sizeof(T)),
-            DTypeOf<T>::value, std::move(dims)};
+    return {Copied(values.data(), values.size() * sizeof(T)), DTypeOf<T>::value,
+            std::move(dims)};
   }
 
   // What is in a tensor of numbers.
@@ -191,14 +191,29 @@ constexpr std::pair<ComputeFormat, double> kFormats[] = {
     {ComputeFormat::kFp16, 2e-3}};
 
 Window SomeWindow() {
-  return {.batch = 3, .height = 7, .width = 6, .channels = 8, .out_height = 4,
-          .out_width = 3, .kernel_height = 3, .kernel_width = 3,
-          .stride_height = 2, .stride_width = 2, .top = 1, .left = 0};
+  return {.batch = 3,
+          .height = 7,
+          .width = 6,
+          .channels = 8,
+          .out_height = 4,
+          .out_width = 3,
+          .kernel_height = 3,
+          .kernel_width = 3,
+          .stride_height = 2,
+          .stride_width = 2,
+          .top = 1,
+          .left = 0};
 }
 
 Window Small() {
-  return {.batch = 2, .height = 5, .width = 5, .channels = 1, .out_height = 4,
-          .out_width = 4, .kernel_height = 2, .kernel_width = 2};
+  return {.batch = 2,
+          .height = 5,
+          .width = 5,
+          .channels = 1,
+          .out_height = 4,
+          .out_width = 4,
+          .kernel_height = 2,
+          .kernel_width = 2};
 }
 
 Convolution Of(const Window& window, uint64_t outputs, uint64_t groups) {
@@ -325,12 +340,14 @@ TEST_F(DeviceTest, ProductsAgree) {
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
       ExpectAllAgree([&](Device* device, Values* values) {
-        const Product product{.m = 13, .n = 9, .k = 21,
+        const Product product{.m = 13,
+                              .n = 9,
+                              .k = 21,
                               .transpose_a = transpose_a,
-                              .transpose_b = transpose_b, .scale = 0.25};
+                              .transpose_b = transpose_b,
+                              .scale = 0.25};
         const Tensor c = values->Out({13, 9});
-        device->Multiply(product, values->In({13, 21}), values->In({21, 9}),
-                         c);
+        device->Multiply(product, values->In({13, 21}), values->In({21, 9}), c);
         return std::vector<Tensor>{c};
       });
     }
@@ -357,8 +374,8 @@ TEST_F(DeviceTest, ConvertedNumbersAreTheRoundedOnes) {
   for (const auto format : {ComputeFormat::kBf16, ComputeFormat::kFp16}) {
     const std::unique_ptr<Device> device = MakeTestDevice();
     device->SetComputeFormat(format);
-    const DType half = format == ComputeFormat::kBf16 ? DType::kBFloat16
-                                                      : DType::kFloat16;
+    const DType half =
+        format == ComputeFormat::kBf16 ? DType::kBFloat16 : DType::kFloat16;
     Values values(1, device.get(), DType::kFloat32);
     Values halves(1, device.get(), half);
     const Tensor x = values.In({300}, -70000, 70000);
@@ -405,11 +422,15 @@ TEST_F(DeviceTest, EveryNumberOfFp16IsConvertedExactly) {
 TEST_F(DeviceTest, AGridOfProductsAgrees) {
   // Scores of attention: queries and keys of 2 x 3 heads, interleaved.
   ExpectAllAgree([&](Device* device, Values* values) {
-    const Product product{
-        .m = 5, .n = 5, .k = 4, .transpose_b = true, .outer = 2, .inner = 3,
-        .a = {.row = 24, .outer = 5 * 24, .inner = 4},
-        .b = {.row = 24, .outer = 5 * 24, .inner = 4},
-        .c = {.outer = 75, .inner = 25}};
+    const Product product{.m = 5,
+                          .n = 5,
+                          .k = 4,
+                          .transpose_b = true,
+                          .outer = 2,
+                          .inner = 3,
+                          .a = {.row = 24, .outer = 5 * 24, .inner = 4},
+                          .b = {.row = 24, .outer = 5 * 24, .inner = 4},
+                          .c = {.outer = 75, .inner = 25}};
     const Tensor qk = values->In({2, 5, 24});
     const Tensor c = values->Out({2, 3, 5, 5});
     device->Multiply(product, qk, qk, c);
@@ -422,13 +443,15 @@ TEST_F(DeviceTest, ProductsOfOtherFormatsAgree) {
     for (const int transposed : {0, 1, 2, 3}) {
       ExpectAgree(
           [&](Device* device, Values* values) {
-            const Product product{.m = 13, .n = 9, .k = 21,
+            const Product product{.m = 13,
+                                  .n = 9,
+                                  .k = 21,
                                   .transpose_a = transposed % 2 == 1,
                                   .transpose_b = transposed / 2 == 1,
                                   .scale = 0.25};
             const Tensor c = values->Out({13, 9});
-            device->Multiply(product, values->In({13, 21}),
-                             values->In({21, 9}), c);
+            device->Multiply(product, values->In({13, 21}), values->In({21, 9}),
+                             c);
             return std::vector<Tensor>{c};
           },
           format, tolerance);
@@ -441,12 +464,15 @@ TEST_F(DeviceTest, AGridOfProductsOfOtherFormatsAgrees) {
     ExpectAgree(
         [&](Device* device, Values* values) {
           // Shares that mix values of heads, which lie interleaved.
-          const Product product{
-              .m = 5, .n = 4, .k = 6, .transpose_a = true, .outer = 2,
-              .inner = 3,
-              .a = {.row = 5, .outer = 90, .inner = 30},
-              .b = {.row = 24, .outer = 6 * 24, .inner = 4},
-              .c = {.row = 12, .outer = 60, .inner = 4}};
+          const Product product{.m = 5,
+                                .n = 4,
+                                .k = 6,
+                                .transpose_a = true,
+                                .outer = 2,
+                                .inner = 3,
+                                .a = {.row = 5, .outer = 90, .inner = 30},
+                                .b = {.row = 24, .outer = 6 * 24, .inner = 4},
+                                .c = {.row = 12, .outer = 60, .inner = 4}};
           const Tensor c = values->Out({2, 5, 12});
           device->Multiply(product, values->In({2, 3, 6, 5}),
                            values->In({2, 6, 24}), c);
@@ -539,8 +565,12 @@ TEST_F(DeviceTest, BatchNormAgrees) {
                                 values->In({50, columns}), gradients);
       device->BatchNormWith(norm, x, values->Weights({columns}),
                             values->Weights({columns}, 0.5f, 2), used);
-      return std::vector<Tensor>{y,    mean,           variance,
-                                 used, gradients.scale, gradients.shift,
+      return std::vector<Tensor>{y,
+                                 mean,
+                                 variance,
+                                 used,
+                                 gradients.scale,
+                                 gradients.shift,
                                  gradients.input};
     });
   }
@@ -595,8 +625,7 @@ TEST_F(DeviceTest, GatherAndScatterAgree) {
 TEST_F(DeviceTest, AnIndexBelowZeroIsNoRow) {
   const std::unique_ptr<Device> device = MakeTestDevice();
   Values values(1, device.get(), DType::kFloat32);
-  const Tensor indices =
-      values.Held(std::vector<int32_t>{1, -1, 1, -1}, {4});
+  const Tensor indices = values.Held(std::vector<int32_t>{1, -1, 1, -1}, {4});
   const Tensor table = values.In({2, 3});
   const Tensor rows = values.Out({4, 3});
   const Tensor sums = values.Out({2, 3});
@@ -715,8 +744,13 @@ TEST_F(DeviceTest, NobodyWantsTheGradientByTheInput) {
 
 TEST_F(DeviceTest, AGridThatIsWiderThanLongAgrees) {
   ExpectAllAgree([](Device* device, Values* values) {
-    const Product product{.m = 3, .n = 4, .k = 2, .transpose_a = true,
-                          .scale = -2, .outer = 2, .inner = 5,
+    const Product product{.m = 3,
+                          .n = 4,
+                          .k = 2,
+                          .transpose_a = true,
+                          .scale = -2,
+                          .outer = 2,
+                          .inner = 5,
                           .a = {.outer = 30, .inner = 6},
                           .b = {.outer = 40, .inner = 8},
                           .c = {.outer = 60, .inner = 12}};
@@ -729,7 +763,9 @@ TEST_F(DeviceTest, AGridThatIsWiderThanLongAgrees) {
 TEST_F(DeviceTest, FactorsThatDropAreDrawnAlike) {
   for (const uint64_t width : {1, 6, 7}) {
     ExpectAllAgree([&](Device* device, Values* values) {
-      Drops drops{.key = 0x123456789abcdef, .rate = 0.4, .width = width,
+      Drops drops{.key = 0x123456789abcdef,
+                  .rate = 0.4,
+                  .width = width,
                   .first = uint64_t{1} << 33};
       const Tensor following = values->Out({9, width});
       device->Draw(drops, following);

@@ -12,9 +12,9 @@ namespace paramd {
 
 class ChromeTrace;
 
-// When copies and sums of an accelerator ran, for a trace: timed events in their
-// streams, which are looked at once they are over. Does nothing until Start.
-// Not thread-safe: of the device's thread.
+// When copies and sums of an accelerator ran, for a trace: timed events in
+// their streams, which are looked at once they are over. Does nothing until
+// Start. Not thread-safe: of the device's thread.
 class DeviceTrace {
  public:
   enum class Lane { kUpload, kDownload, kSum };

@@ -7,8 +7,8 @@
 
 namespace paramd {
 
-// Plain loops over somebody else's floats, thread-safe. REQUIRES: the sizes of the
-// arguments fit.
+// Plain loops over somebody else's floats, thread-safe. REQUIRES: the sizes of
+// the arguments fit.
 
 // Adds bias[j] to every row's element j.
 void AddBias(absl::Span<const float> bias, Matrix matrix);

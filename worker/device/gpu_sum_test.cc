@@ -21,8 +21,8 @@ constexpr uint64_t kBytes = kSize * sizeof(float);
 class GpuSumTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto chosen = ChooseDevice(
-        "cuda:0", ProbeCuda(), [](absl::string_view) { return true; });
+    const auto chosen = ChooseDevice("cuda:0", ProbeCuda(),
+                                     [](absl::string_view) { return true; });
     if (!chosen.ok()) GTEST_SKIP() << chosen.status().message();
     // Found when it is first needed, as here.
     const absl::Status joined =
@@ -32,8 +32,9 @@ class GpuSumTest : public ::testing::Test {
 
   // What each of the first `count` GPUs has behind `steps` sums of what `value`
   // gives for its rank and a place.
-  static std::vector<std::vector<float>> Sums(
-      size_t count, int steps, float (*value)(size_t rank, uint64_t place)) {
+  static std::vector<std::vector<float>> Sums(size_t count, int steps,
+                                              float (*value)(size_t rank,
+                                                             uint64_t place)) {
     const auto meeting = std::make_shared<ReplicaMeeting>(count);
     std::vector<std::vector<float>> sums(count);
     std::vector<std::thread> threads;
@@ -88,8 +89,7 @@ TEST_F(GpuSumTest, ASumHasAllGpusTerms) {
     for (const std::vector<float>& sum : sums) {
       ASSERT_EQ(sum.size(), kSize);
       for (uint64_t i = 0; i < kSize; ++i) {
-        ASSERT_EQ(sum[i], static_cast<float>(count * (count + 1) *
-                                             (i % 1000)));
+        ASSERT_EQ(sum[i], static_cast<float>(count * (count + 1) * (i % 1000)));
       }
     }
   }

@@ -31,8 +31,8 @@ PARAMD_KERNEL inline float FloatOf(uint32_t bits) {
 PARAMD_KERNEL inline uint16_t ToBf16(float number) {
   const uint32_t bits = BitsOf(number);
   const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
-  return static_cast<uint16_t>(
-      number != number ? bits >> 16 | 0x40 : rounded >> 16);
+  return static_cast<uint16_t>(number != number ? bits >> 16 | 0x40
+                                                : rounded >> 16);
 }
 
 PARAMD_KERNEL inline uint16_t ToFp16(float number) {
@@ -46,8 +46,9 @@ PARAMD_KERNEL inline uint16_t ToFp16(float number) {
     half = 0x7c00;  // From 65,520 on, which rounds to 2^16.
   } else if (magnitude >= uint32_t{113} << 23) {
     // The exponent is another by 112; rounding may carry into it.
-    half = (magnitude - (uint32_t{112} << 23) + 0xfff +
-            (magnitude >> 13 & 1)) >> 13;
+    half =
+        (magnitude - (uint32_t{112} << 23) + 0xfff + (magnitude >> 13 & 1)) >>
+        13;
   } else {
     // Below 2^-14: the sum's low bits count 2^-24, rounded by the addition.
     half = BitsOf(fabsf(number) + 0.5f) - BitsOf(0.5f);
@@ -61,8 +62,8 @@ PARAMD_KERNEL inline float FromFp16(uint16_t half) {
   // The exponent is another by 112: exact, of the smallest numbers too. Without
   // a branch, which would wait for memory.
   const uint32_t finite = BitsOf(FloatOf(magnitude << 13) * 0x1p112f);
-  return FloatOf(
-      sign | (magnitude < 0x7c00 ? finite : magnitude << 13 | 0x7f800000));
+  return FloatOf(sign |
+                 (magnitude < 0x7c00 ? finite : magnitude << 13 | 0x7f800000));
 }
 
 // Kernels compute with them as with floats.
@@ -108,13 +109,19 @@ struct OperandRows {
 
   static OperandRows Left(const Product& p) {
     const uint64_t rows = p.transpose_a ? p.k : p.m;
-    return {p.inner, rows, p.transpose_a ? p.m : p.k,
-            {p.a_row(), p.a.outer, p.a.inner}, p.outer * p.inner * rows};
+    return {p.inner,
+            rows,
+            p.transpose_a ? p.m : p.k,
+            {p.a_row(), p.a.outer, p.a.inner},
+            p.outer * p.inner * rows};
   }
   static OperandRows Right(const Product& p) {
     const uint64_t rows = p.transpose_b ? p.n : p.k;
-    return {p.inner, rows, p.transpose_b ? p.k : p.n,
-            {p.b_row(), p.b.outer, p.b.inner}, p.outer * p.inner * rows};
+    return {p.inner,
+            rows,
+            p.transpose_b ? p.k : p.n,
+            {p.b_row(), p.b.outer, p.b.inner},
+            p.outer * p.inner * rows};
   }
 
   uint64_t size() const { return count * columns; }

@@ -15,8 +15,7 @@ namespace paramd {
 template <class T>
 kernels::Normalised<T> NormalisedOf(const Norm& norm, const ConstTensor& input,
                                     const ConstTensor& mean,
-                                    const ConstTensor& variance,
-                                    bool by_rows) {
+                                    const ConstTensor& variance, bool by_rows) {
   return {ValuesOf<T>(input),
           FloatsOf(mean),
           FloatsOf(variance),
@@ -50,11 +49,11 @@ class KernelDevice : public KernelProducts<Base> {
     const bool is_max = shape.kind == Pooling::Kind::kMax;
     WithElement(input_gradient.dtype, [&](auto zero) {
       using T = decltype(zero);
-      this->Run(input_gradient.size(),
-                kernels::PoolBackward<T>{
-                    shape.window, is_max,
-                    static_cast<const uint8_t*>(places.data),
-                    ValuesOf<T>(output_gradient), ValuesOf<T>(input_gradient)});
+      this->Run(
+          input_gradient.size(),
+          kernels::PoolBackward<T>{
+              shape.window, is_max, static_cast<const uint8_t*>(places.data),
+              ValuesOf<T>(output_gradient), ValuesOf<T>(input_gradient)});
     });
   }
 
@@ -63,11 +62,11 @@ class KernelDevice : public KernelProducts<Base> {
     if (output.size() == 0) return;
     WithElement(output.dtype, [&](auto zero) {
       using T = decltype(zero);
-      this->Run(output.size(),
-                kernels::PoolAll<T>{kind == Pooling::Kind::kMax,
-                                    input.size() / output.size(),
-                                    output.dims.back(), ValuesOf<T>(input),
-                                    ValuesOf<T>(output)});
+      this->Run(
+          output.size(),
+          kernels::PoolAll<T>{kind == Pooling::Kind::kMax,
+                              input.size() / output.size(), output.dims.back(),
+                              ValuesOf<T>(input), ValuesOf<T>(output)});
     });
   }
 
@@ -81,9 +80,8 @@ class KernelDevice : public KernelProducts<Base> {
       this->Run(output.size(),
                 kernels::PoolAllBackward<T>{
                     kind == Pooling::Kind::kMax, input.size() / output.size(),
-                    output.dims.back(), ValuesOf<T>(input),
-                    ValuesOf<T>(output), ValuesOf<T>(output_gradient),
-                    ValuesOf<T>(input_gradient)});
+                    output.dims.back(), ValuesOf<T>(input), ValuesOf<T>(output),
+                    ValuesOf<T>(output_gradient), ValuesOf<T>(input_gradient)});
     });
   }
 
@@ -131,12 +129,11 @@ class KernelDevice : public KernelProducts<Base> {
                      const Tensor& output) override {
     WithElement(output.dtype, [&](auto zero) {
       using T = decltype(zero);
-      this->Run(output.size(),
-                kernels::NormaliseColumns<T>{
-                    NormalisedOf<T>(norm, input, mean, variance,
-                                    /*by_rows=*/false),
-                    FloatsOf(norm.scale), FloatsOf(norm.shift),
-                    ValuesOf<T>(output)});
+      this->Run(output.size(), kernels::NormaliseColumns<T>{
+                                   NormalisedOf<T>(norm, input, mean, variance,
+                                                   /*by_rows=*/false),
+                                   FloatsOf(norm.scale), FloatsOf(norm.shift),
+                                   ValuesOf<T>(output)});
     });
   }
 
@@ -150,13 +147,13 @@ class KernelDevice : public KernelProducts<Base> {
                                               /*by_rows=*/false);
       SumNormGradients(normalised, output_gradient, gradients);
       if (gradients.input.data == nullptr) return;
-      this->Run(input.size(),
-                kernels::NormaliseColumnsBackward<T>{
-                    normalised, FloatsOf(norm.scale),
-                    ValuesOf<T>(output_gradient), FloatsOf(gradients.scale),
-                    FloatsOf(gradients.shift),
-                    static_cast<float>(input.size() / mean.size()),
-                    ValuesOf<T>(gradients.input)});
+      this->Run(
+          input.size(),
+          kernels::NormaliseColumnsBackward<T>{
+              normalised, FloatsOf(norm.scale), ValuesOf<T>(output_gradient),
+              FloatsOf(gradients.scale), FloatsOf(gradients.shift),
+              static_cast<float>(input.size() / mean.size()),
+              ValuesOf<T>(gradients.input)});
     });
   }
 
@@ -164,12 +161,12 @@ class KernelDevice : public KernelProducts<Base> {
                  const Tensor& variance, const Tensor& output) override {
     WithElement(output.dtype, [&](auto zero) {
       using T = decltype(zero);
-      this->RunRows(mean.size(),
-                    kernels::LayerNorm<T>{
-                        ValuesOf<T>(input), FloatsOf(norm.scale),
-                        FloatsOf(norm.shift), static_cast<float>(norm.epsilon),
-                        norm.scale.size(), FloatsOf(mean), FloatsOf(variance),
-                        ValuesOf<T>(output)});
+      this->RunRows(
+          mean.size(),
+          kernels::LayerNorm<T>{
+              ValuesOf<T>(input), FloatsOf(norm.scale), FloatsOf(norm.shift),
+              static_cast<float>(norm.epsilon), norm.scale.size(),
+              FloatsOf(mean), FloatsOf(variance), ValuesOf<T>(output)});
     });
   }
 
@@ -183,11 +180,10 @@ class KernelDevice : public KernelProducts<Base> {
                                               /*by_rows=*/true);
       SumNormGradients(normalised, output_gradient, gradients);
       if (gradients.input.data == nullptr) return;
-      this->RunRows(mean.size(),
-                    kernels::LayerNormBackward<T>{
-                        normalised, FloatsOf(norm.scale),
-                        ValuesOf<T>(output_gradient),
-                        ValuesOf<T>(gradients.input)});
+      this->RunRows(mean.size(), kernels::LayerNormBackward<T>{
+                                     normalised, FloatsOf(norm.scale),
+                                     ValuesOf<T>(output_gradient),
+                                     ValuesOf<T>(gradients.input)});
     });
   }
 
@@ -220,10 +216,10 @@ class KernelDevice : public KernelProducts<Base> {
     if (indices.size() == 0) return;
     WithElement(rows.dtype, [&](auto zero) {
       using T = decltype(zero);
-      this->Run(rows.size(),
-                kernels::Gather<T>{FloatsOf(table), IndicesOf(indices),
-                                   ValuesOf<T>(rows),
-                                   rows.size() / indices.size()});
+      this->Run(
+          rows.size(),
+          kernels::Gather<T>{FloatsOf(table), IndicesOf(indices),
+                             ValuesOf<T>(rows), rows.size() / indices.size()});
     });
   }
 
@@ -278,8 +274,7 @@ class KernelDevice : public KernelProducts<Base> {
       this->Run(input.size(),
                 kernels::DotPairsBackward<T>{
                     ValuesOf<T>(input), ValuesOf<T>(output_gradient),
-                    ValuesOf<T>(input_gradient), input.dims[1],
-                    input.dims[2]});
+                    ValuesOf<T>(input_gradient), input.dims[1], input.dims[2]});
     });
   }
 
@@ -301,9 +296,8 @@ class KernelDevice : public KernelProducts<Base> {
               const Tensor& out) override {
     WithElement(out.dtype, [&](auto zero) {
       using T = decltype(zero);
-      this->Run(out.size(),
-                kernels::AddRow<T>{ValuesOf<T>(in), FloatsOf(row),
-                                   ValuesOf<T>(out), row.size()});
+      this->Run(out.size(), kernels::AddRow<T>{ValuesOf<T>(in), FloatsOf(row),
+                                               ValuesOf<T>(out), row.size()});
     });
   }
 
@@ -312,10 +306,9 @@ class KernelDevice : public KernelProducts<Base> {
     if (factors.size() == 0) return;
     WithElement(out.dtype, [&](auto zero) {
       using T = decltype(zero);
-      this->Run(out.size(),
-                kernels::ScaleRows<T>{ValuesOf<T>(in), ValuesOf<T>(factors),
-                                      ValuesOf<T>(out),
-                                      in.size() / factors.size()});
+      this->Run(out.size(), kernels::ScaleRows<T>{
+                                ValuesOf<T>(in), ValuesOf<T>(factors),
+                                ValuesOf<T>(out), in.size() / factors.size()});
     });
   }
 
@@ -333,8 +326,8 @@ class KernelDevice : public KernelProducts<Base> {
              const Tensor& out) override {
     WithElement(out.dtype, [&](auto zero) {
       using T = decltype(zero);
-      this->Run(out.size(), kernels::Apply<T>{function, ValuesOf<T>(in),
-                                              ValuesOf<T>(out)});
+      this->Run(out.size(),
+                kernels::Apply<T>{function, ValuesOf<T>(in), ValuesOf<T>(out)});
     });
   }
 
@@ -353,11 +346,11 @@ class KernelDevice : public KernelProducts<Base> {
   void Draw(const Drops& drops, const Tensor& factors) override {
     WithElement(factors.dtype, [&](auto zero) {
       using T = decltype(zero);
-      this->Run(factors.size(),
-                kernels::Draw<T>{
-                    drops, static_cast<float>(1 / (1 - drops.rate)),
-                    static_cast<uint64_t>(drops.rate * 4294967296.0),
-                    ValuesOf<T>(factors)});
+      this->Run(
+          factors.size(),
+          kernels::Draw<T>{drops, static_cast<float>(1 / (1 - drops.rate)),
+                           static_cast<uint64_t>(drops.rate * 4294967296.0),
+                           ValuesOf<T>(factors)});
     });
   }
 
@@ -368,24 +361,23 @@ class KernelDevice : public KernelProducts<Base> {
     if (rows == 0) return;
     WithElement(outputs.dtype, [&](auto zero) {
       using T = decltype(zero);
-      const kernels::LossRows<T> all{
-          loss,
-          outputs.size() / rows,
-          ValuesOf<T>(outputs),
-          ValuesOf<double>(factors),
-          ValuesOf<T>(gradient),
-          ValuesOf<double>(numbers)};
+      const kernels::LossRows<T> all{loss,
+                                     outputs.size() / rows,
+                                     ValuesOf<T>(outputs),
+                                     ValuesOf<double>(factors),
+                                     ValuesOf<T>(gradient),
+                                     ValuesOf<double>(numbers)};
       switch (loss.kind) {
         case RowLoss::Kind::kSoftmaxCrossEntropy:
-          return this->RunRows(rows, kernels::SoftmaxCrossEntropy<T>{
-                                         all, IndicesOf(target)});
-        case RowLoss::Kind::kDivergence:
           return this->RunRows(
-              rows, kernels::Divergence<T>{all, FloatsOf(target)});
+              rows, kernels::SoftmaxCrossEntropy<T>{all, IndicesOf(target)});
+        case RowLoss::Kind::kDivergence:
+          return this->RunRows(rows,
+                               kernels::Divergence<T>{all, FloatsOf(target)});
         case RowLoss::Kind::kBinaryCrossEntropy:
         case RowLoss::Kind::kSquaredError:
-          return this->RunRows(
-              rows, kernels::NumberLoss<T>{all, FloatsOf(target)});
+          return this->RunRows(rows,
+                               kernels::NumberLoss<T>{all, FloatsOf(target)});
       }
     });
   }
@@ -394,11 +386,11 @@ class KernelDevice : public KernelProducts<Base> {
     WithElement(IsHalf(to.dtype) ? to.dtype : from.dtype, [&](auto zero) {
       using T = decltype(zero);
       if (to.dtype == DTypeOf<T>::value) {
-        this->Run(to.size(), kernels::Convert<float, T>{FloatsOf(from),
-                                                        ValuesOf<T>(to)});
+        this->Run(to.size(),
+                  kernels::Convert<float, T>{FloatsOf(from), ValuesOf<T>(to)});
       } else {
-        this->Run(to.size(), kernels::Convert<T, float>{ValuesOf<T>(from),
-                                                        FloatsOf(to)});
+        this->Run(to.size(),
+                  kernels::Convert<T, float>{ValuesOf<T>(from), FloatsOf(to)});
       }
     });
   }
@@ -436,15 +428,14 @@ class KernelDevice : public KernelProducts<Base> {
     const uint64_t parts = (rows + length - 1) / length;
     // No more for fewer rows, so that a smaller batch needs no more memory.
     const uint64_t most = std::min(kMostParts, (rows + kRows - 1) / kRows);
-    float* const sums = static_cast<float*>(
-        this->Scratch(this->kParts, std::max<uint64_t>(most, 1) * columns *
-                                  sizeof(float)));
+    float* const sums = static_cast<float*>(this->Scratch(
+        this->kParts, std::max<uint64_t>(most, 1) * columns * sizeof(float)));
     if (sums == nullptr) return;
     this->Run(parts * columns,
               kernels::ColumnParts<Value>{value, rows, columns, length, sums});
-    this->Run(columns, kernels::SumOfParts<T>{
-                           sums, parts, columns, static_cast<float>(divisor),
-                           out});
+    this->Run(columns,
+              kernels::SumOfParts<T>{sums, parts, columns,
+                                     static_cast<float>(divisor), out});
   }
 };
 

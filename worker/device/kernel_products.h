@@ -81,8 +81,7 @@ SomeTensor Behind(SomeTensor tensor, uint64_t values) {
   using Byte = std::conditional_t<
       std::is_const_v<std::remove_pointer_t<decltype(tensor.data)>>,
       const std::byte, std::byte>;
-  tensor.data =
-      static_cast<Byte*>(tensor.data) + values * SizeOf(tensor.dtype);
+  tensor.data = static_cast<Byte*>(tensor.data) + values * SizeOf(tensor.dtype);
   return tensor;
 }
 
@@ -242,16 +241,17 @@ class KernelProducts : public Base {
     const uint64_t values = first + (IsHalf(b->dtype) ? 0 : right.size());
     if (values == 0) return true;
     const Tensor packed = {this->Scratch(kOperands, values * sizeof(uint16_t)),
-                           activations(), {values}};
+                           activations(),
+                           {values}};
     if (packed.data == nullptr) return false;
     const auto halve = [&](const kernels::OperandRows& rows, const Tensor& to,
                            Product::Strides* strides, ConstTensor* operand) {
       if (IsHalf(operand->dtype)) return;
       WithElement(to.dtype, [&](auto zero) {
         using T = decltype(zero);
-        this->RunRows(rows.count,
-                      kernels::HalveRows<T>{rows, FloatsOf(*operand),
-                                            ValuesOf<T>(to)});
+        this->RunRows(
+            rows.count,
+            kernels::HalveRows<T>{rows, FloatsOf(*operand), ValuesOf<T>(to)});
       });
       operand->data = to.data;
       operand->dtype = to.dtype;

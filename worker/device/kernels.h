@@ -2,10 +2,10 @@
 #define PARAMD_WORKER_DEVICE_KERNELS_H_
 
 // What GPU kernels compute, each as the function of one element or of one row.
-// The same text is compiled for the GPU, where a thread has an element and a warp
-// a row, and for the host, where a loop has them all and tests compare it with
-// ReferenceDevice. No kernel adds in an order that a race decides: the same input
-// gives the same bits.
+// The same text is compiled for the GPU, where a thread has an element and a
+// warp a row, and for the host, where a loop has them all and tests compare it
+// with ReferenceDevice. No kernel adds in an order that a race decides: the
+// same input gives the same bits.
 //
 // A row's function is called by several lanes at once, each with its own
 // `Lanes`: lane k of n does elements k, k + n, ...; Sum, of floats or doubles,
@@ -83,9 +83,9 @@ struct Gather {
   uint64_t columns;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     const int32_t index = indices[i / columns];
-    rows[i] = index < 0 ? 0.0f
-                        : table[static_cast<uint64_t>(index) * columns +
-                                i % columns];
+    rows[i] = index < 0
+                  ? 0.0f
+                  : table[static_cast<uint64_t>(index) * columns + i % columns];
   }
 };
 
@@ -213,8 +213,7 @@ struct PoolBagBackward {
     bool found = false;  // Of equal maxima, the first.
     for (uint64_t p = 0; p < places; ++p) {
       const uint64_t at = first + p * width + value;
-      bool takes =
-          kind == Bag::kSum || HasValue(in + first + p * width, width);
+      bool takes = kind == Bag::kSum || HasValue(in + first + p * width, width);
       if (kind == Bag::kMax) {
         takes = takes && !found && in[at] == out[element];
         found = found || takes;
@@ -409,7 +408,8 @@ struct NormaliseColumns {
 };
 
 // The gradient by the input, where those by scale and shift, its sums over the
-// column, are there: (dy - shift / rows - n * scale / rows) * gamma / deviation.
+// column, are there: (dy - shift / rows - n * scale / rows) * gamma /
+// deviation.
 template <class T>
 struct NormaliseColumnsBackward {
   Normalised<T> normalised;

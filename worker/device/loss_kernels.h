@@ -107,9 +107,8 @@ struct SoftmaxCrossEntropy {
     above_label = lanes.Sum(above_label);
     const double above = lanes.Sum(static_cast<double>(count));
     if (lanes.lane() == 0) {
-      const double plain =
-          exponentials.log_sum() +
-          (double{exponentials.largest()} - double{of_label});
+      const double plain = exponentials.log_sum() +
+                           (double{exponentials.largest()} - double{of_label});
       rows.Say(row, plain - share * above_label, plain, above);
     }
     if (out == nullptr) return;
@@ -157,8 +156,7 @@ struct Divergence {
       const float x = z[c];
       // 0 log 0 is 0, but a broken output shows all the same.
       const float log_y = y[c] > 0 ? logf(y[c]) : 0.0f;
-      total += double{y[c]} *
-               (double{log_y} - (double{x} - largest - log_sum));
+      total += double{y[c]} * (double{log_y} - (double{x} - largest - log_sum));
     }
     total = lanes.Sum(total);
     if (lanes.lane() == 0) rows.Say(row, total, total, 0);

@@ -47,8 +47,8 @@ void UseOneBlasThread() {
 
 // c = op(a) op(b), where the sum runs over `depth`.
 void MultiplyDense(CBLAS_TRANSPOSE transpose_a, ConstMatrix a,
-             CBLAS_TRANSPOSE transpose_b, ConstMatrix b, size_t depth,
-             Matrix c) {
+                   CBLAS_TRANSPOSE transpose_b, ConstMatrix b, size_t depth,
+                   Matrix c) {
   UseOneBlasThread();
   if (depth == 0) {
     std::fill_n(c.data, c.rows * c.columns, 0.0f);
@@ -107,13 +107,12 @@ void MultiplyGrid(const Product& p, const float* a, const float* b, float* c) {
         std::fill_n(to + row * p.c_row(), p.n, 0.0f);
       }
       if (p.k == 0) continue;
-      cblas_sgemm(CblasRowMajor, transpose_a, transpose_b, BlasSize(p.m),
-                  BlasSize(p.n), BlasSize(p.k), static_cast<float>(p.scale),
-                  a + o * p.a.outer + i * p.a.inner,
-                  LeadingDimension(p.a_row()),
-                  b + o * p.b.outer + i * p.b.inner,
-                  LeadingDimension(p.b_row()), 0.0f, to,
-                  LeadingDimension(p.c_row()));
+      cblas_sgemm(
+          CblasRowMajor, transpose_a, transpose_b, BlasSize(p.m), BlasSize(p.n),
+          BlasSize(p.k), static_cast<float>(p.scale),
+          a + o * p.a.outer + i * p.a.inner, LeadingDimension(p.a_row()),
+          b + o * p.b.outer + i * p.b.inner, LeadingDimension(p.b_row()), 0.0f,
+          to, LeadingDimension(p.c_row()));
     }
   }
 }

@@ -55,9 +55,9 @@ class MatrixTest : public ::testing::TestWithParam<Shape> {
           magnitude += std::abs(product);
         }
         // A rounding for each product and each sum, in whatever order.
-        ASSERT_NEAR(c[i * n() + j], sum,
-                    (k() + 1) * std::numeric_limits<float>::epsilon() *
-                        magnitude)
+        ASSERT_NEAR(
+            c[i * n() + j], sum,
+            (k() + 1) * std::numeric_limits<float>::epsilon() * magnitude)
             << i << "," << j;
       }
     }

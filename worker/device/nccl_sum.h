@@ -47,9 +47,9 @@ class NcclSum : public StreamSum {
     if (!met.ok()) return met;
     Nccl::End end = nullptr;
     accelerator->Use();
-    own = common->Check(
-        nccl->join(&end, static_cast<int>(group.meeting->size()), common->id,
-                   static_cast<int>(group.rank)));
+    own =
+        common->Check(nccl->join(&end, static_cast<int>(group.meeting->size()),
+                                 common->id, static_cast<int>(group.rank)));
     if (own.ok()) common->Set(group.rank, end);
     std::unique_ptr<StreamSum> sum(
         new NcclSum(accelerator, group.rank, std::move(common)));
@@ -74,8 +74,8 @@ class NcclSum : public StreamSum {
     const Nccl::Result ended = nccl.end();
     const absl::Status status = shared_->Check(result == 0 ? ended : result);
     if (shared_->GiveBack(rank_) && !status.ok()) {
-      accelerator_.Fail(absl::UnavailableError(absl::StrCat(
-          accelerator_.name(), " is lost: ", status.message())));
+      accelerator_.Fail(absl::UnavailableError(
+          absl::StrCat(accelerator_.name(), " is lost: ", status.message())));
     }
   }
 
@@ -165,8 +165,7 @@ class NcclSum : public StreamSum {
     bool is_aborted ABSL_GUARDED_BY(mutex) = false;
   };
 
-  NcclSum(Accelerator* accelerator, size_t rank,
-          std::shared_ptr<Shared> shared)
+  NcclSum(Accelerator* accelerator, size_t rank, std::shared_ptr<Shared> shared)
       : accelerator_(*accelerator), rank_(rank), shared_(std::move(shared)) {}
 
   Accelerator& accelerator_;

@@ -183,13 +183,12 @@ TEST(NcclSumTest, AnErrorThatNobodyCausedByAbortingIsTheDevices) {
   Nccl functions = FakeNccl::Functions();
   functions.sum = [](const void*, void*, size_t, int, int, Nccl::End,
                      Nccl::Stream) { return 2; };
-  const auto sum = Sum::Join(
-      &gpu, functions, {std::make_shared<ReplicaMeeting>(1), /*rank=*/0});
+  const auto sum = Sum::Join(&gpu, functions,
+                             {std::make_shared<ReplicaMeeting>(1), /*rank=*/0});
   float value = 0;
   (*sum)->Add(0, {{&value, 1}});
-  EXPECT_EQ(gpu.status(),
-            absl::UnavailableError(
-                "cuda:0 is lost: NCCL says: a peer has gone"));
+  EXPECT_EQ(gpu.status(), absl::UnavailableError(
+                              "cuda:0 is lost: NCCL says: a peer has gone"));
 }
 
 TEST(NcclSumTest, WhereItIsMissingOrAGpuIsNamedTwiceNobodyJoins) {

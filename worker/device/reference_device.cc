@@ -112,8 +112,7 @@ void ReferenceDevice::Gather(const ConstTensor& table,
 }
 
 void ReferenceDevice::ScatterAdd(const ConstTensor& indices,
-                                 const ConstTensor& rows,
-                                 const Tensor& table) {
+                                 const ConstTensor& rows, const Tensor& table) {
   const auto places = indices.values<int32_t>();
   WithFloatType(rows.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -129,8 +128,7 @@ void ReferenceDevice::ScatterAdd(const ConstTensor& indices,
   });
 }
 
-void ReferenceDevice::DotPairs(const ConstTensor& input,
-                               const Tensor& output) {
+void ReferenceDevice::DotPairs(const ConstTensor& input, const Tensor& output) {
   const uint64_t fields = input.dims[1];
   const uint64_t width = input.dims[2];
   WithFloatType(output.dtype, [&](auto zero) {
@@ -221,8 +219,7 @@ void ReferenceDevice::AddRow(const ConstTensor& in, const ConstTensor& row,
 }
 
 void ReferenceDevice::ScaleRows(const ConstTensor& in,
-                                const ConstTensor& factors,
-                                const Tensor& out) {
+                                const ConstTensor& factors, const Tensor& out) {
   WithFloatType(out.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto from = in.values<T>();
@@ -259,8 +256,7 @@ void ReferenceDevice::Apply(Elementwise function, const ConstTensor& in,
   });
 }
 
-void ReferenceDevice::ApplyBackward(Elementwise function,
-                                    const ConstTensor& in,
+void ReferenceDevice::ApplyBackward(Elementwise function, const ConstTensor& in,
                                     const ConstTensor& out,
                                     const ConstTensor& out_gradient,
                                     const Tensor& in_gradient) {
@@ -306,8 +302,8 @@ void ReferenceDevice::Convert(const ConstTensor& from, const Tensor& to) {
                                      : NumberFormat::kFp16;
   };
   if (IsHalf(to.dtype)) {
-    EncodeNumbers(format_of(to.dtype), from.values<float>().data(),
-                  from.size(), static_cast<std::byte*>(to.data));
+    EncodeNumbers(format_of(to.dtype), from.values<float>().data(), from.size(),
+                  static_cast<std::byte*>(to.data));
   } else {
     DecodeNumbers(format_of(from.dtype),
                   static_cast<const std::byte*>(from.data), from.size(),

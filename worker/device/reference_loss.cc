@@ -79,8 +79,7 @@ void SoftmaxCrossEntropy(const RowLoss& loss, int32_t label_or_none,
   if (row.gradient == nullptr) return;
   const T factor = static_cast<T>(row.factor);
   for (uint64_t j = 0; j < row.columns; ++j) {
-    row.gradient[j] =
-        (row.gradient[j] / sum - static_cast<T>(share)) * factor;
+    row.gradient[j] = (row.gradient[j] / sum - static_cast<T>(share)) * factor;
   }
   row.gradient[label] -= static_cast<T>(1 - loss.smoothing) * factor;
 }
@@ -99,8 +98,8 @@ void Divergence(const float* y, Row<T> row) {
     mass += double{y[j]};
     // 0 log 0 is 0, but a broken output shows all the same.
     const double log_y = y[j] > 0 ? std::log(double{y[j]}) : 0;
-    total += double{y[j]} *
-             (log_y - (double{row.z[j]} - double{largest} - log_sum));
+    total +=
+        double{y[j]} * (log_y - (double{row.z[j]} - double{largest} - log_sum));
   }
   row.numbers[RowLoss::kLoss] = total;
   row.numbers[RowLoss::kPlainLoss] = total;
@@ -108,9 +107,9 @@ void Divergence(const float* y, Row<T> row) {
   if (row.gradient == nullptr) return;
   const T shift = std::log(sum) + largest;
   for (uint64_t j = 0; j < row.columns; ++j) {
-    row.gradient[j] = static_cast<T>(
-        row.factor *
-        (mass * double{std::exp(row.z[j] - shift)} - double{y[j]}));
+    row.gradient[j] =
+        static_cast<T>(row.factor * (mass * double{std::exp(row.z[j] - shift)} -
+                                     double{y[j]}));
   }
 }
 
@@ -156,8 +155,8 @@ void SquaredErrors(const float* target, Row<T> row) {
 
 void ReferenceDevice::Losses(const RowLoss& loss, const ConstTensor& outputs,
                              const ConstTensor& target,
-                             const ConstTensor& factors,
-                             const Tensor& gradient, const Tensor& numbers) {
+                             const ConstTensor& factors, const Tensor& gradient,
+                             const Tensor& numbers) {
   const auto factor = factors.values<double>();
   const uint64_t columns = factor.empty() ? 0 : outputs.size() / factor.size();
   const auto numbers_at = [&](uint64_t i) {

@@ -34,7 +34,9 @@ Line Column(const ConstTensor& matrix, uint64_t columns, uint64_t column) {
   return {column, columns, matrix.size() / columns};
 }
 
-Line RowLine(uint64_t columns, uint64_t row) { return {row * columns, 1, columns}; }
+Line RowLine(uint64_t columns, uint64_t row) {
+  return {row * columns, 1, columns};
+}
 
 // The gradient by the input along a line, where g = dy * scale and n is the
 // normalised value: (g - mean(g) - n mean(g n)) / sqrt(variance + epsilon).
@@ -87,9 +89,9 @@ void ReferenceDevice::BatchNormWith(const Norm& norm, const ConstTensor& input,
       const size_t c = i % columns;
       const T deviation =
           std::sqrt(variance.values<T>()[c] + static_cast<T>(norm.epsilon));
-      y[i] = (x[i] - mean.values<T>()[c]) / deviation *
-                 norm.scale.values<T>()[c] +
-             norm.shift.values<T>()[c];
+      y[i] =
+          (x[i] - mean.values<T>()[c]) / deviation * norm.scale.values<T>()[c] +
+          norm.shift.values<T>()[c];
     }
   });
 }
@@ -107,8 +109,8 @@ void ReferenceDevice::BatchNormBackward(const Norm& norm,
     const auto dy = output_gradient.values<T>();
     for (uint64_t c = 0; c < columns; ++c) {
       const T m = mean.values<T>()[c];
-      const T inverse = 1 / std::sqrt(variance.values<T>()[c] +
-                                      static_cast<T>(norm.epsilon));
+      const T inverse =
+          1 / std::sqrt(variance.values<T>()[c] + static_cast<T>(norm.epsilon));
       T scale = 0;
       T shift = 0;
       for (size_t i = c; i < x.size(); i += columns) {
@@ -119,9 +121,9 @@ void ReferenceDevice::BatchNormBackward(const Norm& norm,
       gradients.shift.values<T>()[c] = shift;
       if (gradients.input.data == nullptr) continue;
       const T gamma = norm.scale.values<T>()[c];
-      InputGradient<T>(Column(input, columns, c), x, dy, m, inverse,
-                       [&](uint64_t) { return gamma; },
-                       gradients.input.values<T>());
+      InputGradient<T>(
+          Column(input, columns, c), x, dy, m, inverse,
+          [&](uint64_t) { return gamma; }, gradients.input.values<T>());
     }
   });
 }
@@ -166,17 +168,17 @@ void ReferenceDevice::LayerNormBackward(const Norm& norm,
     std::fill(shift.begin(), shift.end(), T(0));
     for (uint64_t r = 0; r < mean.size(); ++r) {
       const T m = mean.values<T>()[r];
-      const T inverse = 1 / std::sqrt(variance.values<T>()[r] +
-                                      static_cast<T>(norm.epsilon));
+      const T inverse =
+          1 / std::sqrt(variance.values<T>()[r] + static_cast<T>(norm.epsilon));
       for (uint64_t c = 0; c < columns; ++c) {
         const uint64_t at = r * columns + c;
         scale[c] += dy[at] * (x[at] - m) * inverse;
         shift[c] += dy[at];
       }
       if (gradients.input.data == nullptr) continue;
-      InputGradient<T>(RowLine(columns, r), x, dy, m, inverse,
-                       [&](uint64_t c) { return gamma[c]; },
-                       gradients.input.values<T>());
+      InputGradient<T>(
+          RowLine(columns, r), x, dy, m, inverse,
+          [&](uint64_t c) { return gamma[c]; }, gradients.input.values<T>());
     }
   });
 }
@@ -192,7 +194,8 @@ void ReferenceDevice::Softmax(bool causal, const ConstTensor& input,
       const uint64_t kept = causal ? r % columns + 1 : columns;
       const T largest = *std::max_element(x, x + kept);
       T sum = 0;
-      for (uint64_t c = 0; c < kept; ++c) sum += y[c] = std::exp(x[c] - largest);
+      for (uint64_t c = 0; c < kept; ++c)
+        sum += y[c] = std::exp(x[c] - largest);
       for (uint64_t c = 0; c < kept; ++c) y[c] /= sum;
       std::fill(y + kept, y + columns, T(0));
     }

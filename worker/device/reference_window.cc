@@ -11,8 +11,8 @@ namespace {
 
 using Places = absl::Span<const uint8_t>;
 
-// Calls f(output place, input place, place in the window) for each pair of image
-// places that a window connects, image by image, row by row; places count
+// Calls f(output place, input place, place in the window) for each pair of
+// image places that a window connects, image by image, row by row; places count
 // pixels.
 template <class Function>
 void ForEachPair(const Window& w, Function f) {
@@ -75,8 +75,9 @@ bool HasValue(const T* x, uint64_t count) {
 // What a sum over so many places is divided by.
 template <class T>
 T DivisorOf(Bag kind, T count) {
-  return kind == Bag::kMean ? count : kind == Bag::kSqrtN ? std::sqrt(count)
-                                                          : T(1);
+  return kind == Bag::kMean    ? count
+         : kind == Bag::kSqrtN ? std::sqrt(count)
+                               : T(1);
 }
 
 }  // namespace
@@ -115,9 +116,10 @@ void ReferenceDevice::ConvolveBackwardInput(const Convolution& shape,
   });
 }
 
-void ReferenceDevice::ConvolveBackwardKernel(
-    const Convolution& shape, const ConstTensor& input,
-    const ConstTensor& output_gradient, const Tensor& kernel_gradient) {
+void ReferenceDevice::ConvolveBackwardKernel(const Convolution& shape,
+                                             const ConstTensor& input,
+                                             const ConstTensor& output_gradient,
+                                             const Tensor& kernel_gradient) {
   WithFloatType(kernel_gradient.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto x = input.values<T>();

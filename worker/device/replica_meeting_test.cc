@@ -53,9 +53,8 @@ TEST(ReplicaMeetingTest, AllHaveWhatOneBrings) {
 
 TEST(ReplicaMeetingTest, NobodyWaitsBehindAnAbort) {
   ReplicaMeeting meeting(2);
-  std::thread waits([&] {
-    EXPECT_TRUE(absl::IsCancelled(meeting.Meet(absl::OkStatus())));
-  });
+  std::thread waits(
+      [&] { EXPECT_TRUE(absl::IsCancelled(meeting.Meet(absl::OkStatus()))); });
   meeting.Abort();
   waits.join();
   EXPECT_TRUE(absl::IsCancelled(meeting.Meet(absl::OkStatus())));

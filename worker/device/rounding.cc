@@ -15,8 +15,8 @@ void RoundToTf32(const float* numbers, size_t count, float* out) {
   for (size_t i = 0; i < count; ++i) {
     const uint32_t bits = std::bit_cast<uint32_t>(numbers[i]);
     const uint32_t rounded = (bits + 0xfff + ((bits >> 13) & 1)) & ~0x1fffu;
-    out[i] = numbers[i] != numbers[i] ? numbers[i]
-                                      : std::bit_cast<float>(rounded);
+    out[i] =
+        numbers[i] != numbers[i] ? numbers[i] : std::bit_cast<float>(rounded);
   }
 }
 

@@ -52,9 +52,8 @@ TEST(RoundingTest, KernelsWriteTheBitsThatTravel) {
 }
 
 TEST(RoundingTest, RoundsToNearestAndTiesToEven) {
-  const std::vector<float> numbers = {1 + 0x1p-8f,  1 + 0x3p-8f,
-                                      1 + 0x1p-11f, 1 + 0x3p-11f,
-                                      0x1p-25f,     65520};
+  const std::vector<float> numbers = {1 + 0x1p-8f,  1 + 0x3p-8f, 1 + 0x1p-11f,
+                                      1 + 0x3p-11f, 0x1p-25f,    65520};
   const auto rounded = [&](ComputeFormat format) {
     std::vector<float> out(numbers.size());
     Round(format, numbers.data(), numbers.size(), out.data());

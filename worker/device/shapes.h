@@ -8,9 +8,10 @@
 
 namespace paramd {
 
-// c[m, n] = scale * op(a) op(b), where the sum runs over k and op may transpose:
-// a is [m, k], or [k, m] if transposed; b is [k, n] or [n, k]. A grid of outer x
-// inner such products, each operand at its own distance from the last.
+// c[m, n] = scale * op(a) op(b), where the sum runs over k and op may
+// transpose: a is [m, k], or [k, m] if transposed; b is [k, n] or [n, k]. A
+// grid of outer x inner such products, each operand at its own distance from
+// the last.
 struct Product {
   // Where the matrices of an operand lie, in elements. 0 for `row`: without
   // gaps.
@@ -96,9 +97,9 @@ struct NormGradients {
   Tensor input;
 };
 
-// Factors that leave out: element j of example i is 0 by the probability `rate`,
-// and else 1 / (1 - rate). Two elements at a time are 64 bits of CounterRandom,
-// whose counter is offset(i) * ceil(width / 2) + j / 2.
+// Factors that leave out: element j of example i is 0 by the probability
+// `rate`, and else 1 / (1 - rate). Two elements at a time are 64 bits of
+// CounterRandom, whose counter is offset(i) * ceil(width / 2) + j / 2.
 struct Drops {
   uint64_t key = 0;
   double rate = 0;

@@ -63,8 +63,7 @@ struct Pool {
     float best = -INFINITY;
     float sum = 0;
     uint64_t place = 0;
-    const float count =
-        static_cast<float>(CountInside(w, at.row, at.column));
+    const float count = static_cast<float>(CountInside(w, at.row, at.column));
     for (uint64_t k = 0; k < w.kernel_height * w.kernel_width; ++k) {
       // Above the image wraps around to far below it.
       const uint64_t row =
@@ -97,10 +96,10 @@ struct PoolBackward {
     const Place at = Place::Of(i, w.height, w.width, w.channels);
     float sum = 0;
     for (uint64_t k = w.kernel_height * w.kernel_width; k-- > 0;) {
-      const uint64_t y = OutputAt(at.row, w.top, k / w.kernel_width,
-                                  w.stride_height);
-      const uint64_t x = OutputAt(at.column, w.left, k % w.kernel_width,
-                                  w.stride_width);
+      const uint64_t y =
+          OutputAt(at.row, w.top, k / w.kernel_width, w.stride_height);
+      const uint64_t x =
+          OutputAt(at.column, w.left, k % w.kernel_width, w.stride_width);
       if (y >= w.out_height || x >= w.out_width) continue;
       const uint64_t out =
           ((at.image * w.out_height + y) * w.out_width + x) * w.channels +
@@ -174,8 +173,7 @@ struct Unfold {
     const uint64_t group = i / (rows * width);
     const Place out = Place::Of(i / width % rows, w.out_height, w.out_width, 1);
     const uint64_t k = i % width / channels;
-    const uint64_t row =
-        out.row * w.stride_height + k / w.kernel_width - w.top;
+    const uint64_t row = out.row * w.stride_height + k / w.kernel_width - w.top;
     const uint64_t column =
         out.column * w.stride_width + k % w.kernel_width - w.left;
     const uint64_t image = first + out.image;
@@ -204,10 +202,10 @@ struct Fold {
     const uint64_t group = at.channel / channels;
     float sum = 0;
     for (uint64_t k = w.kernel_height * w.kernel_width; k-- > 0;) {
-      const uint64_t y = OutputAt(at.row, w.top, k / w.kernel_width,
-                                  w.stride_height);
-      const uint64_t x = OutputAt(at.column, w.left, k % w.kernel_width,
-                                  w.stride_width);
+      const uint64_t y =
+          OutputAt(at.row, w.top, k / w.kernel_width, w.stride_height);
+      const uint64_t x =
+          OutputAt(at.column, w.left, k % w.kernel_width, w.stride_width);
       if (y >= w.out_height || x >= w.out_width) continue;
       const uint64_t row = (at.image * w.out_height + y) * w.out_width + x;
       sum += unfolded[(group * rows + row) * width + k * channels +

@@ -16,8 +16,8 @@ namespace paramd {
 // the order of the variables; of keyed ones the rows of `keys`, which has those
 // of each of them in order, as ReadKeyedRows gives them. Every file that they
 // come from has the size and checksum of the manifest, for which all of it is
-// read once. The errors of RestoreReader: the checkpoint lacks a variable, has it
-// in another shape, or is damaged.
+// read once. The errors of RestoreReader: the checkpoint lacks a variable, has
+// it in another shape, or is damaged.
 absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
     const std::string& path, const std::vector<v1::Variable>& variables,
     uint64_t seed, absl::Span<const std::vector<uint64_t>> keys);

@@ -44,10 +44,9 @@ absl::StatusOr<std::unique_ptr<EvaluatorProcess>> EvaluatorProcess::Create(
         "run_dir is missing: an evaluator needs --run_dir, where the "
         "checkpoints are and where it writes evaluation.jsonl");
   }
-  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(options.job.input(),
-                                                        options.job.seed()));
-  ASSIGN_OR_RETURN(auto test,
-                   OpenTestData(options.job.input(), *training));
+  ASSIGN_OR_RETURN(const auto training,
+                   OpenTrainingData(options.job.input(), options.job.seed()));
+  ASSIGN_OR_RETURN(auto test, OpenTestData(options.job.input(), *training));
   ASSIGN_OR_RETURN(auto model,
                    models(WithOneReplica(options.job), training->spec()));
   RETURN_IF_ERROR(model->CheckTestData(test->spec()));
@@ -115,10 +114,9 @@ absl::StatusOr<v1::EvaluateNewestResult> EvaluatorProcess::LookAtNewest() {
   }
   // No later one takes its place.
   if (of_newest.final && of_newest.outcome == Outcome::kDamaged) {
-    return absl::DataLossError(
-        absl::StrCat("the job's last checkpoint '", root_, "/",
-                     names->front().name, "' is damaged: ",
-                     of_newest.why.message()));
+    return absl::DataLossError(absl::StrCat(
+        "the job's last checkpoint '", root_, "/", names->front().name,
+        "' is damaged: ", of_newest.why.message()));
   }
   settled_ = newest;
   settled_result_.set_final(of_newest.final);

@@ -55,12 +55,13 @@ class EvaluatorProcess {
   // Evaluates the newest checkpoint, unless that is done; then how the job has
   // failed, if the chief has noted that meanwhile. One that is damaged is
   // said once, and the one before it is evaluated in its place; one that is
-  // deleted meanwhile ends the look. DATA_LOSS naming the job's last one, if that
-  // is damaged, once the one before it is evaluated. UNAVAILABLE if there is none yet, NOT_FOUND
-  // if there is no run either; nothing is made there. INVALID_ARGUMENT if it is
-  // another job's, or was trained on data whose numbers mean another thing than
-  // those of the test set; ABORTED if the model's device is lost; what the disk
-  // answered if the result can't be written.
+  // deleted meanwhile ends the look. DATA_LOSS naming the job's last one, if
+  // that is damaged, once the one before it is evaluated. UNAVAILABLE if there
+  // is none yet, NOT_FOUND if there is no run either; nothing is made there.
+  // INVALID_ARGUMENT if it is another job's, or was trained on data whose
+  // numbers mean another thing than those of the test set; ABORTED if the
+  // model's device is lost; what the disk answered if the result can't be
+  // written.
   absl::StatusOr<v1::EvaluateNewestResult> EvaluateNewest();
 
  private:
@@ -72,7 +73,7 @@ class EvaluatorProcess {
   enum class Outcome { kEvaluated, kDamaged, kGone };
   struct Looked {
     Outcome outcome = Outcome::kEvaluated;
-    bool final = false;  // Its manifest says so.
+    bool final = false;                   // Its manifest says so.
     absl::Status why = absl::OkStatus();  // kDamaged: what is wrong.
   };
   // Evaluates one checkpoint, unless that is done.

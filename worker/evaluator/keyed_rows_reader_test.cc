@@ -73,8 +73,8 @@ std::string Commit(const std::string& name,
   v1::SavedSlice* const saved = file->add_slices();
   saved->set_variable("t");
   saved->set_row_end(kRows);
-  saved->set_values_tensor(AddTensor("", v1::FLOAT32, {kRows, kWidth}, values,
-                                     &write, &payload));
+  saved->set_values_tensor(
+      AddTensor("", v1::FLOAT32, {kRows, kWidth}, values, &write, &payload));
   auto& slots = *saved->mutable_slot_tensors();
   slots["key"] =
       AddTensor("/slot:key", v1::INT64, {kRows}, keys, &write, &payload);
@@ -114,8 +114,7 @@ TEST(KeyedRowsReaderTest, RowsAreFoundByTheirKeysAndOthersAreInitial) {
   EXPECT_TRUE(row(2) == std::vector<float>(kWidth, 1));
   EXPECT_TRUE(row(3) == std::vector<float>(kWidth, 7));
   EXPECT_TRUE(row(4) == InitialOf(kHalf + 3));
-  EXPECT_TRUE(
-      ReadKeyedRows(&reader, path, MakeVariable(), kSeed, {})->empty());
+  EXPECT_TRUE(ReadKeyedRows(&reader, path, MakeVariable(), kSeed, {})->empty());
 }
 
 TEST(KeyedRowsReaderTest, WhatTheCheckpointDoesNotHaveIsNamed) {
@@ -123,10 +122,10 @@ TEST(KeyedRowsReaderTest, WhatTheCheckpointDoesNotHaveIsNamed) {
   v1::Variable other = MakeVariable();
   other.set_name("u");
   RestoreReader reader;
-  EXPECT_THAT(std::string(ReadKeyedRows(&reader, path, other, kSeed, {1})
-                              .status()
-                              .message()),
-              ::testing::HasSubstr("'u'"));
+  EXPECT_THAT(
+      std::string(
+          ReadKeyedRows(&reader, path, other, kSeed, {1}).status().message()),
+      ::testing::HasSubstr("'u'"));
 }
 
 }  // namespace

@@ -58,8 +58,11 @@ TEST(HloGraphTest, OperandsOfProductsAndConvolutionsAreConverted) {
 
   const HloValue images = graph.Parameter({HloElement::kF32, {1, 4, 4, 2}});
   const HloValue kernel = graph.Parameter({HloElement::kF32, {1, 1, 2, 3}});
-  const Convolution shape = {.window = {.batch = 1, .height = 4, .width = 4,
-                                        .channels = 2, .out_height = 4,
+  const Convolution shape = {.window = {.batch = 1,
+                                        .height = 4,
+                                        .width = 4,
+                                        .channels = 2,
+                                        .out_height = 4,
                                         .out_width = 4},
                              .outputs = 3};
   EXPECT_THAT(graph.Text({hlo::Convolve(shape, images, kernel)}),

@@ -266,9 +266,8 @@ HloValue MaxPlace(HloValue input) {
                         .out_height = 1,
                         .out_width = 1,
                         .kernel_height = dims[1]};
-  return Reshape(
-      MaxPool(whole, Reshape(input, {dims[0], dims[1], 1, dims[2]})),
-      {dims[0], dims[2]});
+  return Reshape(MaxPool(whole, Reshape(input, {dims[0], dims[1], 1, dims[2]})),
+                 {dims[0], dims[2]});
 }
 
 HloValue AveragePool(const Window& window, HloValue input) {

@@ -146,17 +146,15 @@ TEST(AllocationTest, WhatIsMappedInWholeBatchesAllocatesNothingPerBatch) {
 
 TEST(AllocationTest, ACacheThatIsFilledAllocatesNothingPerBatch) {
   EXPECT_EQ(AllocationsOf(*Images("stages { cache { max_mb: 10 } }"), 2), 0);
-  EXPECT_EQ(AllocationsOf(
-                *Images("stages { cache { max_mb: 10 directory: '" +
-                        ::testing::TempDir() + "' } }"),
-                2),
+  EXPECT_EQ(AllocationsOf(*Images("stages { cache { max_mb: 10 directory: '" +
+                                  ::testing::TempDir() + "' } }"),
+                          2),
             0);
 }
 
 TEST(AllocationTest, RaggedBatchesAllocateNothingEach) {
-  const auto pipeline =
-      *Pipeline::Create(std::make_unique<RaggedSource>(), v1::InputConfig(),
-                        {.training = false});
+  const auto pipeline = *Pipeline::Create(
+      std::make_unique<RaggedSource>(), v1::InputConfig(), {.training = false});
   EXPECT_EQ(AllocationsOf(*pipeline, /*epoch=*/1), 0);
 }
 
@@ -166,8 +164,7 @@ TEST(AllocationTest, WhatIsReadForEvaluationAllocatesNothingPerBatch) {
   ASSERT_TRUE(pipeline->Read({1, 0, kBatch}, &batch).ok());
   const int before = allocations;
   for (uint64_t i = 1; i < 20; ++i) {
-    ASSERT_TRUE(
-        pipeline->Read({1, i * kBatch, (i + 1) * kBatch}, &batch).ok());
+    ASSERT_TRUE(pipeline->Read({1, i * kBatch, (i + 1) * kBatch}, &batch).ok());
   }
   EXPECT_EQ(allocations - before, 0);
 }

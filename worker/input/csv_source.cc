@@ -327,14 +327,14 @@ class CsvSource : public ExampleSource {
     for (const std::string& name : {list, of}) {
       if (!absl::c_linear_search(config.log_columns(), name)) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("csv.log_columns has '", name, "', whose texts a list "
+          absl::StrCat("csv.log_columns has '", name,
+                       "', whose texts a list "
                        "has; they are hashed as they are"));
     }
     const std::string& separator = config.list_separator();
     if (separator.size() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("csv.list_separator must be one character; found '",
-                       separator, "'"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "csv.list_separator must be one character; found '", separator, "'"));
     }
     list_separator_ = separator[0];
     list_length_ = config.list_length();

@@ -83,17 +83,16 @@ TEST(CsvSourceTest, TextsOfAnyKindBecomeNumbersBelowTheBuckets) {
     ASSERT_TRUE((*source)->Read(row, &example).ok());
     const auto values = example.values[0].values<int32_t>();
     rows.emplace_back(values.begin(), values.end());
-    EXPECT_THAT(rows.back(),
-                ::testing::Each(::testing::AllOf(::testing::Ge(0),
-                                                 ::testing::Lt(1000003))));
+    EXPECT_THAT(rows.back(), ::testing::Each(::testing::AllOf(
+                                 ::testing::Ge(0), ::testing::Lt(1000003))));
   }
   EXPECT_NE(rows[0][0], rows[0][1]) << "each column's are its own";
   EXPECT_NE(rows[0][0], rows[1][0]) << "nothing is a text, too";
   EXPECT_EQ(rows[0][1], rows[1][1]);
   EXPECT_EQ(rows[0][0], rows[2][0]);
   // What is in checkpoints depends on it.
-  EXPECT_EQ(rows[0][0],
-            static_cast<int32_t>(StableHash("x", StableHash("site")) % 1000003));
+  EXPECT_EQ(rows[0][0], static_cast<int32_t>(
+                            StableHash("x", StableHash("site")) % 1000003));
 }
 
 TEST(CsvSourceTest, AKeyIsTheWholeHash) {

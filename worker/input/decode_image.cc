@@ -53,8 +53,8 @@ void ToColour(bool is_adobe, OwnedTensor* image) {
 
 // ---- JPEG: libjpeg reports errors by a call that must not return ------------
 
-// A progressive image is gone through once for each scan, however few bytes that
-// has; encoders write about ten.
+// A progressive image is gone through once for each scan, however few bytes
+// that has; encoders write about ten.
 constexpr int kMostScans = 100;
 
 struct JpegErrors {

@@ -48,9 +48,9 @@ constexpr absl::string_view kHarmless[] = {
 };
 
 constexpr absl::string_view kHarmlessStages[] = {
-    "batch",        "cache",       "crop",   "filter", "flip",
-    "interleave",   "prefetch",    "repeat", "resize", "rand_augment",
-    "random_crop",  "shuffle",     "skip",   "take",
+    "batch",       "cache",    "crop",   "filter", "flip",
+    "interleave",  "prefetch", "repeat", "resize", "rand_augment",
+    "random_crop", "shuffle",  "skip",   "take",
 };
 
 // Else it is about the first feature.
@@ -140,9 +140,8 @@ std::string ValueText(const Message& message, const FieldDescriptor* field,
               ->name(),
           "TYPE_"));
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return (repeated
-                  ? reflection->GetRepeatedMessage(message, field, index)
-                  : reflection->GetMessage(message, field))
+      return (repeated ? reflection->GetRepeatedMessage(message, field, index)
+                       : reflection->GetMessage(message, field))
           .ShortDebugString();
   }
   return "";

@@ -132,14 +132,18 @@ std::vector<Row> RowsOfFeatures(const std::string& kind) {
   const std::string label = "name: 'label' type: TYPE_UINT8 classes: 3";
   const std::string key = kind + ".features";
   return {
-      {key + ".name", Features(kind, "name: 'z' type: TYPE_UINT8 dims: 2",
-                               label), kRefused},
-      {key + ".type", Features(kind, "name: 'x' type: TYPE_INT32 dims: 2",
-                               label), kRefused},
-      {key + ".dims", Features(kind, "name: 'x' type: TYPE_UINT8 dims: [2, 1]",
-                               label), kRefused},
-      {key + ".classes", Features(kind, x, "name: 'label' type: TYPE_UINT8 "
-                                           "classes: 2"), kRefused},
+      {key + ".name",
+       Features(kind, "name: 'z' type: TYPE_UINT8 dims: 2", label), kRefused},
+      {key + ".type",
+       Features(kind, "name: 'x' type: TYPE_INT32 dims: 2", label), kRefused},
+      {key + ".dims",
+       Features(kind, "name: 'x' type: TYPE_UINT8 dims: [2, 1]", label),
+       kRefused},
+      {key + ".classes",
+       Features(kind, x,
+                "name: 'label' type: TYPE_UINT8 "
+                "classes: 2"),
+       kRefused},
       {key + ".classes", Features(kind, x + " classes: 9", label), kRefused},
   };
 }
@@ -169,8 +173,7 @@ std::vector<Source> Table() {
            {"csv.log_columns", "csv { log_columns: ['n', 'u'] }", kRefused},
            {"csv.hash_keys", "csv { hash_buckets: 0 hash_keys: true }",
             kRefused},
-           {"csv.list_column", "csv { list_column: '' list_of: '' }",
-            kRefused},
+           {"csv.list_column", "csv { list_column: '' list_of: '' }", kRefused},
            {"csv.list_separator", "csv { list_separator: ' ' }", kRefused},
            {"csv.list_length", "csv { list_length: 3 }", kRefused},
            {"csv.list_of", "csv { list_of: '' }", kRefused},
@@ -278,8 +281,7 @@ std::vector<Source> Table() {
 class DescribeMeaningTest : public ::testing::Test {
  protected:
   DescribeMeaningTest() {
-    const std::string rows =
-        "u,v,n,l,g,y\ns,p,5,p|q,k,no\nt,q,900,q,k,yes\n";
+    const std::string rows = "u,v,n,l,g,y\ns,p,5,p|q,k,no\nt,q,900,q,k,yes\n";
     directory_ = std::filesystem::path(WriteTestFile("a.csv", rows))
                      .parent_path()
                      .string();
@@ -295,8 +297,8 @@ class DescribeMeaningTest : public ::testing::Test {
       WriteTestFile(name, "0 1:1 3:2\n1 2:1\n");
     }
     WriteTestFile("list.svm", "0 1:1 3:1\n1 2:1\n");
-    const std::string x = NpyBytes("<f4", "(2, 2)",
-                                   ValueBytes<float>({1, 2, 3, 4}));
+    const std::string x =
+        NpyBytes("<f4", "(2, 2)", ValueBytes<float>({1, 2, 3, 4}));
     WriteTestFile("x.npy", x);
     WriteTestFile("x2.npy", x);
     WriteTestFile("x.npz", ZipBytes({{"test.npy", x}}, /*deflated=*/false));
@@ -319,8 +321,7 @@ class DescribeMeaningTest : public ::testing::Test {
     // move.
     for (const char* set : {"images", "fewer_images", "more_images"}) {
       for (const char* folder : {"ash", "elm", "oak", "yew"}) {
-        if (folder == std::string("yew") &&
-            set != std::string("more_images")) {
+        if (folder == std::string("yew") && set != std::string("more_images")) {
           continue;
         }
         if (folder == std::string("elm") &&
@@ -340,8 +341,8 @@ class DescribeMeaningTest : public ::testing::Test {
   v1::InputSource Parsed(const std::string& text) const {
     v1::InputSource source;
     EXPECT_TRUE(TextFormat::ParseFromString(
-        absl::StrReplaceAll(text, {{"D/", directory_ + "/"},
-                                   {"'D'", "'" + directory_ + "'"}}),
+        absl::StrReplaceAll(
+            text, {{"D/", directory_ + "/"}, {"'D'", "'" + directory_ + "'"}}),
         &source))
         << text;
     return source;
@@ -382,7 +383,8 @@ TEST_F(DescribeMeaningTest, EveryOptionIsInTheTable) {
     for (const Row& row : source.rows) keys.erase(row.key);
   }
   EXPECT_THAT(keys, ::testing::IsEmpty())
-      << "say in the table what becomes of test data that have another value of "
+      << "say in the table what becomes of test data that have another value "
+         "of "
          "these";
 }
 
@@ -432,7 +434,8 @@ TEST_F(DescribeMeaningTest,
 TEST_F(DescribeMeaningTest, AnOptionThatIsNotHarmlessIsDescribed) {
   for (const Source& source : Table()) {
     for (const Row& row : source.rows) {
-      if (row.is_read || IsHarmless(row.key) || row.key == "directory") continue;
+      if (row.is_read || IsHarmless(row.key) || row.key == "directory")
+        continue;
       SCOPED_TRACE(row.change);
       v1::InputConfig config;
       *config.mutable_train() = Parsed(source.text);
@@ -481,13 +484,13 @@ void Alter(const FieldDescriptor* field, Message* message) {
 // Of each stage: whether it says what numbers mean. A new one must join.
 const std::map<std::string, bool>& Stages() {
   static const auto* stages = new std::map<std::string, bool>{
-      {"batch", false},      {"cache", false},        {"cast", true},
-      {"crop", false},       {"decode_image", true},  {"filter", false},
-      {"flip", false},       {"interleave", false},   {"normalise", true},
-      {"one_hot", true},     {"pad", false},          {"prefetch", false},
+      {"batch", false},        {"cache", false},       {"cast", true},
+      {"crop", false},         {"decode_image", true}, {"filter", false},
+      {"flip", false},         {"interleave", false},  {"normalise", true},
+      {"one_hot", true},       {"pad", false},         {"prefetch", false},
       {"rand_augment", false}, {"random_crop", false}, {"repeat", false},
-      {"resize", false},     {"shuffle", false},      {"skip", false},
-      {"take", false},       {"tokenise", true}};
+      {"resize", false},       {"shuffle", false},     {"skip", false},
+      {"take", false},         {"tokenise", true}};
   return *stages;
 }
 
@@ -522,12 +525,12 @@ TEST_F(DescribeMeaningTest, AStageOfOneOfTheTwoThatSaysWhatNumbersMeanIsNamed) {
     ASSERT_EQ(Stages().count(name), 1u) << "say in the table what it does";
     const bool means = Stages().at(name);
     v1::InputConfig config = WithStage(kind);
-    EXPECT_EQ(MeaningDifference(MeaningOf(config, false),
-                                MeaningOf(config, true)),
-              "");
+    EXPECT_EQ(
+        MeaningDifference(MeaningOf(config, false), MeaningOf(config, true)),
+        "");
     config.mutable_stages(0)->set_on(v1::InputStage::ON_TRAINING);
-    const std::string difference = MeaningDifference(
-        MeaningOf(config, false), MeaningOf(config, true));
+    const std::string difference =
+        MeaningDifference(MeaningOf(config, false), MeaningOf(config, true));
     EXPECT_EQ(!difference.empty(), means) << difference;
     EXPECT_EQ(absl::StrContains(difference, "stages of 'image'"), means);
     const Descriptor* const fields = kind->message_type();
@@ -535,10 +538,9 @@ TEST_F(DescribeMeaningTest, AStageOfOneOfTheTwoThatSaysWhatNumbersMeanIsNamed) {
       if (fields->field(f)->name() == "feature") continue;
       v1::InputConfig other = WithStage(kind);
       Alter(fields->field(f), StageIn(&other, kind));
-      const bool differs =
-          !MeaningDifference(MeaningOf(other, false),
-                             MeaningOf(WithStage(kind), true))
-               .empty();
+      const bool differs = !MeaningDifference(MeaningOf(other, false),
+                                              MeaningOf(WithStage(kind), true))
+                                .empty();
       // Another shape shows by itself.
       const bool fills = name == "pad" && fields->field(f)->name() == "value";
       EXPECT_EQ(differs, means || fills) << fields->field(f)->name();
@@ -561,7 +563,8 @@ TEST_F(DescribeMeaningTest, TheDifferenceIsInTheSentence) {
   config.mutable_test()->set_directory(directory_ + "/more_images");
   EXPECT_EQ(OpenTestData(config, *(*OpenTrainingData(config, 1))).status(),
             absl::InvalidArgumentError(absl::StrCat(
-                "'", directory_, "/more_images/yew' is a class that the "
+                "'", directory_,
+                "/more_images/yew' is a class that the "
                 "training data do not have; they have ash, elm, oak")));
 }
 
@@ -569,12 +572,13 @@ TEST_F(DescribeMeaningTest, AColumnThatIsMissingInTheTestFileIsNamed) {
   v1::InputConfig config;
   *config.mutable_train() = Parsed(kNumbers);
   *config.mutable_test() = Parsed(kNumbers);
-  config.mutable_test()->mutable_csv()->set_files(
-      0, directory_ + "/renamed.csv");
-  EXPECT_EQ(OpenTestData(config, *(*OpenTrainingData(config, 1))).status(),
-            absl::InvalidArgumentError(
-                absl::StrCat("'", directory_, "/renamed.csv' has no column "
-                             "'b'; it has a, c, y")));
+  config.mutable_test()->mutable_csv()->set_files(0,
+                                                  directory_ + "/renamed.csv");
+  EXPECT_EQ(
+      OpenTestData(config, *(*OpenTrainingData(config, 1))).status(),
+      absl::InvalidArgumentError(absl::StrCat("'", directory_,
+                                              "/renamed.csv' has no column "
+                                              "'b'; it has a, c, y")));
 }
 
 TEST_F(DescribeMeaningTest, WhatACheckpointOfAnEarlierVersionMeantIsUnknown) {
@@ -587,16 +591,18 @@ TEST_F(DescribeMeaningTest, WhatACheckpointOfAnEarlierVersionMeantIsUnknown) {
   config.mutable_train()->mutable_csv()->add_columns("b");
   config.mutable_train()->mutable_csv()->add_columns("a");
   const auto other = *OpenTrainingData(config, 1);
-  EXPECT_EQ(CheckMeaning(*other, "c", trained),
-            absl::InvalidArgumentError(
-                "the test data are read in another way than what checkpoint 'c' "
-                "was trained on: they have csv.columns b, a, not a, b"));
+  EXPECT_EQ(
+      CheckMeaning(*other, "c", trained),
+      absl::InvalidArgumentError(
+          "the test data are read in another way than what checkpoint 'c' "
+          "was trained on: they have csv.columns b, a, not a, b"));
 }
 
 // A manifest is JSON.
 TEST_F(DescribeMeaningTest, NamesThatAreNoTextAreEscaped) {
-  WriteTestFile("latin.csv", "a,gr\xf6\xdf"
-                             "e,y\n1,2,3\n");
+  WriteTestFile("latin.csv",
+                "a,gr\xf6\xdf"
+                "e,y\n1,2,3\n");
   v1::InputConfig config;
   *config.mutable_train() = Parsed(kNumbers);
   config.mutable_train()->mutable_csv()->set_files(0,

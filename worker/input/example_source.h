@@ -53,8 +53,8 @@ class ExampleSource : public ExampleNames {
   // FAILED_PRECONDITION if the files are not those that the chief found.
   // REQUIRES: IndexOf gave it.
   virtual absl::Status Read(uint64_t index, Example* example) const = 0;
-  // The same of one feature: the other tensors may be what they were. Where that
-  // costs less than Read.
+  // The same of one feature: the other tensors may be what they were. Where
+  // that costs less than Read.
   virtual absl::Status ReadFeature(uint64_t index, size_t /*feature*/,
                                    Example* example) const {
     return Read(index, example);

@@ -73,17 +73,16 @@ std::vector<std::string> PatternsOf(const v1::InputSource& config) {
 // As EpochFiles has it.
 std::string NameOf(absl::string_view path, const std::string& directory,
                    absl::string_view pattern) {
-  const bool is_below =
-      !directory.empty() && !absl::StartsWith(pattern, "/") &&
-      absl::ConsumePrefix(&path, PathIn(directory, ""));
+  const bool is_below = !directory.empty() && !absl::StartsWith(pattern, "/") &&
+                        absl::ConsumePrefix(&path, PathIn(directory, ""));
   while (is_below && absl::ConsumePrefix(&path, "/")) {
   }
   return std::string(path);
 }
 
 // The names of all files that are there and not known, in order.
-absl::StatusOr<std::vector<std::string>> FindNew(
-    const v1::InputConfig& config, const v1::ScanInput& request) {
+absl::StatusOr<std::vector<std::string>> FindNew(const v1::InputConfig& config,
+                                                 const v1::ScanInput& request) {
   const std::string& directory = config.train().directory();
   std::set<std::string> names;
   for (const std::string& pattern : PatternsOf(config.train())) {
@@ -99,8 +98,8 @@ absl::StatusOr<std::vector<std::string>> FindNew(
   return std::vector<std::string>(names.begin(), names.end());
 }
 
-// Whether the config's patterns mean a file of this name, as ScanInput gives it.
-// Who gives it may not be the chief that he says he is.
+// Whether the config's patterns mean a file of this name, as ScanInput gives
+// it. Who gives it may not be the chief that he says he is.
 bool IsMeant(const v1::InputSource& config, const std::string& name) {
   const std::string path = PathIn(config.directory(), name);
   const std::vector<std::string> patterns = PatternsOf(config);
@@ -261,7 +260,8 @@ absl::StatusOr<std::unique_ptr<InputFile>> GrowingSource::OpenFile(
     return absl::FailedPreconditionError(
         is_missing
             ? absl::StrCat(
-                  "there is no file '", path, "', which the chief found: every "
+                  "there is no file '", path,
+                  "', which the chief found: every "
                   "worker needs the chief's directory, and a file has to stay "
                   "until a checkpoint has its epoch")
             : absl::StrCat("'", path, "' has ", (*opened)->size(),

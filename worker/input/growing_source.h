@@ -90,10 +90,10 @@ class GrowingSource : public ExampleSource {
 };
 
 // Of what `config` follows, finds files that the request does not know and
-// checks that they can be trained on together, each example of them unless those
-// that can't be read are skipped. UNAVAILABLE if the directory can't be looked
-// through now, CANCELLED once `stopped`, if it is given, is true; else an error
-// names the file and what is wrong with it.
+// checks that they can be trained on together, each example of them unless
+// those that can't be read are skipped. UNAVAILABLE if the directory can't be
+// looked through now, CANCELLED once `stopped`, if it is given, is true; else
+// an error names the file and what is wrong with it.
 absl::StatusOr<v1::ScanInputResult> ScanInput(
     const v1::InputConfig& config, const v1::ScanInput& request,
     const std::atomic<bool>* stopped = nullptr);

@@ -126,10 +126,10 @@ TEST_F(GrowingSourceTest, ADirectoryThatIsNotThereIsEmpty) {
 
 TEST_F(GrowingSourceTest, AFileOfOtherColumnsIsNamedBeforeItIsAnEpoch) {
   WriteTestFile("a.csv", "ad,clock\n1,1\n");
-  EXPECT_EQ(Scan().status(),
-            absl::InvalidArgumentError(absl::StrCat(
-                "'", directory_,
-                "/a.csv' has no column 'click'; it has ad, clock")));
+  EXPECT_EQ(
+      Scan().status(),
+      absl::InvalidArgumentError(absl::StrCat(
+          "'", directory_, "/a.csv' has no column 'click'; it has ad, clock")));
   Write("a.csv", {1});
   WriteTestFile("b.csv", "click,ad\n1,1\n");
   EXPECT_TRUE(absl::IsDataLoss(Scan().status())) << Scan().status();
@@ -156,8 +156,7 @@ TEST_F(GrowingSourceTest, AFileElsewhereKeepsItsWholeName) {
 TEST_F(GrowingSourceTest, ALookEndsWhenItIsToldTo) {
   Write("a.csv", {1});
   const std::atomic<bool> stopped = true;
-  EXPECT_TRUE(
-      absl::IsCancelled(ScanInput(config_, {}, &stopped).status()));
+  EXPECT_TRUE(absl::IsCancelled(ScanInput(config_, {}, &stopped).status()));
 }
 
 TEST_F(GrowingSourceTest, ATFRecordAndRecordsAreFoundToo) {
@@ -187,10 +186,9 @@ TEST_F(GrowingSourceTest, WhatAnExampleHasIsKnownWithoutAFile) {
   EXPECT_EQ((*source)->spec().features[1].classes, 2u);
   EXPECT_EQ((*source)->size(), 0u);
   Write("a.csv", {1, 2, 3});
-  EXPECT_EQ((*GrowingSource::Create(config_.train()))
-                ->Describe()
-                .SerializeAsString(),
-            (*source)->Describe().SerializeAsString())
+  EXPECT_EQ(
+      (*GrowingSource::Create(config_.train()))->Describe().SerializeAsString(),
+      (*source)->Describe().SerializeAsString())
       << "it is the same training set";
 }
 
@@ -204,8 +202,8 @@ TEST_F(GrowingSourceTest, WhereTheJobDoesNotSayItIsRefused) {
       std::string(GrowingSource::Create(config_.train()).status().message()),
       HasSubstr("libsvm.columns is missing"));
   config_.mutable_train()->mutable_npy();
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      GrowingSource::Create(config_.train()).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(GrowingSource::Create(config_.train()).status()));
 }
 
 TEST_F(GrowingSourceTest, EachEpochHasItsOwnExamples) {

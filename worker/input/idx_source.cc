@@ -54,9 +54,9 @@ absl::StatusOr<std::unique_ptr<IdxSource>> IdxSource::Open(
   ASSIGN_OR_RETURN(IdxFile images, ReadIdxFile(images_path, 3));
   const uint64_t size = images.shape[0];
   if (has_labels && size != labels.shape[0]) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", images_path, "' has ", size, " images, but '", labels_path,
-        "' has ", labels.shape[0], " labels"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", images_path, "' has ", size, " images, but '",
+                     labels_path, "' has ", labels.shape[0], " labels"));
   }
   InputSpec spec;
   const Dims dims(images.shape.begin() + 1, images.shape.end());
@@ -78,13 +78,12 @@ absl::StatusOr<std::unique_ptr<IdxSource>> IdxSource::Open(
         CheckLabels(labels_path, labels.bytes, spec.features[kLabel].classes));
   }
   if (!has_labels) spec.features.pop_back();
-  return std::unique_ptr<IdxSource>(
-      new IdxSource(std::move(spec), size, std::move(images.bytes),
-                    std::move(labels.bytes)));
+  return std::unique_ptr<IdxSource>(new IdxSource(
+      std::move(spec), size, std::move(images.bytes), std::move(labels.bytes)));
 }
 
-IdxSource::IdxSource(InputSpec spec, uint64_t size,
-                     std::vector<uint8_t> images, std::vector<uint8_t> labels)
+IdxSource::IdxSource(InputSpec spec, uint64_t size, std::vector<uint8_t> images,
+                     std::vector<uint8_t> labels)
     : spec_(std::move(spec)),
       size_(size),
       images_(std::move(images)),

@@ -24,8 +24,8 @@ namespace {
 // What an int32 holds.
 constexpr uint64_t kMostIndex = std::numeric_limits<int32_t>::max();
 
-// The least power of two above `index`: training and test files seldom differ in
-// it, where their largest indices differ.
+// The least power of two above `index`: training and test files seldom differ
+// in it, where their largest indices differ.
 uint64_t BoundAbove(uint64_t index) {
   uint64_t bound = 1;
   while (bound <= index) bound *= 2;
@@ -111,8 +111,8 @@ class LibSvmSource : public ExampleSource {
                      absl::string_view* label, Use use) const {
     // What stands behind # is a comment.
     const std::vector<absl::string_view> words =
-        absl::StrSplit(line.substr(0, line.find('#')),
-                       absl::ByAnyChar(" \t"), absl::SkipWhitespace());
+        absl::StrSplit(line.substr(0, line.find('#')), absl::ByAnyChar(" \t"),
+                       absl::SkipWhitespace());
     size_t w = 0;
     // Where none is needed the line may begin with one.
     if (!words.empty() && (labels_ || !absl::StrContains(words[0], ':'))) {
@@ -245,15 +245,14 @@ OpenedSource OpenLibSvm(const std::string& directory,
   return source;
 }
 
-OpenedSource ReadLibSvm(InputFiles files,
-                        const v1::InputSource::LibSvm& config,
+OpenedSource ReadLibSvm(InputFiles files, const v1::InputSource::LibSvm& config,
                         const SourceOptions& options) {
   if (config.name() == "label") {
     return absl::InvalidArgumentError(
         "libsvm.name is 'label', as the label is called; choose another one");
   }
-  auto source = std::make_unique<LibSvmSource>(std::move(files), config,
-                                               options);
+  auto source =
+      std::make_unique<LibSvmSource>(std::move(files), config, options);
   RETURN_IF_ERROR(source->Open());
   return source;
 }

@@ -438,9 +438,9 @@ absl::Status KeepIfSmall(Array* array, uint64_t* room) {
     return absl::OkStatus();
   }
   std::string content(bytes.size, '\0');
-  RETURN_IF_ERROR(bytes.Read(
-      0, absl::MakeSpan(reinterpret_cast<std::byte*>(content.data()),
-                        content.size())));
+  RETURN_IF_ERROR(
+      bytes.Read(0, absl::MakeSpan(reinterpret_cast<std::byte*>(content.data()),
+                                   content.size())));
   bytes.content = std::make_shared<const std::string>(std::move(content));
   *room -= bytes.size;
   return absl::OkStatus();

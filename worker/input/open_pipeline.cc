@@ -135,10 +135,10 @@ OpenedSource OpenTestSource(const v1::InputConfig& config,
   }
   // Without stages the files themselves look like what was trained on.
   const bool is_plain = config.stages().empty() && has_labels;
-  return OpenIdx(config, config.test_images(), config.test_labels(),
-                 is_plain ? absl::optional<InputSpec>(training.spec())
-                          : absl::nullopt,
-                 has_labels);
+  return OpenIdx(
+      config, config.test_images(), config.test_labels(),
+      is_plain ? absl::optional<InputSpec>(training.spec()) : absl::nullopt,
+      has_labels);
 }
 
 }  // namespace
@@ -172,9 +172,8 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenTestData(
   ASSIGN_OR_RETURN(
       std::unique_ptr<Pipeline> pipeline,
       Pipeline::Create(std::move(source), read, {.training = false}));
-  RETURN_IF_ERROR(CheckSameSpec(
-      Without(pipeline->spec(), unread), Without(training.spec(), unread),
-      read.test()));
+  RETURN_IF_ERROR(CheckSameSpec(Without(pipeline->spec(), unread),
+                                Without(training.spec(), unread), read.test()));
   const std::string difference =
       MeaningDifference(pipeline->meaning(), training.meaning(), unread);
   if (difference.empty()) return pipeline;
@@ -204,9 +203,8 @@ Prefetcher::Options PrefetchOptions(const v1::InputConfig& config,
   options.batch_size = batch_size;
   if (config.parallelism() == "auto") {
     options.threads = 0;
-    options.most_threads =
-        std::min(options.most_threads,
-                 kThreadsPerProcessor * ProcessorsOfThisProcess());
+    options.most_threads = std::min(
+        options.most_threads, kThreadsPerProcessor * ProcessorsOfThisProcess());
   } else if (!absl::SimpleAtoi(config.parallelism(), &options.threads)) {
     options.threads = 1;  // Not set: the config's reader admits nothing else.
   }

@@ -57,8 +57,8 @@ TEST(OpenPipelineTest, TestDataHasTheClassesOfTheTrainingData) {
 
 TEST(OpenPipelineTest, TestDataOfAnotherShapeIsRefused) {
   v1::InputConfig config = Config();
-  config.set_train_images(WriteTestFile(
-      "larger-images", IdxBytes({3, 1, 2}, {1, 2, 3, 4, 5, 6})));
+  config.set_train_images(
+      WriteTestFile("larger-images", IdxBytes({3, 1, 2}, {1, 2, 3, 4, 5, 6})));
   const auto training = *OpenTrainingData(config, /*seed=*/1);
   EXPECT_EQ(OpenTestData(config, *training).status().code(),
             absl::StatusCode::kInvalidArgument);
@@ -161,10 +161,10 @@ std::vector<Unlabelled> UnlabelledSources(const std::string& directory) {
   WriteTestFile("odd.csv", "y,b,a\n?,6,5\n,8,7\n");
   WriteTestFile("train.svm", "0 1:1 2:2\n1 1:3 2:4\n");
   WriteTestFile("test.svm", "1:5 2:6\n? 1:7 2:8\n");
-  WriteTestFile("train.npy", NpyBytes("<f4", "(2, 2)",
-                                      ValueBytes<float>({1, 2, 3, 4})));
-  WriteTestFile("test.npy", NpyBytes("<f4", "(2, 2)",
-                                     ValueBytes<float>({5, 6, 7, 8})));
+  WriteTestFile("train.npy",
+                NpyBytes("<f4", "(2, 2)", ValueBytes<float>({1, 2, 3, 4})));
+  WriteTestFile("test.npy",
+                NpyBytes("<f4", "(2, 2)", ValueBytes<float>({5, 6, 7, 8})));
   WriteTestFile("y.npy", NpyBytes("<i4", "(2,)", ValueBytes<int32_t>({0, 1})));
   for (const bool labelled : {true, false}) {
     std::string records;
@@ -180,9 +180,9 @@ std::vector<Unlabelled> UnlabelledSources(const std::string& directory) {
   std::filesystem::create_directories(directory + "/loose");
   for (const char* path : {"images/dog/1.png", "loose/1.png", "loose/2.png"}) {
     std::ofstream(absl::StrCat(directory, "/", path), std::ios::binary)
-        << PngBytes(1, 2, 1, absl::StrContains(path, "2") ?
-                                 std::vector<uint8_t>{7, 8} :
-                                 std::vector<uint8_t>{5, 6});
+        << PngBytes(1, 2, 1,
+                    absl::StrContains(path, "2") ? std::vector<uint8_t>{7, 8}
+                                                 : std::vector<uint8_t>{5, 6});
   }
   const std::string csv =
       "header: true separator: ',' label: 'y' class_names: ['no', 'yes']";
@@ -224,8 +224,8 @@ v1::InputSource ParsedSource(std::string text, const std::string& directory) {
 }
 
 TEST(OpenPipelineTest, WhereNobodyReadsLabelsTestDataNeedNone) {
-  const std::string directory = std::filesystem::path(
-      WriteTestFile("nothing", "")).parent_path();
+  const std::string directory =
+      std::filesystem::path(WriteTestFile("nothing", "")).parent_path();
   for (const Unlabelled& one : UnlabelledSources(directory)) {
     SCOPED_TRACE(one.test);
     v1::InputConfig config;

@@ -47,8 +47,7 @@ class Slice : public PlaceStage {
 class Repeat : public PlaceStage {
  public:
   Repeat(const Stage& upstream, uint64_t times)
-      : PlaceStage("repeat", upstream, upstream.size() * times),
-        times_(times) {
+      : PlaceStage("repeat", upstream, upstream.size() * times), times_(times) {
     CHECK(times > 0, "something is repeated");
   }
 

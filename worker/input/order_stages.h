@@ -96,10 +96,10 @@ std::unique_ptr<Stage> MakeInterleave(const Stage& upstream,
 std::unique_ptr<Stage> MakeSlice(std::string name, const Stage& upstream,
                                  uint64_t begin, uint64_t end);
 
-// Those examples of the upstream, in its order, that `keeps` says to keep, which
-// is asked once of each example of the source, of which there are so many. Its
-// error; INVALID_ARGUMENT if it keeps none.
-// REQUIRES: the upstream has the same examples in every epoch, and does not grow.
+// Those examples of the upstream, in its order, that `keeps` says to keep,
+// which is asked once of each example of the source, of which there are so
+// many. Its error; INVALID_ARGUMENT if it keeps none. REQUIRES: the upstream
+// has the same examples in every epoch, and does not grow.
 absl::StatusOr<std::unique_ptr<Stage>> MakeFilter(
     const Stage& upstream, uint64_t source_size,
     absl::FunctionRef<absl::StatusOr<bool>(const ExamplePlace&)> keeps);

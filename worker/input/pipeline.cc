@@ -98,7 +98,7 @@ class Pipeline::Builder {
   absl::Status Add(const InputStage& stage) {
     ++position_;
     if (!IsOn(stage, options_.training)) return absl::OkStatus();
-    const absl::Status status = stage.has_filter()    ? AddFilter(stage)
+    const absl::Status status = stage.has_filter()   ? AddFilter(stage)
                                 : IsTransform(stage) ? AddTransform(stage)
                                                      : AddOther(stage);
     // Of data, it names what it was found in.
@@ -202,14 +202,15 @@ class Pipeline::Builder {
     if (varies_) {
       return absl::InvalidArgumentError(
           "stands behind a take or skip of shuffled examples, which are others "
-          "in each epoch, so nobody knows how many it keeps: put it before them, "
+          "in each epoch, so nobody knows how many it keeps: put it before "
+          "them, "
           "or shuffle behind them");
     }
     if (drawn_.contains(name)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", name,
-                       "' is drawn anew in each epoch, so nobody knows how many "
-                       "examples it keeps: put it before what draws"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", name,
+          "' is drawn anew in each epoch, so nobody knows how many "
+          "examples it keeps: put it before what draws"));
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<Transform> filter,
                      MakeTransform(stage, {.input = spec()}));
@@ -329,9 +330,8 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
   }
   RETURN_IF_ERROR(builder.CastDoubles());
   RETURN_IF_ERROR(pipeline->FixSpec());
-  pipeline->meaning_ =
-      DescribeMeaning(config, options.training, pipeline->source_->source(),
-                      pipeline->spec_);
+  pipeline->meaning_ = DescribeMeaning(
+      config, options.training, pipeline->source_->source(), pipeline->spec_);
   return pipeline;
 }
 
@@ -386,9 +386,9 @@ absl::Status Pipeline::FixSpec() {
 absl::Status Pipeline::Check(const Portion& range) const {
   const uint64_t size = stages_.back()->SizeIn(range.epoch);
   if (range.begin < range.end && range.end <= size) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat(
-      "portion [", range.begin, ", ", range.end, ") of epoch ", range.epoch,
-      " is not a range of the ", size, " examples"));
+  return absl::OutOfRangeError(
+      absl::StrCat("portion [", range.begin, ", ", range.end, ") of epoch ",
+                   range.epoch, " is not a range of the ", size, " examples"));
 }
 
 absl::Status Pipeline::Read(const Portion& range, Batch* batch) const {
@@ -526,8 +526,8 @@ std::vector<Pipeline::StageTime> Pipeline::StageTimes() const {
   const auto add = [&](const std::string& name, uint64_t calls,
                        absl::Duration time) {
     const int number = ++named[name];
-    times.push_back({number == 1 ? name : absl::StrCat(name, "_", number),
-                     calls, time});
+    times.push_back(
+        {number == 1 ? name : absl::StrCat(name, "_", number), calls, time});
   };
   absl::Duration before;
   for (const auto& stage : stages_) {

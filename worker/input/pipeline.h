@@ -62,8 +62,8 @@ class Pipeline {
 
   // Overwrites `batch` with the examples of `range`; its memory is reused. The
   // error of the first example that can't be read or mapped, with its place in
-  // the files: DATA_LOSS where it does not suit a stage or the batch. The batch is
-  // then unspecified. REQUIRES: Check(range) is OK.
+  // the files: DATA_LOSS where it does not suit a stage or the batch. The batch
+  // is then unspecified. REQUIRES: Check(range) is OK.
   absl::Status Read(const Portion& range, Batch* batch) const;
 
   // Overwrites `example` with the one at `offset` of an epoch, before the

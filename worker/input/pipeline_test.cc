@@ -260,10 +260,9 @@ TEST(PipelineTest, AFilterThatCannotBeCountedIsRefused) {
                 AddFilter(2, 4, config);
               }),
               HasSubstr("filter: must stand before batch"));
-  EXPECT_THAT(Refusal([](v1::InputConfig* config) {
-                AddFilter(11, 12, config);
-              }),
-              HasSubstr("filter: keeps none of the 10 examples"));
+  EXPECT_THAT(
+      Refusal([](v1::InputConfig* config) { AddFilter(11, 12, config); }),
+      HasSubstr("filter: keeps none of the 10 examples"));
   // Kept for all epochs, they are the same.
   const auto pipeline = Numbers(40, [](v1::InputConfig* config) {
     config->add_stages()->mutable_shuffle();
@@ -567,8 +566,7 @@ TEST(PipelineTest, WhatIsMeasuredOnSomeExamplesIsOfAll) {
     calls.push_back(time.calls);
     EXPECT_GE(time.time, absl::ZeroDuration());
   }
-  EXPECT_THAT(names,
-              ElementsAre("read", "cast", "cast_2", "cast_3", "batch"));
+  EXPECT_THAT(names, ElementsAre("read", "cast", "cast_2", "cast_3", "batch"));
   EXPECT_THAT(calls, ElementsAre(8, 8, 8, 8, 1));
 }
 

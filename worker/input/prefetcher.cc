@@ -47,9 +47,9 @@ uint32_t MostThreads(const Pipeline& pipeline,
   if (options.threads > 0) return options.threads;
   // What a thread has under way beside the batches.
   const uint64_t example = 4 * ExampleBytes(pipeline.spec());
-  return static_cast<uint32_t>(std::clamp<uint64_t>(
-      options.memory_bytes / example, 1,
-      std::max<uint32_t>(1, options.most_threads)));
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(options.memory_bytes / example, 1,
+                           std::max<uint32_t>(1, options.most_threads)));
 }
 
 }  // namespace
@@ -225,10 +225,9 @@ Prefetcher::Work Prefetcher::TakeWorkLocked() {
   if (open == nullptr) open = OpenSlotLocked();
   if (open == nullptr) return {};
   const uint64_t size = open->range.size();
-  const uint64_t share =
-      pipeline_.takes_whole_batches()
-          ? size
-          : size / std::max(kParts, figures_.threads);
+  const uint64_t share = pipeline_.takes_whole_batches()
+                             ? size
+                             : size / std::max(kParts, figures_.threads);
   Work work;
   work.slot = open;
   work.begin = open->taken;

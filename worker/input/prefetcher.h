@@ -56,7 +56,8 @@ class Prefetcher {
     // else. Must only post: it runs on a thread of the Prefetcher, without a
     // lock held, and must not call it.
     std::function<void()> on_ready = nullptr;
-    // Hears of each batch when it is made, well before it is taken. As on_ready.
+    // Hears of each batch when it is made, well before it is taken. As
+    // on_ready.
     std::function<void(const Batch&)> on_made = nullptr;
   };
 
@@ -80,8 +81,8 @@ class Prefetcher {
     uint64_t waits = 0;      // Takes that found no batch.
     absl::Duration waited;   // In WaitForNext,
     absl::Duration elapsed;  // since its first call.
-    absl::Duration busy;         // Summed over threads.
-    absl::Duration idle;         // Of those at work: no room or no portion.
+    absl::Duration busy;     // Summed over threads.
+    absl::Duration idle;     // Of those at work: no room or no portion.
   };
 
   Prefetcher(const Pipeline& pipeline, Options options);

@@ -265,8 +265,7 @@ void RandAugment(const OwnedTensor& in, uint32_t operations, double strength,
   for (uint32_t i = 0; i < operations; ++i) {
     const uint64_t operation = random.Below(kOperations);
     const double sign = random.Chance(0.5) ? -1 : 1;
-    ApplyOperation(operation, std::clamp(strength / 30, 0.0, 1.0), sign,
-                   &work);
+    ApplyOperation(operation, std::clamp(strength / 30, 0.0, 1.0), sign, &work);
   }
   out->Reset(in.dtype(), in.dims());
   if (is_bytes) {

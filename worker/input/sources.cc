@@ -330,7 +330,8 @@ OpenedSource OpenSynthetic(const v1::InputSource::Synthetic& config) {
 OpenedSource OpenIndices(const v1::InputSource::Indices& config) {
   if (config.examples() == 0) {
     return absl::InvalidArgumentError(
-        "the input is numbers of examples (input.train.indices), but nobody says "
+        "the input is numbers of examples (input.train.indices), but nobody "
+        "says "
         "how many: a program with a model and data of its own does; run that, "
         "or name the data in input");
   }
@@ -404,10 +405,10 @@ absl::Status CheckClass(const FeatureSpec& feature, int64_t label,
   }
   const bool is_list = !feature.dims.empty() && feature.name != "label";
   if (is_list && label == -1) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      where(), ": '", feature.name, "' is ", label,
-      "; it must be at least 0 and below ", feature.classes,
-      is_list ? ", or -1 for padding" : ""));
+  return absl::DataLossError(
+      absl::StrCat(where(), ": '", feature.name, "' is ", label,
+                   "; it must be at least 0 and below ", feature.classes,
+                   is_list ? ", or -1 for padding" : ""));
 }
 
 }  // namespace paramd

@@ -59,7 +59,8 @@ OpenedSource OpenTfRecord(const std::string& directory,
 // Subfolders, in the order of their names, are the classes 0, 1, 2 and so on,
 // or what `options` says: INVALID_ARGUMENT, naming the first that is not among
 // them, or those that have no image. What has a name that begins with a dot
-// counts for nothing. Without labels, images of the directory itself come first.
+// counts for nothing. Without labels, images of the directory itself come
+// first.
 OpenedSource OpenImageFolders(const std::string& directory,
                               const v1::InputSource::ImageFolders& config,
                               const SourceOptions& options = {});
@@ -83,8 +84,7 @@ OpenedSource OpenIndices(const v1::InputSource::Indices& config);
 // then as the config says, which must tell (csv.columns, libsvm.columns).
 using InputFiles = std::vector<std::unique_ptr<InputFile>>;
 OpenedSource ReadCsv(InputFiles files, const v1::InputSource::Csv& config);
-OpenedSource ReadLibSvm(InputFiles files,
-                        const v1::InputSource::LibSvm& config,
+OpenedSource ReadLibSvm(InputFiles files, const v1::InputSource::LibSvm& config,
                         const SourceOptions& options = {});
 OpenedSource ReadTfRecord(InputFiles files,
                           const v1::InputSource::TfRecord& config);

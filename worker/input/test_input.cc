@@ -33,10 +33,9 @@ void Set(const std::vector<std::string>& names, Names* out) {
 
 template <typename List>
 void EraseNamed(absl::Span<const std::string> names, List* list) {
-  list->erase(std::remove_if(list->begin(), list->end(),
-                             [&](const auto& one) {
-                               return IsAmong(names, one.name());
-                             }),
+  list->erase(std::remove_if(
+                  list->begin(), list->end(),
+                  [&](const auto& one) { return IsAmong(names, one.name()); }),
               list->end());
 }
 
@@ -62,9 +61,9 @@ std::vector<std::string> LeftOut(const v1::InputConfig& config,
   std::vector<std::string> left_out(unread.begin(), unread.end());
   for (const v1::InputStage& stage : config.stages()) {
     if (!stage.has_filter() || !IsOn(stage, /*training=*/false)) continue;
-    left_out.erase(std::remove(left_out.begin(), left_out.end(),
-                               stage.filter().feature()),
-                   left_out.end());
+    left_out.erase(
+        std::remove(left_out.begin(), left_out.end(), stage.filter().feature()),
+        left_out.end());
   }
   return left_out;
 }

@@ -356,8 +356,8 @@ absl::Status CheckSizes(const InputSpec& spec) {
     if (left > 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "feature '", feature.name, "' is ",
-        ShapeText(feature.dtype, feature.dims), "; an example may have at most ",
-        kMostValues, " values of it"));
+        ShapeText(feature.dtype, feature.dims),
+        "; an example may have at most ", kMostValues, " values of it"));
   }
   return absl::OkStatus();
 }

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "dnnl.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 #include "base/check.h"
 #include "base/random.h"
+#include "dnnl.h"
 #include "worker/model/network.h"
 
 namespace {
@@ -44,8 +44,8 @@ extern "C" dnnl_status_t dnnl_primitive_execute(
     const_dnnl_primitive_t primitive, dnnl_stream_t stream, int count,
     const dnnl_exec_arg_t* arguments) {
   using Execute = decltype(&dnnl_primitive_execute);
-  static const auto execute = reinterpret_cast<Execute>(
-      dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
+  static const auto execute =
+      reinterpret_cast<Execute>(dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
   in_onednn = true;
   const dnnl_status_t status = execute(primitive, stream, count, arguments);
   in_onednn = false;
@@ -87,8 +87,8 @@ int AllocationsOfSteps(const std::string& layers, const InputSpec& input) {
   int before = 0;
   for (int step = 0; step < 7; ++step) {
     if (step == 4) before = allocations;
-    const auto metrics = model->Step(weights, batches[step % 2],
-                                     {.divisor = 8}, spans, [](size_t) {});
+    const auto metrics = model->Step(weights, batches[step % 2], {.divisor = 8},
+                                     spans, [](size_t) {});
     CHECK(metrics.ok(), "a step is computed");
   }
   return allocations - before;
@@ -118,14 +118,13 @@ TEST(AllocationTest, AStepOfAResidualNetworkAllocatesNothing) {
 }
 
 TEST(AllocationTest, AStepOfAttentionAllocatesNothing) {
-  const InputSpec text{{FeatureSpec{.name = "text",
-                                    .dtype = DType::kInt32,
-                                    .dims = {6},
-                                    .classes = 5},
-                        FeatureSpec{.name = "label",
-                                    .dtype = DType::kInt32,
-                                    .dims = {6},
-                                    .classes = 5}}};
+  const InputSpec text{
+      {FeatureSpec{
+           .name = "text", .dtype = DType::kInt32, .dims = {6}, .classes = 5},
+       FeatureSpec{.name = "label",
+                   .dtype = DType::kInt32,
+                   .dims = {6},
+                   .classes = 5}}};
   EXPECT_EQ(AllocationsOfSteps(R"(
       layers { embedding { width: 8 name: "tokens" } }
       layers { positional_embedding {} }
@@ -151,14 +150,11 @@ TEST(AllocationTest, AStepThatComputesLayersAgainAllocatesNothing) {
 }
 
 TEST(AllocationTest, AStepOverAListAllocatesNothing) {
-  const InputSpec places{{FeatureSpec{.name = "places",
-                                      .dtype = DType::kInt32,
-                                      .dims = {6},
-                                      .classes = 5},
-                          FeatureSpec{.name = "label",
-                                      .dtype = DType::kInt32,
-                                      .dims = {},
-                                      .classes = 2}}};
+  const InputSpec places{
+      {FeatureSpec{
+           .name = "places", .dtype = DType::kInt32, .dims = {6}, .classes = 5},
+       FeatureSpec{
+           .name = "label", .dtype = DType::kInt32, .dims = {}, .classes = 2}}};
   EXPECT_EQ(AllocationsOfSteps(R"(
       layers { parallel {
         branches { layers { select { count: 2 } }

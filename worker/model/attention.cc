@@ -106,13 +106,11 @@ void Attention::Backward(const BackwardPass& pass) const {
   const Tensors kept = Lay(examples, pass.context->dtype, pass.kept);
   const Tensors gradient = Lay(examples, pass.context->dtype, pass.scratch);
   const uint64_t rows = examples * places_;
-  device.Multiply(
-      {.m = values_, .n = values_, .k = rows, .transpose_a = true}, kept.mixed,
-      pass.output_gradient, pass.gradients[2]);
+  device.Multiply({.m = values_, .n = values_, .k = rows, .transpose_a = true},
+                  kept.mixed, pass.output_gradient, pass.gradients[2]);
   device.SumRows(pass.output_gradient, pass.gradients[3]);
-  device.Multiply(
-      {.m = rows, .n = values_, .k = values_, .transpose_b = true},
-      pass.output_gradient, pass.weights[2], gradient.mixed);
+  device.Multiply({.m = rows, .n = values_, .k = values_, .transpose_b = true},
+                  pass.output_gradient, pass.weights[2], gradient.mixed);
 
   // By the shares, and by the values that they mix.
   Product by_shares = PerHead(examples, places_, places_, head_values_);
@@ -165,8 +163,8 @@ HloValue Attention::Emit(const ProgramPass& pass) const {
       hlo::Affine(pass.input, pass.weights[0], pass.weights[1]);
   // Queries, keys or values, [examples, heads, places, values of a head].
   const auto third = [&](uint64_t number) {
-    const HloValue part = hlo::Slice(projected, 2, number * values_,
-                                     (number + 1) * values_);
+    const HloValue part =
+        hlo::Slice(projected, 2, number * values_, (number + 1) * values_);
     return hlo::Transpose(
         hlo::Reshape(part, {examples, places_, heads_, head_values_}),
         {0, 2, 1, 3});
@@ -176,10 +174,9 @@ HloValue Attention::Emit(const ProgramPass& pass) const {
                  1 / std::sqrt(static_cast<double>(head_values_)));
   if (causal_) {
     const HloType numbers = {HloElement::kS32, scores.dims()};
-    const HloValue is_ahead = hlo::Compare(
-        "GT", hlo::Iota(graph, numbers, 3), hlo::Iota(graph, numbers, 2));
-    scores =
-        hlo::Select(is_ahead, hlo::FilledLike(scores, -INFINITY), scores);
+    const HloValue is_ahead = hlo::Compare("GT", hlo::Iota(graph, numbers, 3),
+                                           hlo::Iota(graph, numbers, 2));
+    scores = hlo::Select(is_ahead, hlo::FilledLike(scores, -INFINITY), scores);
   }
   const HloValue mixed = hlo::Transpose(
       hlo::Multiply2d(hlo::Softmax(scores), third(2)), {0, 2, 1, 3});

@@ -100,8 +100,7 @@ CompiledNetwork::CompiledNetwork(std::shared_ptr<const NetworkPlan> plan,
 CompiledNetwork::~CompiledNetwork() = default;
 
 std::unique_ptr<TrainedModel> CompiledNetwork::Clone() const {
-  return std::unique_ptr<TrainedModel>(
-      new CompiledNetwork(plan_, programs_));
+  return std::unique_ptr<TrainedModel>(new CompiledNetwork(plan_, programs_));
 }
 
 std::unique_ptr<TrainedModel> CompiledNetwork::CloneForReplica(
@@ -211,11 +210,10 @@ absl::StatusOr<Metrics> CompiledNetwork::Step(WeightSpans weights,
   if (options.abandoned != nullptr && options.abandoned->load()) {
     return Metrics();
   }
-  ASSIGN_OR_RETURN(
-      const std::shared_ptr<const Program> program,
-      programs_->Get(*plan_, {.examples = batch.size(),
-                                         .rows = RowsFor(options.rows),
-                                         .training = true}));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,
+                   programs_->Get(*plan_, {.examples = batch.size(),
+                                           .rows = RowsFor(options.rows),
+                                           .training = true}));
   SetInputs(*program, weights, batch, options.rows);
   AddStepInputs(*program, batch, options);
   SetResults(*program, gradients);
@@ -243,7 +241,7 @@ absl::StatusOr<ConstTensor> CompiledNetwork::Use(WeightSpans weights,
                                                  RowNumbers rows) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,
                    programs_->Get(*plan_, {.examples = batch.size(),
-                                                      .rows = RowsFor(rows)}));
+                                           .rows = RowsFor(rows)}));
   SetInputs(*program, weights, batch, rows);
   const HloType& type = program->written.results[0];
   outputs_.resize(SizeOf(type.dims));

@@ -270,11 +270,14 @@ Case OnList(const std::string& name, const std::string& list,
   return {name,
           "layers { parallel { "
           "branches { layers { select { begin: 0 count: 1 } } "
-          "layers { embedding { name: 'one' " + table + " } } "
-          "layers { flatten {} } } "
-          "branches { layers { select { begin: 1 } } "
-          "layers { embedding { name: 'list' padding: true " + table + " } } " +
-              list + " } } } layers { dense { units: 3 } } "
+          "layers { embedding { name: 'one' " +
+              table +
+              " } } "
+              "layers { flatten {} } } "
+              "branches { layers { select { begin: 1 } } "
+              "layers { embedding { name: 'list' padding: true " +
+              table + " } } " + list +
+              " } } } layers { dense { units: 3 } } "
               "loss: SOFTMAX_CROSS_ENTROPY",
           kList};
 }
@@ -424,8 +427,9 @@ std::vector<Case> RecommendersCases() {
           OnFields("Cross",
                    "layers { flatten {} } layers { cross { layers: 3 } "
                    "}"),
-          OnFields("Select", "layers { select { begin: 1 count: 2 } } "
-                             "layers { flatten {} }"),
+          OnFields("Select",
+                   "layers { select { begin: 1 count: 2 } } "
+                   "layers { flatten {} }"),
           OnList("BagSum", "layers { bag_pool { combine: SUM } }"),
           OnList("BagMean", "layers { bag_pool { combine: MEAN } }"),
           OnList("BagSqrtN", "layers { bag_pool { combine: SQRT_N } }"),

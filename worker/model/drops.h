@@ -18,8 +18,8 @@ HloValue EmitFactors(Layer::Emission* emission, const std::string& layer,
 
 // Fills `factors`, `width` of them for each example, with 0 by the probability
 // `rate` and else with 1 / (1 - rate). Each is a function of (seed, epoch, the
-// layer's name, the example's place in the epoch's order, the element): the same
-// whatever the number of workers. In memory of the device.
+// layer's name, the example's place in the epoch's order, the element): the
+// same whatever the number of workers. In memory of the device.
 void DrawFactors(const Layer::Context& context, const std::string& layer,
                  double rate, uint64_t width, const Tensor& factors);
 

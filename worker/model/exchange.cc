@@ -105,8 +105,7 @@ float* Exchange::PlaceGradient(size_t v, absl::Span<float> values) {
   if (link_ == nullptr) return values.data();
   Variable& variable = variables_[v];
   const uint64_t bytes = values.size() * sizeof(float);
-  const bool goes_there =
-      LiesThere(*link_, values) || IsPinned(*link_, values);
+  const bool goes_there = LiesThere(*link_, values) || IsPinned(*link_, values);
   variable.wanted_at = goes_there ? values.data() : nullptr;
   if (sharing_ != Sharing::kContribute && variable.wanted_at == nullptr) {
     ReserveHost(bytes, &variable.gradient_twin);
@@ -238,7 +237,8 @@ absl::Span<const double> Exchange::TakeLosses(const RowLoss& loss,
                                               const Tensor& gradient) {
   const uint64_t rows = row_factors_.size();
   const uint64_t bytes = rows * RowLoss::kNumbers * sizeof(double);
-  const Tensor said = {Reserve(bytes, &losses_.on_device), DType::kFloat64,
+  const Tensor said = {Reserve(bytes, &losses_.on_device),
+                       DType::kFloat64,
                        {rows, RowLoss::kNumbers}};
   ConstTensor labels = target;
   ConstTensor factors(row_factors_.data(), DType::kFloat64, {rows});
@@ -265,8 +265,8 @@ absl::Span<const double> Exchange::TakeLosses(const RowLoss& loss,
 void Exchange::SendGradient(size_t v, uint64_t values) {
   if (link_ == nullptr) return;
   if (sharing_ == Sharing::kAlone) return Download(v, values);
-  buckets_.Add(v, {reinterpret_cast<float*>(variables_[v].gradient.get()),
-                   values});
+  buckets_.Add(
+      v, {reinterpret_cast<float*>(variables_[v].gradient.get()), values});
   if (!holds_sums_) SumBuckets();
 }
 
@@ -296,17 +296,17 @@ void Exchange::EndSending() {
 }
 
 void Exchange::SumBuckets() {
-  buckets_.Take([&](absl::Span<const SumPart> parts,
-                    absl::Span<const size_t> variables) {
-    const DeviceLink::Mark mark = variables_[variables.back()].sum;
-    link_->Describe(kGradients);
-    link_->Sum(parts, mark);
-    if (sharing_ == Sharing::kSum) link_->DownloadBehind(mark);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      variables_[variables[i]].summed = mark;
-      if (sharing_ == Sharing::kSum) Download(variables[i], parts[i].count);
-    }
-  });
+  buckets_.Take(
+      [&](absl::Span<const SumPart> parts, absl::Span<const size_t> variables) {
+        const DeviceLink::Mark mark = variables_[variables.back()].sum;
+        link_->Describe(kGradients);
+        link_->Sum(parts, mark);
+        if (sharing_ == Sharing::kSum) link_->DownloadBehind(mark);
+        for (size_t i = 0; i < parts.size(); ++i) {
+          variables_[variables[i]].summed = mark;
+          if (sharing_ == Sharing::kSum) Download(variables[i], parts[i].count);
+        }
+      });
 }
 
 void Exchange::Download(size_t v, uint64_t values) {

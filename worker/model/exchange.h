@@ -37,10 +37,10 @@ struct GrowingMemory {
 // summed before that on their devices, several together. Of the same sizes, a
 // step after the first allocates nothing.
 //
-// What is handed in in pinned memory needs no twin: weights cross from there, all
-// of them, and gradients to there. What is in the device's unified memory crosses
-// in neither direction: weights are read where they are, and gradients are copied
-// there on the device.
+// What is handed in in pinned memory needs no twin: weights cross from there,
+// all of them, and gradients to there. What is in the device's unified memory
+// crosses in neither direction: weights are read where they are, and gradients
+// are copied there on the device.
 //
 // After each of Place... and Reserve... `device->status()` says whether there
 // was memory; until then nothing is to be called on what they gave. Not
@@ -96,8 +96,8 @@ class Exchange {
                       const ConstTensor& target, double scale,
                       const Tensor& gradient);
 
-  // The gradient of `v`, computed by what was called until now, begins to cross.
-  // All replicas of a group send the same ones in the same order.
+  // The gradient of `v`, computed by what was called until now, begins to
+  // cross. All replicas of a group send the same ones in the same order.
   void SendGradient(size_t v, uint64_t values);
   // The same of one that is zero. REQUIRES: gradients_cross(); memory for so
   // many of them was reserved.
@@ -163,8 +163,7 @@ class Exchange {
   const void* Upload(const void* from, uint64_t bytes, Crossing* crossing);
   // Has the device compute Device::Losses; the target and what is said of the
   // rows are the host's. Empty if the device's status is not OK.
-  absl::Span<const double> TakeLosses(const RowLoss& loss,
-                                      const Tensor& output,
+  absl::Span<const double> TakeLosses(const RowLoss& loss, const Tensor& output,
                                       const ConstTensor& target,
                                       const Tensor& gradient);
   // The same numbers in `memory` of the device.
@@ -178,7 +177,7 @@ class Exchange {
   Crossing offsets_;
   Crossing labels_;
   Crossing factors_;
-  Crossing losses_;  // Back.
+  Crossing losses_;                  // Back.
   std::vector<double> row_factors_;  // Of the loss at hand.
   Crossing output_;  // Back. Its memory on the device is the network's.
   // What was converted.
@@ -189,7 +188,7 @@ class Exchange {
   Sharing sharing_ = Sharing::kAlone;
   bool holds_sums_ = false;
   GradientBuckets buckets_;
-  GrowingMemory zeros_;         // Pinned.
+  GrowingMemory zeros_;  // Pinned.
 };
 
 }  // namespace paramd

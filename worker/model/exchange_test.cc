@@ -85,8 +85,8 @@ class Trial {
  public:
   // Null options: on the processor.
   Trial(const v1::ModelConfig& config,
-      const EmulatedAccelerator::Options* options,
-      ComputeFormat format = ComputeFormat::kFp32) {
+        const EmulatedAccelerator::Options* options,
+        ComputeFormat format = ComputeFormat::kFp32) {
     const auto make = [=, this]() -> std::unique_ptr<Device> {
       auto device = std::make_unique<EmulatedDevice>(*options);
       device->SetComputeFormat(format);
@@ -106,8 +106,7 @@ class Trial {
   }
 
   absl::StatusOr<Metrics> Step(
-      const Batch& batch,
-      TrainedModel::Ready ready = [](size_t) {}) {
+      const Batch& batch, TrainedModel::Ready ready = [](size_t) {}) {
     const std::vector<absl::Span<const float>> weights(values_.begin(),
                                                        values_.end());
     std::vector<absl::Span<float>> spans;
@@ -198,10 +197,12 @@ TEST(ExchangeTest, AGradientIsThereWhenItsVariableIsReady) {
   ASSERT_TRUE(cpu.Step(RandomBatch(8, 1)).ok());
   Trial run(Convolutional(), &options);
   size_t heard = 0;
-  ASSERT_TRUE(run.Step(RandomBatch(8, 1), [&](size_t v) {
-                   EXPECT_EQ(run.gradients()[v], cpu.gradients()[v]);
-                   ++heard;
-                 }).ok());
+  ASSERT_TRUE(run.Step(RandomBatch(8, 1),
+                       [&](size_t v) {
+                         EXPECT_EQ(run.gradients()[v], cpu.gradients()[v]);
+                         ++heard;
+                       })
+                  .ok());
   EXPECT_EQ(heard, run.gradients().size());
 }
 
@@ -257,9 +258,11 @@ void ExpectNoAllocationsLater(const v1::ModelConfig& config,
     const Batch batch = BlankBatch(input, 8 - step % 3);
     const Batch next = BlankBatch(input, 8 - step % 3);
     values[0][0] += 1;
-    ASSERT_TRUE(model->Step(weights, batch,
-                            {.divisor = 8, .next = [&] { return &next; }},
-                            spans, [](size_t) {}).ok());
+    ASSERT_TRUE(model
+                    ->Step(weights, batch,
+                           {.divisor = 8, .next = [&] { return &next; }}, spans,
+                           [](size_t) {})
+                    .ok());
   }
   EXPECT_GT(before, 0u);
   EXPECT_EQ(accelerator->allocations(), before) << NameOf(format);
@@ -267,14 +270,13 @@ void ExpectNoAllocationsLater(const v1::ModelConfig& config,
 }
 
 TEST(ExchangeTest, StepsAfterTheSecondAllocateNothingOnADeviceWithKernels) {
-  const InputSpec text{{FeatureSpec{.name = "text",
-                                    .dtype = DType::kInt32,
-                                    .dims = {6},
-                                    .classes = 5},
-                        FeatureSpec{.name = "label",
-                                    .dtype = DType::kInt32,
-                                    .dims = {6},
-                                    .classes = 5}}};
+  const InputSpec text{
+      {FeatureSpec{
+           .name = "text", .dtype = DType::kInt32, .dims = {6}, .classes = 5},
+       FeatureSpec{.name = "label",
+                   .dtype = DType::kInt32,
+                   .dims = {6},
+                   .classes = 5}}};
   const v1::ModelConfig mlp = Parsed(R"(
       layers { flatten {} } layers { dense { units: 30 } } layers { relu {} }
       layers { dense { units: 30 } } layers { relu {} }
@@ -448,9 +450,8 @@ std::map<std::string, std::vector<Traced>> LanesOf(const ChromeTrace& trace) {
 }
 
 size_t CountOf(const std::vector<Traced>& events, const std::string& name) {
-  return std::count_if(events.begin(), events.end(), [&](const Traced& event) {
-    return event.name == name;
-  });
+  return std::count_if(events.begin(), events.end(),
+                       [&](const Traced& event) { return event.name == name; });
 }
 
 double Microseconds(Time time) {
@@ -520,7 +521,7 @@ TEST(ExchangeTest, OnlyBlocksOfWeightsThatChangedCross) {
   // One variable of four blocks and a bit, behind it a small one.
   Trial run(Parsed(R"(layers { flatten {} } layers { dense { units: 30000 } }
                     layers { dense { units: 4 } })"),
-          &options);
+            &options);
   const auto copied_by = [&](auto change) {
     change();
     const uint64_t before = run.accelerator()->bytes_copied();
@@ -533,8 +534,7 @@ TEST(ExchangeTest, OnlyBlocksOfWeightsThatChangedCross) {
   const uint64_t one = copied_by([&] { run.values()[0][5] += 1; });
   EXPECT_EQ(one - none, Exchange::kBlock * sizeof(float));
   const uint64_t last = copied_by([&] { run.values()[0].back() += 1; });
-  EXPECT_EQ(last - none,
-            (36 * 30000 - 4 * Exchange::kBlock) * sizeof(float));
+  EXPECT_EQ(last - none, (36 * 30000 - 4 * Exchange::kBlock) * sizeof(float));
 }
 
 TEST(ExchangeTest, AChangedWeightIsSeen) {
@@ -553,9 +553,9 @@ TEST(ExchangeTest, AnAbandonedStepLeavesNothingBehind) {
     const EmulatedAccelerator::Options options{.seed = seed};
     Trial cpu(Convolutional(), nullptr);
     Trial run(Convolutional(), &options);
-    ASSERT_TRUE(run.Step(RandomBatch(8, 1), [&](size_t) {
-                     run.abandoned = true;
-                   }).ok());
+    ASSERT_TRUE(
+        run.Step(RandomBatch(8, 1), [&](size_t) { run.abandoned = true; })
+            .ok());
     ASSERT_TRUE(run.Step(RandomBatch(8, 2)).ok());
     run.abandoned = false;
     ASSERT_TRUE(run.Step(RandomBatch(7, 3)).ok());
@@ -571,14 +571,12 @@ TEST(ExchangeTest, ALostDeviceEndsTheStepAndNoGradientIsReady) {
     const EmulatedAccelerator::Options options{.lost_after = after};
     Trial run(Convolutional(), &options);
     size_t ready = 0;
-    const auto metrics =
-        run.Step(RandomBatch(8, 1), [&](size_t) { ++ready; });
+    const auto metrics = run.Step(RandomBatch(8, 1), [&](size_t) { ++ready; });
     if (metrics.ok()) {
       whole = after;
       break;
     }
-    EXPECT_EQ(metrics.status(),
-              absl::UnavailableError("emulated:0 is lost"));
+    EXPECT_EQ(metrics.status(), absl::UnavailableError("emulated:0 is lost"));
     EXPECT_LT(ready, run.gradients().size());
     EXPECT_EQ(run.Step(RandomBatch(8, 1)).status(), metrics.status());
     EXPECT_EQ(run.Evaluate(RandomBatch(8, 1)).status(), metrics.status());
@@ -593,7 +591,8 @@ TEST(ExchangeTest, ABatchThatDoesNotFitIsRefusedAndTheSentenceSaysWhatWould) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   const std::string sentence(refused.status().message());
   EXPECT_THAT(sentence, HasSubstr("a batch of 2000 examples needs "));
-  EXPECT_THAT(sentence, HasSubstr("emulated:0, which has 3 MiB free; a batch "));
+  EXPECT_THAT(sentence,
+              HasSubstr("emulated:0, which has 3 MiB free; a batch "));
   // What it says is so, to the last example.
   const size_t begin = sentence.rfind("a batch of ") + 11;
   const size_t fits = std::stoul(sentence.substr(begin));
@@ -615,7 +614,8 @@ v1::ModelConfig Blocks(bool recompute) {
     if (recompute) layer = layer->mutable_recompute()->add_layers();
     *layer = Parsed(R"(layers { residual {
         layers { dense { units: 150 } } layers { gelu {} }
-        layers { dense { units: 36 } } } })").layers(0);
+        layers { dense { units: 36 } } } })")
+                 .layers(0);
   }
   config.add_layers()->mutable_dense()->set_units(4);
   return config;

@@ -66,10 +66,9 @@ class Trainer {
   }
 
   void Step(const Batch& batch) {
-    const auto result =
-        model_.Step(weight_views_, batch,
-                    {.divisor = static_cast<double>(batch.size())},
-                    gradient_views_, [](size_t) {});
+    const auto result = model_.Step(
+        weight_views_, batch, {.divisor = static_cast<double>(batch.size())},
+        gradient_views_, [](size_t) {});
     ASSERT_TRUE(result.ok()) << result.status();
     for (size_t v = 0; v < weights_.size(); ++v) {
       for (size_t i = 0; i < weights_[v].size(); ++i) {
@@ -101,8 +100,8 @@ absl::optional<Metrics> Learned(uint64_t epochs,
   const auto test = OpenTestData(FashionMnist(), **training);
   EXPECT_TRUE(test.ok()) << test.status();
   EXPECT_EQ((*test)->size(), 10000u);
-  const auto model = Network::Create(Mlp(), (*training)->spec(),
-                                     std::move(make_device));
+  const auto model =
+      Network::Create(Mlp(), (*training)->spec(), std::move(make_device));
   EXPECT_TRUE(model.ok()) << model.status();
   Trainer trainer(model->get());
 
@@ -138,18 +137,17 @@ TEST(FashionMnistTest, EachFormatLearnsAsWell) {
   const auto fp32 = Learned(/*epochs=*/1);
   if (!fp32.has_value()) GTEST_SKIP() << kNoData;
   EXPECT_GT(fp32->accuracy(), 0.65);
-  for (const auto format : {ComputeFormat::kTf32, ComputeFormat::kBf16,
-                            ComputeFormat::kFp16}) {
+  for (const auto format :
+       {ComputeFormat::kTf32, ComputeFormat::kBf16, ComputeFormat::kFp16}) {
     const auto rounded = Learned(/*epochs=*/1, [format] {
       auto device = std::make_unique<CpuDevice>();
       device->SetComputeFormat(format);
       return device;
     });
-    // Another rounding is another path through the epoch, as another seed is. Of
-    // 10,000 images the accuracy has a standard error of 0.0046: four of them. The
-    // loss of a batch has 3 % of it.
-    EXPECT_NEAR(rounded->accuracy(), fp32->accuracy(), 0.02)
-        << NameOf(format);
+    // Another rounding is another path through the epoch, as another seed is.
+    // Of 10,000 images the accuracy has a standard error of 0.0046: four of
+    // them. The loss of a batch has 3 % of it.
+    EXPECT_NEAR(rounded->accuracy(), fp32->accuracy(), 0.02) << NameOf(format);
     EXPECT_NEAR(rounded->mean_loss(), fp32->mean_loss(),
                 0.05 * fp32->mean_loss())
         << NameOf(format);

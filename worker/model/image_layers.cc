@@ -54,17 +54,16 @@ Conv2d::Conv2d(std::string name, const Dims& image, const Options& options)
 }
 
 Convolution Conv2d::Shape(uint64_t examples) const {
-  return {.window = WindowOf(options_.sliding, input_dims(), output_dims(),
-                             examples),
+  return {.window =
+              WindowOf(options_.sliding, input_dims(), output_dims(), examples),
           .outputs = options_.filters,
           .groups = options_.groups};
 }
 
 void Conv2d::Forward(const Pass& pass) const {
-  pass.context->device->Convolve(Shape(pass.context->examples), pass.input,
-                                 pass.weights[0],
-                                 options_.bias ? pass.weights[1] : ConstTensor(),
-                                 pass.output);
+  pass.context->device->Convolve(
+      Shape(pass.context->examples), pass.input, pass.weights[0],
+      options_.bias ? pass.weights[1] : ConstTensor(), pass.output);
 }
 
 void Conv2d::Backward(const BackwardPass& pass) const {
@@ -96,8 +95,7 @@ uint64_t Pool::KeptBytes(uint64_t examples, DType) const {
 
 Pooling Pool::Shape(uint64_t examples) const {
   return {.kind = kind_,
-          .window =
-              WindowOf(sliding_, input_dims(), output_dims(), examples)};
+          .window = WindowOf(sliding_, input_dims(), output_dims(), examples)};
 }
 
 Tensor Pool::Places(const Pass& pass) const {
@@ -129,11 +127,10 @@ void GlobalPool::Backward(const BackwardPass& pass) const {
 }
 
 HloValue Conv2d::Emit(const ProgramPass& pass) const {
-  const HloValue output = hlo::Convolve(Shape(pass.input.dims()[0]),
-                                        pass.input, pass.weights[0]);
+  const HloValue output =
+      hlo::Convolve(Shape(pass.input.dims()[0]), pass.input, pass.weights[0]);
   if (!options_.bias) return output;
-  return hlo::Add(output,
-                  hlo::BroadcastLast(pass.weights[1], output.dims()));
+  return hlo::Add(output, hlo::BroadcastLast(pass.weights[1], output.dims()));
 }
 
 HloValue Pool::Emit(const ProgramPass& pass) const {

@@ -69,8 +69,7 @@ ConstTensor Cross::InputOf(uint64_t i, const Pass& pass) const {
 void Cross::Forward(const Pass& pass) const {
   Device& device = *pass.context->device;
   const uint64_t width = input_size();
-  const Product product = {
-      .m = pass.context->examples, .n = width, .k = width};
+  const Product product = {.m = pass.context->examples, .n = width, .k = width};
   for (uint64_t i = 0; i < layers_; ++i) {
     const ConstTensor input = InputOf(i, pass);
     const Tensor factor = FactorOf(i, pass);
@@ -105,13 +104,13 @@ void Cross::Backward(const BackwardPass& pass) const {
     MultiplyElements(&device, by_next, FactorOf(i, pass), part);
     if (i + 1 < layers_) device.Add(by_first, 1, part, by_first);
     MultiplyElements(&device, by_next, pass.input, by_factor);
-    device.Multiply({.m = width, .n = width, .k = context.examples,
-                     .transpose_a = true},
-                    InputOf(i, pass), by_factor, pass.gradients[2 * i]);
+    device.Multiply(
+        {.m = width, .n = width, .k = context.examples, .transpose_a = true},
+        InputOf(i, pass), by_factor, pass.gradients[2 * i]);
     device.SumRows(by_factor, pass.gradients[2 * i + 1]);
-    device.Multiply({.m = context.examples, .n = width, .k = width,
-                     .transpose_b = true},
-                    by_factor, pass.weights[2 * i], through);
+    device.Multiply(
+        {.m = context.examples, .n = width, .k = width, .transpose_b = true},
+        by_factor, pass.weights[2 * i], through);
     device.Add(by_next, 1, through, by_next);
   }
   if (pass.input_gradient.data == nullptr) return;
@@ -129,8 +128,8 @@ HloValue DotInteraction::Emit(const ProgramPass& pass) const {
       pairs.push_back(static_cast<double>(i * fields + j));
     }
   }
-  const HloValue columns = hlo::SwapLast(
-      hlo::Reshape(products, {examples, fields * fields}));
+  const HloValue columns =
+      hlo::SwapLast(hlo::Reshape(products, {examples, fields * fields}));
   const HloValue places = hlo::Constants(
       pass.input.graph, {HloElement::kS32, {pairs.size()}}, pairs);
   return hlo::SwapLast(hlo::Gather(columns, places));

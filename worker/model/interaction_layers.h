@@ -17,7 +17,8 @@ inline void MultiplyElements(Device* device, const ConstTensor& a,
 }
 
 // [fields, values] to the dot products of each two fields, as DLRM has them
-// (Naumov et al., 2019): of field 1 with 0, of 2 with 0, of 2 with 1, and so on.
+// (Naumov et al., 2019): of field 1 with 0, of 2 with 0, of 2 with 1, and so
+// on.
 class DotInteraction : public Layer {
  public:
   // REQUIRES: two dims, the first above 1.
@@ -47,7 +48,8 @@ class GlobalSumPool : public Layer {
   const uint64_t places_;
 };
 
-// The cross network of DCN-v2 (Wang et al., WWW 2021): x[i + 1] = x[0] * (x[i] W
+// The cross network of DCN-v2 (Wang et al., WWW 2021): x[i + 1] = x[0] * (x[i]
+// W
 // + b) + x[i], product by element, so many times. Variables, of each i:
 // <name>/kernel_<i> [values, values], <name>/bias_<i> [values], zeros.
 class Cross : public Layer {
@@ -65,7 +67,8 @@ class Cross : public Layer {
   }
 
  private:
-  // Of layer i, its input, of i = 0 that of all, and what x[0] is multiplied by.
+  // Of layer i, its input, of i = 0 that of all, and what x[0] is multiplied
+  // by.
   ConstTensor InputOf(uint64_t i, const Pass& pass) const;
   Tensor FactorOf(uint64_t i, const Pass& pass) const;
   Tensor Kept(uint64_t place, const Pass& pass) const;

@@ -42,8 +42,8 @@ class Layer {
     // Of each example, where they do not follow each other from `first` on, in
     // memory of the device.
     absl::Span<const uint64_t> offsets = {};
-    // Of each embedding, in order, where its integers lie in the input: behind so
-    // many for each example. Empty: all read the whole of it.
+    // Of each embedding, in order, where its integers lie in the input: behind
+    // so many for each example. Empty: all read the whole of it.
     absl::Span<const uint64_t> starts = {};
     // examples / the step's divisor: the batch's part in an update.
     double share = 1;
@@ -130,9 +130,9 @@ class Layer {
     return 0;
   }
 
-  // Both overwrite what they compute. Backward leaves output and what is kept, and
-  // may be called again. REQUIRES: sizes fit, there is an example, and nothing
-  // written overlaps anything read.
+  // Both overwrite what they compute. Backward leaves output and what is kept,
+  // and may be called again. REQUIRES: sizes fit, there is an example, and
+  // nothing written overlaps anything read.
   virtual void Forward(const Pass& pass) const = 0;
   virtual void Backward(const BackwardPass& pass) const = 0;
 

@@ -51,8 +51,8 @@ Bag BagOf(v1::Layer::BagPool::Combine combine) {
   }
 }
 
-// Without a key, where not all rows lie in memory: a quarter of those that do, in
-// each bucket.
+// Without a key, where not all rows lie in memory: a quarter of those that do,
+// in each bucket.
 uint64_t SpareRows(uint64_t memory_rows,
                    const v1::Layer::Embedding& embedding) {
   if (memory_rows == 0) return 0;
@@ -194,10 +194,10 @@ LayerBuilder::Made LayerBuilder::MakeDense(const v1::Layer::Dense& dense) {
   }
   if (!Fits({dims_.back(), dense.units()}) ||
       !Fits({SizeOf(dims_) / dims_.back(), dense.units()})) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "dense layer '", last_, "' from ", DimsText(dims_), " to ",
-        dense.units(), " values is too large; it may have up to ",
-        kMaxSize - 1, " weights, and outputs of one example"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("dense layer '", last_, "' from ", DimsText(dims_), " to ",
+                     dense.units(), " values is too large; it may have up to ",
+                     kMaxSize - 1, " weights, and outputs of one example"));
   }
   return std::make_unique<Dense>(std::move(name), dims_, dense.units());
 }
@@ -238,8 +238,9 @@ LayerBuilder::Made LayerBuilder::MakeConv2d(const v1::Layer::Conv2d& conv) {
   }
   if (!Fits({sliding.kernel, sliding.kernel, image[2], options.filters}) ||
       !Fits({image[0], image[1], options.filters})) {
-    return Wants("fewer filters or a smaller kernel: weights, and outputs of "
-                 "one example, must be below 2^31");
+    return Wants(
+        "fewer filters or a smaller kernel: weights, and outputs of "
+        "one example, must be below 2^31");
   }
   return std::make_unique<Conv2d>(std::move(name), image, options);
 }
@@ -292,8 +293,7 @@ LayerBuilder::Made LayerBuilder::MakeSelect(const v1::Layer::Select& select) {
                                   integers());
 }
 
-LayerBuilder::Made LayerBuilder::MakeBagPool(
-    const v1::Layer::BagPool& pool) {
+LayerBuilder::Made LayerBuilder::MakeBagPool(const v1::Layer::BagPool& pool) {
   std::string name = NameOf("bag_pool", "");
   RETURN_IF_ERROR(CheckNumbers("bag_pool"));
   if (dims_.size() != 2) return Wants("[places, values]");
@@ -315,8 +315,9 @@ LayerBuilder::Made LayerBuilder::MakeAttentionPool(
   }
   if (!Fits({4, dims_[1], units}) || !Fits({4, dims_[0], dims_[1]}) ||
       !Fits({dims_[0], units})) {
-    return Wants("fewer places, values or units: weights, and what it keeps of "
-                 "one example, must be below 2^31");
+    return Wants(
+        "fewer places, values or units: weights, and what it keeps of "
+        "one example, must be below 2^31");
   }
   return std::make_unique<AttentionPool>(std::move(name), dims_, units);
 }
@@ -342,7 +343,8 @@ LayerBuilder::Made LayerBuilder::MakeInteraction(const std::string& kind) {
 LayerBuilder::Made LayerBuilder::MakeCross(const v1::Layer::Cross& cross) {
   std::string name = NameOf("cross", cross.name());
   RETURN_IF_ERROR(CheckNumbers("cross"));
-  if (dims_.size() != 1) return Wants("one dimension", "put \"flatten\" before it");
+  if (dims_.size() != 1)
+    return Wants("one dimension", "put \"flatten\" before it");
   if (cross.layers() == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("cross layer '", last_, "' has no layers"));
@@ -429,8 +431,8 @@ LayerBuilder::Made LayerBuilder::MakeResidual(
   }
   if (dims_ != output) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "residual layer '", name, "' adds ", DimsText(output), " of its layers ",
-        "to ", DimsText(dims_), " of its ",
+        "residual layer '", name, "' adds ", DimsText(output),
+        " of its layers ", "to ", DimsText(dims_), " of its ",
         residual.shortcut().empty()
             ? "input: give it a \"shortcut\" that changes the one to the other"
             : "shortcut"));
@@ -474,16 +476,18 @@ absl::Status LayerBuilder::CheckKeys(const v1::Layer::Embedding& embedding) {
       return refuse(absl::StrCat(lone, ", which needs a capacity"));
     }
     if (!keys) return absl::OkStatus();
-    return Wants("a capacity, for keys, or integers below a number that the "
-                 "input states",
-                 "set its capacity, or hash the keys by csv.hash_buckets");
+    return Wants(
+        "a capacity, for keys, or integers below a number that the "
+        "input states",
+        "set its capacity, or hash the keys by csv.hash_buckets");
   }
   if (!embedding.sparse()) {
     return refuse("a capacity, which needs \"sparse\": true");
   }
   if (embedding.rows() > 0) {
-    return refuse("both rows and a capacity; leave out rows for keys of any "
-                  "number, or the capacity");
+    return refuse(
+        "both rows and a capacity; leave out rows for keys of any "
+        "number, or the capacity");
   }
   if (keys) return absl::OkStatus();
   return Wants("keys of type int64 for its capacity",
@@ -526,8 +530,7 @@ absl::StatusOr<Embedding::Table> LayerBuilder::TableOf(
   if (table.width == 0 || !Fits({table.rows, table.width})) {
     return absl::InvalidArgumentError(absl::StrCat(
         "embedding layer '", last_, "' of ", table.rows, " rows of ",
-        table.width, " values must have from 1 to ", kMaxSize - 1,
-        " of them"));
+        table.width, " values must have from 1 to ", kMaxSize - 1, " of them"));
   }
   if (table.sparse) {
     RETURN_IF_ERROR(CheckSparseShape({table.rows, table.width}));
@@ -558,9 +561,9 @@ LayerBuilder::Made LayerBuilder::MakeEmbedding(
   table.padding = embedding.padding();
   auto made = std::make_unique<Embedding>(std::move(name), dims_, table);
   needs_.lookups.push_back({.table = made->variables()[0].name(),
-                      .first = first_,
-                      .count = SizeOf(dims_),
-                      .padding = table.padding});
+                            .first = first_,
+                            .count = SizeOf(dims_),
+                            .padding = table.padding});
   return made;
 }
 
@@ -583,8 +586,9 @@ LayerBuilder::Made LayerBuilder::MakeAttention(
   }
   if (!Fits({dims_[1], dims_[1], 3}) || !Fits({dims_[0], dims_[1], 3}) ||
       !Fits({dims_[0], dims_[0], attention.heads()})) {
-    return Wants("a shorter sequence or fewer values: weights, and what it "
-                 "keeps of one example, must be below 2^31");
+    return Wants(
+        "a shorter sequence or fewer values: weights, and what it "
+        "keeps of one example, must be below 2^31");
   }
   return std::make_unique<Attention>(std::move(name), dims_, attention.heads(),
                                      attention.causal());
@@ -599,8 +603,8 @@ LayerBuilder::Made LayerBuilder::MakeNorm(const v1::Layer& layer) {
   }
   const bool batch = layer.has_batch_norm();
   const std::string kind = batch ? "batch_norm" : "layer_norm";
-  std::string name =
-      NameOf(kind, batch ? layer.batch_norm().name() : layer.layer_norm().name());
+  std::string name = NameOf(
+      kind, batch ? layer.batch_norm().name() : layer.layer_norm().name());
   RETURN_IF_ERROR(CheckNumbers(kind));
   if (dims_.empty()) return Wants("at least one dimension");
   if (batch) {

@@ -21,7 +21,8 @@ namespace paramd {
 // of it there were: "dense_2". Not thread-safe.
 class LayerBuilder {
  public:
-  // What an embedding looks up of an example's integers: so many from `first` on.
+  // What an embedding looks up of an example's integers: so many from `first`
+  // on.
   struct Lookup {
     std::string table;  // The variable.
     uint64_t first = 0;
@@ -99,7 +100,8 @@ class LayerBuilder {
   uint64_t first_ = 0;  // Of integers, which of the input's is the first one.
   Needs needs_;
   int position_ = 0;
-  absl::optional<bool> sparse_;  // Whether embeddings are; unset: there is none.
+  absl::optional<bool>
+      sparse_;        // Whether embeddings are; unset: there is none.
   std::string kind_;  // Of the layer that is being made.
   std::string last_;
   std::map<std::string, int> counts_;

@@ -56,11 +56,12 @@ std::unique_ptr<Layer> TanhOf(const Dims& dims) {
 Conv2d ConvOf(const Dims& image, uint64_t filters, uint64_t kernel,
               uint64_t stride, bool same, uint64_t groups = 1,
               bool bias = true) {
-  return Conv2d("conv2d_1", image,
-                {.filters = filters,
-                 .groups = groups,
-                 .bias = bias,
-                 .sliding = {.kernel = kernel, .stride = stride, .same = same}});
+  return Conv2d(
+      "conv2d_1", image,
+      {.filters = filters,
+       .groups = groups,
+       .bias = bias,
+       .sliding = {.kernel = kernel, .stride = stride, .same = same}});
 }
 
 TEST_F(DenseTest, NeedsAGlorotUniformKernelAndAZeroBias) {
@@ -144,15 +145,16 @@ TEST_F(LayersTest, AttentionIsRight) {
 }
 
 TEST_F(LayersTest, EmbeddingsAreRight) {
-  ExpectLayerIsRight(Embedding("embedding", {6}, {.rows = 5, .width = 3}), 2, /*bound=*/5);
+  ExpectLayerIsRight(Embedding("embedding", {6}, {.rows = 5, .width = 3}), 2,
+                     /*bound=*/5);
   ExpectLayerIsRight(PositionalEmbedding("position", {4, 3}), 3);
 }
 
 TEST_F(LayersTest, ResidualIsRight) {
-  ExpectLayerIsRight(Residual("residual",
-                              SequenceOf(DenseOf({4}, 4), TanhOf({4})), nullptr,
-                              0),
-                     3);
+  ExpectLayerIsRight(
+      Residual("residual", SequenceOf(DenseOf({4}, 4), TanhOf({4})), nullptr,
+               0),
+      3);
   ExpectLayerIsRight(
       Residual("residual", SequenceOf(DenseOf({4}, 6), TanhOf({6})),
                SequenceOf(std::make_unique<Dense>("around", Dims{4}, 6)), 0),
@@ -277,12 +279,12 @@ TEST_F(LayersTest, AttentionIsASumOfKeysByTheirWeights) {
   const AttentionPool pool("pool", {3, 2}, 2);
   EXPECT_EQ(pool.output_dims(), Dims({2, 2}));
   ReferenceDevice reference;
-  LayerValues values{.examples = 2,
-                     .input = RowsOf({1, 2, 3, 4, 5, -1}),
-                     .indices = {},
-                     .weights = {std::vector<double>(16, 0), {0, 0}, {1, 2},
-                                 {0.5}},
-                     .output_gradient = std::vector<double>(8, 1)};
+  LayerValues values{
+      .examples = 2,
+      .input = RowsOf({1, 2, 3, 4, 5, -1}),
+      .indices = {},
+      .weights = {std::vector<double>(16, 0), {0, 0}, {1, 2}, {0.5}},
+      .output_gradient = std::vector<double>(8, 1)};
   EXPECT_THAT(RunLayer(pool, &reference, DType::kFloat64, values).output,
               ElementsAre(2, 3, 2 * 7, 2 * 12, 5, 9, 2 * 6, 2 * 11));
   // The product with the query, behind a steep sigmoid: 1 of those above 0.
@@ -419,8 +421,8 @@ TEST_F(BatchNormLayerTest, SharesOfReplicasAddUpToTheMeanOverThem) {
   values.share = 6.0 / 8;
   const double second =
       RunLayer(norm, &reference, DType::kFloat64, values).gradients[2][0];
-  EXPECT_NEAR(0.5 - (first + second),
-              0.9 * 0.5 + 0.1 * (2.0 * 2 + 6.0 * 6) / 8, 1e-12);
+  EXPECT_NEAR(0.5 - (first + second), 0.9 * 0.5 + 0.1 * (2.0 * 2 + 6.0 * 6) / 8,
+              1e-12);
 }
 
 TEST_F(DropoutTest, DropsByTheRateAndKeepsTheMean) {

@@ -79,9 +79,9 @@ absl::Status Loss::Check(const ConstTensor& target, ExampleName name) const {
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] == options_.ignore_label) continue;
     if (labels[i] >= 0 && static_cast<uint64_t>(labels[i]) < classes_) continue;
-    return absl::DataLossError(absl::StrCat(
-        name(i / per_example), ": the label is ", labels[i],
-        "; it must be from 0 to ", classes_ - 1));
+    return absl::DataLossError(
+        absl::StrCat(name(i / per_example), ": the label is ", labels[i],
+                     "; it must be from 0 to ", classes_ - 1));
   }
   return absl::OkStatus();
 }
@@ -94,10 +94,9 @@ uint64_t Loss::CountedExamples(const ConstTensor& target) const {
   uint64_t counted = 0;
   for (uint64_t first = 0; first < labels.size(); first += places) {
     const auto of_example = labels.subspan(first, places);
-    counted += std::any_of(of_example.begin(), of_example.end(),
-                           [this](int32_t label) {
-                             return label != options_.ignore_label;
-                           });
+    counted += std::any_of(
+        of_example.begin(), of_example.end(),
+        [this](int32_t label) { return label != options_.ignore_label; });
   }
   return counted;
 }
@@ -217,11 +216,10 @@ template <class T>
 void Loss::KeepScores(const T* outputs, const ConstTensor& target,
                       absl::Span<const int64_t> groups,
                       Metrics* metrics) const {
-  const bool by_groups =
-      std::any_of(metrics->sums.begin(), metrics->sums.end(),
-                  [](const Metrics::Sum& sum) {
-                    return sum.kind == Metrics::Kind::kGroupAuc;
-                  });
+  const bool by_groups = std::any_of(
+      metrics->sums.begin(), metrics->sums.end(), [](const Metrics::Sum& sum) {
+        return sum.kind == Metrics::Kind::kGroupAuc;
+      });
   const auto keep = [&](uint64_t example, T score, bool positive) {
     metrics->scores.push_back({static_cast<float>(score), positive});
     if (by_groups) metrics->groups.push_back(groups[example]);

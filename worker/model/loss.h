@@ -20,9 +20,9 @@ namespace paramd {
 
 // What is minimised, and what is counted. The loss of an example is the mean
 // over its labels, of which it has one or, of a sequence, one per place; those
-// that are ignored count in nothing, nor does an example that has no others. A device computes it row by row of
-// outputs; what rows weigh, and what is made of what it says of them, is said
-// here:
+// that are ignored count in nothing, nor does an example that has no others. A
+// device computes it row by row of outputs; what rows weigh, and what is made
+// of what it says of them, is said here:
 //
 //   loss.FillFactors(target, scale, &factors);
 //   device->Losses(loss.row_loss(), outputs, target, factors, ...);
@@ -96,7 +96,8 @@ class Loss {
                   absl::Span<const int64_t> groups = {}) const;
 
   // The derivative that a device writes, as a part of a program: of outputs
-  // [examples, ...] of float32, a target [examples, ...], and a scale, a scalar.
+  // [examples, ...] of float32, a target [examples, ...], and a scale, a
+  // scalar.
   HloValue EmitGradient(HloValue outputs, HloValue target,
                         HloValue scale) const;
 
@@ -123,7 +124,7 @@ class Loss {
   const uint64_t classes_;  // The last dimension.
   const RowLoss row_loss_;
   const uint64_t columns_;  // Of a row.
-  const double terms_;  // Of an example's mean, where labels are numbers.
+  const double terms_;      // Of an example's mean, where labels are numbers.
 };
 
 }  // namespace paramd

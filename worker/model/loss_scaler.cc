@@ -27,9 +27,9 @@ void LossScaler::Begin(double fixed, bool remembers, size_t gradients) {
 
 void LossScaler::Unscale(const Tensor& gradient) {
   if (!scales_) return;
-  device_.Unscale(1 / scale_, gradient,
-                  {static_cast<float*>(flags_.get()) + unscaled_,
-                   DType::kFloat32, {1}});
+  device_.Unscale(
+      1 / scale_, gradient,
+      {static_cast<float*>(flags_.get()) + unscaled_, DType::kFloat32, {1}});
   ++unscaled_;
 }
 
@@ -37,8 +37,7 @@ bool LossScaler::Overflowed() {
   if (unscaled_ == 0) return false;
   const void* flags = flags_.get();
   if (link_ != nullptr) {
-    link_->Download(flags, unscaled_ * sizeof(float), flags_twin_.get(),
-                    mark_);
+    link_->Download(flags, unscaled_ * sizeof(float), flags_twin_.get(), mark_);
     link_->Wait(mark_);
     flags = flags_twin_.get();
   }

@@ -27,11 +27,10 @@ struct Case {
     Dims dims = {examples};
     dims.insert(dims.end(), outputs.begin(), outputs.end());
     const ConstTensor target =
-        classes.empty()
-            ? ConstTensor(numbers.data(), DType::kFloat32,
-                          {examples, numbers.size() / examples})
-            : ConstTensor(classes.data(), DType::kInt32,
-                          {examples, classes.size() / examples});
+        classes.empty() ? ConstTensor(numbers.data(), DType::kFloat32,
+                                      {examples, numbers.size() / examples})
+                        : ConstTensor(classes.data(), DType::kInt32,
+                                      {examples, classes.size() / examples});
     EXPECT_TRUE(loss.Check(target, [](uint64_t) { return ""; }).ok());
     Tensor into;
     if (gradient != nullptr) into = {gradient->data(), DType::kFloat64, dims};
@@ -84,8 +83,7 @@ TEST(SoftmaxCrossEntropyTest, LossIsMinusTheLogOfTheLabelsProbability) {
 }
 
 TEST(SoftmaxCrossEntropyTest, CorrectIsWhereTheLabelHasTheLargestOutput) {
-  const Metrics result =
-      Softmax({2}, {1, 2, 2, 1, 3, 3}, {1, 1, 0}).Compute();
+  const Metrics result = Softmax({2}, {1, 2, 2, 1, 3, 3}, {1, 1, 0}).Compute();
   EXPECT_EQ(result.correct, 2u);
   EXPECT_DOUBLE_EQ(result.accuracy(), 2.0 / 3);
 }
@@ -199,15 +197,14 @@ TEST(LossTest, MeansAreOverTheOutputsOfAnExample) {
           .Compute()
           .mean_loss(),
       (4.0 / 2 + 9.0 / 2) / 2);
-  EXPECT_NEAR(Numbers(v1::BINARY_CROSS_ENTROPY, {2}, {0, 0}, {1, 0})
-                  .Compute()
-                  .loss_sum,
-              std::log(2.0), 1e-12);
+  EXPECT_NEAR(
+      Numbers(v1::BINARY_CROSS_ENTROPY, {2}, {0, 0}, {1, 0}).Compute().loss_sum,
+      std::log(2.0), 1e-12);
 }
 
 TEST(LossTest, DivergenceFromTheSameProbabilitiesIsZero) {
-  const Case same = Numbers(v1::KL_DIVERGENCE, {2}, {0, std::log(3.0)},
-                            {0.25, 0.75});
+  const Case same =
+      Numbers(v1::KL_DIVERGENCE, {2}, {0, std::log(3.0)}, {0.25, 0.75});
   EXPECT_NEAR(same.Compute().loss_sum, 0, 1e-7);
 }
 
@@ -225,7 +222,8 @@ TEST(LossTest, AScoreHasTheGroupOfItsExample) {
   const std::vector<float> outputs = {0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6};
   const std::vector<int64_t> groups = {7, -1, 7};
   // Two places of two classes each, or two numbers of two outputs.
-  const Loss places({.kind = v1::SOFTMAX_CROSS_ENTROPY, .ignore_label = 9,
+  const Loss places({.kind = v1::SOFTMAX_CROSS_ENTROPY,
+                     .ignore_label = 9,
                      .metrics = {{.kind = Metrics::Kind::kGroupAuc},
                                  {.kind = Metrics::Kind::kAuc}}},
                     {2, 2});
@@ -243,10 +241,9 @@ TEST(LossTest, AScoreHasTheGroupOfItsExample) {
                     {4});
   const std::vector<float> numbers(12, 1);
   const auto compute = [&](bool scored) {
-    return binary.Compute(
-        ConstTensor(outputs.data(), DType::kFloat32, {3, 4}),
-        ConstTensor(numbers.data(), DType::kFloat32, {3, 4}), 1, Tensor(),
-        scored, groups);
+    return binary.Compute(ConstTensor(outputs.data(), DType::kFloat32, {3, 4}),
+                          ConstTensor(numbers.data(), DType::kFloat32, {3, 4}),
+                          1, Tensor(), scored, groups);
   };
   EXPECT_EQ(compute(true).groups,
             std::vector<int64_t>({7, 7, 7, 7, -1, -1, -1, -1, 7, 7, 7, 7}));

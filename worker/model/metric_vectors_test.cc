@@ -63,8 +63,7 @@ template <class T>
 Metrics Compute(const Case& one, uint64_t begin, uint64_t end) {
   const Loss loss(one.options, one.dims);
   const uint64_t outputs = SizeOf(one.dims);
-  const uint64_t labels =
-      one.labels.size() / (one.outputs.size() / outputs);
+  const uint64_t labels = one.labels.size() / (one.outputs.size() / outputs);
   const std::vector<T> values(one.outputs.begin() + begin * outputs,
                               one.outputs.begin() + end * outputs);
   const auto from = one.labels.begin() + begin * labels;

@@ -13,8 +13,8 @@
 namespace paramd {
 namespace {
 
-// What is known of some scores: of each pair (a positive, a negative) whether the
-// positive scores higher, or half of it.
+// What is known of some scores: of each pair (a positive, a negative) whether
+// the positive scores higher, or half of it.
 struct Ranking {
   double pairs = 0;
   double positives = 0;
@@ -23,8 +23,8 @@ struct Ranking {
   double area() const { return pairs / (positives * negatives); }
 };
 
-// Of `count` scores in ascending order: counts, for each positive, the negatives
-// that score less, and half of those that score the same.
+// Of `count` scores in ascending order: counts, for each positive, the
+// negatives that score less, and half of those that score the same.
 template <typename ScoreAt>
 Ranking RankingOf(size_t count, ScoreAt at) {
   Ranking ranking;

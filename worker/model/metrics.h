@@ -69,8 +69,8 @@ struct Metrics {
   double accuracy() const;   // 0 if there are no labels.
 
   // "loss", then the model's metrics by name. An area without both kinds of
-  // examples, or with a score that is NaN, is NaN; so is one over groups of which
-  // none counts.
+  // examples, or with a score that is NaN, is NaN; so is one over groups of
+  // which none counts.
   std::vector<NamedValue> Values() const;
 };
 

@@ -49,9 +49,8 @@ TEST(MetricsTest, AreMergedByAdding) {
 }
 
 TEST(MetricsTest, AnAreaCountsTheOrderedPairsAndHalfOfTheTies) {
-  EXPECT_DOUBLE_EQ(Area({{0.1f, false}, {0.4f, false}, {0.35f, true},
-                         {0.8f, true}}),
-                   0.75);
+  EXPECT_DOUBLE_EQ(
+      Area({{0.1f, false}, {0.4f, false}, {0.35f, true}, {0.8f, true}}), 0.75);
   EXPECT_DOUBLE_EQ(Area({{1, true}, {1, false}, {1, false}}), 0.5);
   EXPECT_DOUBLE_EQ(Area({{2, false}, {1, true}}), 0);
   EXPECT_DOUBLE_EQ(Area({{1, false}, {2, true}, {2, false}, {3, true}}), 0.875);
@@ -86,7 +85,8 @@ double AreaOverGroups(std::vector<Metrics::Score> scores,
 }
 
 TEST(MetricsTest, AnAreaOverGroupsIsTheMeanOfTheirsByTheirSize) {
-  // Groups of 2 and of 3: all pairs, and one of two; half of the other is a tie.
+  // Groups of 2 and of 3: all pairs, and one of two; half of the other is a
+  // tie.
   EXPECT_DOUBLE_EQ(
       AreaOverGroups({{1, true}, {1, false}, {0, false}, {9, false}, {8, true}},
                      {-5, 7, -5, 7, 7}),
@@ -96,10 +96,11 @@ TEST(MetricsTest, AnAreaOverGroupsIsTheMeanOfTheirsByTheirSize) {
                      {-5, 7, -5, 7, 7}),
       (2 * 1.0 + 3 * 0.75) / 5);
   // One group is an area.
-  EXPECT_DOUBLE_EQ(AreaOverGroups({{0.1f, false}, {0.4f, false}, {0.35f, true},
-                                   {0.8f, true}},
-                                  {1, 1, 1, 1}),
-                   0.75);
+  EXPECT_DOUBLE_EQ(
+      AreaOverGroups(
+          {{0.1f, false}, {0.4f, false}, {0.35f, true}, {0.8f, true}},
+          {1, 1, 1, 1}),
+      0.75);
 }
 
 TEST(MetricsTest, AGroupOfOneKindDoesNotCount) {

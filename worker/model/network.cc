@@ -25,16 +25,16 @@ absl::Status StatusOf(const Device& device, uint64_t examples,
                       uint64_t fitting) {
   const absl::Status status = device.status();
   if (!absl::IsResourceExhausted(status)) return status;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "a batch of ", examples, " examples needs more memory: ",
-      status.message(), "; ",
-      fitting > 0 ? absl::StrCat("one of ", fitting, " had enough")
-                  : "give a smaller batch_per_replica"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a batch of ", examples,
+                   " examples needs more memory: ", status.message(), "; ",
+                   fitting > 0 ? absl::StrCat("one of ", fitting, " had enough")
+                               : "give a smaller batch_per_replica"));
 }
 
 // The outputs of a pass, in host memory.
-absl::StatusOr<ConstTensor> OutputsOf(const Layer::Pass& pass,
-                                      uint64_t fitting, Exchange* exchange) {
+absl::StatusOr<ConstTensor> OutputsOf(const Layer::Pass& pass, uint64_t fitting,
+                                      Exchange* exchange) {
   const ConstTensor outputs = exchange->TakeOutput(pass.output);
   RETURN_IF_ERROR(
       StatusOf(*pass.context->device, pass.context->examples, fitting));
@@ -192,8 +192,7 @@ std::unique_ptr<TrainedModel> Network::Clone() const {
   return clone;
 }
 
-std::unique_ptr<TrainedModel> Network::CloneForReplica(
-    uint32_t replica) const {
+std::unique_ptr<TrainedModel> Network::CloneForReplica(uint32_t replica) const {
   auto clone = std::make_unique<Network>(
       plan_,
       replica < of_replicas_.size() ? of_replicas_[replica] : make_device_,
@@ -220,8 +219,8 @@ void Network::SetRows(RowNumbers rows) {
     const size_t v = plan_->shared[i];
     const v1::Variable& variable = plan_->variables[v];
     if (!variable.sparse()) continue;
-    weights_[i].dims[0] = rows.empty() ? variable.shape(0)
-                                       : rows[plan_->sparse_before[v]].size();
+    weights_[i].dims[0] =
+        rows.empty() ? variable.shape(0) : rows[plan_->sparse_before[v]].size();
     gradients_[i].dims[0] = weights_[i].dims[0];
   }
 }
@@ -231,9 +230,9 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   const Sequence& layers = *plan_->layers;
   const uint64_t outputs = examples * layers.output_size();
   const Sequence::Needs needs =
-      pass.recomputes ? layers.NeedsIfRecomputed(examples, pass.dtype)
-                      : Sequence::Needs{
-                            layers.KeptBytes(examples, pass.dtype),
+      pass.recomputes
+          ? layers.NeedsIfRecomputed(examples, pass.dtype)
+          : Sequence::Needs{layers.KeptBytes(examples, pass.dtype),
                             layers.ScratchBytes(examples, pass.dtype)};
   uint64_t missing = 0;
   const auto add = [&](uint64_t bytes, const GrowingMemory& memory) {
@@ -249,14 +248,13 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   std::vector<uint64_t> sizes;
   for (const auto& one : weights) sizes.push_back(one.size());
   return missing +
-         exchange_.MissingBytes(
-             {.input_bytes = examples * plan_->input_bytes(),
-              .offset_bytes = examples * sizeof(uint64_t),
-              .label_bytes = examples * plan_->label.size() *
-                             SizeOf(plan_->label.dtype),
-              .outputs = pass.takes_outputs ? outputs : 0,
-              .rows = plan_->loss->RowsOf(examples)},
-             sizes, pass.training, pass.dtype);
+         exchange_.MissingBytes({.input_bytes = examples * plan_->input_bytes(),
+                                 .offset_bytes = examples * sizeof(uint64_t),
+                                 .label_bytes = examples * plan_->label.size() *
+                                                SizeOf(plan_->label.dtype),
+                                 .outputs = pass.takes_outputs ? outputs : 0,
+                                 .rows = plan_->loss->RowsOf(examples)},
+                                sizes, pass.training, pass.dtype);
 }
 
 absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
@@ -300,9 +298,11 @@ absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
              "each residual or parallel layer in a \"recompute\"")));
 }
 
-absl::StatusOr<Layer::BackwardPass> Network::Forward(
-    WeightSpans weights, const Batch& batch, const ConstTensor& input,
-    bool takes_outputs, Layer::Context* context) {
+absl::StatusOr<Layer::BackwardPass> Network::Forward(WeightSpans weights,
+                                                     const Batch& batch,
+                                                     const ConstTensor& input,
+                                                     bool takes_outputs,
+                                                     Layer::Context* context) {
   const Sequence& layers = *plan_->layers;
   const uint64_t examples = batch.size();
   RETURN_IF_ERROR(StatusOf(*device_, examples, steps_done_.most()));
@@ -397,8 +397,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
     finite = std::isfinite(metrics.loss_sum);
     RETURN_IF_ERROR(others.Meet(&finite));
-    const Ready told =
-        finite && !scaler_.scales() ? ready : Ready(NoneReady);
+    const Ready told = finite && !scaler_.scales() ? ready : Ready(NoneReady);
     Backward(pass, gradients, told);
     if (is_first && brings_ahead && exchange_.gradients_cross()) {
       BringAhead(options.next());
@@ -439,8 +438,7 @@ absl::StatusOr<Metrics> Network::SendZeros(
     sent_.push_back(variable);
   }
   exchange_.EndSending();
-  TakeGradients(Layer::Context(), gradients,
-                finite ? ready : Ready(NoneReady));
+  TakeGradients(Layer::Context(), gradients, finite ? ready : Ready(NoneReady));
   RETURN_IF_ERROR(device_->status());
   return Metrics();
 }
@@ -450,9 +448,9 @@ void Network::PlaceGradients(GradientSpans gradients) {
   // its gradient; the others write beside it and are added.
   const uint64_t bytes = FurtherBytes(*plan_, gradients_);
   std::byte* const further =
-      bytes == 0 ? nullptr
-                 : exchange_.Reserve(bytes * gradients_.size(),
-                                     &memory_.further);
+      bytes == 0
+          ? nullptr
+          : exchange_.Reserve(bytes * gradients_.size(), &memory_.further);
   for (size_t i = 0; i < gradients_.size(); ++i) {
     const size_t variable = plan_->shared[i];
     CHECK(gradients[variable].size() == gradients_[i].size(),
@@ -466,8 +464,8 @@ void Network::PlaceGradients(GradientSpans gradients) {
   }
 }
 
-void Network::Backward(const Layer::BackwardPass& pass,
-                       GradientSpans gradients, Ready ready) {
+void Network::Backward(const Layer::BackwardPass& pass, GradientSpans gradients,
+                       Ready ready) {
   const bool has_shared = plan_->shared.size() > plan_->variables.size();
   sent_.clear();
   const auto walk = [&](Sequence::Written written) {

@@ -23,11 +23,11 @@
 
 namespace paramd {
 
-// The built-in model: layers and a loss from a job file. Computes on a device of
-// its own. Keeps the memory of a step's intermediate values for the next: it
-// grows with the largest batch seen, and a step that needs no more allocates none
-// of ours but for what a metric keeps. A device that fails, or has not the memory
-// that a batch needs, makes a step fail: UNAVAILABLE, it is lost, and
+// The built-in model: layers and a loss from a job file. Computes on a device
+// of its own. Keeps the memory of a step's intermediate values for the next: it
+// grows with the largest batch seen, and a step that needs no more allocates
+// none of ours but for what a metric keeps. A device that fails, or has not the
+// memory that a batch needs, makes a step fail: UNAVAILABLE, it is lost, and
 // RESOURCE_EXHAUSTED, which says what would fit.
 //
 //   ASSIGN_OR_RETURN(auto model, Network::Create(job.model(), input.spec()));

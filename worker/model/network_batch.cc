@@ -48,9 +48,9 @@ absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
       column->spec().dims == wanted.dims && !column->spec().ragged) {
     return column;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "a batch has not the feature '", wanted.name, "' of ",
-      NameOf(wanted.dtype), " that the model was made for"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("a batch has not the feature '", wanted.name, "' of ",
+                   NameOf(wanted.dtype), " that the model was made for"));
 }
 
 // Whether -1 at this place of an example is no row for all who look it up.
@@ -92,7 +92,7 @@ absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
   ASSIGN_OR_RETURN(const Column* const label, FindColumn(plan.label, batch));
   RETURN_IF_ERROR(CheckIndices(plan, *input, batch));
   return plan.loss->Check(label->tensor(),
-                            [&](uint64_t i) { return batch.Where(i); });
+                          [&](uint64_t i) { return batch.Where(i); });
 }
 
 uint64_t CountedExamples(const NetworkPlan& plan, const Batch& batch) {
@@ -137,9 +137,9 @@ ConstTensor InputOf(const NetworkPlan& plan, const Batch& batch,
   for (size_t i = 0; i < plan.lookups.size(); ++i) {
     const NetworkPlan::Lookup& lookup = plan.lookups[i];
     if (plan.starts[i] * batch.size() < places->size()) continue;
-    const auto handed_in =
-        rows.empty() ? absl::Span<const uint64_t>()
-                     : rows[plan.sparse_before[lookup.table]];
+    const auto handed_in = rows.empty()
+                               ? absl::Span<const uint64_t>()
+                               : rows[plan.sparse_before[lookup.table]];
     ForEachRow(input, lookup, [&](absl::optional<uint64_t> row) {
       if (!row.has_value() || rows.empty()) {
         places->push_back(static_cast<int32_t>(row.value_or(-1)));
@@ -168,8 +168,8 @@ absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
 }
 
 void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out) {
-  const InputSpec spec{{FeatureSpec{"prediction", DType::kFloat32,
-                                    plan.layers->output_dims()}}};
+  const InputSpec spec{
+      {FeatureSpec{"prediction", DType::kFloat32, plan.layers->output_dims()}}};
   out->Reset(spec, batch.size());
   out->range = batch.range;
 }

@@ -70,8 +70,9 @@ class Formatted {
     }
   }
 
-  Metrics Step(TrainedModel::StepOptions options,
-               TrainedModel::Ready ready = [](size_t) {}) {
+  Metrics Step(
+      TrainedModel::StepOptions options,
+      TrainedModel::Ready ready = [](size_t) {}) {
     std::vector<absl::Span<const float>> weights(weights_.begin(),
                                                  weights_.end());
     std::vector<absl::Span<float>> gradients;

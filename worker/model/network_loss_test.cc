@@ -87,7 +87,9 @@ Found Train(const Case& one, const Network::MakeDevice& make,
   v1::ModelConfig config;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       "layers { dense { units: 5 } } layers { tanh {} } "
-      "layers { dense { units: 6 } } " + one.loss, &config));
+      "layers { dense { units: 6 } } " +
+          one.loss,
+      &config));
   const auto network = *Network::Create(config, InputOf(one), make);
   RandomStream random(5);
   std::vector<std::vector<float>> weights;
@@ -108,8 +110,7 @@ Found Train(const Case& one, const Network::MakeDevice& make,
     spans.push_back(absl::MakeSpan(gradient));
   }
   const Batch batch = RandomBatch(one);
-  found.metrics =
-      *network->Step(views, batch, options, spans, [](size_t) {});
+  found.metrics = *network->Step(views, batch, options, spans, [](size_t) {});
   found.stepped = found.metrics.Values();
   found.evaluated = network->Evaluate(views, batch)->Values();
   found.scaling = network->loss_scaling();
@@ -156,8 +157,8 @@ TEST_F(NetworkLossTest, EachLossAndItsMetricsAreTheProcessors) {
   for (const Case& one : Cases()) {
     SCOPED_TRACE(one.loss);
     const Found wanted = Train(one, nullptr, {.divisor = kExamples});
-    const Found found = Train(one, MakerOf(ComputeFormat::kFp32),
-                              {.divisor = kExamples});
+    const Found found =
+        Train(one, MakerOf(ComputeFormat::kFp32), {.divisor = kExamples});
     EXPECT_EQ(found.metrics.examples, kExamples);
     EXPECT_EQ(found.metrics.labels, wanted.metrics.labels);
     EXPECT_EQ(found.metrics.correct, wanted.metrics.correct);

@@ -43,9 +43,9 @@ absl::StatusOr<FeatureSpec> LabelOf(const v1::ModelConfig& config,
   const std::string name = config.label().empty() ? "label" : config.label();
   const FeatureSpec* feature = input.Find(name);
   if (feature != nullptr) return *feature;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the loss reads the feature '", name,
-                   "'; the input has ", NamesOf(input)));
+  return absl::InvalidArgumentError(absl::StrCat("the loss reads the feature '",
+                                                 name, "'; the input has ",
+                                                 NamesOf(input)));
 }
 
 bool CountsByGroup(const v1::ModelConfig& config) {
@@ -68,10 +68,9 @@ absl::StatusOr<FeatureSpec> GroupOf(const v1::ModelConfig& config,
       !feature->ragged) {
     return *feature;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the metric group_auc needs one int64 for each example; '",
-                   name, "' is ", NameOf(feature->dtype), " of ",
-                   DimsText(feature->dims)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the metric group_auc needs one int64 for each example; '", name, "' is ",
+      NameOf(feature->dtype), " of ", DimsText(feature->dims)));
 }
 
 absl::StatusOr<FeatureSpec> InputOf(const v1::ModelConfig& config,
@@ -89,16 +88,15 @@ absl::StatusOr<FeatureSpec> InputOf(const v1::ModelConfig& config,
   for (const FeatureSpec& feature : input.features) {
     if (feature.name == label || feature.name == group) continue;
     if (found != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the model reads one feature; the input has ", NamesOf(input),
-          ": name one of them by \"input\""));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model reads one feature; the input has ",
+                       NamesOf(input), ": name one of them by \"input\""));
     }
     found = &feature;
   }
   if (found != nullptr) return *found;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the input has no feature but '", label,
-                   "' that the model could read"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the input has no feature but '", label, "' that the model could read"));
 }
 
 absl::Status CheckInput(const FeatureSpec& input) {
@@ -122,9 +120,8 @@ absl::Status CheckInput(const FeatureSpec& input) {
     // BLAS counts in 32 bits.
     if (dimension == 0 ||
         size > std::numeric_limits<int32_t>::max() / dimension) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("examples of ", DimsText(input.dims),
-                       " values can't be trained on"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "examples of ", DimsText(input.dims), " values can't be trained on"));
     }
     size *= dimension;
   }
@@ -171,10 +168,10 @@ absl::Status CheckOutput(v1::Loss loss, const LayerBuilder& built,
             : ""));
   }
   if (output.back() < label.classes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the last layer '", built.last(), "' gives ", output.back(),
-        " values; the input has ", label.classes,
-        " classes and needs one each"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the last layer '", built.last(), "' gives ",
+                     output.back(), " values; the input has ", label.classes,
+                     " classes and needs one each"));
   }
   return absl::OkStatus();
 }
@@ -237,8 +234,8 @@ absl::StatusOr<std::unique_ptr<Loss>> LossOf(const v1::ModelConfig& config,
         " class_weights; the last layer gives ", classes, " classes"));
   }
   const bool of_classes = config.loss() == v1::SOFTMAX_CROSS_ENTROPY;
-  if (!of_classes && (options.label_smoothing > 0 ||
-                      !options.class_weights.empty())) {
+  if (!of_classes &&
+      (options.label_smoothing > 0 || !options.class_weights.empty())) {
     return absl::InvalidArgumentError(absl::StrCat(
         "label_smoothing and class_weights are of softmax_cross_entropy; the "
         "loss is ",
@@ -282,10 +279,10 @@ absl::Status ShareVariables(NetworkPlan* plan) {
                    variable.shape().begin(), variable.shape().end())) {
       continue;
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the shared variable '", variable.name(), "' is ",
-        absl::StrJoin(first.shape(), "x"), " in one layer and ",
-        absl::StrJoin(variable.shape(), "x"), " in another"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the shared variable '", variable.name(), "' is ",
+                     absl::StrJoin(first.shape(), "x"), " in one layer and ",
+                     absl::StrJoin(variable.shape(), "x"), " in another"));
   }
   return absl::OkStatus();
 }
@@ -416,16 +413,15 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   auto plan = std::make_unique<NetworkPlan>();
   ASSIGN_OR_RETURN(plan->label, LabelOf(config, input));
   ASSIGN_OR_RETURN(plan->group, GroupOf(config, input));
-  ASSIGN_OR_RETURN(plan->input, InputOf(config, input, plan->label.name,
-                                        plan->group.name));
+  ASSIGN_OR_RETURN(plan->input,
+                   InputOf(config, input, plan->label.name, plan->group.name));
   RETURN_IF_ERROR(CheckInput(plan->input));
   if (plan->input.dtype == DType::kInt32) {
     plan->input_bound = plan->input.classes;
   }
   plan->has_keys = plan->input.dtype == DType::kInt64;
-  LayerBuilder builder(
-      plan->input.dims,
-      plan->has_keys ? LayerBuilder::kAnyKey : plan->input_bound);
+  LayerBuilder builder(plan->input.dims, plan->has_keys ? LayerBuilder::kAnyKey
+                                                        : plan->input_bound);
   ASSIGN_OR_RETURN(plan->layers, builder.Build(config.layers()));
   if (plan->layers->flops() == 0 && plan->layers->variables().empty()) {
     return absl::InvalidArgumentError(

@@ -34,8 +34,8 @@ struct NetworkPlan {
   // Layers draw what they leave out, in training.
   bool draws = false;
 
-  // What an embedding looks up of an example's integers: `count` from `first` on,
-  // in one of the variables.
+  // What an embedding looks up of an example's integers: `count` from `first`
+  // on, in one of the variables.
   struct Lookup {
     uint64_t first = 0;
     uint64_t count = 0;
@@ -66,8 +66,8 @@ struct NetworkPlan {
 
 // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it
 // needs, if the input has not the features that are asked for, if there is no
-// layer or no loss, if shapes do not fit, if the output does not fit the loss and
-// its label, if a metric is not one of the loss, if layers of one name have
+// layer or no loss, if shapes do not fit, if the output does not fit the loss
+// and its label, if a metric is not one of the loss, if layers of one name have
 // variables of different shapes, or if a variable, or a layer's output of one
 // example, had 2^31 values or more.
 absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(

@@ -27,7 +27,8 @@ struct NetworkProgram {
   std::string text;
   // Of each variable its values, then the input, as InputOf gives it; in
   // training then the label, the scale of the gradient (f32), the batch's share
-  // of the step (f32), the examples' offsets (u64 each), and the keys of draws (u64 each).
+  // of the step (f32), the examples' offsets (u64 each), and the keys of draws
+  // (u64 each).
   std::vector<HloType> parameters;
   // The outputs; in training then the gradients, the last variable's first.
   std::vector<HloType> results;

@@ -24,14 +24,11 @@ using RecomputeTest = OnTestDevice;
 using Layers = google::protobuf::RepeatedPtrField<v1::Layer>;
 
 const InputSpec kImages = LabelledImages({6, 6}, 4);
-const InputSpec kText{{FeatureSpec{.name = "text",
-                                   .dtype = DType::kInt32,
-                                   .dims = {8},
-                                   .classes = 7},
-                       FeatureSpec{.name = "label",
-                                   .dtype = DType::kInt32,
-                                   .dims = {8},
-                                   .classes = 7}}};
+const InputSpec kText{
+    {FeatureSpec{
+         .name = "text", .dtype = DType::kInt32, .dims = {8}, .classes = 7},
+     FeatureSpec{
+         .name = "label", .dtype = DType::kInt32, .dims = {8}, .classes = 7}}};
 
 struct Case {
   std::string name;
@@ -40,14 +37,13 @@ struct Case {
 };
 
 std::vector<Case> Cases() {
-  return {
-      {"Mlp", kImages, R"(
+  return {{"Mlp", kImages, R"(
           layers { recompute {
             layers { flatten {} } layers { dense { units: 30 } }
             layers { relu {} } layers { dense { units: 30 } }
             layers { gelu {} } } }
           layers { dense { units: 4 } })"},
-      {"Cnn", kImages, R"(
+          {"Cnn", kImages, R"(
           layers { recompute {
             layers { conv2d { filters: 4 kernel: 3 stride: 1 groups: 1 } }
             layers { batch_norm { momentum: 0.9 epsilon: 1e-5 } }
@@ -65,7 +61,7 @@ std::vector<Case> Cases() {
             layers { dropout { rate: 0.4 } }
             layers { recompute { layers { dense { units: 20 } } } } } }
           layers { relu {} } layers { dense { units: 4 } })"},
-      {"Gpt", kText, R"(
+          {"Gpt", kText, R"(
           layers { embedding { width: 8 } } layers { positional_embedding {} }
           layers { recompute { layers { residual {
             layers { layer_norm { epsilon: 1e-5 } }
@@ -77,13 +73,13 @@ std::vector<Case> Cases() {
             layers { dense { units: 8 } } } } } }
           layers { layer_norm { epsilon: 1e-5 } }
           layers { dense { units: 7 } })"},
-      {"Whole", kText, R"(
+          {"Whole", kText, R"(
           layers { recompute {
             layers { embedding { width: 8 } }
             layers { residual { layers { layer_norm { epsilon: 1e-5 } }
                                 layers { attention { heads: 2 } } } }
             layers { dense { units: 7 } } } })"},
-      {"Shared", kImages, R"(
+          {"Shared", kImages, R"(
           layers { recompute {
             layers { flatten {} }
             layers { dense { units: 12 name: "in" } } layers { tanh {} }
@@ -92,7 +88,7 @@ std::vector<Case> Cases() {
           layers { recompute {
             layers { dense { units: 12 name: "again" } } layers { tanh {} } } }
           layers { dense { units: 4 } })"},
-      {"Branches", kText, R"(
+          {"Branches", kText, R"(
           layers { recompute { layers { parallel {
             branches { layers { select { count: 3 } }
                        layers { embedding { width: 4 name: "table" } }
@@ -281,9 +277,8 @@ std::string Blocks(int count, bool recompute) {
 TEST_F(RecomputeTest, PlansLessMemoryThatAllItsLayersShare) {
   const auto bytes = [](int blocks, bool recompute) {
     const auto plan = *PlanNetwork(Parsed(Blocks(blocks, recompute)), kImages);
-    return Sequence::Needs{
-        plan->layers->KeptBytes(16, DType::kFloat32),
-        plan->layers->ScratchBytes(16, DType::kFloat32)};
+    return Sequence::Needs{plan->layers->KeptBytes(16, DType::kFloat32),
+                           plan->layers->ScratchBytes(16, DType::kFloat32)};
   };
   // Of a block: dense and relu, dense and tanh, and what comes out.
   constexpr uint64_t kValue = 16 * sizeof(float);
@@ -356,9 +351,9 @@ TEST_F(RecomputeTest, OfNothingOrOfIntegersAloneIsRefused) {
                     kText),
             "recompute layer 'recompute_1' gives integers: put \"embedding\" "
             "in it");
-  EXPECT_THAT(refusal("layers { recompute { layers { dense { units: 3 } } } }",
-                      kText),
-              HasSubstr("put \"embedding\" before \"dense\""));
+  EXPECT_THAT(
+      refusal("layers { recompute { layers { dense { units: 3 } } } }", kText),
+      HasSubstr("put \"embedding\" before \"dense\""));
 }
 
 }  // namespace

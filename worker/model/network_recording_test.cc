@@ -19,14 +19,11 @@ namespace {
 
 constexpr size_t kBatch = 6;
 const InputSpec kImages = LabelledImages({6, 6}, 4);
-const InputSpec kText{{FeatureSpec{.name = "text",
-                                   .dtype = DType::kInt32,
-                                   .dims = {8},
-                                   .classes = 7},
-                       FeatureSpec{.name = "label",
-                                   .dtype = DType::kInt32,
-                                   .dims = {8},
-                                   .classes = 7}}};
+const InputSpec kText{
+    {FeatureSpec{
+         .name = "text", .dtype = DType::kInt32, .dims = {8}, .classes = 7},
+     FeatureSpec{
+         .name = "label", .dtype = DType::kInt32, .dims = {8}, .classes = 7}}};
 
 constexpr char kMlp[] = R"(
     layers { flatten {} } layers { dense { units: 12 } } layers { relu {} }
@@ -117,8 +114,7 @@ class Lasting {
     options.seed = 3;
     const auto found = GradientsOf(network_.get(), batch, options);
     const auto wanted = GradientsOf(Make().get(), batch, options);
-    EXPECT_EQ(found, wanted) << "from " << range.begin << " of "
-                             << range.epoch;
+    EXPECT_EQ(found, wanted) << "from " << range.begin << " of " << range.epoch;
     for (size_t v = 0; v < weights.size(); ++v) {
       const float rate = network_->variables()[v].untrained() ? 1 : 0.05f;
       for (size_t i = 0; i < weights[v].size(); ++i) {
@@ -253,8 +249,8 @@ TEST_F(NetworkRecordingTest, FreshWeightsElsewhereAreRead) {
 
 // As many rows in each step, and each time others.
 TEST_F(NetworkRecordingTest, RowsOfSparseVariablesAreThoseOfTheStep) {
-  const InputSpec input{{{"ids", DType::kInt32, {3}, 100},
-                         {"label", DType::kInt32, {}, 4}}};
+  const InputSpec input{
+      {{"ids", DType::kInt32, {3}, 100}, {"label", DType::kInt32, {}, 4}}};
   const v1::ModelConfig config = Parsed(R"(
       layers { embedding { width: 4 sparse: true } } layers { flatten {} }
       layers { dense { units: 4 } })");
@@ -303,8 +299,7 @@ TEST_F(NetworkRecordingTest, RowsOfSparseVariablesAreThoseOfTheStep) {
 
 TEST_F(NetworkRecordingTest, ReadyHearsOfEachGradientInTheSameOrder) {
   const Batch batch = RandomBatch(kImages, {1, 0, kBatch});
-  const auto network =
-      *Network::Create(Parsed(kMlp), kImages, MakeTestDevice);
+  const auto network = *Network::Create(Parsed(kMlp), kImages, MakeTestDevice);
   std::vector<std::vector<float>> weights;
   for (const v1::Variable& variable : network->variables()) {
     size_t size = 1;

@@ -70,8 +70,8 @@ class SparseNetworkTest : public OnTestDevice {
     return config;
   }
   static InputSpec Spec() {
-    return {{{"ids", DType::kInt32, {3}, kRows},
-             {"label", DType::kInt32, {}, 2}}};
+    return {
+        {{"ids", DType::kInt32, {3}, kRows}, {"label", DType::kInt32, {}, 2}}};
   }
   static Batch MakeBatch() {
     Batch batch;
@@ -94,8 +94,7 @@ TEST_F(SparseNetworkTest, AStepOnTheRowsOfABatchGivesTheirGradients) {
   Made sparse(SparseConfig(/*sparse=*/true), Spec());
   EXPECT_TRUE(sparse.model->variables()[0].sparse());
   std::vector<std::vector<uint64_t>> found(1);
-  ASSERT_TRUE(
-      sparse.model->FindRows(batch, absl::MakeSpan(found)).ok());
+  ASSERT_TRUE(sparse.model->FindRows(batch, absl::MakeSpan(found)).ok());
   EXPECT_THAT(found[0], ElementsAre(7, 999, 7, 0, 500, 7));
   // One more than it reads, as of another batch of the same push.
   const std::vector<uint64_t> rows = {0, 7, 8, 500, 999};
@@ -136,11 +135,12 @@ TEST_F(SparseNetworkTest, IntegersMayReachToTheLastRowOfTheTable) {
   batch.columns[0].values<int32_t>()[1] = 2 * kRows - 1;
   EXPECT_TRUE(made.model->FindRows(batch, absl::MakeSpan(found)).ok());
   batch.columns[0].values<int32_t>()[1] = 2 * kRows;
-  EXPECT_EQ(made.model->FindRows(batch, absl::MakeSpan(found)),
-            absl::DataLossError(
-                "example 0 of the batch: the feature 'ids' has 2000; it must be "
-                "from 0 to 1999, or the embedding that reads it have more "
-                "\"rows\""));
+  EXPECT_EQ(
+      made.model->FindRows(batch, absl::MakeSpan(found)),
+      absl::DataLossError(
+          "example 0 of the batch: the feature 'ids' has 2000; it must be "
+          "from 0 to 1999, or the embedding that reads it have more "
+          "\"rows\""));
 }
 
 TEST_F(SparseNetworkTest, TestDataThatSurelyHaveLargerIntegersAreRefused) {
@@ -261,8 +261,7 @@ TEST_F(PlacesTest, ATableReadsThePlacesThatAreSelectedForIt) {
     sparse.weight_views[v] = values[v];
     sparse.gradient_views[v] = absl::MakeSpan(gradients[v]);
   }
-  EXPECT_EQ(sparse.Step(batch, {rows[0], rows[1]}).loss_sum,
-            expected.loss_sum);
+  EXPECT_EQ(sparse.Step(batch, {rows[0], rows[1]}).loss_sum, expected.loss_sum);
   double others = 0;
   for (size_t v = 0; v < 2; ++v) {
     const size_t width = v == 0 ? 2 : 4;
@@ -380,7 +379,8 @@ TEST_F(PlacesTest, WhatAListNeedsIsNamed) {
 // The same table, its rows named by any keys.
 class KeyedNetworkTest : public SparseNetworkTest {
  protected:
-  static constexpr int64_t kKeys[] = {7, -5, std::numeric_limits<int64_t>::max()};
+  static constexpr int64_t kKeys[] = {7, -5,
+                                      std::numeric_limits<int64_t>::max()};
 
   static v1::ModelConfig KeyedConfig() {
     v1::ModelConfig config = SparseConfig(/*sparse=*/true);
@@ -450,11 +450,10 @@ TEST_F(KeyedNetworkTest, AStepReadsAndWritesTheRowsOfItsKeys) {
   }
   Batch predicted;
   Batch wanted;
-  ASSERT_TRUE(keyed.model
-                  ->PredictRows(keyed.weight_views, batch, rows, &predicted)
-                  .ok());
   ASSERT_TRUE(
-      dense.model->Predict(dense.weight_views, numbered, &wanted).ok());
+      keyed.model->PredictRows(keyed.weight_views, batch, rows, &predicted)
+          .ok());
+  ASSERT_TRUE(dense.model->Predict(dense.weight_views, numbered, &wanted).ok());
   EXPECT_EQ(predicted.columns[0].values<float>()[0],
             wanted.columns[0].values<float>()[0]);
 }
@@ -471,9 +470,9 @@ TEST_F(KeyedNetworkTest, PaddingIsNoKey) {
   };
   EXPECT_EQ(found()[1], MixKey(static_cast<uint64_t>(-1)));
   config.mutable_layers(0)->mutable_embedding()->set_padding(true);
-  EXPECT_THAT(found(), ElementsAre(MixKey(kKeys[0]), MixKey(kKeys[0]),
-                                   MixKey(kKeys[2]), MixKey(kKeys[1]),
-                                   MixKey(kKeys[1])));
+  EXPECT_THAT(found(),
+              ElementsAre(MixKey(kKeys[0]), MixKey(kKeys[0]), MixKey(kKeys[2]),
+                          MixKey(kKeys[1]), MixKey(kKeys[1])));
   // It computes as a key whose row is zero, and its gradient goes nowhere.
   constexpr int64_t kZero = 12345;
   std::vector<uint64_t> rows = found();
@@ -568,7 +567,8 @@ TEST_F(SparseNetworkTest, WhatCanNotBeSparseIsNamed) {
   parallel->add_branches();
   config.mutable_layers()->SwapElements(0, 3);
   *parallel->mutable_branches(0)->add_layers() = config.layers(3);
-  parallel->mutable_branches(1)->add_layers()->mutable_embedding()->set_width(4);
+  parallel->mutable_branches(1)->add_layers()->mutable_embedding()->set_width(
+      4);
   EXPECT_THAT(std::string(Network::Create(config, Spec()).status().message()),
               HasSubstr("either all of a model are, or none"));
   config = SparseConfig(/*sparse=*/true);

@@ -62,8 +62,9 @@ struct Trained {
     }
   }
 
-  Metrics Step(const Batch& batch, double divisor,
-               TrainedModel::Ready ready = [](size_t) {}) {
+  Metrics Step(
+      const Batch& batch, double divisor,
+      TrainedModel::Ready ready = [](size_t) {}) {
     return *model->Step(weight_views, batch,
                         {.divisor = divisor, .abandoned = abandoned},
                         gradient_views, ready);
@@ -124,11 +125,9 @@ TEST_F(NetworkTest, GradientsMatchDifferences) {
       float& value = trained.values[v][i];
       const float before = value;
       value = before + kStep;
-      const double above =
-          trained.Evaluate(batch).loss_sum;
+      const double above = trained.Evaluate(batch).loss_sum;
       value = before - kStep;
-      const double below =
-          trained.Evaluate(batch).loss_sum;
+      const double below = trained.Evaluate(batch).loss_sum;
       value = before;
       EXPECT_NEAR(trained.gradients[v][i],
                   (above - below) / (2 * kStep) / divisor, 2e-3)
@@ -156,8 +155,7 @@ TEST_F(NetworkTest, EvaluateAgreesWithTheResultOfAStep) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   const Batch batch = RandomBatch(9, 1);
   const Metrics gradient = trained.Step(batch, 9);
-  const Metrics alone =
-      trained.Evaluate(batch);
+  const Metrics alone = trained.Evaluate(batch);
   EXPECT_EQ(gradient.loss_sum, alone.loss_sum);
   EXPECT_EQ(gradient.correct, alone.correct);
   EXPECT_EQ(alone.examples, 9u);
@@ -208,8 +206,7 @@ TEST_F(NetworkTest, AnAbandonedGradientIsNotComputed) {
 TEST_F(NetworkTest, ANaNWeightReachesTheLossThroughRelu) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   trained.values[0][0] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(
-      std::isnan(trained.Step(RandomBatch(3, 1), 3).loss_sum));
+  EXPECT_TRUE(std::isnan(trained.Step(RandomBatch(3, 1), 3).loss_sum));
 }
 
 TEST_F(NetworkTest, MorePlacesThanLabelsAreRefused) {
@@ -284,8 +281,7 @@ TEST_F(NetworkTest, ATooLargeVariableIsRefused) {
 TEST_F(NetworkTest, ALayerWithoutAKindIsRefused) {
   v1::ModelConfig config = Config({"f"});
   config.add_layers();
-  EXPECT_EQ(Refusal(config, kInput),
-            "layer 2 of the model has no known kind");
+  EXPECT_EQ(Refusal(config, kInput), "layer 2 of the model has no known kind");
 }
 
 TEST_F(NetworkTest, AModelWithoutLayersOrComputationIsRefused) {
@@ -297,8 +293,7 @@ TEST_F(NetworkTest, AModelWithoutLayersOrComputationIsRefused) {
 TEST_F(NetworkTest, AModelWithoutALossIsRefused) {
   v1::ModelConfig config = Config({"f", "4"});
   config.clear_loss();
-  EXPECT_EQ(Refusal(config, kInput),
-            "the model has no known loss");
+  EXPECT_EQ(Refusal(config, kInput), "the model has no known loss");
 }
 
 TEST_F(NetworkTest, ExamplesThatAreTooLargeOrEmptyAreRefused) {
@@ -382,10 +377,10 @@ TEST_F(NetworkTest, WhatIsDroppedIsTheSameHoweverTheExamplesAreDividedUp) {
     parts += half.Step(part, 8);
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += half.gradients[0][i];
   }
-  EXPECT_NEAR(parts.loss_sum, metrics.loss_sum,
-              kRoundings * metrics.loss_sum);
+  EXPECT_NEAR(parts.loss_sum, metrics.loss_sum, kRoundings * metrics.loss_sum);
   double largest = 0;
-  for (const auto sum : sums) largest = std::max<double>(largest, std::abs(sum));
+  for (const auto sum : sums)
+    largest = std::max<double>(largest, std::abs(sum));
   for (size_t i = 0; i < sums.size(); ++i) {
     EXPECT_NEAR(sums[i], whole.gradients[0][i], kRoundings * largest);
   }
@@ -523,14 +518,13 @@ TEST_F(NetworkTest, AMetricOfAnotherLossIsRefused) {
 }
 
 TEST_F(NetworkTest, IntegersAreEmbedded) {
-  InputSpec text{{FeatureSpec{.name = "text",
-                              .dtype = DType::kInt32,
-                              .dims = {3},
-                              .classes = 5},
-                  FeatureSpec{.name = "label",
-                              .dtype = DType::kInt32,
-                              .dims = {3},
-                              .classes = 5}}};
+  InputSpec text{
+      {FeatureSpec{
+           .name = "text", .dtype = DType::kInt32, .dims = {3}, .classes = 5},
+       FeatureSpec{.name = "label",
+                   .dtype = DType::kInt32,
+                   .dims = {3},
+                   .classes = 5}}};
   EXPECT_EQ(Refusal(Parsed("layers { dense { units: 5 } }"), text),
             "dense layer 'dense_1' needs numbers; it gets integers of 3: put "
             "\"embedding\" before \"dense\"");
@@ -547,11 +541,10 @@ TEST_F(NetworkTest, IntegersAreEmbedded) {
   }
   EXPECT_EQ(trained.Step(batch, 2).labels, 6u);
   batch.columns[0].values<int32_t>()[4] = 5;
-  EXPECT_EQ(trained.model->Evaluate(trained.weight_views, batch)
-                .status()
-                .message(),
-            "example 1 of the batch: the feature 'text' has 5; it must be "
-            "from 0 to 4");
+  EXPECT_EQ(
+      trained.model->Evaluate(trained.weight_views, batch).status().message(),
+      "example 1 of the batch: the feature 'text' has 5; it must be "
+      "from 0 to 4");
 }
 
 TEST_F(NetworkTest, ATestSetOfFewerClassesIsEvaluatedAndPredicted) {
@@ -580,10 +573,10 @@ TEST_F(NetworkTest, ATestSetOfFewerClassesIsEvaluatedAndPredicted) {
 }
 
 // Two numbers, a click and a group.
-const InputSpec kGrouped = {{{.name = "x", .dims = {2}},
-                             {.name = "label", .dims = {}},
-                             {.name = "group", .dtype = DType::kInt64,
-                              .dims = {}}}};
+const InputSpec kGrouped = {
+    {{.name = "x", .dims = {2}},
+     {.name = "label", .dims = {}},
+     {.name = "group", .dtype = DType::kInt64, .dims = {}}}};
 
 v1::ModelConfig GroupedConfig() {
   v1::ModelConfig config = Config({"1"});

@@ -23,8 +23,8 @@ Statistics StatisticsOf(HloValue x, int64_t over) {
   };
   Statistics statistics;
   statistics.mean = mean(x);
-  const HloValue deviation = hlo::Subtract(
-      x, hlo::Broadcast(statistics.mean, x.dims(), {1 - over}));
+  const HloValue deviation =
+      hlo::Subtract(x, hlo::Broadcast(statistics.mean, x.dims(), {1 - over}));
   statistics.variance = mean(hlo::Multiply(deviation, deviation));
   return statistics;
 }
@@ -83,9 +83,8 @@ Norm BatchNormLayer::NormOf(const Pass& pass) const {
 void BatchNormLayer::Forward(const Pass& pass) const {
   const Context& context = *pass.context;
   if (!context.training) {
-    context.device->BatchNormWith(NormOf(pass), pass.input,
-                                  pass.weights[kMean], pass.weights[kVariance],
-                                  pass.output);
+    context.device->BatchNormWith(NormOf(pass), pass.input, pass.weights[kMean],
+                                  pass.weights[kVariance], pass.output);
     return;
   }
   const Kept kept = Lay(context.dtype, pass.kept);
@@ -169,9 +168,9 @@ HloValue BatchNormLayer::Emit(const ProgramPass& pass) const {
   }
   used.mean = hlo::BroadcastLast(used.mean, x.dims());
   used.variance = hlo::BroadcastLast(used.variance, x.dims());
-  return hlo::Reshape(Normalised(x, used, epsilon_, pass.weights[kScale],
-                                 pass.weights[kShift]),
-                      pass.input.dims());
+  return hlo::Reshape(
+      Normalised(x, used, epsilon_, pass.weights[kScale], pass.weights[kShift]),
+      pass.input.dims());
 }
 
 HloValue LayerNormLayer::Emit(const ProgramPass& pass) const {
@@ -179,9 +178,9 @@ HloValue LayerNormLayer::Emit(const ProgramPass& pass) const {
   Statistics used = StatisticsOf(x, /*over=*/1);
   used.mean = hlo::BroadcastFirst(used.mean, x.dims());
   used.variance = hlo::BroadcastFirst(used.variance, x.dims());
-  return hlo::Reshape(Normalised(x, used, epsilon_, pass.weights[kScale],
-                                 pass.weights[kShift]),
-                      pass.input.dims());
+  return hlo::Reshape(
+      Normalised(x, used, epsilon_, pass.weights[kScale], pass.weights[kShift]),
+      pass.input.dims());
 }
 
 }  // namespace paramd

@@ -10,9 +10,9 @@ namespace paramd {
 
 // Normalises each value of the last dimension over the batch and all other
 // dimensions (Ioffe and Szegedy, ICML 2015). Variables: <name>/scale, ones, and
-// <name>/shift, zeros, and untrained <name>/mean and <name>/variance, which stand
-// for the batch's when the model is used; the variance is the mean squared
-// deviation.
+// <name>/shift, zeros, and untrained <name>/mean and <name>/variance, which
+// stand for the batch's when the model is used; the variance is the mean
+// squared deviation.
 //
 // What Backward gives for an untrained variable is subtracted from it by the
 // servers: -(1 - momentum) * (the batch's statistic - the value read) * share,

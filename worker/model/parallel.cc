@@ -99,8 +99,8 @@ void Parallel::Backward(const BackwardPass& pass) const {
   }
   Arena scratch(pass.scratch);
   Tensor part = scratch.Take(context.dtype, {context.examples, widest});
-  const Tensor input_part = scratch.Take(
-      context.dtype, Batched(context.examples, input_dims()));
+  const Tensor input_part =
+      scratch.Take(context.dtype, Batched(context.examples, input_dims()));
   const bool wanted = pass.input_gradient.data != nullptr;
   Arena kept(pass.kept);
   for (const Branch& branch : branches_) {
@@ -108,8 +108,8 @@ void Parallel::Backward(const BackwardPass& pass) const {
     BackwardPass inner = pass;
     static_cast<Pass&>(inner) = Enter(branch, pass, &kept);
     inner.scratch = pass.scratch + scratch.used();
-    inner.gradients = pass.gradients.subspan(
-        branch.first_variable, branch.layers->variables().size());
+    inner.gradients = pass.gradients.subspan(branch.first_variable,
+                                             branch.layers->variables().size());
     if (!sum_) {
       part.dims = inner.output.dims;
       device.CopyColumns(pass.output_gradient, branch.first_column,

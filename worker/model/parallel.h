@@ -10,8 +10,8 @@
 namespace paramd {
 
 // Branches on the same input. Their outputs are added, or put one behind the
-// other, each as one dimension. Its variables are those of the branches, from the
-// first to the last.
+// other, each as one dimension. Its variables are those of the branches, from
+// the first to the last.
 class Parallel : public Layer {
  public:
   // REQUIRES: there is a branch, all take the same, and with `sum` all give the

@@ -201,7 +201,8 @@ void AttentionPool::Backward(const BackwardPass& pass) const {
   InputBackward(pass, kept, by_hidden, &scratch);
 }
 
-// By way of the features q, k, q - k and q * k, and of the keys that are summed.
+// By way of the features q, k, q - k and q * k, and of the keys that are
+// summed.
 void AttentionPool::InputBackward(const BackwardPass& pass, const Kept& kept,
                                   const Tensor& by_hidden,
                                   Arena* scratch) const {
@@ -215,8 +216,8 @@ void AttentionPool::InputBackward(const BackwardPass& pass, const Kept& kept,
   const Tensor part = scratch->Take(context.dtype, by_key);
   const Tensor factor = scratch->Take(context.dtype, by_key);
   device.Multiply(
-      {.m = rows, .n = 4 * width_, .k = units_, .transpose_b = true},
-      by_hidden, pass.weights[0], features);
+      {.m = rows, .n = 4 * width_, .k = units_, .transpose_b = true}, by_hidden,
+      pass.weights[0], features);
   device.CopyColumns(features, 0, width_, query, 0);
   device.CopyColumns(features, width_, width_, key, 0);
   device.CopyColumns(features, 2 * width_, width_, part, 0);
@@ -238,8 +239,7 @@ void AttentionPool::InputBackward(const BackwardPass& pass, const Kept& kept,
   device.Add(key, 1, part, key);
 
   // The query is beside each key, and comes out as it is.
-  const Tensor sum =
-      scratch->Take(context.dtype, {context.examples, width_});
+  const Tensor sum = scratch->Take(context.dtype, {context.examples, width_});
   const Tensor itself = As(part, sum.dims);
   device.PoolBag(Bag::kSum, As(query, {context.examples, keys_, width_}), sum);
   device.CopyColumns(pass.output_gradient, 0, width_, itself, 0);
@@ -271,17 +271,16 @@ HloValue BagPool::Emit(const ProgramPass& pass) const {
   const HloValue is_empty =
       hlo::Compare("EQ", count, hlo::FilledLike(count, 0));
   if (kind_ == Bag::kMax) {
-    const HloValue largest = hlo::MaxPlace(
-        hlo::Select(hlo::Compare("EQ", by_place, zeros),
-                    hlo::FilledLike(x, -INFINITY), x));
+    const HloValue largest = hlo::MaxPlace(hlo::Select(
+        hlo::Compare("EQ", by_place, zeros), hlo::FilledLike(x, -INFINITY), x));
     return hlo::Select(hlo::BroadcastFirst(is_empty, largest.dims()),
                        hlo::FilledLike(largest, 0), largest);
   }
   const HloValue sum = hlo::Sum(hlo::Multiply(x, by_place), {1});
   const HloValue one = hlo::FilledLike(count, 1);
   const HloValue divisor = hlo::Select(is_empty, one, count);
-  const HloValue factor = kind_ == Bag::kSqrtN ? hlo::Rsqrt(divisor)
-                                               : hlo::Divide(one, divisor);
+  const HloValue factor =
+      kind_ == Bag::kSqrtN ? hlo::Rsqrt(divisor) : hlo::Divide(one, divisor);
   return hlo::Multiply(sum, hlo::BroadcastFirst(factor, sum.dims()));
 }
 
@@ -294,8 +293,8 @@ HloValue AttentionPool::Emit(const ProgramPass& pass) const {
   const HloValue features = hlo::Concatenate(
       {beside, keys, hlo::Subtract(beside, keys), hlo::Multiply(beside, keys)},
       2);
-  const HloValue active = hlo::Sigmoid(
-      hlo::Affine(features, pass.weights[0], pass.weights[1]));
+  const HloValue active =
+      hlo::Sigmoid(hlo::Affine(features, pass.weights[0], pass.weights[1]));
   const HloValue weights =
       hlo::Affine(active, pass.weights[2], pass.weights[3]);
   const HloValue sum = hlo::Multiply2d(hlo::SwapLast(weights), keys);

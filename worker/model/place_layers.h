@@ -8,10 +8,11 @@
 
 namespace paramd {
 
-// Layers over places [places, values]: fields, or a list of what somebody chose.
+// Layers over places [places, values]: fields, or a list of what somebody
+// chose.
 
-// Places [begin, begin + count) of the first dimension. Of integers it is a view:
-// the embedding behind it knows which of them it reads.
+// Places [begin, begin + count) of the first dimension. Of integers it is a
+// view: the embedding behind it knows which of them it reads.
 class Select : public Layer {
  public:
   // REQUIRES: there is a dimension, and it has these places.
@@ -52,11 +53,11 @@ class BagPool : public Layer {
 //   w = sigmoid([q, k, q - k, q * k] W + b) v + c
 //
 // the local activation unit of DIN (Zhou et al., KDD 2018) with a difference
-// beside its product. Weights are not normalised: their sum says how much of the
-// list has to do with q. A key of zeros adds nothing, and gives no derivative by
-// a variable or by q. Variables: <name>/hidden_kernel [4 values, units],
-// <name>/hidden_bias [units], zeros, <name>/kernel [units, 1], <name>/bias [1],
-// zero.
+// beside its product. Weights are not normalised: their sum says how much of
+// the list has to do with q. A key of zeros adds nothing, and gives no
+// derivative by a variable or by q. Variables: <name>/hidden_kernel [4 values,
+// units], <name>/hidden_bias [units], zeros, <name>/kernel [units, 1],
+// <name>/bias [1], zero.
 class AttentionPool : public Layer {
  public:
   // REQUIRES: two dims, the first above 1; units > 0.

@@ -52,8 +52,8 @@ void RecordedPasses::SetKey(const Layer::BackwardPass& pass) {
   key_.push_back(draws ? context.seed : 0);
   key_.push_back(draws ? context.epoch : 0);
   key_.push_back(reinterpret_cast<uintptr_t>(context.offsets.data()));
-  for (const auto& tensor : {pass.input, ConstTensor(pass.output),
-                             pass.output_gradient}) {
+  for (const auto& tensor :
+       {pass.input, ConstTensor(pass.output), pass.output_gradient}) {
     Add(tensor, &key_);
   }
   key_.push_back(reinterpret_cast<uintptr_t>(pass.kept));
@@ -90,8 +90,8 @@ void RecordedPasses::Run(const Layer::BackwardPass& pass, Walk walk, At at) {
   known->last_used = ++used_;
   if (!known->pieces.empty()) return Replay(*pass.context, *known, at);
   walk(at);
-  if (came_before && (recorded_ < kAtFirst ||
-                      replayed_ >= kReplaysEach * recorded_)) {
+  if (came_before &&
+      (recorded_ < kAtFirst || replayed_ >= kReplaysEach * recorded_)) {
     due_ = known;
   }
 }

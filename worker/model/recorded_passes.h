@@ -54,8 +54,8 @@ class RecordedPasses {
   // Without output_gradient it is a forward pass. REQUIRES: what `walk` calls
   // follows from the pass, whose context has the offsets that OffsetsOf gave.
   void Run(const Layer::BackwardPass& pass, Walk walk, At at);
-  // Has the pass recorded that Run was called with last, if there is use for it;
-  // it is not computed. REQUIRES: `walk` is the same; no device sums with
+  // Has the pass recorded that Run was called with last, if there is use for
+  // it; it is not computed. REQUIRES: `walk` is the same; no device sums with
   // others, for a recording needs memory; `at` does nothing at a variable where
   // `cuts` is false.
   void Record(const Layer::BackwardPass& pass, Walk walk,

@@ -73,8 +73,7 @@ class Recorded {
   }
 
   absl::Status Step(
-      const Batch& batch,
-      TrainedModel::Ready ready = [](size_t) {}) {
+      const Batch& batch, TrainedModel::Ready ready = [](size_t) {}) {
     const std::vector<absl::Span<const float>> weights(values_.begin(),
                                                        values_.end());
     std::vector<absl::Span<float>> spans;
@@ -215,9 +214,8 @@ TEST(RecordedPassesTest, AReplayEndsWhereItsStepIsAbandoned) {
   EXPECT_EQ(run.replays(), before);
   run.abandoned = false;
   // Behind all pieces of the backward pass: gradients are waited for then.
-  ASSERT_TRUE(run.Step(RandomBatch(8, 7), [&](size_t) {
-                   run.abandoned = true;
-                 }).ok());
+  ASSERT_TRUE(
+      run.Step(RandomBatch(8, 7), [&](size_t) { run.abandoned = true; }).ok());
   run.abandoned = false;
   ASSERT_TRUE(run.Step(RandomBatch(8, 8)).ok());
   ASSERT_TRUE(cpu.Step(RandomBatch(8, 8)).ok());

@@ -35,8 +35,7 @@ uint64_t Sequence::OutputBytes(int stage, uint64_t examples,
                  SizeOf(dtype));
 }
 
-uint64_t Sequence::StageBytes(int stage, uint64_t examples,
-                              DType dtype) const {
+uint64_t Sequence::StageBytes(int stage, uint64_t examples, DType dtype) const {
   const Layer& layer = *stages_[stage].layer;
   if (layer.is_view()) return 0;
   return OutputBytes(stage, examples, dtype) +
@@ -152,8 +151,7 @@ void Sequence::KeepAgain(const Pass& pass) const {
   ForwardUntil(end_again(), pass, [](size_t) {});
 }
 
-void Sequence::BackwardWith(const BackwardPass& pass,
-                            Written written) const {
+void Sequence::BackwardWith(const BackwardPass& pass, Written written) const {
   const Context& context = *pass.context;
   const uint64_t bytes = GradientBytes(context.examples, context.dtype);
   std::byte* kept = pass.kept + KeptBytes(context.examples, context.dtype);
@@ -166,8 +164,8 @@ void Sequence::BackwardWith(const BackwardPass& pass,
     kept -= StageBytes(i, context.examples, context.dtype);
     BackwardPass inner;
     static_cast<Pass&>(inner) = Enter(i, pass, kept);
-    inner.output_gradient = ConstTensor(gradient, context.dtype,
-                                        inner.output.dims);
+    inner.output_gradient =
+        ConstTensor(gradient, context.dtype, inner.output.dims);
     inner.gradients =
         pass.gradients.subspan(stage.first_variable, layer.variables().size());
     inner.input_gradient = {Before(i) < 0 ? pass.input_gradient.data : next,

@@ -28,8 +28,8 @@ class Sequence : public Layer {
   }
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
-  // What KeptBytes and ScratchBytes would be if each layer that keeps layers was
-  // alone in a Recompute.
+  // What KeptBytes and ScratchBytes would be if each layer that keeps layers
+  // was alone in a Recompute.
   struct Needs {
     uint64_t kept = 0;
     uint64_t scratch = 0;

@@ -42,8 +42,7 @@ Dense::Dense(std::string name, const Dims& input, uint64_t units)
 
 void Dense::Forward(const Pass& pass) const {
   Device& device = *pass.context->device;
-  device.Multiply({.m = pass.input.size() / inputs_, .n = units_,
-                   .k = inputs_},
+  device.Multiply({.m = pass.input.size() / inputs_, .n = units_, .k = inputs_},
                   pass.input, pass.weights[0], pass.output);
   device.AddRow(pass.output, pass.weights[1], pass.output);
 }
@@ -159,8 +158,7 @@ HloValue Dropout::Emit(const ProgramPass& pass) const {
   if (!pass.emission->training) return pass.input;
   const HloValue factors =
       EmitFactors(pass.emission, name(), rate_, output_size());
-  return hlo::Multiply(pass.input,
-                       hlo::Reshape(factors, pass.input.dims()));
+  return hlo::Multiply(pass.input, hlo::Reshape(factors, pass.input.dims()));
 }
 
 HloValue Embedding::Emit(const ProgramPass& pass) const {
@@ -178,8 +176,7 @@ HloValue Embedding::Emit(const ProgramPass& pass) const {
                      hlo::FilledLike(rows, 0));
 }
 
-HloValue PositionalEmbedding::Emit(
-    const ProgramPass& pass) const {
+HloValue PositionalEmbedding::Emit(const ProgramPass& pass) const {
   return hlo::Add(pass.input,
                   hlo::BroadcastLast(pass.weights[0], pass.input.dims()));
 }

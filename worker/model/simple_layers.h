@@ -33,8 +33,8 @@ class ElementwiseLayer : public Layer {
   const Elementwise function_;
 };
 
-// y = x W + b over the last dimension. Variables: <name>/kernel [inputs, units],
-// <name>/bias [units], zeros.
+// y = x W + b over the last dimension. Variables: <name>/kernel [inputs,
+// units], <name>/bias [units], zeros.
 class Dense : public Layer {
  public:
   // REQUIRES: the input has a dimension.
@@ -44,9 +44,7 @@ class Dense : public Layer {
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
   HloValue Emit(const ProgramPass& pass) const override;
-  uint64_t flops() const override {
-    return (2 * inputs_ + 1) * output_size();
-  }
+  uint64_t flops() const override { return (2 * inputs_ + 1) * output_size(); }
 
  private:
   const uint64_t inputs_;
@@ -74,8 +72,8 @@ class Dropout : public Layer {
   const double rate_;
 };
 
-// A row of <name>/table [rows, width] for each integer of the input, and zeros for
-// one below 0.
+// A row of <name>/table [rows, width] for each integer of the input, and zeros
+// for one below 0.
 class Embedding : public Layer {
  public:
   struct Table {

@@ -32,8 +32,8 @@ class DeviceLink;
 using WeightSpans = absl::Span<const absl::Span<const float>>;
 using GradientSpans = absl::Span<const absl::Span<float>>;
 // Of each sparse variable in order, the rows whose values are handed in, one
-// behind the other: ascending, and all that a batch reads among them; those of a
-// keyed variable are mixed keys (tensor/keyed_rows.h). Empty: whole variables
+// behind the other: ascending, and all that a batch reads among them; those of
+// a keyed variable are mixed keys (tensor/keyed_rows.h). Empty: whole variables
 // are.
 using RowNumbers = absl::Span<const absl::Span<const uint64_t>>;
 
@@ -43,8 +43,8 @@ struct LayerCost {
   std::string name;  // "dense_1"
   Dims output;
   uint64_t parameters = 0;
-  // Floating-point operations of the forward pass, and of what of it the backward
-  // pass computes again; a multiplication and an addition are two.
+  // Floating-point operations of the forward pass, and of what of it the
+  // backward pass computes again; a multiplication and an addition are two.
   uint64_t flops = 0;
   // Kept from the forward pass for the backward pass, the output included.
   uint64_t activation_bytes = 0;
@@ -58,8 +58,8 @@ struct LayerCost {
 
 struct ModelCost {
   std::vector<LayerCost> layers;
-  // Over the layers of depth 0; a shared variable counts once. To activations the
-  // largest recomputed_bytes is added.
+  // Over the layers of depth 0; a shared variable counts once. To activations
+  // the largest recomputed_bytes is added.
   uint64_t parameters = 0;
   uint64_t flops = 0;
   uint64_t activation_bytes = 0;
@@ -83,9 +83,9 @@ enum class Sharing {
   kContribute,
 };
 
-// A model as the training loop sees it. Owns no weights: they are handed in, one
-// span per variable in the order of variables(), and may lie anywhere. The same
-// weights, batch and options give the same bits.
+// A model as the training loop sees it. Owns no weights: they are handed in,
+// one span per variable in the order of variables(), and may lie anywhere. The
+// same weights, batch and options give the same bits.
 //
 // Not thread-safe: one per thread, by Clone; weights may be shared.
 class TrainedModel {
@@ -104,8 +104,8 @@ class TrainedModel {
     const std::atomic<bool>* abandoned = nullptr;
     // Whose gradients are wanted, too.
     RowNumbers rows = {};
-    // The job's. What is drawn in a step is a function of this, of the epoch and
-    // of an example's place in the epoch's order.
+    // The job's. What is drawn in a step is a function of this, of the epoch
+    // and of an example's place in the epoch's order.
     uint64_t seed = 0;
     // Of a model that computes in fp16: what the loss is multiplied by at
     // first; 0: it is found, from step to step if it is remembered.
@@ -117,8 +117,8 @@ class TrainedModel {
     // is not made yet. Called at most once, while a device computes, which may
     // be brought the batch meanwhile. What it gives stays until the step ends.
     std::function<const Batch*()> next = nullptr;
-    // If set, the gradients leave as the step gives them: each may be handed over
-    // to this, before it is ready. Outlives the step.
+    // If set, the gradients leave as the step gives them: each may be handed
+    // over to this, before it is ready. Outlives the step.
     const Take* take = nullptr;
   };
 
@@ -146,22 +146,21 @@ class TrainedModel {
 
   // Overwrites the gradients with the derivative, by each variable, of the sum
   // of the examples' losses divided by the divisor. What is overwritten for an
-  // untrained variable is what is subtracted from it to update it. `ready` hears
-  // of each variable, the last layer's first; of none if the loss is not finite,
-  // which is the caller's to refuse. A batch without examples gives zeros.
-  // Gradients undefined and none ready: INVALID_ARGUMENT if the batch does not
-  // fit the model; DATA_LOSS if an example does not, and the sentence says which,
-  // its feature and the value.
-  // REQUIRES: spans have the sizes of the variables, or of their rows; divisor
-  // > 0.
+  // untrained variable is what is subtracted from it to update it. `ready`
+  // hears of each variable, the last layer's first; of none if the loss is not
+  // finite, which is the caller's to refuse. A batch without examples gives
+  // zeros. Gradients undefined and none ready: INVALID_ARGUMENT if the batch
+  // does not fit the model; DATA_LOSS if an example does not, and the sentence
+  // says which, its feature and the value. REQUIRES: spans have the sizes of
+  // the variables, or of their rows; divisor > 0.
   virtual absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                        const StepOptions& options,
                                        GradientSpans gradients,
                                        Ready ready) = 0;
 
-  // Of how many of the batch's examples the loss is the mean: those with a label
-  // that counts. Known before a step, so that a step's divisor can be; a step
-  // says so too, but 0 if the whole batch is to be left out.
+  // Of how many of the batch's examples the loss is the mean: those with a
+  // label that counts. Known before a step, so that a step's divisor can be; a
+  // step says so too, but 0 if the whole batch is to be left out.
   virtual uint64_t CountedExamples(const Batch& batch) const {
     return batch.size();
   }
@@ -234,8 +233,8 @@ class TrainedModel {
   // GPU's name.
   virtual std::string device() const { return "cpu"; }
 
-  // The way to the device that it computes on, where that has memory of its own;
-  // else null. Clones have others.
+  // The way to the device that it computes on, where that has memory of its
+  // own; else null. Clones have others.
   virtual DeviceLink* link() { return nullptr; }
 
   // From now on the trace, which outlives it and its clones, is told what its

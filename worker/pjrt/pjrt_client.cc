@@ -94,8 +94,8 @@ absl::StatusOr<std::shared_ptr<PjrtClient>> Await(const std::string& library,
       Log(LogLevel::kWarning, "waiting for a PJRT plugin to give its devices",
           {{"library", library}, {"seconds", absl::ToInt64Seconds(waited)}});
     }
-    opening->changed.WaitFor(
-        &opening->mutex, std::min(patience - waited, kToldAfter));
+    opening->changed.WaitFor(&opening->mutex,
+                             std::min(patience - waited, kToldAfter));
   }
   return *std::move(opening->result);
 }

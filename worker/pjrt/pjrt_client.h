@@ -30,8 +30,8 @@ class PjrtClient : public std::enable_shared_from_this<PjrtClient> {
   // `devices` of them, if they are the processor's, which has as many as one
   // asks for. INVALID_ARGUMENT as PjrtApi::Load, or if the plugin has no device
   // or can't make a client. UNAVAILABLE if that takes longer than `patience`: a
-  // plugin may wait for a server of its own. Then the process has nothing more of
-  // it.
+  // plugin may wait for a server of its own. Then the process has nothing more
+  // of it.
   static absl::StatusOr<std::shared_ptr<PjrtClient>> OfProcess(
       const std::string& library, size_t devices,
       absl::Duration patience = absl::Minutes(2));

@@ -73,8 +73,7 @@ class ProgramExchange {
   void Finish(absl::StatusOr<Metrics> result) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A batch with these examples will likely be asked for soon.
-  void Announce(absl::Span<const int64_t> indices)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Announce(absl::Span<const int64_t> indices) ABSL_LOCKS_EXCLUDED(mutex_);
   // The next batch that was announced, for a program that reads ahead; empty:
   // none. One that nobody takes among the last kMostAnnounced is forgotten.
   std::vector<int64_t> TakeAnnounced() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -29,9 +29,9 @@ absl::Status CheckLentWeights(const ProgramModel::Options& options) {
   for (size_t v = 0; v < options.lent_weights.size(); ++v) {
     const auto& lent = options.lent_weights[v];
     if ((lent[0] == nullptr) != (lent[1] == nullptr)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("variable '", options.variables[v].name(),
-                       "': lend memory for both copies of its weights, or none"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", options.variables[v].name(),
+          "': lend memory for both copies of its weights, or none"));
     }
     if (lent[0] == nullptr) continue;
     const uint64_t size = ElementsOf(options.variables[v]) * sizeof(float);
@@ -40,9 +40,8 @@ absl::Status CheckLentWeights(const ProgramModel::Options& options) {
       memory.push_back({begin, begin + size, v});
     }
   }
-  std::sort(memory.begin(), memory.end(), [](const Memory& a, const Memory& b) {
-    return a.begin < b.begin;
-  });
+  std::sort(memory.begin(), memory.end(),
+            [](const Memory& a, const Memory& b) { return a.begin < b.begin; });
   for (size_t m = 1; m < memory.size(); ++m) {
     if (memory[m - 1].end <= memory[m].begin) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -83,8 +82,8 @@ absl::Status ProgramModel::Check(const Options& options) {
     if (!variable.sparse()) continue;
     const absl::Status fits = CheckSparseShape(variable.shape());
     if (!fits.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "variable '", variable.name(), "': ", fits.message()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", variable.name(), "': ", fits.message()));
     }
     if (variable.untrained()) {
       return absl::InvalidArgumentError(absl::StrCat(

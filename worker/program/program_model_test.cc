@@ -102,9 +102,8 @@ TEST_F(ProgramModelTest, NobodysWorkIsWaitedForNoLongerThanSaid) {
 }
 
 TEST_F(ProgramModelTest, OnceItIsClosedNothingIsHandedOut) {
-  std::thread worker([&] {
-    EXPECT_EQ(Step().status().code(), absl::StatusCode::kCancelled);
-  });
+  std::thread worker(
+      [&] { EXPECT_EQ(Step().status().code(), absl::StatusCode::kCancelled); });
   exchange_.Close();
   worker.join();
   EXPECT_EQ(*exchange_.Next(absl::Minutes(1)), nullptr);

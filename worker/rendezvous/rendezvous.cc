@@ -113,8 +113,8 @@ bool Rendezvous::IsOver(const Round& round, Time now) const {
   }
   // One that the others went on without is back.
   for (uint32_t w = 0; w < workers_.size(); ++w) {
-    if (!absl::c_linear_search(round.workers, w) &&
-        IsFresh(workers_[w], now) && workers_[w].said.waits()) {
+    if (!absl::c_linear_search(round.workers, w) && IsFresh(workers_[w], now) &&
+        workers_[w].said.waits()) {
       return true;
     }
   }
@@ -210,19 +210,19 @@ void Rendezvous::AddMissing(uint32_t worker, absl::string_view doing, Time now,
 std::string Rendezvous::WhyGivenUp(Time now) const {
   std::vector<std::string> names;
   for (uint32_t w = 0; w < workers_.size(); ++w) {
-    if (IsGivenUp(workers_[w], now)) names.push_back(absl::StrCat("worker-", w));
+    if (IsGivenUp(workers_[w], now))
+      names.push_back(absl::StrCat("worker-", w));
   }
   const bool chief_is = IsGivenUp(workers_[0], now);
   if (!chief_is && workers_.size() - names.size() >= needed()) return "";
-  return absl::StrCat(
-      absl::StrJoin(names, ", "), " did not come within ",
-      absl::FormatDuration(options_.patience),
-      " (all_reduce.rejoin_timeout_ms), and ",
-      workers_.size() - names.size(), " of ", workers_.size(),
-      " workers may not go on ",
-      chief_is ? "without the chief"
-               : absl::StrCat("(all_reduce.fewest_workers is ",
-                              options_.fewest, ")"));
+  return absl::StrCat(absl::StrJoin(names, ", "), " did not come within ",
+                      absl::FormatDuration(options_.patience),
+                      " (all_reduce.rejoin_timeout_ms), and ",
+                      workers_.size() - names.size(), " of ", workers_.size(),
+                      " workers may not go on ",
+                      chief_is ? "without the chief"
+                               : absl::StrCat("(all_reduce.fewest_workers is ",
+                                              options_.fewest, ")"));
 }
 
 }  // namespace paramd

@@ -13,10 +13,10 @@
 
 namespace paramd {
 
-// What comes from the network as the chief's answer to `worker`, one of so many:
-// INVALID_ARGUMENT unless its round, if there is one, is of workers of the job
-// with this one among them, one of whom has the content, and has the links of
-// all of them or none.
+// What comes from the network as the chief's answer to `worker`, one of so
+// many: INVALID_ARGUMENT unless its round, if there is one, is of workers of
+// the job with this one among them, one of whom has the content, and has the
+// links of all of them or none.
 absl::Status CheckReply(const v1::BeatReply& reply, uint32_t worker,
                         size_t workers);
 
@@ -64,13 +64,13 @@ class RoundMember {
   void StandAtTheEnd();
   bool has_content() const { return self_.has_next() || self_.ended(); }
 
-  // OK if the round makes the step before which this worker stands, or nobody in
-  // it had content when it began. Else ABORTED, naming both places: it has to
-  // begin anew. REQUIRES: is_in_one().
+  // OK if the round makes the step before which this worker stands, or nobody
+  // in it had content when it began. Else ABORTED, naming both places: it has
+  // to begin anew. REQUIRES: is_in_one().
   absl::Status CheckPlace() const;
 
-  // What becomes of a step that failed. `has_sums`: all sums were there, but not
-  // the figures. REQUIRES: is_in_one().
+  // What becomes of a step that failed. `has_sums`: all sums were there, but
+  // not the figures. REQUIRES: is_in_one().
   enum class Verdict {
     kMakeAgain,
     kIsMade,  // Another one has its figures, round().figures: all had the sums.

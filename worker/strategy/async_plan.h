@@ -5,13 +5,13 @@
 
 namespace paramd {
 
-// Modes ASYNC and BOUNDED: each worker steps for itself, on the next examples of
-// its portions.
+// Modes ASYNC and BOUNDED: each worker steps for itself, on the next examples
+// of its portions.
 //
-// Pull t+1 is sent when push t is acknowledged, or comes with the answers to push
-// t where nobody may have to wait for others. Either way no timing changes the
-// result of a job with one worker. A large gradient begins to leave when that of
-// the last layers is there; what is computed later follows.
+// Pull t+1 is sent when push t is acknowledged, or comes with the answers to
+// push t where nobody may have to wait for others. Either way no timing changes
+// the result of a job with one worker. A large gradient begins to leave when
+// that of the last layers is there; what is computed later follows.
 //
 // Not thread-safe: part of a worker's core.
 class AsyncPlan : public Plan {

@@ -26,15 +26,15 @@ class Plan {
  public:
   struct Options {
     uint32_t worker = 0;
-    uint64_t examples = 0;  // In the training set; for sync mode.
+    uint64_t examples = 0;               // In the training set; for sync mode.
     const v1::JobConfig* job = nullptr;  // Outlives the plan.
   };
   // What the core knows at one event.
   struct View {
     uint64_t clock = 0;
     v1::SnapshotNumber stamp = {};  // Of the newest cut.
-    bool draining = false;  // Nothing new begins.
-    bool stop = false;      // Nothing is pushed.
+    bool draining = false;          // Nothing new begins.
+    bool stop = false;              // Nothing is pushed.
   };
 
   // That of the configuration's mode.

@@ -1,4 +1,6 @@
 // Plans, on a session without a worker.
+#include "worker/strategy/plan.h"
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,7 +10,6 @@
 #include "gtest/gtest.h"
 
 #include "client/core/testing/configurations.h"
-#include "worker/strategy/plan.h"
 
 namespace paramd {
 namespace {
@@ -30,8 +31,8 @@ class Listener : public StepObserver {
   std::vector<std::string> heard;
 };
 
-// Worker 3 of batches of 2; variable "a" of two elements on ps-0. The test plays
-// the server and whoever computes.
+// Worker 3 of batches of 2; variable "a" of two elements on ps-0. The test
+// plays the server and whoever computes.
 class PlanTest : public ::testing::Test {
  protected:
   PlanTest() {
@@ -45,9 +46,9 @@ class PlanTest : public ::testing::Test {
     ASSERT_TRUE(session_.Configure(configuration_, Pair(1, 7)).ok());
     steps_.emplace(&session_, &computation_, /*layers_from_bytes=*/1000,
                    observer, memory_);
-    plan_ = Plan::Create(configuration_,
-                         {.worker = 3, .examples = 8, .job = &job_},
-                         &*steps_, &input_);
+    plan_ =
+        Plan::Create(configuration_, {.worker = 3, .examples = 8, .job = &job_},
+                     &*steps_, &input_);
     plan_->Configure(configuration_, Pair(1, 7));
   }
   WorkerTurn* Turn() {
@@ -196,7 +197,8 @@ TEST_F(PlanTest, NoPullLandsInLentWeightsThatWereHandedOutLast) {
     Advance();
     ASSERT_TRUE(Pulls());
     Pulled();
-    EXPECT_NE(steps_->weights().present().buffers()[0].bytes().data(), handed_out);
+    EXPECT_NE(steps_->weights().present().buffers()[0].bytes().data(),
+              handed_out);
     EXPECT_FALSE(steps_->weights().are_used());
   }
   Advance();
@@ -233,8 +235,7 @@ class SparsePlanTest : public PlanTest {
     Pulled();
     Advance();
     ASSERT_EQ(out_.ios.size(), 1u);
-    EXPECT_EQ(out_.ios[0].head->GetDescriptor(),
-              v1::CollectRows::descriptor());
+    EXPECT_EQ(out_.ios[0].head->GetDescriptor(), v1::CollectRows::descriptor());
   }
   void Collected(const std::vector<uint64_t>& rows) {
     IoResult result;
@@ -323,9 +324,9 @@ TEST_F(SparsePlanTest, RowsAreThoseOfTheWeightsThatWerePulled) {
   plan_->PushEnded(steps_->PushEnded(/*pulled=*/false, Time()));
   Advance();
   ASSERT_EQ(out_.sends.size(), 1u);
-  EXPECT_EQ(dynamic_cast<const v1::PullRequest&>(*out_.sends[0].head)
-                .after_step(),
-            1u);
+  EXPECT_EQ(
+      dynamic_cast<const v1::PullRequest&>(*out_.sends[0].head).after_step(),
+      1u);
   // The step begins anew, on the weights that it has.
   *contributors->mutable_version() = Pair(1, 9);
   plan_->Configure(configuration_, Pair(1, 7));
@@ -337,7 +338,8 @@ class SyncPlanTest : public PlanTest {
  protected:
   // This worker and another one, from step 1 and the first example on.
   SyncPlanTest() {
-    v1::Contributors* const contributors = configuration_.mutable_contributors();
+    v1::Contributors* const contributors =
+        configuration_.mutable_contributors();
     *contributors->mutable_version() = Pair(1, 8);
     contributors->add_workers(3);
     contributors->add_workers(4);

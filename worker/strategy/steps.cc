@@ -83,20 +83,20 @@ void Steps::Compute(BufferChain weights, WorkerTurn* turn) {
 }
 
 absl::Status Steps::TakeRows(const IoResult& result, WorkerTurn* turn) {
-  ASSIGN_OR_RETURN(
-      SparseRows rows,
-      SparseRows::Create(session_->placement(),
-                         {result.payload.begin(), result.payload.end()}));
+  ASSIGN_OR_RETURN(SparseRows rows, SparseRows::Create(session_->placement(),
+                                                       {result.payload.begin(),
+                                                        result.payload.end()}));
   computing_->rows = std::make_unique<SparseRows>(std::move(rows));
   StartLookup(turn);
   return absl::OkStatus();
 }
 
-// What the pull had to wait for, the rows have to: they are of the same weights.
+// What the pull had to wait for, the rows have to: they are of the same
+// weights.
 void Steps::StartLookup(WorkerTurn* turn) {
-  session_->StartLookup(MakeOp(kLookup, steps_started_),
-                        computing_->rows.get(), obtained_.clock,
-                        obtained_.after_step, turn->now, turn->out);
+  session_->StartLookup(MakeOp(kLookup, steps_started_), computing_->rows.get(),
+                        obtained_.clock, obtained_.after_step, turn->now,
+                        turn->out);
 }
 
 void Steps::LookedUp(bool given_up, WorkerTurn* turn) {
@@ -139,8 +139,8 @@ void Steps::TakePart(const IoResult& part, WorkerTurn* turn) {
 // To the push of what is computed, if it has begun to leave.
 void Steps::Add(const std::vector<Buffer>& gradients, WorkerTurn* turn) {
   if (!computing_.has_value()) {
-    session_->AddGradients(MakeOp(kPush, pushes_started_), gradients,
-                           turn->now, turn->out);
+    session_->AddGradients(MakeOp(kPush, pushes_started_), gradients, turn->now,
+                           turn->out);
     return;
   }
   computing_->gradients.resize(gradients.size());

@@ -25,9 +25,9 @@ namespace paramd {
 // One step of a worker: examples, and the gradient that becomes of them.
 struct TrainingStep {
   InputLeases::Range input;
-  uint64_t number = 0;    // Sync mode: of the job's step.
-  uint64_t examples = 0;  // In its range.
-  IoId io = 0;            // Of its computation,
+  uint64_t number = 0;             // Sync mode: of the job's step.
+  uint64_t examples = 0;           // In its range.
+  IoId io = 0;                     // Of its computation,
   uint64_t computed_examples = 0;  // and what came of it.
   uint64_t left_out = 0;  // Of `examples`: its gradient is of the others.
   double loss = 0;
@@ -44,8 +44,8 @@ struct TrainingStep {
 // The steps of a worker's session: what is pulled, computed and pushed, at most
 // one of each. A plan decides what comes next; here is how it is done.
 //
-// Where the model has sparse variables, computing begins with the question which
-// of their rows the examples read, and a lookup of these.
+// Where the model has sparse variables, computing begins with the question
+// which of their rows the examples read, and a lookup of these.
 //
 // Invariant: pulls, computations and pushes count from 1 in each session.
 //

@@ -28,8 +28,7 @@ SyncCursor::Share SyncCursor::share() const {
   share.range = input_.Next(StepExamples());
   share.step_examples = share.range.size();
   const uint64_t end = share.range.end;
-  share.range.begin =
-      std::min(end, share.range.begin + rank_ * options_.batch);
+  share.range.begin = std::min(end, share.range.begin + rank_ * options_.batch);
   share.range.end = std::min(end, share.range.begin + options_.batch);
   return share;
 }

@@ -73,14 +73,12 @@ TEST(SyncCursorTest, AnEarlierSessionsContributionIsNotItsOwn) {
 }
 
 TEST(SyncCursorTest, TheNextShareIsKnownBeforeItsStep) {
-  SyncCursor cursor(
-      {.worker = 5, .examples = 10, .epochs = 2, .batch = 2});
+  SyncCursor cursor({.worker = 5, .examples = 10, .epochs = 2, .batch = 2});
   cursor.Configure(From(1, 1, {3, 5}), {});
   std::vector<std::string> ranges;
   while (!cursor.finished()) {
     const InputCursor::Range next = cursor.next_range();
-    ranges.push_back(
-        absl::StrCat(next.epoch, ":", next.begin, "-", next.end));
+    ranges.push_back(absl::StrCat(next.epoch, ":", next.begin, "-", next.end));
     cursor.Decided(cursor.step());
   }
   EXPECT_THAT(ranges, ElementsAre("1:6-8", "1:10-10", "2:2-4", "2:6-8",
@@ -94,8 +92,7 @@ TEST(SyncCursorTest, OtherContributorsBeginWithTheirFirstStep) {
   EXPECT_FALSE(cursor.Configure(From(1, 1, {3, 5}), {}));
   EXPECT_EQ(cursor.step(), 2u);
   ASSERT_TRUE(cursor.Configure(From(2, 2, {5}, 4), {}));
-  EXPECT_THAT(Shares(&cursor),
-              ElementsAre("2:4-6/2", "3:6-8/2", "4:8-10/2"));
+  EXPECT_THAT(Shares(&cursor), ElementsAre("2:4-6/2", "3:6-8/2", "4:8-10/2"));
 }
 
 TEST(SyncCursorTest, WhoIsLateGoesToTheStepAfterTheNewestDecided) {

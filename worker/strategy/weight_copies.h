@@ -17,7 +17,8 @@ namespace paramd {
 // Not thread-safe: part of a worker's core.
 class WeightCopies {
  public:
-  // `computation` outlives this. `memory`: where they lie, by the copy's number.
+  // `computation` outlives this. `memory`: where they lie, by the copy's
+  // number.
   WeightCopies(const Placement& placement, const WeightMemory& memory,
                const Computation* computation);
 
@@ -25,9 +26,7 @@ class WeightCopies {
   const Weights& present() const { return weights_[present_]; }
   size_t number() const { return present_; }
   // Whoever lends their memory has had them, and may have written to them.
-  bool are_used() const {
-    return lends_ && computation_->copy() == present_;
-  }
+  bool are_used() const { return lends_ && computation_->copy() == present_; }
   // For the next pull. Pulled: it has ended.
   Weights* PullInto();
   void Pulled() { present_ = target_; }

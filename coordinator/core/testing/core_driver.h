@@ -97,7 +97,7 @@ class CoreDriver {
 
   std::vector<Outbox::SendItem> sends;
   std::vector<Outbox::IoItem> ios;
-  std::vector<std::string> notes;     // Warnings among them.
+  std::vector<std::string> notes;  // Warnings among them.
   std::vector<std::string> warnings;
   bool exited = false;
   absl::Status exit_status;

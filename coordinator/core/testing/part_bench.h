@@ -43,9 +43,8 @@ class PartBench {
  public:
   explicit PartBench(CoordinatorOptions job_options)
       : options(std::move(job_options)),
-        job{options,       phase,   configuration.get(),
-            servers,       workers, progress,
-            [this] { return awaited; }},
+        job{options, phase,    configuration.get(),       servers,
+            workers, progress, [this] { return awaited; }},
         servers(options.servers),
         work_(options.job_digest, options.nonce_seed) {
     configuration.Begin(1, "run", options.job_digest);

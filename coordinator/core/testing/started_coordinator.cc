@@ -117,8 +117,8 @@ void StartedCoordinator::AnswerConfigure(const Outbox::SendItem& sent) {
         told.servers(sent.to.index).generation();
     *reply.mutable_lost() = server.file.lost();
   }
-  server.gone = !IsZero(server.drained_by) &&
-                !(request.committed() < server.drained_by);
+  server.gone =
+      !IsZero(server.drained_by) && !(request.committed() < server.drained_by);
   driver_.Reply(sent, reply);
 }
 
@@ -150,8 +150,7 @@ bool StartedCoordinator::Write(uint32_t server) {
 // ---- workers ----------------------------------------------------------------
 
 CallId StartedCoordinator::BeginJoin(uint32_t index, uint64_t incarnation,
-                                     const std::string& host,
-                                     uint64_t replaces,
+                                     const std::string& host, uint64_t replaces,
                                      uint64_t left_sessions) {
   v1::JoinRequest request;
   request.mutable_task()->set_type(v1::WORKER);
@@ -234,7 +233,8 @@ v1::PortionReply StartedCoordinator::NextPortion(Worker* worker,
 
 void StartedCoordinator::Cut(Worker* worker, uint64_t sequence) {
   CatchUp(worker);
-  CHECK(worker->beat.snapshot().term() != 0, "the worker is told of a snapshot");
+  CHECK(worker->beat.snapshot().term() != 0,
+        "the worker is told of a snapshot");
   worker->beat.mutable_header()->set_sequence(sequence);
   *worker->beat.mutable_cut()->mutable_snapshot() = worker->beat.snapshot();
   worker->beat.mutable_cut()->set_sequence(sequence);

@@ -37,9 +37,8 @@ class FtrlRule : public Rule {
              const Arrays& arrays) const override {
     // A schedule may end at zero, where a weight stays as it is.
     if (step.rate <= 0) return Stay(gradient, arrays);
-    RunKernel<FtrlLoop>(
-        {static_cast<float>(1.0 / step.rate), l1_, l2_, beta_}, gradient, step,
-        arrays);
+    RunKernel<FtrlLoop>({static_cast<float>(1.0 / step.rate), l1_, l2_, beta_},
+                        gradient, step, arrays);
   }
 
  private:

@@ -13,9 +13,9 @@
 #define PARAMD_AVX512 \
   __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
 #else
-#define PARAMD_AVX512    \
-  __attribute__((target( \
-      "avx512f,avx512dq,avx512vl,avx512bw,prefer-vector-width=512")))
+#define PARAMD_AVX512 \
+  __attribute__((     \
+      target("avx512f,avx512dq,avx512vl,avx512bw,prefer-vector-width=512")))
 #endif
 #else
 #define PARAMD_AVX2
@@ -45,14 +45,13 @@ struct Kernel {
   }
 };
 
-#define PARAMD_LOOP_FOR(Set, ATTRIBUTES)                                     \
-  template <typename Loop, bool kAdjusted>                                   \
-  ATTRIBUTES void RunLoop##Set(                                              \
-      const typename Loop::Constants& constants,                             \
-      const Adjustment& adjustment, const std::byte* gradient, size_t count, \
-      const RuleArrays& arrays) {                                            \
-    Loop::template Run<kAdjusted>(constants, adjustment, gradient, count,    \
-                                  arrays);                                   \
+#define PARAMD_LOOP_FOR(Set, ATTRIBUTES)                                       \
+  template <typename Loop, bool kAdjusted>                                     \
+  ATTRIBUTES void RunLoop##Set(                                                \
+      const typename Loop::Constants& constants, const Adjustment& adjustment, \
+      const std::byte* gradient, size_t count, const RuleArrays& arrays) {     \
+    Loop::template Run<kAdjusted>(constants, adjustment, gradient, count,      \
+                                  arrays);                                     \
   }
 PARAMD_LOOP_FOR(Portable, )
 PARAMD_LOOP_FOR(Avx2, PARAMD_AVX2)

@@ -55,8 +55,8 @@ class LoopDevice : public UnifiedMemory {
   virtual void Run(const LoopCall& call) = 0;
   // As OptimizerKernels have them, of a gradient that lies there.
   virtual bool AllFinite(const std::byte* gradient, size_t count) = 0;
-  virtual void AddSquares(const std::byte* gradient, size_t count,
-                          size_t first, double* sums) = 0;
+  virtual void AddSquares(const std::byte* gradient, size_t count, size_t first,
+                          double* sums) = 0;
 };
 
 }  // namespace paramd

@@ -59,8 +59,8 @@ struct MomentumLoop {
     PARAMD_INDEPENDENT
     for (size_t i = 0; i < count; ++i) {
       const float w = r.values[i];
-      const float v = c.momentum * r.slots[0][i] +
-                      GradientAt<kAdjusted>(gradient, i, w, a);
+      const float v =
+          c.momentum * r.slots[0][i] + GradientAt<kAdjusted>(gradient, i, w, a);
       r.new_slots[0][i] = v;
       r.new_values[i] = Kept<kAdjusted>(w, a) - c.rate * v;
     }

@@ -22,8 +22,8 @@ bool Ends(Config::Schedule kind) {
 }
 
 double Natural(double x) {
-  // exp(x) = 2^k exp(r) with |r| <= ln(2) / 2: the first term of Taylor's series
-  // that is left out is r^20 / 20! < 1e-27.
+  // exp(x) = 2^k exp(r) with |r| <= ln(2) / 2: the first term of Taylor's
+  // series that is left out is r^20 / 20! < 1e-27.
   constexpr double kLn2 = 0.693147180559945309417;
   const double k = std::floor(x / kLn2 + 0.5);
   const double r = x - k * kLn2;
@@ -69,8 +69,7 @@ absl::StatusOr<Schedule> Schedule::Create(const v1::OptimizerConfig& config,
         absl::AsciiStrToLower(Config::Schedule_Name(schedule.kind_)),
         " over 0 decay_steps"));
   }
-  if (Ends(schedule.kind_) &&
-      schedule.warmup_steps_ >= schedule.decay_steps_) {
+  if (Ends(schedule.kind_) && schedule.warmup_steps_ >= schedule.decay_steps_) {
     return absl::InvalidArgumentError(absl::StrCat(
         "optimizer.warmup_steps is ", schedule.warmup_steps_,
         "; it must be below the ", schedule.decay_steps_, " decay_steps"));
@@ -109,17 +108,17 @@ double Schedule::Rate(uint64_t applied) const {
       factor = PowerOf(decay_factor_, since / decay_steps_);
       break;
     case Config::EXPONENTIAL:
-      factor = RealPowerOf(decay_factor_,
-                           static_cast<double>(since) /
-                               static_cast<double>(decay_steps_));
+      factor =
+          RealPowerOf(decay_factor_, static_cast<double>(since) /
+                                         static_cast<double>(decay_steps_));
       break;
     case Config::POLYNOMIAL:
-      factor = final_factor_ + (1.0 - final_factor_) *
-                                   RealPowerOf(1.0 - Done(applied), power_);
+      factor = final_factor_ +
+               (1.0 - final_factor_) * RealPowerOf(1.0 - Done(applied), power_);
       break;
     case Config::COSINE:
-      factor = final_factor_ + (1.0 - final_factor_) *
-                                   (0.5 * (1.0 + CosinePi(Done(applied))));
+      factor = final_factor_ +
+               (1.0 - final_factor_) * (0.5 * (1.0 + CosinePi(Done(applied))));
       break;
     default:
       break;
@@ -129,10 +128,9 @@ double Schedule::Rate(uint64_t applied) const {
 
 double Schedule::OneCycle(uint64_t applied) const {
   const double total = static_cast<double>(decay_steps_);
-  const double rise = warmup_steps_ > 0 ? static_cast<double>(warmup_steps_)
-                                        : 0.3 * total;
-  const double t =
-      std::min(static_cast<double>(applied), total - 1.0);
+  const double rise =
+      warmup_steps_ > 0 ? static_cast<double>(warmup_steps_) : 0.3 * total;
+  const double t = std::min(static_cast<double>(applied), total - 1.0);
   const double top = std::max(rise - 1.0, 0.0);
   const double low = learning_rate_ / 25.0;
   const double end = low / 1e4;

@@ -34,8 +34,7 @@ TEST(ScheduleTest, RealPowerOfIsThePower) {
   for (const double base : {1e-12, 0.05, 0.1, 0.5, 0.7, 0.75, 0.99, 1.0}) {
     for (const double exponent : {0.0, 1e-3, 0.5, 1.0, 2.5, 17.3, 100.0}) {
       const double power = std::pow(base, exponent);
-      EXPECT_NEAR(RealPowerOf(base, exponent), power,
-                  1e-12 * power + 1e-300)
+      EXPECT_NEAR(RealPowerOf(base, exponent), power, 1e-12 * power + 1e-300)
           << base << "^" << exponent;
     }
   }

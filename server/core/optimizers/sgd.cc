@@ -9,8 +9,7 @@ class SgdRule : public Rule {
   bool RestsOnZeros(bool) const override { return true; }
   void Apply(const NumberReader& gradient, const Step& step,
              const Arrays& arrays) const override {
-    RunKernel<SgdLoop>({static_cast<float>(step.rate)}, gradient, step,
-                       arrays);
+    RunKernel<SgdLoop>({static_cast<float>(step.rate)}, gradient, step, arrays);
   }
 };
 

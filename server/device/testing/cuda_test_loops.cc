@@ -4,9 +4,9 @@
 namespace paramd {
 
 absl::StatusOr<std::shared_ptr<LoopDevice>> MakeTestLoops(uint64_t bytes) {
-  return MakeCudaLoops("cuda:0", {.weight_bytes = bytes,
-                                  .lasting_bytes = bytes,
-                                  .most_bytes = bytes});
+  return MakeCudaLoops(
+      "cuda:0",
+      {.weight_bytes = bytes, .lasting_bytes = bytes, .most_bytes = bytes});
 }
 
 }  // namespace paramd

@@ -37,8 +37,8 @@ class JoinedWorker {
   // Answers the open request for a portion with [begin, end) of epoch 1.
   void GivePortion(uint64_t id, uint64_t begin, uint64_t end);
   void GiveNoMore();
-  // Answers the open heartbeat, in term 1 unless it names another. REQUIRES: there
-  // is one.
+  // Answers the open heartbeat, in term 1 unless it names another. REQUIRES:
+  // there is one.
   void AnswerBeat(const v1::HeartbeatReply& news);
   // With news of an open snapshot; zero: of none. A hold says stop, too.
   void AnswerHold(const v1::SnapshotNumber& snapshot);

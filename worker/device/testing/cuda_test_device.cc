@@ -7,10 +7,10 @@ namespace paramd {
 std::unique_ptr<Device> MakeTestDevice() { return MakeCudaDevice(0); }
 
 std::string WhyNoTestDevice() {
-  return std::string(
-      ChooseDevice("cuda:0", ProbeCuda(), [](absl::string_view) {
-        return true;
-      }).status().message());
+  return std::string(ChooseDevice("cuda:0", ProbeCuda(),
+                                  [](absl::string_view) { return true; })
+                         .status()
+                         .message());
 }
 
 }  // namespace paramd

@@ -273,8 +273,7 @@ void EmulatedAccelerator::Launch(Stream stream, std::function<void()> work) {
 }
 
 const EmulatedAccelerator::Region* EmulatedAccelerator::Find(
-    const Regions& regions, const void* address, size_t bytes,
-    size_t* offset) {
+    const Regions& regions, const void* address, size_t bytes, size_t* offset) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(address);
   auto found = regions.upper_bound(at);
   if (found == regions.begin()) return nullptr;

@@ -31,8 +31,8 @@ namespace paramd {
 // was asked for, until the copy is made. What is read or written too early is
 // seen by ThreadSanitizer, or as NaN.
 //
-// What can't be captured fails the recording (CUDA's rules are looser); one that
-// names memory which was freed since ends the program.
+// What can't be captured fails the recording (CUDA's rules are looser); one
+// that names memory which was freed since ends the program.
 //
 // As CUDA's, of one thread; what Launch is given runs on a stream's.
 class EmulatedAccelerator : public Accelerator {
@@ -82,7 +82,8 @@ class EmulatedAccelerator : public Accelerator {
   absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) override;
 
-  // Streams find such memory, too. To be called before anything is copied there.
+  // Streams find such memory, too. To be called before anything is copied
+  // there.
   void Share(std::shared_ptr<EmulatedUnifiedMemory> memory) {
     unified_.push_back(std::move(memory));
   }

@@ -16,15 +16,14 @@ EmulatedDevice::EmulatedDevice(std::unique_ptr<EmulatedAccelerator> accelerator,
                                std::unique_ptr<Device> twin,
                                const Options& options)
     : AcceleratedDevice(accelerator.get(), options),
-      twin_(twin != nullptr ? std::move(twin)
-                            : std::make_unique<CpuDevice>()),
+      twin_(twin != nullptr ? std::move(twin) : std::make_unique<CpuDevice>()),
       accelerator_(std::move(accelerator)) {}
 
 Tensor EmulatedDevice::At(const Tensor& tensor) const {
   Tensor inside = tensor;
   if (tensor.data != nullptr) {
-    inside.data = accelerator_->Inside(tensor.data,
-                                       tensor.size() * SizeOf(tensor.dtype));
+    inside.data =
+        accelerator_->Inside(tensor.data, tensor.size() * SizeOf(tensor.dtype));
   }
   return inside;
 }
@@ -32,8 +31,8 @@ Tensor EmulatedDevice::At(const Tensor& tensor) const {
 ConstTensor EmulatedDevice::At(const ConstTensor& tensor) const {
   ConstTensor inside = tensor;
   if (tensor.data != nullptr) {
-    inside.data = accelerator_->Inside(tensor.data,
-                                       tensor.size() * SizeOf(tensor.dtype));
+    inside.data =
+        accelerator_->Inside(tensor.data, tensor.size() * SizeOf(tensor.dtype));
   }
   return inside;
 }
@@ -51,9 +50,8 @@ NormGradients EmulatedDevice::At(const NormGradients& gradients) const {
 template <class Primitive, class... Arguments>
 void EmulatedDevice::Run(Primitive primitive, Arguments... arguments) {
   if (!status().ok()) return;
-  accelerator_->Launch(compute(), [=, twin = twin_.get()] {
-    (twin->*primitive)(arguments...);
-  });
+  accelerator_->Launch(
+      compute(), [=, twin = twin_.get()] { (twin->*primitive)(arguments...); });
 }
 
 void EmulatedDevice::SetComputeFormat(ComputeFormat format) {
@@ -256,8 +254,8 @@ void EmulatedDevice::Losses(const RowLoss& loss, const ConstTensor& outputs,
                             const ConstTensor& target,
                             const ConstTensor& factors, const Tensor& gradient,
                             const Tensor& numbers) {
-  Run(&Device::Losses, loss, At(outputs), At(target), At(factors),
-      At(gradient), At(numbers));
+  Run(&Device::Losses, loss, At(outputs), At(target), At(factors), At(gradient),
+      At(numbers));
 }
 
 void EmulatedDevice::Convert(const ConstTensor& from, const Tensor& to) {

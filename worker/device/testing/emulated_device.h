@@ -54,9 +54,8 @@ class EmulatedDevice : public AcceleratedDevice {
                        const ConstTensor& output,
                        const ConstTensor& output_gradient,
                        const Tensor& input_gradient) override;
-  void BatchNorm(const Norm& norm, const ConstTensor& input,
-                 const Tensor& mean, const Tensor& variance,
-                 const Tensor& output) override;
+  void BatchNorm(const Norm& norm, const ConstTensor& input, const Tensor& mean,
+                 const Tensor& variance, const Tensor& output) override;
   void BatchNormWith(const Norm& norm, const ConstTensor& input,
                      const ConstTensor& mean, const ConstTensor& variance,
                      const Tensor& output) override;
@@ -64,9 +63,8 @@ class EmulatedDevice : public AcceleratedDevice {
                          const ConstTensor& mean, const ConstTensor& variance,
                          const ConstTensor& output_gradient,
                          const NormGradients& gradients) override;
-  void LayerNorm(const Norm& norm, const ConstTensor& input,
-                 const Tensor& mean, const Tensor& variance,
-                 const Tensor& output) override;
+  void LayerNorm(const Norm& norm, const ConstTensor& input, const Tensor& mean,
+                 const Tensor& variance, const Tensor& output) override;
   void LayerNormBackward(const Norm& norm, const ConstTensor& input,
                          const ConstTensor& mean, const ConstTensor& variance,
                          const ConstTensor& output_gradient,

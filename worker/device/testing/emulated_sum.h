@@ -32,8 +32,7 @@ class EmulatedSum : public StreamSum {
  private:
   // What all members see.
   struct Shared {
-    explicit Shared(size_t size)
-        : meeting(size), adding(size), parts(size) {}
+    explicit Shared(size_t size) : meeting(size), adding(size), parts(size) {}
     ReplicaMeeting meeting;  // Of the streams.
     ReplicaMeeting adding;   // Of those who have met; it is never aborted.
     // By rank, as a stream sees them; written before the streams meet.

@@ -87,8 +87,7 @@ void EmulatedUnifiedMemory::Protect(const void* first, size_t bytes,
                                     int protection) const {
   if (bytes == 0) return;
   const uintptr_t begin = AddressOf(first) / kPage * kPage;
-  const uintptr_t end =
-      (AddressOf(first) + bytes + kPage - 1) / kPage * kPage;
+  const uintptr_t end = (AddressOf(first) + bytes + kPage - 1) / kPage * kPage;
   CHECK(mprotect(reinterpret_cast<void*>(begin), end - begin, protection) == 0,
         "pages are the host's, or not");
 }

@@ -12,11 +12,11 @@
 namespace paramd {
 
 // Memory that an emulated device and the host address, made to tell who touches
-// it. There are two mappings of the same pages: streams use one; the other, whose
-// addresses are handed out, loses each page that the device begins to write, and
-// gets it back when the host touches it. Each time is counted: on a GPU a page
-// would move. A page that the host touches while the device still writes it is
-// counted as torn.
+// it. There are two mappings of the same pages: streams use one; the other,
+// whose addresses are handed out, loses each page that the device begins to
+// write, and gets it back when the host touches it. Each time is counted: on a
+// GPU a page would move. A page that the host touches while the device still
+// writes it is counted as torn.
 //
 // Thread-safe.
 class EmulatedUnifiedMemory {

@@ -44,10 +44,8 @@ inline void MultiplyByLoops(const ColumnMajorProduct& p) {
       for (uint64_t i = 0; i < p.m; ++i) {
         float sum = 0;
         for (uint64_t k = 0; k < p.k; ++k) {
-          sum += a(p.transpose_a ? i * p.a_leading + k
-                                 : k * p.a_leading + i) *
-                 b(p.transpose_b ? k * p.b_leading + j
-                                 : j * p.b_leading + k);
+          sum += a(p.transpose_a ? i * p.a_leading + k : k * p.a_leading + i) *
+                 b(p.transpose_b ? k * p.b_leading + j : j * p.b_leading + k);
         }
         const uint64_t place = g * p.c_stride + j * p.c_leading + i;
         WithElement(p.result, [&](auto zero) {
@@ -162,9 +160,7 @@ class HostKernels : public Device {
     Number Sum(Number value) const {
       return Reduce(value, [](Number a, Number b) { return a + b; });
     }
-    float Max(float value) const {
-      return Reduce(value, kernels::LargerOrNan);
-    }
+    float Max(float value) const { return Reduce(value, kernels::LargerOrNan); }
 
    private:
     template <class Number, class Function>

@@ -10,10 +10,10 @@
 
 namespace paramd {
 
-// What the tests of primitives, layers and networks compute on: the library that
-// a test is linked with decides. The same tests run on the processor, on the
-// kernels of a GPU as loops, on an emulated accelerator, each time with other
-// delays, and on a GPU, where there is one.
+// What the tests of primitives, layers and networks compute on: the library
+// that a test is linked with decides. The same tests run on the processor, on
+// the kernels of a GPU as loops, on an emulated accelerator, each time with
+// other delays, and on a GPU, where there is one.
 std::unique_ptr<Device> MakeTestDevice();
 
 // Why there is none here; empty if there is one.

@@ -78,9 +78,7 @@ class Held {
     });
   }
 
-  Tensor tensor(Dims dims) {
-    return {memory_.get(), dtype_, std::move(dims)};
-  }
+  Tensor tensor(Dims dims) { return {memory_.get(), dtype_, std::move(dims)}; }
   std::vector<double> values() {
     std::vector<double> values;
     if (IsHalf(dtype_)) {
@@ -126,9 +124,8 @@ void ExpectDifferencesMatch(const Layer& layer, const std::string& what,
     const double before = value;
     const auto at = [&](double there) {
       value = there;
-      return SumOf(
-          RunLayer(layer, &reference, DType::kFloat64, *values, false),
-          *values);
+      return SumOf(RunLayer(layer, &reference, DType::kFloat64, *values, false),
+                   *values);
     };
     const double difference =
         (at(before + kStep) - at(before - kStep)) / (2 * kStep);
@@ -234,9 +231,8 @@ LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
   const auto kept = Undefined(device, layer.KeptBytes(values.examples, dtype));
   const auto scratch =
       Undefined(device, layer.ScratchBytes(values.examples, dtype));
-  const auto indices =
-      Allocated(device, values.indices.size() * sizeof(int32_t),
-                values.indices.data());
+  const auto indices = Allocated(
+      device, values.indices.size() * sizeof(int32_t), values.indices.data());
 
   Layer::BackwardPass pass;
   pass.context = &context;
@@ -270,8 +266,7 @@ LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
   return result;
 }
 
-void ExpectLayerIsRight(const Layer& layer, uint64_t examples,
-                        uint64_t bound) {
+void ExpectLayerIsRight(const Layer& layer, uint64_t examples, uint64_t bound) {
   ReferenceDevice reference;
   LayerValues values = RandomValues(layer, examples, bound, 1);
   const bool wants_input = bound == 0;

@@ -26,14 +26,14 @@ struct LayerResult {
   std::vector<std::vector<double>> gradients;
 };
 
-// Random values away from 0, where relu has no derivative; weights too, but that
-// those of untrained variables are above 0. `bound` above 0: the input is
+// Random values away from 0, where relu has no derivative; weights too, but
+// that those of untrained variables are above 0. `bound` above 0: the input is
 // integers below it.
 LayerValues RandomValues(const Layer& layer, uint64_t examples, uint64_t bound,
                          uint64_t seed);
 
-// `dtype`: of what layers hand on. Backward runs twice, the second time without the
-// output if the layer does not read it.
+// `dtype`: of what layers hand on. Backward runs twice, the second time without
+// the output if the layer does not read it.
 LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
                      const LayerValues& values, bool wants_input = true);
 

@@ -3,12 +3,13 @@
 //
 //   null, major, old          what GetPjrtApi gives
 //   begin, client             fails there
-//   hang                      makes no client before FakePjrtRelease, and then fails
-//   none                      has no device
-//   compile, execute, memory  fails there; memory: for want of it
-//   cpu                       nothing, but has as many devices as are asked for
+//   hang                      makes no client before FakePjrtRelease, and then
+//   fails none                      has no device compile, execute, memory
+//   fails there; memory: for want of it cpu                       nothing, but
+//   has as many devices as are asked for
 //
-// FakePjrtRelease ends a hanging once it has begun. FakePjrtObjects says how many objects it has given and not taken back.
+// FakePjrtRelease ends a hanging once it has begun. FakePjrtObjects says how
+// many objects it has given and not taken back.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
