@@ -24,6 +24,8 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Of the disk cache, at the beginning of a run.
 CACHE_BYTES = 20_000_000_000
+# What Bazel says of a test that it could not finish.
+INTERRUPTED = (["incomplete"], ["no_status"])
 # So many tests are tried once more: more do not fail by chance.
 MOST_AGAIN = 10
 PYTHON_PACKAGES = ["safetensors>=0.4", "numpy>=1.24", "tensorboard==2.19.*",
@@ -397,9 +399,13 @@ class Run:
         say(f"{name}: {len(labels)} test targets")
         outcomes, code = self.build.test(config, labels)
         late = listed_when_late and self.build.time_is_up()
+        if late:  # What was interrupted has not run.
+            outcomes = {label: outcome for label, outcome in outcomes.items()
+                        if list(outcome.failed.values()) not in INTERRUPTED}
         failed = [label for label, outcome in outcomes.items() if outcome.failed]
         again = {}
-        if len(failed) <= MOST_AGAIN and not late:
+        if len(failed) <= MOST_AGAIN:
+            limit, self.build.limit = self.build.limit, None
             for label in failed:
                 say(f"{name}: {label} failed, and runs once more, alone")
                 once, _ = self.build.test(
@@ -407,6 +413,7 @@ class Run:
                     "--local_test_jobs=1")
                 if label in once:
                     again[label] = once[label]
+            self.build.limit = limit
         for label in sorted({*labels, *outcomes}):
             title = f"{name} {label}"
             if label in outcomes:

@@ -28,6 +28,7 @@ class FakeBuild:
         self.runs = []      # What each run leaves: (events, exit code).
         self.asked = []     # What each was asked: (labels, options).
         self.late = False
+        self.limit = None
 
     def add_run(self, *results, code=0):
         events = []
@@ -131,6 +132,16 @@ class RunTest(unittest.TestCase):
         self.build.late = True
         self.assertEqual(
             (0, ["skipped: 1: plain: the time was up", "1 passed, 0 failed"]),
+            self.report("//a:b", "//a:c", listed_when_late=True))
+
+    def test_what_was_interrupted_is_listed_and_what_failed_runs_once_more(self):
+        self.build.add_run(("//a:b", FAILED), ("//a:c", "", {
+            "status": "INCOMPLETE"}), code=124)
+        self.build.add_run(("//a:b", FAILED), code=3)
+        self.build.late = True
+        self.assertEqual(
+            (1, ["skipped: 1: plain: the time was up",
+                 "FAILED: plain //a:b S.B (s.cc:7: no)", "0 passed, 1 failed"]),
             self.report("//a:b", "//a:c", listed_when_late=True))
 
     def test_nothing_run_is_not_a_success(self):
