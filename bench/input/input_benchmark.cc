@@ -1,8 +1,6 @@
 // The input pipeline beside what bounds it: sleeping files and maps beside the
 // sum of what must come one after the other, auto beside the best fixed number
 // of threads, JPEG folders beside libjpeg, training beside data already there.
-#include <jpeglib.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -16,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "google/protobuf/text_format.h"
+#include <jpeglib.h>
 
 #include "base/check.h"
 #include "base/clock.h"

@@ -1,6 +1,5 @@
 #include "worker/input/decode_image.h"
 
-#include <jpeglib.h>
 #include <png.h>
 
 #include <csetjmp>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include <jpeglib.h>
 
 #include "base/status_macros.h"
 #include "worker/input/exif.h"

@@ -1,6 +1,5 @@
 #include "worker/input/testing/input_test_files.h"
 
-#include <jpeglib.h>
 #include <png.h>
 
 #include <cstdio>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include <jpeglib.h>
 #include <zlib.h>
 
 #include "base/crc32c.h"
