@@ -126,6 +126,7 @@ class GradientsTest(LoopCase):
         with self.assertRaisesRegex(paramd.InvalidArgument, "one number"):
             worker.step(None, backward=False)
         worker.step(1.0, backward=False)
+        worker.close()
         for wrong in (0, -1.0, float("nan"), float("inf")):
             with self.assertRaisesRegex(paramd.InvalidArgument, "above 0"):
                 self.worker(model, clip_grad_norm=wrong)
