@@ -110,8 +110,9 @@ absl::Status TakeInputOfRun(ProgramWorker::Options* options) {
       options->settings.push_back(std::move(setting));
     } else if (name == kOnlyStage && !has_stages) {
       options->settings.emplace_back(
-          "input.stages",
-          absl::StrCat("[{\"prefetch\": ", setting.second, "}]"));
+          "input",
+          absl::StrCat("{\"train\": \"indices\", \"stages\": [{\"prefetch\": ",
+                       setting.second, "}]}"));
     }
   }
   return absl::OkStatus();
