@@ -87,7 +87,7 @@ constexpr char kCsv[] = R"(csv {
     files: "D/a.csv" label: "y" columns: ["u", "v", "n", "l"] name: "x"
     classes: 2 class_names: ["no", "yes"] separator: "," header: true
     hash_buckets: 1000 log_columns: "n" list_column: "l" list_separator: "|"
-    list_length: 2 list_of: "v" group: "g" })";
+    list_length: 2 list_of: "v" group: "g" quotes: true })";
 constexpr char kNumbers[] = R"(csv {
     files: "D/numbers.csv" label: "y" separator: "," header: true name: "x" })";
 constexpr char kPlaces[] = R"(csv {
@@ -145,6 +145,7 @@ std::vector<Row> RowsOfFeatures(const std::string& kind) {
                 "classes: 2"),
        kRefused},
       {key + ".classes", Features(kind, x + " classes: 9", label), kRefused},
+      {key + ".missing", Features(kind, x + " missing: 0", label), kRefused},
   };
 }
 
@@ -180,6 +181,7 @@ std::vector<Source> Table() {
            {"csv.list_of", "csv { list_of: 'u' }", kRefused},
            {"csv.group", "csv { group: '' }", kRefused},
            {"csv.group", "csv { group: 'u' }", kRefused},
+           {"csv.quotes", "csv { quotes: false }", kRefused},
        }},
       {kNumbers,
        {
@@ -189,6 +191,7 @@ std::vector<Source> Table() {
            {"csv.columns", "csv { columns: ['b', 'a'] }", kRead},
            {"csv.columns", "csv { columns: 'a' }", kRefused},
            {"csv.hash_buckets", "csv { hash_buckets: 8 }", kRefused},
+           {"csv.missing", "csv { missing: 0 }", kRefused},
        }},
       {kPlaces,
        {{"csv.separator", "csv { files: 'D/tabs.csv' separator: 'tab' }",
@@ -246,6 +249,11 @@ std::vector<Source> Table() {
             Features("tfrecord", "name: 'x' type: TYPE_FLOAT32 dims: 2",
                      "name: 'label' type: TYPE_INT32 classes: 2"),
             kRefused},
+           {"tfrecord.features.missing",
+            Features("tfrecord",
+                     "name: 'x' type: TYPE_FLOAT32 dims: 2 missing: 7",
+                     "name: 'label' type: TYPE_INT32 classes: 3"),
+            kRefused},
        }},
       {kFolders,
        {
@@ -253,6 +261,8 @@ std::vector<Source> Table() {
            {"directory", "directory: 'D/fewer_images'", kRead},
            {"image_folders.channels", "image_folders { channels: 3 }",
             kRefused},
+           {"image_folders.exif_orientation",
+            "image_folders { exif_orientation: true }", kRefused},
        }},
       {kRecords,
        {
