@@ -246,8 +246,10 @@ void Dispatcher::Advance(Turn* turn) {
   const bool ending =
       parts_.leaving.draining() || parts_.phase >= JobPhase::kEvaluating;
   parts_.summary_writer.Advance(parts_.input.ToldStep(), ending, turn);
-  parts_.trainings.Advance(parts_.input.EpochsFinished(),
-                           parts_.phase >= JobPhase::kEvaluating, turn);
+  if (parts_.phase >= JobPhase::kRunning) {
+    parts_.trainings.Advance(parts_.input.EpochsFinished(),
+                             parts_.phase >= JobPhase::kEvaluating, turn);
+  }
   AdvanceTelling(turn);
   parts_.AnswerKept(turn);
   parts_.servers.Advance(turn);
