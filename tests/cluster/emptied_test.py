@@ -2,6 +2,7 @@
 mode and the optimizer: a job is what it is without those batches. Behind a filter
 there is none."""
 
+import array
 import json
 import os
 import tempfile
@@ -76,8 +77,16 @@ class EmptiedTest(unittest.TestCase):
                     found = self.train(command, optimizer, rows)
                     if wanted is None:
                         wanted = self.train(command, optimizer, good)
-                        self.assertIn("dense/kernel", wanted)
+                        self.assertTrue(any(name.endswith("/kernel")
+                                            for name in wanted), wanted)
                     self.assertEqual(found, wanted)
+
+    def assert_close(self, found, wanted):
+        self.assertEqual(sorted(found), sorted(wanted))
+        for name, values in wanted.items():
+            for a, b in zip(array.array("f", found[name]),
+                            array.array("f", values)):
+                self.assertAlmostEqual(a, b, places=5, msg=name)
 
     def test_one_replica(self):
         rows = [BAD, GOOD[0], GOOD[1], BAD, BAD, GOOD[2], BAD, *GOOD[3:], BAD]
@@ -118,7 +127,8 @@ class EmptiedTest(unittest.TestCase):
         rows = [row for one in good for row in [one, "3,1,2"]]
         for name, command in OF_ONE.items():
             with self.subTest(strategy=name):
-                self.assertEqual(
+                # A product over two rows may round in another order.
+                self.assert_close(
                     self.train(command, OPTIMIZERS[1], rows, model=model,
                                csv={"classes": 3}, batch_per_replica=2),
                     self.train(command, OPTIMIZERS[1], good, model=model,
