@@ -86,8 +86,9 @@ constexpr bool kRefused = false;
 constexpr char kCsv[] = R"(csv {
     files: "D/a.csv" label: "y" columns: ["u", "v", "n", "l"] name: "x"
     classes: 2 class_names: ["no", "yes"] separator: "," header: true
+    quotes: true
     hash_buckets: 1000 log_columns: "n" list_column: "l" list_separator: "|"
-    list_length: 2 list_of: "v" group: "g" quotes: true })";
+    list_length: 2 list_of: "v" group: "g" })";
 constexpr char kNumbers[] = R"(csv {
     files: "D/numbers.csv" label: "y" separator: "," header: true name: "x" })";
 constexpr char kPlaces[] = R"(csv {
@@ -128,24 +129,21 @@ std::string Features(const std::string& kind, const std::string& x,
 }
 
 std::vector<Row> RowsOfFeatures(const std::string& kind) {
+  const std::string key = kind + ".features";
   const std::string x = "name: 'x' type: TYPE_UINT8 dims: 2";
   const std::string label = "name: 'label' type: TYPE_UINT8 classes: 3";
-  const std::string key = kind + ".features";
+  const auto row = [&](const std::string& field, const std::string& other_x,
+                       const std::string& other_label) -> Row {
+    return {absl::StrCat(key, ".", field), Features(kind, other_x, other_label),
+            kRefused};
+  };
   return {
-      {key + ".name",
-       Features(kind, "name: 'z' type: TYPE_UINT8 dims: 2", label), kRefused},
-      {key + ".type",
-       Features(kind, "name: 'x' type: TYPE_INT32 dims: 2", label), kRefused},
-      {key + ".dims",
-       Features(kind, "name: 'x' type: TYPE_UINT8 dims: [2, 1]", label),
-       kRefused},
-      {key + ".classes",
-       Features(kind, x,
-                "name: 'label' type: TYPE_UINT8 "
-                "classes: 2"),
-       kRefused},
-      {key + ".classes", Features(kind, x + " classes: 9", label), kRefused},
-      {key + ".missing", Features(kind, x + " missing: 0", label), kRefused},
+      row("name", "name: 'z' type: TYPE_UINT8 dims: 2", label),
+      row("type", "name: 'x' type: TYPE_INT32 dims: 2", label),
+      row("dims", "name: 'x' type: TYPE_UINT8 dims: [2, 1]", label),
+      row("classes", x, "name: 'label' type: TYPE_UINT8 classes: 2"),
+      row("classes", x + " classes: 9", label),
+      row("missing", x + " missing: 0", label),
   };
 }
 
@@ -168,6 +166,7 @@ std::vector<Source> Table() {
            {"csv.separator", "csv { files: 'D/tab.csv' separator: 'tab' }",
             kRead},
            {"csv.header", "csv { header: false }", kRefused},
+           {"csv.quotes", "csv { quotes: false }", kRefused},
            {"csv.hash_buckets", "csv { hash_buckets: 500 }", kRefused},
            {"csv.hash_buckets", "csv { hash_buckets: 2000 }", kRefused},
            {"csv.log_columns", "csv { log_columns: 'u' }", kRefused},
@@ -181,17 +180,16 @@ std::vector<Source> Table() {
            {"csv.list_of", "csv { list_of: 'u' }", kRefused},
            {"csv.group", "csv { group: '' }", kRefused},
            {"csv.group", "csv { group: 'u' }", kRefused},
-           {"csv.quotes", "csv { quotes: false }", kRefused},
        }},
       {kNumbers,
        {
            {"csv.files", "csv { files: 'D/turned.csv' }", kRead},
            {"csv.files", "csv { files: 'D/more.csv' }", kRead},
            {"csv.files", "csv { files: 'D/renamed.csv' }", kRefused},
+           {"csv.missing", "csv { missing: 0 }", kRefused},
            {"csv.columns", "csv { columns: ['b', 'a'] }", kRead},
            {"csv.columns", "csv { columns: 'a' }", kRefused},
            {"csv.hash_buckets", "csv { hash_buckets: 8 }", kRefused},
-           {"csv.missing", "csv { missing: 0 }", kRefused},
        }},
       {kPlaces,
        {{"csv.separator", "csv { files: 'D/tabs.csv' separator: 'tab' }",
@@ -245,14 +243,14 @@ std::vector<Source> Table() {
             Features("tfrecord", "name: 'x' type: TYPE_FLOAT32 dims: [2, 1]",
                      "name: 'label' type: TYPE_INT32 classes: 3"),
             kRefused},
+           {"tfrecord.features.missing",
+            Features("tfrecord",
+                     "name: 'x' type: TYPE_FLOAT32 dims: 2 missing: 0",
+                     "name: 'label' type: TYPE_INT32 classes: 3"),
+            kRefused},
            {"tfrecord.features.classes",
             Features("tfrecord", "name: 'x' type: TYPE_FLOAT32 dims: 2",
                      "name: 'label' type: TYPE_INT32 classes: 2"),
-            kRefused},
-           {"tfrecord.features.missing",
-            Features("tfrecord",
-                     "name: 'x' type: TYPE_FLOAT32 dims: 2 missing: 7",
-                     "name: 'label' type: TYPE_INT32 classes: 3"),
             kRefused},
        }},
       {kFolders,

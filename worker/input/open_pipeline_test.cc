@@ -78,13 +78,13 @@ TEST(OpenPipelineTest, DoublesReachTheModelAsFloats) {
   const auto training = OpenTrainingData(config, /*seed=*/1);
   ASSERT_TRUE(training.ok()) << training.status();
   const auto test = OpenTestData(config, **training);
-  ASSERT_TRUE(test.ok()) << test.status();
-  for (const Pipeline* const pipeline : {training->get(), test->get()}) {
-    for (const FeatureSpec& feature : pipeline->spec().features) {
+  for (const auto* pipeline : {&training, &test}) {
+    ASSERT_TRUE(pipeline->ok()) << pipeline->status();
+    for (const FeatureSpec& feature : (**pipeline)->spec().features) {
       EXPECT_EQ(feature.dtype, DType::kFloat32);
     }
     Batch batch;
-    ASSERT_TRUE(pipeline->Read({0, 0, 2}, &batch).ok());
+    ASSERT_TRUE((**pipeline)->Read({0, 0, 2}, &batch).ok());
     EXPECT_EQ(batch.Find("x")->values<float>().size(), 2u);
   }
 }
