@@ -86,8 +86,8 @@ class EvaluateTest(unittest.TestCase):
                 command, "--set",
                 'input.stages=[{"filter": {"feature": "label", "max": -1}}]')
             self.assertEqual((2, ""), (code, out), err)
-            self.assertIn("no example to evaluate on is left behind "
-                          "input.stages", err)
+            self.assertIn("stage 1 of the input, filter: keeps none of the "
+                          f"{EXAMPLES} examples", err)
 
     def test_every_strategys_job_evaluates_and_predicts_the_same(self):
         evaluated, predicted = (self.use("evaluate", "--json"),
@@ -172,8 +172,8 @@ class EvaluateTest(unittest.TestCase):
                               {"dense": 3}],
                    "loss": "softmax_cross_entropy",
                    "metrics": ["accuracy", "perplexity"]})
-        self.assertEqual(str(EXAMPLES), evaluation["examples"])
-        self.assertEqual(str(4 * EXAMPLES), evaluation["labels"])
+        self.assertEqual(EXAMPLES, evaluation["examples"])
+        self.assertEqual(4 * EXAMPLES, evaluation["labels"])
         self.assertEqual(1, evaluation["metrics"]["accuracy"])
         self.assertLess(evaluation["metrics"]["perplexity"], 1.2)
 
