@@ -8,7 +8,8 @@ import unittest
 from tests.cluster import input_files as files
 from tests.cluster import paramd
 
-NO_NUMBER = "the loss is -?(nan|inf) at step"
+NO_NUMBER = ("the loss is -?(nan|inf) at step|pushes in a row were refused "
+             "for their numbers")
 
 
 class FailedJobTest(unittest.TestCase):
@@ -36,7 +37,10 @@ class FailedJobTest(unittest.TestCase):
 
     # Forever: the end of the input is not what ends it.
     FOR_LONG = {"epochs": 1000000}
-    DIVERGES = {"optimizer": {"sgd": {}, "learning_rate": 1e30}}
+    DIVERGES = {"optimizer": {"sgd": {}, "learning_rate": 1e6},
+                "model": {"layers": ["flatten", {"dense": 16}, "relu",
+                                     {"dense": 16}, "relu", {"dense": 10}],
+                          "loss": "softmax_cross_entropy"}}
 
     def test_a_loss_that_is_no_number(self):
         for staleness in ("async", "sync", "4"):
@@ -68,7 +72,8 @@ class FailedJobTest(unittest.TestCase):
             self.addCleanup(runs[task].kill)
         runs["worker-0"].wait_for("the job has failed, and every process is "
                                   "told: ")
-        runs["worker-1"] = cluster.start("worker-1")
+        runs["worker-1"] = cluster.start("worker-1",
+                                         "--finish_timeout_ms=600000")
         self.addCleanup(runs["worker-1"].kill)
         self.assert_all_end(runs, 1, NO_NUMBER)
 
@@ -116,7 +121,7 @@ class FailedJobTest(unittest.TestCase):
                                  f"{task}\n{process.output}")
 
         run(1, epochs=9, **self.DIVERGES)
-        run(0, epochs=9)
+        run(0, epochs=9, model=self.DIVERGES["model"])
 
 
 if __name__ == "__main__":
