@@ -118,7 +118,8 @@ TEST_F(CheckpointReaderTest, AFlippedBitAnywhereIsFoundAtTheEnd) {
       });
   ASSERT_TRUE(path.ok()) << path.status();
   for (const std::string& flipped_in : {full_, *path}) {
-    for (const std::string& name : *ListDirectory(flipped_in)) {
+    const std::vector<std::string> names = *ListDirectory(flipped_in);
+    for (const std::string& name : names) {
       if (name == kTensorIndexFile) continue;
       // Of the base the manifest is nobody's.
       if (flipped_in == full_ && name.find("manifest") == 0) continue;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -131,7 +132,10 @@ TEST_F(DiffTest, AFileThatCannotBeReadIsNamed) {
   const auto b = Open(path);
   std::filesystem::remove(path + "/ps-00001-of-00001.safetensors");
   const auto difference = DiffCheckpoints(a.get(), b.get());
-  EXPECT_EQ(difference.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(difference.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(absl::StrContains(difference.status().message(),
+                                "ps-00001-of-00001.safetensors"))
+      << difference.status();
 }
 
 }  // namespace

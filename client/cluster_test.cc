@@ -143,7 +143,7 @@ TEST_F(ClusterTest, AVariableThatIsNotThereIsNamed) {
   const auto weights = Running().Pull({"w", "v"});
   EXPECT_EQ(weights.code, Cluster::Code::kNotFound);
   EXPECT_EQ(weights.message,
-            "the running job has no variable 'v', but w, b, keyed");
+            "the running job has no variable 'v', but w, n, keyed");
   EXPECT_EQ(Running().Pull({"w", "w"}).code, Cluster::Code::kInvalidArgument);
 }
 

@@ -21,7 +21,8 @@ TEST(UnfinishedBytesTest, WhatBecomesMessagesCountsForNothing) {
     // A megabyte as it travels, and its call.
     received += kMiB + 64 * 31 + 300;
     bytes.Finished(kMiB);
-    if (i % 3 == 0) EXPECT_EQ(bytes.Update({received, 0}), 0u) << i;
+    if (i % 3 != 0) continue;
+    EXPECT_EQ(bytes.Update({received, 0}), 0u) << i;
   }
 }
 

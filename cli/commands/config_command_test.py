@@ -83,7 +83,8 @@ class ConfigCheckDataTest(unittest.TestCase):
             "--cluster=ps=127.0.0.1:22;worker=127.0.0.3:22")
         self.assertEqual(code, 0, errors)
         self.assertIn("not checked: the data, and whether the model fits it "
-                      "(ps-0 reads none); whether the other tasks", out)
+                      "(ps-0 reads none); whether its variables fit into its "
+                      "memory; whether the other tasks", out)
 
 
 class SameRefusalsTest(unittest.TestCase):
@@ -121,8 +122,8 @@ class SameRefusalsTest(unittest.TestCase):
                 cwd=tempfile.mkdtemp(dir=self.directory), env=environment,
                 capture_output=True, text=True, check=False)
             found.append((done.returncode,
-                          re.search("^paramd: (.*)", done.stderr,
-                                    re.MULTILINE | re.DOTALL)))
+                          re.search(r"^paramd: (.*?)(?=^\d{4}-|\Z)",
+                                    done.stderr, re.MULTILINE | re.DOTALL)))
             self.assertIsNotNone(found[-1][1], f"{words}\n{done.stderr}")
         return [(code, said.group(1)) for code, said in found]
 
@@ -170,9 +171,9 @@ class SameRefusalsTest(unittest.TestCase):
             ("keyed or sparse rows and equal copies", None, [],
              self.embedding(strategy="mirrored", replicas=2), 2),
             ("no room for the variables", None, [],
-             {"memory_limit_bytes": 1000}, 2),
+             {"memory_limit_bytes": 500}, 2),
             ("a warm start that is not there", None, [],
-             {"warm_start": {"path": "not/there"}}, 2),
+             {"warm_start": {"path": os.path.join(self.directory, "gone")}}, 2),
             ("a warm start of something else", None, [],
              {"warm_start": {"path": self.directory}}, 2),
             ("a model that does not fit", None, [],
@@ -199,7 +200,7 @@ class SameRefusalsTest(unittest.TestCase):
 
     def test_a_cluster_whose_servers_have_no_room(self):
         # They say so themselves, to the chief.
-        changes = {"memory_limit_bytes": 1000}
+        changes = {"memory_limit_bytes": 500}
         path = os.path.join(self.directory, "job.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump({**self.tiny, **changes}, file)

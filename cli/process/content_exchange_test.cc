@@ -145,7 +145,8 @@ TEST(TakeContentTest, ABitThatIsFlippedInAnyFileIsFoundAndNothingIsCommitted) {
     return TakeContent(job, /*nonce=*/1, /*round=*/1, AnswersFrom(path),
                        [] { return true; });
   };
-  for (const auto& name : *ListDirectory(path)) {
+  const std::vector<std::string> names = *ListDirectory(path);
+  for (const std::string& name : names) {
     if (name == kTensorIndexFile) continue;  // Made again.
     const std::string before = *ReadWholeFile(path + "/" + name, 1'000'000);
     for (size_t at = 0; at < before.size(); at += before.size() / 5 + 1) {

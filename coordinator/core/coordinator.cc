@@ -51,6 +51,11 @@ void Coordinator::Fail(const absl::Status& why, Time now, Outbox* out) {
 void Coordinator::TellOwnFailure(Time now, Outbox* out) {
   if (!out->exited || out->exit_status.ok()) return;
   const absl::Status why = out->exit_status;
+  // Of its storage: space is freed, and the next start goes on.
+  if (absl::IsResourceExhausted(why)) {
+    out->exit_status = absl::UnavailableError(why.message());
+    return;
+  }
   TellFailure(why, now, out);
 }
 

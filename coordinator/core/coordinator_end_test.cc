@@ -601,6 +601,7 @@ TEST_F(CoordinatorEndTest, AResultThatCannotBeWrittenEndsTheProcessUnfinished) {
   SaveFinally();
   driver().End(driver().TakeIo<v1::WriteResult>()->first,
                absl::InternalError("no space"));
+  driver().LetAllHear();
   EXPECT_EQ(driver().exit_status.message(), "no space");
   EXPECT_TRUE(driver().ios.empty());
 }

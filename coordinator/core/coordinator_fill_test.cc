@@ -125,6 +125,7 @@ TEST_F(CoordinatorFillTest, WhereNoneIsRightTheJobEnds) {
   driver().Fail(TakeConfigure(0), Damaged("/c/8"));
   const auto find = driver().TakeIo<v1::FindCheckpoint>();
   driver().End(find->first, absl::DataLossError("no checkpoint verifies"));
+  driver().LetAllHear();
   EXPECT_TRUE(driver().exited);
   EXPECT_TRUE(absl::IsDataLoss(driver().exit_status));
 }

@@ -157,6 +157,7 @@ TEST_F(CoordinatorGrowingTest, ACheckpointOfEpochsThatNoLogKnowsIsRefused) {
   *found.mutable_manifest()->mutable_snapshot() = Pair(1, 1);
   found.mutable_manifest()->mutable_input()->set_next_epoch(2);
   started_.FindCheckpoint(found);
+  driver().LetAllHear();
   EXPECT_TRUE(absl::IsFailedPrecondition(driver().exit_status));
   EXPECT_THAT(std::string(driver().exit_status.message()),
               HasSubstr("checkpoint '/c' has begun epoch 1, but the "

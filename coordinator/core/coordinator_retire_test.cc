@@ -195,6 +195,7 @@ TEST(CoordinatorRetireStartTest, ACheckpointOfAnotherJobIsRefusedByName) {
   found.mutable_manifest()->set_job_name("other");
   found.mutable_manifest()->set_job_digest("other digest");
   started.FindCheckpoint(found);
+  started.driver().LetAllHear();
   EXPECT_TRUE(started.driver().exited);
   EXPECT_TRUE(absl::IsInvalidArgument(started.driver().exit_status));
   EXPECT_THAT(std::string(started.driver().exit_status.message()),

@@ -202,6 +202,7 @@ TEST_F(CoordinatorSyncTest, BackupWorkersMustLeaveSomebody) {
   all.Append();
   all.Serve();
   all.FindCheckpoint();
+  all.driver().LetAllHear();
   EXPECT_TRUE(all.driver().exited);
   EXPECT_THAT(all.driver().exit_status.message(),
               HasSubstr("backup_workers is 2 of 2 workers"));

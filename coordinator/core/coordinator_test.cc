@@ -119,6 +119,7 @@ TEST(CoordinatorTest, Promise9_AModelThatCannotBeLaidOutEndsTheStart) {
   started.Append();
   started.Serve();
   started.FindCheckpoint();
+  started.driver().LetAllHear();
   EXPECT_TRUE(absl::IsInvalidArgument(started.driver().exit_status));
 }
 
@@ -264,6 +265,7 @@ TEST(CoordinatorTest, AnUnreadableCheckpointDirectoryEndsTheStart) {
   started.Serve();
   started.driver().End(started.driver().TakeIo<v1::FindCheckpoint>()->first,
                        absl::PermissionDeniedError("not yours"));
+  started.driver().LetAllHear();
   EXPECT_EQ(started.driver().exit_status.message(), "not yours");
 }
 
@@ -342,6 +344,7 @@ TEST_F(RunningCoordinatorTest, AServerOfAnotherJobEndsTheProcessByName) {
   driver().Advance(absl::Seconds(1));
   driver().Fail(*driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)),
                 Refuse(v1::Refusal::OTHER_JOB, "x", "belongs to run x"));
+  driver().LetAllHear();
   EXPECT_TRUE(absl::IsInvalidArgument(driver().exit_status));
   EXPECT_EQ(driver().exit_status.message(),
             "ps-1 refuses this job: belongs to run x");
@@ -352,6 +355,7 @@ TEST_F(RunningCoordinatorTest, WhatNamesTheServersPlaceIsNotRepeated) {
   driver().Advance(absl::Seconds(1));
   driver().Fail(*driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)),
                 Refuse(v1::Refusal::OTHER_JOB, "x", why));
+  driver().LetAllHear();
   EXPECT_EQ(driver().exit_status.message(), why);
 }
 
@@ -359,6 +363,7 @@ TEST_F(RunningCoordinatorTest, AServerThatCannotRestoreEndsTheProcess) {
   driver().Advance(absl::Seconds(1));
   driver().Fail(*driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)),
                 Refuse(v1::Refusal::INVALID, "dir", "could not restore"));
+  driver().LetAllHear();
   EXPECT_TRUE(absl::IsFailedPrecondition(driver().exit_status));
   EXPECT_EQ(driver().exit_status.message(), "ps-1: could not restore");
 }
@@ -450,6 +455,7 @@ TEST(CoordinatorTest, ACheckpointWithOtherVariablesEndsTheJob) {
   other->set_name("other");
   other->add_shape(7);
   started.FindCheckpoint(found);
+  started.driver().LetAllHear();
   EXPECT_TRUE(started.driver().exited);
   const absl::Status& status = started.driver().exit_status;
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -514,6 +520,7 @@ TEST(CoordinatorTest, WhatIsNotAllowedToBeMissingEndsTheJob) {
   started.Append();
   started.Serve();
   started.FindCheckpoint(WithAnotherHead(options));
+  started.driver().LetAllHear();
   EXPECT_TRUE(absl::IsInvalidArgument(started.driver().exit_status));
   EXPECT_THAT(started.driver().exit_status.message(),
               HasSubstr("is not in it; checkpoint.allow_missing"));
@@ -546,6 +553,7 @@ TEST(CoordinatorTest, AWarmStartThatDoesNotFitEndsTheJob) {
   started.Serve();
   const auto find = started.driver().TakeIo<v1::FindCheckpoint>();
   started.driver().End(find->first, absl::InvalidArgumentError("no 'w'"));
+  started.driver().LetAllHear();
   EXPECT_TRUE(started.driver().exited);
   EXPECT_EQ(started.driver().exit_status.message(), "no 'w'");
 }
@@ -570,6 +578,7 @@ TEST(CoordinatorTest, AWarmStartThatMayBeReadLaterIsTriedByTheNextStart) {
     refusal.set_reason(v1::Refusal::DAMAGED);
     if (may_pass) refusal.set_retry_after_ms(10);
     started.driver().Fail(*sent, Refuse(refusal, "stale file handle"));
+    started.driver().LetAllHear();
     ASSERT_TRUE(started.driver().exited);
     EXPECT_EQ(started.driver().exit_status.code(),
               may_pass ? absl::StatusCode::kAborted

@@ -146,6 +146,17 @@ TEST_F(FailedJobTest, TheCoordinatorsOwnFailureIsToldToo) {
       HasSubstr("read-only"));
 }
 
+TEST_F(FailedJobTest, ADiskThatIsFullIsToldToNobody) {
+  chief_.beat.set_leaving(true);
+  started_.Beat(&chief_);
+  const auto append = driver().TakeIo<v1::AppendLog>();
+  ASSERT_TRUE(append.has_value());
+  driver().End(append->first, absl::ResourceExhaustedError("no space"));
+  EXPECT_TRUE(driver().exited);
+  EXPECT_EQ(driver().exit_status, absl::UnavailableError("no space"));
+  EXPECT_FALSE(driver().TakeSend<v1::FinishRequest>(PeerId::Ps(0)).has_value());
+}
+
 TEST_F(FailedJobTest, WhatMayPassIsToldToNobody) {
   for (const absl::Status& why :
        {absl::UnavailableError("storage"), absl::AbortedError("again"),

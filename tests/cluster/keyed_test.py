@@ -133,7 +133,7 @@ class KeyedTest(KeyedCase):
         self.assertEqual(run.wait(), 0, run.output)
         result = run.result()
         self.assertEqual(
-            (result["pushes_lost"], result["pushes_doubled"]), ("0", "0"))
+            (result["pushes_lost"], result["pushes_doubled"]), (0, 0))
 
     def test_a_checkpoint_is_evaluated_by_its_keys(self):
         run = self.train(job(examples=160), "local", "--workers=1",

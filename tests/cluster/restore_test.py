@@ -260,12 +260,12 @@ class OneRunTest(unittest.TestCase):
     def test_it_goes_on_for_more_epochs_though_it_has_ended(self):
         first = self.start()
         self.assertEqual(first.wait(), 0, first.output)
-        self.assertEqual(self.result()["global_step"], "8")
+        self.assertEqual(self.result()["global_step"], 8)
         second = self.start("--epochs", "3")
         self.assertEqual(second.wait(), 0, second.output)
         self.assertIn("goes on with other settings: epochs is 3, was 1",
                       second.output)
-        self.assertEqual(self.result()["global_step"], "24")
+        self.assertEqual(self.result()["global_step"], 24)
         self.assertEqual(self.result()["changed"],
                          [{"name": "epochs", "before": "1", "now": "3"}])
         other = self.start("--epochs", "3", "--seed", "9")

@@ -104,7 +104,7 @@ class SparseTest(unittest.TestCase):
         self.assertEqual(run.wait(), 0, run.output)
         result = run.result()
         self.assertEqual(
-            (result["pushes_lost"], result["pushes_doubled"]), ("0", "0"))
+            (result["pushes_lost"], result["pushes_doubled"]), (0, 0))
 
 
 if __name__ == "__main__":

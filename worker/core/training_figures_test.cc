@@ -106,7 +106,8 @@ TEST(TrainingFiguresTest, SumsAreOfThePushesThatAreInAndOfTheSession) {
 // "epoch: loss sum / examples" of those that are told.
 std::vector<std::string> EpochsOf(const TrainingFigures& figures) {
   std::vector<std::string> texts;
-  for (const v1::EpochSums& sums : Of(figures).epochs()) {
+  const v1::WorkerStats stats = Of(figures);
+  for (const v1::EpochSums& sums : stats.epochs()) {
     texts.push_back(absl::StrCat(sums.epoch(), ": ", sums.loss_sum(), "/",
                                  sums.examples()));
   }

@@ -170,7 +170,8 @@ TEST_F(EvaluatorProcessTest, InPlaceOfADamagedOneTheOneBeforeIsEvaluated) {
 
 TEST_F(EvaluatorProcessTest, OfAFlippedBitAnywhereNothingIsEvaluated) {
   const std::string path = Commit(1, 10);
-  for (const std::string& name : *ListDirectory(path)) {
+  const std::vector<std::string> names = *ListDirectory(path);
+  for (const std::string& name : names) {
     const std::string file = absl::StrCat(path, "/", name);
     // What other tools read.
     if (name == "model.safetensors.index.json") continue;

@@ -464,8 +464,9 @@ TEST(PipelineTest, MoreExamplesThanAnOrderNamesAreNotPutInOrder) {
         .status();
   };
   const std::string sentence =
-      "there are 4294967296 examples; at most 4294967295 can be shuffled or "
-      "interleaved: read fewer files, or keep fewer by the stage \"take\"";
+      "there are 4294967296 examples; at most 4294967295 can be shuffled, "
+      "interleaved or filtered: read fewer files, or keep fewer by the stage "
+      "\"take\"";
   EXPECT_EQ(make([](v1::InputConfig*) {}),
             absl::InvalidArgumentError(sentence));
   for (const Stages& stages : std::vector<Stages>{

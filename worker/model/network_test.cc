@@ -544,7 +544,7 @@ TEST_F(NetworkTest, IntegersAreEmbedded) {
   EXPECT_EQ(
       trained.model->Evaluate(trained.weight_views, batch).status().message(),
       "example 1 of the batch: the feature 'text' has 5; it must be "
-      "from 0 to 4");
+      "from 0 to 4, or the embedding that reads it have more \"rows\"");
 }
 
 TEST_F(NetworkTest, ATestSetOfFewerClassesIsEvaluatedAndPredicted) {

@@ -83,6 +83,8 @@ class CoreDriver {
   // Ticks whenever the core wants it, until `duration` has passed; fails if it
   // wants more ticks than one each millisecond.
   void Advance(absl::Duration duration);
+  // As long as a job that has failed waits for its processes to hear of it.
+  void LetAllHear() { Advance(absl::Minutes(2)); }
   // Time passes without a tick, as when the process stands still.
   void StandStill(absl::Duration duration) { now_ = now_ + duration; }
   // Ticks once, now.
