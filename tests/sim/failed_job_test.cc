@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "tests/sim/few_seeds.h"
+#include "tests/sim/fine_cut.h"
 #include "tests/sim/integer_cluster.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/simulation.h"
@@ -34,6 +35,7 @@ class FailingRun {
  public:
   FailingRun(uint64_t seed, const Faults& faults)
       : random_(StableHash("failing", seed)),
+        cut_(DrawCut(seed)),
         job_(seed, {.staleness = seed % 3 == 0 ? "2" : "async"}),
         simulation_({.seed = seed,
                      .faults = faults,
@@ -79,6 +81,7 @@ class FailingRun {
   }
 
   RandomStream random_;
+  const FineCut cut_;
   const IntegerJob job_;
   SimStorage storage_;
   Simulation simulation_;
