@@ -67,6 +67,14 @@ def first_line(text):
     return next((line for line in lines if line), "")
 
 
+def said(text):
+    """(place, sentence) of what a case said; the place is empty if there is none."""
+    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    if len(lines) > 1 and re.fullmatch(r"\S+:\d+", lines[0]):
+        return lines[0], lines[1]
+    return "", first_line(text)
+
+
 def read_cases(path, outcome):
     """Adds the cases of a test.xml to the outcome."""
     for case in ElementTree.parse(path).iter("testcase"):
@@ -76,9 +84,10 @@ def read_cases(path, outcome):
             bad = case.find("error")
         skipped = case.find("skipped")
         if bad is not None:
-            outcome.failed[name] = first_line(bad.get("message") or bad.text)
+            outcome.failed[name] = ": ".join(
+                part for part in said(bad.get("message") or bad.text) if part)
         elif skipped is not None:
-            reason = first_line(skipped.get("message") or skipped.text)
+            reason = said(skipped.get("message") or skipped.text)[1]
             outcome.skipped.append((name, reason or "without a reason"))
         elif case.get("status") == "notrun":
             outcome.skipped.append((name, "disabled"))

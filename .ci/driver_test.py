@@ -14,10 +14,10 @@ _SPEC.loader.exec_module(driver)
 
 PASSED = '<testcase classname="S" name="A"/>'
 FAILED = ('<testcase classname="S" name="B">'
-          '<failure message="&#10; s.cc:7: no&#10;more"/></testcase>')
+          '<failure message="s.cc:7&#10;no&#10;more"/></testcase>')
 MENDED = '<testcase classname="S" name="B"/>'
-SKIPPED = ('<testcase classname="S" name="C"><skipped message="no&#10;GPU"/>'
-           '</testcase>')
+SKIPPED = ('<testcase classname="S" name="C">'
+           '<skipped message="a/s.cc:8&#10;no GPU&#10;"/></testcase>')
 
 
 class FakeBuild:
@@ -82,7 +82,7 @@ class RunTest(unittest.TestCase):
         self.build.add_run(("//a:b", PASSED + FAILED), ("//a:c", SKIPPED), code=3)
         self.build.add_run(("//a:b", PASSED + FAILED), code=3)
         self.assertEqual(
-            (1, ["skipped: 1: no", "FAILED: plain //a:b S.B (s.cc:7: no)",
+            (1, ["skipped: 1: no GPU", "FAILED: plain //a:b S.B (s.cc:7: no)",
                  "1 passed, 1 failed"]), self.report("//a:b", "//a:c"))
 
     def test_what_passes_alone_is_flaky_and_counts_as_passed(self):
@@ -157,7 +157,7 @@ class RunTest(unittest.TestCase):
     def test_skips_are_a_line_per_reason_and_verbose_lists_them(self):
         self.build.add_run(("//a:b", PASSED + SKIPPED), ("//a:c", SKIPPED))
         self.assertEqual(
-            (0, ["skipped: 2: no", "  plain //a:b S.C", "  plain //a:c S.C",
+            (0, ["skipped: 2: no GPU", "  plain //a:b S.C", "  plain //a:c S.C",
                  "1 passed, 0 failed"]),
             self.report("//a:b", "//a:c", verbose=True))
 
