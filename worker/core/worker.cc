@@ -329,9 +329,7 @@ void Worker::OnFinished(const Session::Finished& finished, WorkerTurn* turn) {
   if (kind == kPush) {
     if (status.ok()) {
       quarantine_.Applied();
-      const TrainingStep& step = *session.steps.pushing();
-      figures_.Acknowledged(step.number, step.input.epoch,
-                            step.computed_examples, step.loss, step.metrics);
+      CountAcknowledged(session.steps.Acknowledged());
       session.NoteFirstPush(turn->out);
       if (!first_push_.has_value()) first_push_ = turn->now;
     } else if (OnPushFailed(status, turn)) {
@@ -445,7 +443,13 @@ void Worker::OnFigures(const IoResult& result, Time now) {
   } else if (session_->steps.computing().has_value()) {
     epoch_ = session_->steps.computing()->input.epoch;
   }
-  session_->steps.Note(result.io, *computed);
+  CountAcknowledged(session_->steps.Note(result.io, *computed));
+}
+
+void Worker::CountAcknowledged(const TrainingStep* step) {
+  if (step == nullptr) return;
+  figures_.Acknowledged(step->number, step->input.epoch,
+                        step->computed_examples, step->loss, step->metrics);
 }
 
 v1::WorkerStats Worker::MakeStats() const {

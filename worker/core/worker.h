@@ -111,6 +111,8 @@ class Worker : public Core {
   void OnSpoiled(const absl::Status& status, WorkerTurn* turn);
   void OnGradient(const IoResult& result, WorkerTurn* turn);
   void OnFigures(const IoResult& result, Time now);
+  // Null: not yet.
+  void CountAcknowledged(const TrainingStep* step);
   // What people see.
   v1::WorkerStats MakeStats() const;
   bool WantsPortion() const;

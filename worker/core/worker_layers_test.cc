@@ -68,6 +68,19 @@ TEST_F(WorkerLayersTest, WeightsThatAreStillReadAreNotPulledInto) {
   EXPECT_TRUE(worker_.TakePull().has_value());
 }
 
+TEST_F(WorkerLayersTest, FiguresThatComeBehindTheAcknowledgementCount) {
+  Ready();
+  worker_.AnswerPush(*worker_.TakePush());
+  worker_.AnswerCompute(*compute_);
+  v1::StatusReply status;
+  worker_.core().FillStatus(driver().now(), &status);
+  const uint64_t computed = compute_->second.end() - compute_->second.begin();
+  ASSERT_GT(computed, 0u);
+  EXPECT_EQ(status.worker().examples(), computed);
+  ASSERT_EQ(status.worker().epochs_size(), 1);
+  EXPECT_EQ(status.worker().epochs(0).examples(), computed);
+}
+
 TEST_F(WorkerLayersTest, NothingReadyMeansThatTheWholeComes) {
   driver().Complete(take_->first, v1::TakeGradientsResult(), {});
   EXPECT_FALSE(worker_.TakePush().has_value());

@@ -109,15 +109,20 @@ void Steps::DropComputing() {
   computing_.reset();
 }
 
-void Steps::Note(IoId io, const v1::ComputeGradientResult& result) {
-  for (absl::optional<TrainingStep>* step : {&computing_, &pushing_}) {
+const TrainingStep* Steps::Note(IoId io,
+                                const v1::ComputeGradientResult& result) {
+  for (absl::optional<TrainingStep>* step :
+       {&computing_, &pushing_, &acknowledged_}) {
     if (!step->has_value() || (*step)->io != io) continue;
+    (*step)->noted = true;
     (*step)->computed_examples = result.examples();
     (*step)->left_out =
         (*step)->examples - std::min((*step)->examples, result.examples());
     (*step)->loss = result.loss();
     (*step)->metrics = result.metrics();
+    if (step == &acknowledged_) return &*acknowledged_;
   }
+  return nullptr;
 }
 
 void Steps::TakePart(const IoResult& part, WorkerTurn* turn) {
@@ -198,6 +203,16 @@ void Steps::StartPush(Session::PushInfo info, bool pull_behind,
   if (pull_behind) info.pull_into = weights_.PullInto();
   session_->StartPush(MakeOp(kPush, pushes_started_), info,
                       std::move(pushing_->gradients), turn->now, turn->out);
+}
+
+const TrainingStep* Steps::Acknowledged() {
+  if (pushing_->noted) return &*pushing_;
+  acknowledged_.emplace();
+  acknowledged_->input = pushing_->input;
+  acknowledged_->number = pushing_->number;
+  acknowledged_->examples = pushing_->examples;
+  acknowledged_->io = pushing_->io;
+  return nullptr;
 }
 
 TrainingStep Steps::PushEnded(bool pulled, Time now) {

@@ -33,6 +33,7 @@ struct TrainingStep {
   double loss = 0;
   MetricSums metrics;
   bool computed = false;
+  bool noted = false;  // Its figures have come.
   // Until they are pushed; empty ones are still computed.
   std::vector<Buffer> gradients;
   // Of sparse variables, once they are known; null where there is none.
@@ -84,8 +85,10 @@ class Steps {
   void LookedUp(bool given_up, WorkerTurn* turn);
   void DropComputing();
   void AbandonComputing(WorkerTurn* turn) { computation_->Abandon(turn); }
-  // Figures that came with a computation.
-  void Note(IoId io, const v1::ComputeGradientResult& result);
+  // Figures that came with a computation; the step, if its push was
+  // acknowledged before they came: all gradients may leave in parts, ahead of
+  // the result.
+  const TrainingStep* Note(IoId io, const v1::ComputeGradientResult& result);
   // Gradients of the last layers; all of them. An error if there is none, or a
   // loss that is not finite: nothing was pushed.
   void TakePart(const IoResult& part, WorkerTurn* turn);
@@ -101,6 +104,9 @@ class Steps {
   // `pull_behind`: asks for the weights of the step after it.
   // REQUIRES: computing() has gradients, nothing is pushed.
   void StartPush(Session::PushInfo info, bool pull_behind, WorkerTurn* turn);
+  // What is pushed is acknowledged: the step, or null if its figures have not
+  // come; then Note gives it.
+  const TrainingStep* Acknowledged();
   // `pulled`: with the weights that were asked for.
   TrainingStep PushEnded(bool pulled, Time now);
   // Somebody else computes it again.
@@ -139,7 +145,8 @@ class Steps {
   uint64_t pushes_ended_ = 0;
   absl::optional<TrainingStep> computing_;  // Or waiting to leave.
   absl::optional<TrainingStep> pushing_;
-  Time pull_began_;  // The last of each.
+  absl::optional<TrainingStep> acknowledged_;  // Whose figures have not come.
+  Time pull_began_;                            // The last of each.
   Time push_began_;
 };
 
