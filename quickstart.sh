@@ -123,8 +123,7 @@ announce() {
   echo "  2. build    paramd with Bazel, downloading nothing"
   echo "  3. train    Fashion-MNIST, 5 epochs, on 2 ps and 2 workers on loopback;"
   echo "              in the third epoch worker-1 is killed with kill -9"
-  echo "On the $(nproc) cores of this machine; the build says how much is left once it" \
-    "compiles."
+  echo "The build shows how much time is left, on $(nproc) cores, once it compiles."
   echo "Nothing outside this folder and apt is touched."
   echo
 }
