@@ -116,11 +116,9 @@ constexpr Slip kSlips[] = {
          "task": {"type": "worker", "index": 1}})",
      "TF_CONFIG:1: cluster: has no 'ps' tasks, only: worker; the strategy "
      "'parameter_server' trains through parameter servers, so add at least "
-     "one, "
-     "as in "
-     "\"ps\": [\"host1:2222\"], choose strategy \"multi_worker_mirrored\", "
-     "where each worker has a copy, or list one worker alone to train in its "
-     "process"},
+     "one, as in \"ps\": [\"host1:2222\"], choose strategy "
+     "\"multi_worker_mirrored\", where each worker has a copy, or list one "
+     "worker alone to train in its process"},
     {R"({"cluster": {"worker": ["a:1", "b:1"]},
          "task": {"type": "worker", "index": 0}})",
      "TF_CONFIG:1: cluster: has no 'ps' tasks, only: worker; the strategy "

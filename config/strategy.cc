@@ -74,9 +74,7 @@ void CheckStrategySettings(
       job.checkpoint().incremental() > 0) {
     add("checkpoint.incremental",
         absl::StrCat("is ", job.checkpoint().incremental(),
-                     ", but with "
-                     "strategy \"",
-                     name,
+                     ", but with strategy \"", name,
                      "\" a worker that comes back takes "
                      "one checkpoint whole; leave it out"));
   }

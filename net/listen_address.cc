@@ -176,11 +176,10 @@ absl::Status CheckListenAddress(const std::string& address) {
     if (IsLoopback(a->ai_addr)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "listening on ", address,
-        " without TLS would let in anybody who "
-        "reaches it: give it certificates with --tls_dir (paramd tls init "
-        "makes "
-        "them), or pass --insecure if the network is trusted; loopback "
-        "addresses need neither"));
+        " without TLS would let in anybody who reaches it: give it "
+        "certificates with --tls_dir (paramd tls init makes them), or pass "
+        "--insecure if the network is trusted; loopback addresses need "
+        "neither"));
   }
   return absl::OkStatus();
 }

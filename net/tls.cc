@@ -212,8 +212,7 @@ std::string Tls::WhyFailed(absl::string_view grpc_message) const {
 std::string WhyFailedWithoutTls(absl::string_view grpc_message) {
   if (!WasNeverConnected(grpc_message)) return "";
   return "connection lost before anything was said: if it speaks TLS, give "
-         "this "
-         "process --tls_dir too";
+         "this process --tls_dir too";
 }
 
 bool IsTls(const grpc::AuthContext& context) {

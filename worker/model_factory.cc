@@ -262,8 +262,7 @@ ModelFactory BuiltInModels() {
     if (job.model().custom()) {
       return absl::InvalidArgumentError(
           "the job's model is custom: only the program that brings it can "
-          "train "
-          "it; run that in place of paramd, or give model.layers and "
+          "train it; run that in place of paramd, or give model.layers and "
           "model.loss");
     }
     return MakeModel(job, input);

@@ -249,16 +249,14 @@ constexpr Metric kMetrics[] = {
      OfServer<&v1::ServerStats::blocks_refused>},
     {"paramd_server_quarantined_blocks_total", kCounter, "",
      "Of those refused: blocks of chunks with numbers that are not finite or "
-     "far "
-     "too large.",
+     "far too large.",
      OfServer<&v1::ServerStats::blocks_quarantined>},
     {"paramd_server_frozen_bytes", kGauge, "",
      "Bytes of values and slots that exist twice for a snapshot.",
      OfServer<&v1::ServerStats::frozen_bytes>},
     {"paramd_server_memory_bytes", kGauge, "",
      "Bytes of weights, slots and what is made of them, whoever holds them, "
-     "and "
-     "of gradients that are kept.",
+     "and of gradients that are kept.",
      OfServer<&v1::ServerStats::memory_bytes>},
     {"paramd_server_memory_limit_bytes", kGauge, "",
      "The most that paramd_server_memory_bytes may be; 0: no limit.",

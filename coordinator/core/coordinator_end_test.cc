@@ -422,8 +422,7 @@ TEST_F(CoordinatorEndTest, TheResultSaysWhatTheRunCameTo) {
       result.warnings(),
       ::testing::Contains(::testing::StartsWith(
           "3 of 9 pushes (33.3%) were lost with the memory of servers, which "
-          "go "
-          "back to the newest checkpoint: one is written every 5 steps;")));
+          "go back to the newest checkpoint: one is written every 5 steps;")));
 }
 
 TEST_F(CoordinatorEndTest, WhatIsLostDuringTheLastCommitIsInTheCheckpoint) {

@@ -66,8 +66,7 @@ absl::StatusOr<std::vector<std::string>> CheckVariables(
       "checkpoint '", path,
       "' has other variables than the job: ", absl::StrJoin(differences, "; "),
       "; checkpoint.allow_missing names those with which this run may go on "
-      "all "
-      "the same; a job with another model may also be another one, with a "
+      "all the same; a job with another model may also be another one, with a "
       "run_dir and a checkpoint.directory of its own, and begin with what fits "
       "of this (warm_start)"));
 }

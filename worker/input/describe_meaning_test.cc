@@ -392,8 +392,7 @@ TEST_F(DescribeMeaningTest, EveryOptionIsInTheTable) {
   }
   EXPECT_THAT(keys, ::testing::IsEmpty())
       << "say in the table what becomes of test data that have another value "
-         "of "
-         "these";
+         "of these";
 }
 
 TEST_F(DescribeMeaningTest,

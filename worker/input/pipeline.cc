@@ -203,8 +203,7 @@ class Pipeline::Builder {
       return absl::InvalidArgumentError(
           "stands behind a take or skip of shuffled examples, which are others "
           "in each epoch, so nobody knows how many it keeps: put it before "
-          "them, "
-          "or shuffle behind them");
+          "them, or shuffle behind them");
     }
     if (drawn_.contains(name)) {
       return absl::InvalidArgumentError(absl::StrCat(

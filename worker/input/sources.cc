@@ -331,9 +331,8 @@ OpenedSource OpenIndices(const v1::InputSource::Indices& config) {
   if (config.examples() == 0) {
     return absl::InvalidArgumentError(
         "the input is numbers of examples (input.train.indices), but nobody "
-        "says "
-        "how many: a program with a model and data of its own does; run that, "
-        "or name the data in input");
+        "says how many: a program with a model and data of its own does; run "
+        "that, or name the data in input");
   }
   return std::make_unique<IndexSource>(config.examples());
 }
