@@ -241,8 +241,8 @@ class Worker:
 
     def skip(self) -> None:
         """Leaves the last batch out: no weight and no momentum changes. It counts as
-        trained, but in no figure. Raises paramd.PartlyPushed, with the job left, if some of
-        its gradients have left."""
+        trained, but in no figure. Raises paramd.PartlyPushed, with the job left, if
+        some of its gradients have left."""
         with self._computing("skip") as (session, work):
             self._finish_with_zeros(session, work)
 
