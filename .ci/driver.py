@@ -24,6 +24,8 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Of the disk cache, at the beginning of a run.
 CACHE_BYTES = 20_000_000_000
+# Of `timeout`, which interrupts Bazel when the time is up, or kills it.
+OUT_OF_TIME = (124, 137)
 # What Bazel says of a test that it could not finish.
 INTERRUPTED = (["incomplete"], ["no_status"])
 # So many tests are tried once more: more do not fail by chance.
@@ -295,8 +297,8 @@ class Build:
         return self.limit is not None and self.seconds() >= self.limit
 
     def bazel(self, *arguments, **how):
-        """Runs Bazel with its outputs in .bazel, until the limit; 124 is its exit
-        code then."""
+        """Runs Bazel with its outputs in .bazel, until the limit; its exit code is
+        one of OUT_OF_TIME then."""
         environment = dict(os.environ)
         if self.limit is not None:
             left = max(1, int(self.limit - self.seconds()))
@@ -407,7 +409,7 @@ class Run:
         not run failed; with listed_when_late, if the time was up, it is skipped."""
         say(f"{name}: {len(labels)} test targets")
         outcomes, code = self.build.test(config, labels)
-        late = listed_when_late and self.build.time_is_up()
+        late = listed_when_late and code in OUT_OF_TIME
         if late:  # What was interrupted has not run.
             outcomes = {label: outcome for label, outcome in outcomes.items()
                         if list(outcome.failed.values()) not in INTERRUPTED}

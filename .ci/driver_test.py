@@ -27,7 +27,6 @@ class FakeBuild:
         self.folder = folder
         self.runs = []      # What each run leaves: (events, exit code).
         self.asked = []     # What each was asked: (labels, options).
-        self.late = False
         self.limit = None
 
     def add_run(self, *results, code=0):
@@ -53,9 +52,6 @@ class FakeBuild:
     def test(self, config, labels, *options):
         self.asked.append((labels, options))
         return self.runs.pop(0)
-
-    def time_is_up(self):
-        return self.late
 
 
 class RunTest(unittest.TestCase):
@@ -129,7 +125,6 @@ class RunTest(unittest.TestCase):
 
     def test_what_had_no_time_is_listed_and_did_not_fail(self):
         self.build.add_run(("//a:b", PASSED), code=124)
-        self.build.late = True
         self.assertEqual(
             (0, ["skipped: 1: plain: the time was up", "1 passed, 0 failed"]),
             self.report("//a:b", "//a:c", listed_when_late=True))
@@ -138,7 +133,6 @@ class RunTest(unittest.TestCase):
         self.build.add_run(("//a:b", FAILED), ("//a:c", "", {
             "status": "INCOMPLETE"}), code=124)
         self.build.add_run(("//a:b", FAILED), code=3)
-        self.build.late = True
         self.assertEqual(
             (1, ["skipped: 1: plain: the time was up",
                  "FAILED: plain //a:b S.B (s.cc:7: no)", "0 passed, 1 failed"]),
