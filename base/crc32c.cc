@@ -97,7 +97,7 @@ uint32_t Multiply(uint32_t a, uint32_t b) {
 
 }  // namespace
 
-// Behind each byte the first checksum is multiplied by x^8.
+// After each byte the first checksum is multiplied by x^8.
 uint32_t Crc32cOfBoth(uint32_t first, uint32_t second, uint64_t second_bytes) {
   uint32_t factor = uint32_t{1} << 31;
   uint32_t power = uint32_t{1} << 23;

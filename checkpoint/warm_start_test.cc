@@ -317,7 +317,7 @@ TEST(WarmStartTest, ACheckpointGivesItsRowsByKeyToATableOfAnotherCapacity) {
               std::vector<float>(values.begin() + row * 4,
                                  values.begin() + row * 4 + 4));
   }
-  // With rows of others before and behind.
+  // With rows of others before and after.
   const Got all =
       Read(config, {Rows(SampleVariable("w", {2}), 0, 2), Rows(here, 0, 50),
                     Rows(SampleVariable("w", {2}), 0, 1)});

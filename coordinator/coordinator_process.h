@@ -67,7 +67,7 @@ class CoordinatorProcess {
   ChiefLease* lease() { return lease_.get(); }
 
   // What is done on the storage thread before the log is read, whose error ends
-  // the run, and behind the run's result. Either may be null. REQUIRES: called
+  // the run, and after the run's result. Either may be null. REQUIRES: called
   // before AddTo.
   void Surround(std::function<absl::Status()> before_log,
                 std::function<void()> has_result) {

@@ -24,7 +24,7 @@ namespace paramd {
 //   absl::StatusOr<BufferChain> payload = memory->Take(shared);  // At the
 //   peer.
 //
-// Pieces walk: each begins behind the one before it, and beyond kWalkUnits the
+// Pieces walk: each begins after the one before it, and beyond kWalkUnits the
 // next one at the beginning again. What a receiver has just read lies in its
 // CPU's cache; to take it away from there costs a sender three times what it
 // costs to write where nobody has been for a while. Walked to its end an arena
@@ -49,9 +49,9 @@ namespace paramd {
 // place of one that is worn.
 //
 // Memory order: the message itself orders a payload's bytes before their
-// reading. For the way back the receiver stores FREE with release behind its
+// reading. For the way back the receiver stores FREE with release after its
 // last read (Buffer's references are dropped with acquire and release), and the
-// sender writes only behind a load with acquire that saw it.
+// sender writes only after a load with acquire that saw it.
 //
 // Trust: the sender keeps its own record of pieces and the receiver checks
 // every offset and length; of what lies in the memory only FREE is believed, so
@@ -101,7 +101,7 @@ class SharedMemory {
 
   // The first unit of a piece that is held from now on; nullopt: no room.
   absl::optional<size_t> Reserve(size_t units);
-  // The first run of so many units at or behind `from` that is free.
+  // The first run of so many units at or after `from` that is free.
   absl::optional<size_t> FirstGap(size_t from, size_t units) const;
   absl::StatusOr<Buffer> TakePiece(const v1::SharedPayload::Piece& piece);
 

@@ -213,7 +213,7 @@ void ThreadedCore::StartIos(Outbox* out) {
       others.push_back(std::move(item));
       continue;
     }
-    // `this` is used on the core's thread alone, and what is posted behind its
+    // `this` is used on the core's thread alone, and what is posted after its
     // end is dropped.
     handler->second(std::move(item),
                     [this, io = item.io, events = events_](IoResult result) {

@@ -25,7 +25,7 @@ namespace paramd {
 // Bound: 16,384 requests wait for the core's thread; one more is refused
 // (OVER_LIMIT). One whose caller waits no more is dropped, but counts until its
 // turn comes. Replies and works are bounded by what the core itself has asked.
-// What comes behind a core's Exit is dropped; its caller is answered when the
+// What comes after a core's Exit is dropped; its caller is answered when the
 // process ends or its deadline comes.
 //
 // Thread safety: as a Core, on the loop thread. The core is used by nobody else

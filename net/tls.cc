@@ -21,7 +21,7 @@ constexpr unsigned kLookSeconds = 1;
 // Stands in gRPC's text before the sentence of a NameVerifier.
 constexpr absl::string_view kRefused = "the certificate of the process there";
 
-// Behind the handshake, in which the certificate was verified: whether it is of
+// After the handshake, in which the certificate was verified: whether it is of
 // whom is meant.
 class NameVerifier : public grpc::experimental::ExternalCertificateVerifier {
  public:

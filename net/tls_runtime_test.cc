@@ -23,7 +23,7 @@
 #include "proto/grpc/health/v1/health.pb.h"
 #include "proto/refusal.h"
 
-// gRPC may join the threads that watch certificates behind the end of main.
+// gRPC may join the threads that watch certificates after the end of main.
 extern "C" const char* __tsan_default_options() {
   return "report_thread_leaks=0";
 }

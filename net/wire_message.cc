@@ -57,7 +57,7 @@ class SentPieces {
     first_ = grpc_slice_new_with_user_data(bytes, piece.size(), &Drop, kept_);
     return grpc::Slice(first_, grpc::Slice::STEAL_REF);
   }
-  // Behind the last one: now the slices may go to gRPC.
+  // After the last one: now the slices may go to gRPC.
   void HandOverAll() {
     if (kept_ != nullptr) HandOver(kept_);
   }
@@ -267,7 +267,7 @@ grpc::ByteBuffer EncodeMessage(const google::protobuf::Message& head,
       slices.push_back(pieces.Add(payload[next++]));
       continue;
     }
-    // A run of small pieces, the first one behind the head.
+    // A run of small pieces, the first one after the head.
     size_t end = next;
     size_t bytes = first ? prefix_bytes : 0;
     for (; end < payload.size() && payload[end].size() < kByReferenceBytes;

@@ -47,7 +47,7 @@ struct WireMessage {
 
 // The message in `bytes`, its head of the type of `prototype`.
 // kInvalidArgument, naming the type and what is wrong: a field cut short, a
-// payload whose length is not that of what follows (so also anything behind
+// payload whose length is not that of what follows (so also anything after
 // it), a head above kMostHeadBytes or one that is not of the type.
 absl::StatusOr<WireMessage> DecodeMessage(
     const grpc::ByteBuffer& bytes, const google::protobuf::Message& prototype);

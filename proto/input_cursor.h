@@ -33,7 +33,7 @@ class InputCursor {
   // What the next step takes: at most `most` examples. REQUIRES: not
   // finished(), `most` > 0.
   Range Next(uint64_t most) const;
-  // Goes on behind it.
+  // Goes on after it.
   void Advance(uint64_t most);
 
   // Epochs of which nothing is left.

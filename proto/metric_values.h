@@ -25,7 +25,7 @@ std::string EvaluationText(const v1::Evaluation& evaluation);
 // NaN if nothing was counted.
 double MetricValue(const v1::MetricSum& sum);
 
-// Adds `more` to what has the same name, or behind it; Subtract takes it away.
+// Adds `more` to what has the same name, or after it; Subtract takes it away.
 void AddMetrics(const MetricSums& more, MetricSums* sums);
 void SubtractMetrics(const MetricSums& less, MetricSums* sums);
 

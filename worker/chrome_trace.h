@@ -27,7 +27,7 @@ class ChromeTrace {
  public:
   enum class Lane : uint8_t {
     kDisk,     // Reading examples.
-    kCpu,      // The stages behind that.
+    kCpu,      // The stages after that.
     kCompute,  // The model's steps.
     kPush,     // From the first byte sent to the last acknowledgement.
     kPull,

@@ -620,7 +620,7 @@ TEST(ReplicaSumsTest, AMemberOfARingThatIsLostInAStepHarmsNoOthersDevice) {
     member.Enter(first[0], ids[0], 2);
     while (first[0]->status().ok()) {
       ASSERT_TRUE(member.Step(kExamples).ok());
-      // Whose word counts behind a step.
+      // Whose word counts after a step.
       if (!first[0]->status().ok()) break;
       ASSERT_EQ(member.trainer->gradients(), cpu.trainer->gradients());
     }

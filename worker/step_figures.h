@@ -20,7 +20,7 @@ struct StepFigures {
 // As numbers of which each member has as many: those of up to `sums` metrics.
 std::vector<double> ToNumbers(const StepFigures& figures, size_t sums);
 
-// Of ToNumbers of some members, one behind the other, in their order, added up.
+// Of ToNumbers of some members, one after the other, in their order, added up.
 // REQUIRES: `sums` as there.
 StepFigures FromNumbers(absl::Span<const double> numbers, size_t sums);
 

@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   }
   worker.data.set_host(options.host);
   worker.variables = parts.model->variables();
-  // What somebody wrote there behind one batch would be in the next of the
+  // What somebody wrote there after one batch would be in the next of the
   // push.
   const v1::JobConfig& job = options.job;
   if (job.accumulate() <= 1 && job.push_every() <= 1 && ReplicasOf(job) == 1) {

@@ -115,7 +115,7 @@ class WorkerProcess {
                                             bool* lost);
   ReplicaSteps::Source Batches();
   // Sync mode: has the request's examples made, unless they are being made
-  // already, and behind them those of the next one.
+  // already, and after them those of the next one.
   absl::Status Announce(const v1::ComputeGradient& request);
   // The kept one, if it is that. REQUIRES: it was announced, or is of a portion
   // that was fetched.

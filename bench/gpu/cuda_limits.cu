@@ -53,7 +53,7 @@ class Resources {
     return memory;
   }
 
-  // Of one of `times` calls of f, which come behind one that does not count.
+  // Of one of `times` calls of f, which come after one that does not count.
   template <class Function>
   double Seconds(int times, Function f) {
     f();

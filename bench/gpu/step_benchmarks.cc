@@ -67,7 +67,7 @@ class Steps {
     }
   }
 
-  // All weights have changed, as behind a pull.
+  // All weights have changed, as after a pull.
   void Run() {
     for (std::vector<float>& one : values_) {
       for (size_t i = 0; i < one.size(); i += Exchange::kBlock) one[i] += 1e-6f;

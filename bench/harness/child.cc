@@ -107,7 +107,7 @@ uint64_t Child::MinorFaults() const {
   std::ifstream file(absl::StrCat("/proc/", pid_, "/stat"));
   std::string text;
   std::getline(file, text);
-  // Behind the name, which may have spaces: state and eight numbers, of which
+  // After the name, which may have spaces: state and eight numbers, of which
   // the eighth counts minor faults.
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) Fail("has no /proc/PID/stat");

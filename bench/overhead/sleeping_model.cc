@@ -24,7 +24,7 @@ constexpr double kForward = 1.0 / 3;
 // The share of a step after which the gradient of each variable is ready.
 std::vector<double> ReadyTimes(const TrainedModel& model) {
   std::vector<LayerCost> layers = model.cost().layers;
-  // What a layer holds comes behind it, and is counted itself.
+  // What a layer holds comes after it, and is counted itself.
   for (size_t i = 0; i + 1 < layers.size(); ++i) {
     if (layers[i + 1].depth > layers[i].depth) layers[i].flops = 0;
   }

@@ -12,7 +12,7 @@ namespace paramd {
 // Models with the variables of the job's layers, whose steps sleep for `step`
 // instead of computing: a third of it forward, the rest backward, in which each
 // layer takes its share of the network's operations and its gradients, zeros,
-// are ready behind it. They evaluate nothing. `count`: a file that says how
+// are ready after it. They evaluate nothing. `count`: a file that says how
 // many steps a model has begun; empty: none does.
 ModelFactory SleepingModels(absl::Duration step, const std::string& count);
 

@@ -126,7 +126,7 @@ absl::Status RunAll(PreparedProcess* prepared) {
              : prepared->process->Run(prepared->runtime.get());
 }
 
-// Runs the runtime; what came of it. A signal before drains, one behind it ends
+// Runs the runtime; what came of it. A signal before drains, one after it ends
 // the process at once; and so does the time, where what the runtime leaves
 // behind (a long step, a wait for input, storage that hangs) does not end.
 absl::Status RunUntilTold(const std::string& termination_log,

@@ -146,7 +146,7 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   Outcome outcome_;
   Time deadline_ = Time::Never();  // Of the present phase.
-  std::string overdue_;  // Said behind the names of those that pass it.
+  std::string overdue_;  // Said after the names of those that pass it.
   StopSignals signals_;
   Time next_tick_;
 };

@@ -66,7 +66,7 @@ class MetricsEndpoint::Statuses
 
   void SetSource(AskStatus ask) {
     MutexLock lock(&mutex_);
-    // What a question that is being put has captured may go behind this.
+    // What a question that is being put has captured may go after this.
     while (is_asking_) changed_.Wait(&mutex_);
     ask_ = std::move(ask);
     ++question_;

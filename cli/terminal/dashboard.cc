@@ -36,7 +36,7 @@ std::string Line(absl::string_view line, int width) {
 // What stands on the left of a line, and what on the right.
 using TwoTexts = std::pair<std::string, std::string>;
 
-// `pairs` behind `indent`, the right of each from `column` on, or from further
+// `pairs` after `indent`, the right of each from `column` on, or from further
 // to the left where `width` asks for it; under each other, the left ones first,
 // where one of them does not fit.
 std::string Beside(const std::vector<TwoTexts>& pairs, absl::string_view indent,

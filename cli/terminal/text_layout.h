@@ -13,7 +13,7 @@ namespace paramd {
 // program draws takes one.
 size_t Columns(absl::string_view text);
 
-// `text` with blanks behind it, or before it, up to `columns`.
+// `text` with blanks after it, or before it, up to `columns`.
 std::string Padded(absl::string_view text, size_t columns);
 std::string AtRight(absl::string_view text, size_t columns);
 

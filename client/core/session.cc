@@ -349,7 +349,7 @@ Outbox::Head Session::MakePush(const Operation& operation, const Chunk& chunk,
   }
   if (info.pull_into != nullptr) {
     request->mutable_pull()->set_encoding(EncodingOf(options_.pull_format));
-    request->mutable_pull()->set_clock(info.clock + 1);  // Behind this push.
+    request->mutable_pull()->set_clock(info.clock + 1);  // After this push.
   }
   request->mutable_blocks()->Reserve(static_cast<int>(chunk.blocks.size()));
   payload->reserve(chunk.blocks.size());

@@ -80,7 +80,7 @@ class Session {
     uint64_t examples = 0;
     // Of no examples, in any mode: it has no numbers, and changes none.
     bool empty = false;
-    // Takes what the servers hold behind the push, of variables that are not
+    // Takes what the servers hold after the push, of variables that are not
     // sparse, if they can say it with their answers; valid and untouched until
     // the push has ended. Null: not asked.
     Weights* pull_into = nullptr;
@@ -93,7 +93,7 @@ class Session {
   struct Finished {
     OpId op = 0;
     absl::Status status;
-    // Of a push: `pull_into` has every block as it was behind it. Otherwise it
+    // Of a push: `pull_into` has every block as it was after it. Otherwise it
     // has some of them.
     bool pulled = false;
   };

@@ -52,7 +52,7 @@ class SparseRows {
   const Buffer& numbers(size_t sparse) const { return numbers_[sparse]; }
   const Buffer& values(size_t sparse) const { return values_[sparse]; }
   // What a computation gets: `dense`, by variable, with the values of these
-  // rows in their places, and behind it their numbers.
+  // rows in their places, and after it their numbers.
   BufferChain HandOut(BufferChain dense) const;
 
   // Those rows that lie in a block.
@@ -89,9 +89,9 @@ class SparseRows {
   };
 
   absl::Span<const uint64_t> NumbersOf(uint32_t variable) const;
-  // Of the rows of a slice; `next`: the first of them, then that behind them.
+  // Of the rows of a slice; `next`: the first of them, then that after them.
   void AddRuns(const Placement& placement, uint32_t slice, size_t* next);
-  // The block's run, or where it would be. Fast if it is `near` or just behind.
+  // The block's run, or where it would be. Fast if it is `near` or just after.
   size_t RunOf(const BlockId& id, size_t near = 0) const;
   bool IsRun(size_t run, const BlockId& id) const;
 

@@ -272,7 +272,7 @@ class FromSyncTest : public ModeChangeTest {
     for (const uint32_t server : {0, 1}) Decide(server, 0, {0, 1});
     for (const uint32_t server : {0, 1}) Decide(server, 1, {});
   }
-  // Everybody is heard, and worker 0 does not contribute to the step behind
+  // Everybody is heard, and worker 0 does not contribute to the step after
   // `step`. Whether it is gone before so many seconds are over.
   bool IsFencedWithin(int seconds, uint64_t step) {
     for (int second = 0; second < seconds; ++second) {

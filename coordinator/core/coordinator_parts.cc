@@ -69,7 +69,7 @@ bool CoordinatorParts::SomebodyLeavesWithASnapshot() const {
 
 StepLedger::Obstacles CoordinatorParts::ToSteps() const {
   StepLedger::Obstacles obstacles;
-  // Behind an entry of a mode that is under way the next layout has it too.
+  // After an entry of a mode that is under way the next layout has it too.
   obstacles.logging_mode =
       modes.change() != nullptr &&
       modes.change()->stage() == ModeChange::Stage::kLogging;

@@ -344,7 +344,7 @@ void Dispatcher::AdvanceLeaving(Turn* turn) {
   facts_.Deliver(turn);
 }
 
-// Behind all else that a snapshot is opened for: whoever asks again and again
+// After all else that a snapshot is opened for: whoever asks again and again
 // keeps nobody from leaving, and the job from no end.
 void Dispatcher::AdvanceRequested(Turn* turn) {
   parts_.requested.Advance(parts_.ForRequests(), turn);

@@ -58,7 +58,7 @@ class Dispatcher {
   void OnTakePortion(const Message& message, const v1::PortionRequest& request,
                      Turn* turn);
 
-  // ---- behind it: each part does what is due, in this order
+  // ---- after it: each part does what is due, in this order
   void Advance(Turn* turn);
   void AdvanceStart(Turn* turn);
   void AdvanceJoins(Turn* turn);

@@ -38,7 +38,7 @@ class Evaluations {
     return next > epochs_ ? next : 0;
   }
 
-  // The job begins behind so many epochs.
+  // The job begins after so many epochs.
   void GoOnBehind(uint32_t epochs) { epochs_ = epochs; }
   // It goes back to there.
   void GoBackTo(uint32_t epochs) {

@@ -215,7 +215,7 @@ void FactRouter::On(const ServerRecalled& recalled, Turn*) {
 void FactRouter::On(const ServerConfigured& configured, Turn*) {
   const uint32_t index = configured.server;
   parts_.summary_writer.summaries().Told(index, *configured.reply);
-  // Behind the last checkpoint nothing can be lost.
+  // After the last checkpoint nothing can be lost.
   if (configured.reply->restored() && parts_.phase < JobPhase::kWritingResult) {
     parts_.checkpoints.accounts().loss.Told(
         index, parts_.servers.all()[index].generation,

@@ -40,7 +40,7 @@ class InputLedger : public JobProgress {
   uint64_t ToldStep() const;
 
   // ---- where it changes
-  // The job goes on behind this step, in whichever mode.
+  // The job goes on after this step, in whichever mode.
   void GoOnFrom(uint64_t step, const v1::SavedInput& left);
   // The same in the other mode, which holds from now on.
   void ChangeMode(bool to_sync, uint64_t step, const v1::SavedInput& left);

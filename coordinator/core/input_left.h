@@ -37,7 +37,7 @@ class InputLeft {
   v1::SavedInput Save(const v1::SavedInput& known) const;
 
  private:
-  // The epoch and the first example of it behind which all is left.
+  // The epoch and the first example of it after which all is left.
   std::pair<uint32_t, uint64_t> Next() const;
 
   static Ranges Union(Ranges ranges);

@@ -15,7 +15,7 @@ namespace paramd {
 // What the job's checkpoints say of pushes that are in twice, or gone.
 //
 // Where the mode was changed to or from sync, blocks count pushes and steps in
-// one number: from then on a checkpoint is compared with the first one behind
+// one number: from then on a checkpoint is compared with the first one after
 // the change, by what came since.
 //
 // Not thread-safe: lives inside the coordinator's core.
@@ -47,7 +47,7 @@ class JobAudit {
   void KeepCounts();
 
   bool mode_changed_ = false;
-  // The first checkpoint behind the newest change.
+  // The first checkpoint after the newest change.
   absl::optional<v1::Manifest> base_;
   PushAudit newest_;
   uint64_t doubled_before_ = 0;

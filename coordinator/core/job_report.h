@@ -16,7 +16,7 @@ class JobReport {
   explicit JobReport(const CoordinatorParts* parts) : parts_(*parts) {}
 
   // Whom everything waits for, and why; empty: nobody. The first that applies:
-  // what is behind it waits for that too.
+  // what is after it waits for that too.
   std::string waiting_for() const;
   // The same, but for a step of sync mode that takes its time, and files that
   // are yet to appear.

@@ -218,7 +218,7 @@ void LossReport::Add(const v1::SavedSession& session, uint64_t in,
 void LossReport::Committed() {
   committed_contents_ = std::move(sealed_contents_);
   sealed_contents_.clear();
-  // What a session pushed behind its cut is not in it.
+  // What a session pushed after its cut is not in it.
   const auto end = ended_.begin() + static_cast<ptrdiff_t>(sealed_ended_);
   const auto is_in = [this](const EndedSession& ended) {
     return ended.UpTo(sealing_) == ended.session.sequence();

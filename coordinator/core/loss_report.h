@@ -45,7 +45,7 @@ class LossReport {
   // All servers go back to the newest checkpoint, and the input with them: what
   // came since is computed again, and not lost.
   void Rewind();
-  // A session has ended, behind its cut for this snapshot, if it made one.
+  // A session has ended, after its cut for this snapshot, if it made one.
   struct Cut {
     v1::SnapshotNumber snapshot;
     uint64_t sequence = 0;

@@ -188,7 +188,7 @@ void ModeChanges::GiveUp(absl::string_view why, Turn* turn) {
   change_.reset();
 }
 
-// ---- the entry, and behind it -----------------------------------------------
+// ---- the entry, and after it -----------------------------------------------
 
 void ModeChanges::Log(Turn* turn) {
   const JobView& job = turn->job;

@@ -29,7 +29,7 @@ absl::Status TermLost(absl::string_view how);
 // log, and the numbers of its calls.
 //
 // Invariant: one entry is appended at a time, in the order of Append: storage
-// need not keep one. Behind one that failed none is.
+// need not keep one. After one that failed none is.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class PendingWork {

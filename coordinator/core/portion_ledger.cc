@@ -97,7 +97,7 @@ bool PortionLedger::OnTake(const Message& message,
                             index, " does not follow ", answer.number)));
     return false;
   }
-  // What it has used behind its cut could not be told from what it had used
+  // What it has used after its cut could not be told from what it had used
   // before.
   if (told != nullptr && header.snapshot() == told->number && !told->has_cut) {
     turn->out->Refuse(

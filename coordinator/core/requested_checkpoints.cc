@@ -70,7 +70,7 @@ void RequestedCheckpoints::OnRequest(const Message& message,
                                      const Present& present, Turn* turn) {
   v1::SnapshotNumber number = request.snapshot();
   const JobPhase phase = turn->job.phase;
-  // Behind the last one nothing comes.
+  // After the last one nothing comes.
   const bool is_last =
       phase > JobPhase::kSaving && phase < JobPhase::kTellingEnd;
   if (is_last || (!IsZero(number) && IsCommitted(number, present))) {

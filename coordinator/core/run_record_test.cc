@@ -92,7 +92,7 @@ TEST(RunRecordTest, EveryChangeOfTheRunIsKeptInOrder) {
   EXPECT_EQ(record.changed()[1].now(), "20");
 }
 
-// It was refused behind its term, by its checkpoint.
+// It was refused after its term, by its checkpoint.
 TEST(RunRecordTest, WhoOnlyTookATermHasChangedNothing) {
   RunRecord record(Job(5), "d", Data());
   record.Read(Layout(RunRecord(Job(5), "d", Data())));

@@ -45,7 +45,7 @@ class Sessions {
   void Admit(const Admitted& admitted, Turn* turn);
   // Those admitted since are in a new configuration.
   void Announce(Turn* turn);
-  // They go on behind another coordinator. REQUIRES: nobody has a session.
+  // They go on after another coordinator. REQUIRES: nobody has a session.
   void TakeOver(Map sessions) { sessions_ = std::move(sessions); }
   // This configuration has them all.
   void OnConfigured(const v1::ConfigurationVersion& version);

@@ -21,11 +21,11 @@ namespace paramd {
 //   directory     workers     servers     servers     manifest
 //                 cut         freeze      write
 //
-// Pushes go on behind the workers' cuts, except for a snapshot that somebody
+// Pushes go on after the workers' cuts, except for a snapshot that somebody
 // leaves with: for that, workers open none until every server is sealed. At any
 // place it may be given up; then nothing of it is ever visible.
 //
-// What a worker uses of its input behind its cut is not used in the snapshot,
+// What a worker uses of its input after its cut is not used in the snapshot,
 // whatever becomes of the worker before the seal.
 //
 // Not thread-safe: lives inside the coordinator's core, which drives it.
@@ -35,7 +35,7 @@ class SnapshotRound {
   struct Options {
     uint32_t servers = 1;
     bool final = false;    // The last of the job.
-    bool stopped = false;  // Nothing is pushed behind the cuts before the seal.
+    bool stopped = false;  // Nothing is pushed after the cuts before the seal.
     v1::SnapshotNumber base =
         {};  // To refer to for what has not changed. Zero: none.
   };
@@ -78,7 +78,7 @@ class SnapshotRound {
   const std::map<uint32_t, v1::WorkerCut>& cuts() const { return cuts_; }
   // The worker has used up these portions, or parts of them.
   void Used(uint32_t worker, const std::vector<v1::Portion>& portions);
-  // The session is gone behind that push. Its successor has a cut of its own.
+  // The session is gone after that push. Its successor has a cut of its own.
   void Gone(const v1::SavedSession& session);
   // cutting → sealing: every worker that counts has acknowledged its cut.
   // `step` and `input`: pushes, and input left, where those of workers that are

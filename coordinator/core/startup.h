@@ -24,7 +24,7 @@ struct StartPlan {
   // variables are others, so servers take values alone of it.
   absl::optional<v1::Manifest> newest;
   std::string path;
-  uint64_t step = 0;  // Behind it.
+  uint64_t step = 0;  // After it.
 
   // Servers keep what they hold. What follows is set only then.
   bool takes_over = false;

@@ -133,8 +133,8 @@ void StepLedger::FindWhoHoldsUp(Turn* turn) {
 
 // ---- who contributes --------------------------------------------------------
 
-// The first step of all, and the first one behind a rewind, waits for every
-// worker for a while: so one result follows from one number of workers. Behind
+// The first step of all, and the first one after a rewind, waits for every
+// worker for a while: so one result follows from one number of workers. After
 // a change of the mode it waits for those that were there.
 bool StepLedger::MayContribute(const Sessions& sessions, Time now) const {
   if (sessions.empty()) return false;

@@ -33,7 +33,7 @@ class StepLedger {
   const SyncSteps& steps() const { return steps_; }
 
   // ---- beginning
-  // The job goes on behind this step; nobody contributes yet.
+  // The job goes on after this step; nobody contributes yet.
   void GoOnFrom(uint64_t step, const v1::SavedInput& input) {
     steps_.Restore(step, input);
   }

@@ -160,7 +160,7 @@ std::vector<v1::SavedSession> TakeOver::Sessions() const {
 
 uint64_t PushesCounted(const v1::Manifest& checkpoint, uint32_t worker,
                        const v1::SessionId& generation) {
-  // Those that ended behind their cuts, then the newest ones.
+  // Those that ended after their cuts, then the newest ones.
   for (const v1::SavedSession& ended : checkpoint.ended()) {
     if (ended.worker() == worker && ended.generation() == generation) {
       return ended.sequence();

@@ -159,7 +159,7 @@ class Turn {
     work_->StartIo(std::move(head), std::move(payload), std::move(handler),
                    out);
   }
-  // The same of an entry of the log, behind those before it.
+  // The same of an entry of the log, after those before it.
   void Append(v1::LogEntry entry, IoHandler handler) {
     work_->Append(std::move(entry), std::move(handler), out);
   }

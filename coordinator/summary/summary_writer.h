@@ -21,7 +21,7 @@ namespace paramd {
 // Invariants: a file's name is above those of all files that lie in the
 // directory when it is made, clock set back or not, as TensorBoard reads them
 // in that order and never goes back. A record is written at once, with one
-// call. Nothing stands behind a record that was not written whole: the next
+// call. Nothing stands after a record that was not written whole: the next
 // one begins a new file. A file that could not be begun is not left there.
 //
 // Not thread-safe. One writer at a time in a directory.

@@ -135,7 +135,7 @@ TEST(SummaryWriterTest, ARestartWritesAgainWhatEachTagHadAtItsStep) {
     EXPECT_TRUE(writer.Write(Scalar(400, "late", 9), At(1000)).ok());
   }
   {
-    // By this one 300 is void, also for the life behind it.
+    // By this one 300 is void, also for the life after it.
     SummaryWriter writer(directory);
     EXPECT_TRUE(writer.Write(Restart(200), At(1001)).ok());
   }

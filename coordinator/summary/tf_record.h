@@ -12,7 +12,7 @@ namespace paramd {
 // it.
 std::string TfRecord(absl::string_view data);
 
-// The data of the first record of `*rest`, which begins behind it then. Nothing
+// The data of the first record of `*rest`, which begins after it then. Nothing
 // if it is not whole, or damaged; `*rest` stays then.
 absl::optional<absl::string_view> TakeTfRecord(absl::string_view* rest);
 

@@ -13,7 +13,7 @@ namespace paramd {
 // The scalar of each tag that the event files below `directory`, read in the
 // order of `names`, have for `step`: the newest one of that step or an earlier
 // one which no restart has made void. A file that can't be read or is larger
-// than 64 MiB, and what stands behind a record that is not whole, is left out.
+// than 64 MiB, and what stands after a record that is not whole, is left out.
 std::map<std::string, float> WrittenScalarsAt(
     uint64_t step, absl::string_view directory,
     const std::vector<std::string>& names);

@@ -71,7 +71,7 @@ struct Losses {
   }
 };
 
-// Element (pixel or, behind them, the bias; class): examples in their order.
+// Element (pixel or, after them, the bias; class): examples in their order.
 struct Gradients {
   Batch batch;
   KERNEL void operator()(uint64_t i) const {

@@ -22,7 +22,7 @@ void ExitWith(const std::string& why) {
   std::exit(1);
 }
 
-// The bytes of an IDX file behind its header.
+// The bytes of an IDX file after its header.
 std::vector<uint8_t> Read(const std::string& path, size_t header) {
   gzFile file = gzopen(path.c_str(), "rb");
   if (file == nullptr) ExitWith("can't open " + path);

@@ -192,7 +192,7 @@ void Block::ApplyRows(const Optimizer& optimizer, const Rows& rows,
 void Block::CopyRows(const Rows& rows, float* out) const {
   const float* const values = Floats(values_);
   const size_t width = rows.width;
-  // A row is seldom in a cache: those behind it are fetched meanwhile.
+  // A row is seldom in a cache: those after it are fetched meanwhile.
   constexpr size_t kAhead = 8;
   for (size_t i = 0; i < rows.numbers.size(); ++i) {
     if (i + kAhead < rows.numbers.size()) {

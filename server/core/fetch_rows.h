@@ -13,7 +13,7 @@
 namespace paramd {
 
 // Has caches fetch what a call will touch of the blocks from `first` on, so
-// many that the first of it is still there when it is used; the block behind
+// many that the first of it is still there when it is used; the block after
 // them. Blocks with many rows fetch some while they work on others.
 template <typename NamedRows>
 size_t FetchSome(const std::vector<NamedRows>& blocks, size_t first,

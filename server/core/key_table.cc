@@ -49,7 +49,7 @@ void KeyTable::Insert(uint64_t mixed, uint32_t row) {
   places_[place] = row + 1;
 }
 
-// What stands behind moves up where its own place allows it.
+// What stands after moves up where its own place allows it.
 void KeyTable::Remove(uint32_t row, const Columns& columns) {
   size_t hole = PlaceOf(MixKey(columns.keys[row]));
   while (places_[hole] != row + 1) hole = PlaceOf(hole + 1);

@@ -101,7 +101,7 @@ absl::Status ShardContent::CheckDisk() const {
     if (placement.disk_bytes() == 0) continue;
     variable = slice->variable().name();
     bytes += 2 * slice->block_count() * placement.disk_bytes();
-    // Two buffers, in memory before and behind each range.
+    // Two buffers, in memory before and after each range.
     mappings += 2 * slice->block_count() *
                 (2 * (placement.values.size() + placement.slots.size()) + 2);
   }

@@ -321,7 +321,7 @@ TEST_F(ShardKeyedTest, AnEvictedKeysSlotsAreNotInherited) {
 
 TEST_F(ShardKeyedTest, Promise3_ASnapshotHasTheKeysBeforeItsCut) {
   Push({1, 2, 3, 4});
-  // Behind the cut a row changes hands; then a push from before it comes.
+  // After the cut a row changes hands; then a push from before it comes.
   v1::PushRequest behind = PushOf({5});
   *behind.mutable_header()->mutable_snapshot() = Pair(1, 1);
   ASSERT_TRUE(Send(behind, {5}, 1).ok());

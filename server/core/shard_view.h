@@ -54,7 +54,7 @@ class CallChecks {
   virtual absl::Status CheckKnown(const v1::Header& header) const = 0;
   // NOT_READY while there is no content; says why.
   virtual absl::Status CheckFilled() const = 0;
-  // NOT_READY behind the snapshot that this server leaves with.
+  // NOT_READY after the snapshot that this server leaves with.
   virtual absl::Status CheckStaying() const = 0;
   // NOT_READY unless a snapshot of this number can have been opened by now.
   virtual absl::Status CheckSnapshot(

@@ -58,7 +58,7 @@ AppliedPushes* SnapshotFork::BeforeRecord(const v1::SnapshotNumber& stamp,
 }
 
 // A push before the cut that comes late needs nothing where its block has been
-// changed behind the cut: the two copies are apart then. Where the push behind
+// changed after the cut: the two copies are apart then. Where the push after
 // the cut was of zeros and changed nothing, they are not, but there was room
 // for that; it may be gone, and refusing would make the snapshot wait for
 // memory that only its end frees.

@@ -14,14 +14,14 @@
 
 namespace paramd {
 
-// What a snapshot holds of a server's content while pushes behind its cut go on
+// What a snapshot holds of a server's content while pushes after its cut go on
 // changing the content itself:
 //
-//   heard of ──a push behind the cut, or the seal──► forked ──seal──► sealed
+//   heard of ──a push after the cut, or the seal──► forked ──seal──► sealed
 //       ▲                                                                │
 //       └───────────── a snapshot of a higher number is heard of ◄───────┘
 //
-// A block is forked when the first push behind the cut is about to change it, a
+// A block is forked when the first push after the cut is about to change it, a
 // slice's record with the first block of the slice. From then on a push before
 // the cut that comes late changes both copies. What is not forked yet at the
 // seal is forked then. The two copies of a block share their memory until one
@@ -38,7 +38,7 @@ class SnapshotFork {
   // A snapshot of this number was opened. One below it that is not sealed never
   // will be: its copies are dropped. A lower or the same number: no change.
   void Hear(const v1::SnapshotNumber& number);
-  // Those up to this number have ended: no push is behind their cuts any more.
+  // Those up to this number have ended: no push is after their cuts any more.
   void End(const v1::SnapshotNumber& number);
   // The newest heard of; zero: none was.
   const v1::SnapshotNumber& number() const { return number_; }
@@ -50,7 +50,7 @@ class SnapshotFork {
     AppliedPushes* record = nullptr;
   };
   // A push with this stamp is about to change the block: forks it if the push
-  // is behind the cut. REQUIRES: it was admitted, Hear(stamp).
+  // is after the cut. REQUIRES: it was admitted, Hear(stamp).
   Twin BeforeChange(const v1::SnapshotNumber& stamp, const Slice& slice,
                     int block);
   // The same of a push that changes no block of the slice, only its record: the
@@ -59,7 +59,7 @@ class SnapshotFork {
                               const Slice& slice);
   // So much memory the block takes at most, and its copy, when a push with this
   // stamp changes them now. Not counted is a copy that is due since a push
-  // behind the cut that changed no number.
+  // after the cut that changed no number.
   uint64_t BytesToChange(const v1::SnapshotNumber& stamp, const Slice& slice,
                          int block) const;
 

@@ -25,7 +25,7 @@ namespace paramd {
 // Invariants: one snapshot is kept at most; whoever waits to hear that an
 // earlier one is written has been refused. A server that drains has applied
 // nothing behind the snapshot that it leaves with, for which workers stopped:
-// pushes behind its cut would be lost.
+// pushes after its cut would be lost.
 //
 // Not thread-safe: a part of a Shard.
 class SnapshotKeeper {

@@ -93,7 +93,7 @@ TEST_F(WholeFilesTest, Promise3_APushBehindTheCutOfTheBaseIsAChange) {
   EXPECT_TRUE(IsUnchanged(1));
 }
 
-// Behind the cut a block was pushed nothing, then a push before the cut came
+// After the cut a block was pushed nothing, then a push before the cut came
 // late: as the one after another number of others, which an optimizer may treat
 // in another way.
 TEST_F(WholeFilesTest, Promise3_APushThatCameInAnotherPlaceIsAChange) {

@@ -70,7 +70,7 @@ class WorkerCalls {
                     ShardTurn* turn);
   absl::Status Push(const Message& message, const v1::PushRequest& request,
                     v1::PushReply* reply, ShardTurn* turn);
-  // What the blocks of a push hold behind it, unless its sender must wait.
+  // What the blocks of a push hold after it, unless its sender must wait.
   void PullBehind(PeerId from, const v1::PushRequest& request,
                   v1::PushReply* reply, BufferChain* payload, ShardTurn* turn);
   // Notes what the session lost with an earlier life, if it says so.

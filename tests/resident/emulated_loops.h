@@ -33,7 +33,7 @@ class EmulatedLoops : public LoopDevice {
   const std::shared_ptr<EmulatedUnifiedMemory>& memory() const {
     return memory_;
   }
-  // What streams do behind this waits until the end of what is returned.
+  // What streams do after this waits until the end of what is returned.
   std::shared_ptr<void> Hold();
   // Calls, and bytes of gradients that lay in host memory.
   uint64_t calls() const { return calls_; }

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Batches 0, 4 and 8 of the first epoch are pushed, the last behind the cut of
+// Batches 0, 4 and 8 of the first epoch are pushed, the last after the cut of
 // snapshot 1.5, whose one file has everything.
 class BatchCountsTest : public ::testing::Test {
  protected:

@@ -194,7 +194,7 @@ class ContentModel {
     std::vector<SliceStory> slices;
     std::vector<Applied> log;  // Since it began, in this order.
     // Of the newest snapshot whose stamp or seal came: whether it is sealed,
-    // and else which blocks pushes behind its cut have changed.
+    // and else which blocks pushes after its cut have changed.
     Number snapshot;
     bool sealed = false;
     std::set<uint32_t> forked;

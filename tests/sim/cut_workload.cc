@@ -25,7 +25,7 @@ constexpr uint64_t kEverySteps[] = {1, 4, 11};
 constexpr uint64_t kLit = 6;
 constexpr uint64_t kFineBlock = 32;
 // Eight, six and ten rows, which are whole blocks; five and seven, so that
-// blocks behind the first slice have other rows.
+// blocks after the first slice have other rows.
 constexpr uint64_t kFineSlices[] = {512, 384, 640, 320, 448};
 Cut FineOf(uint64_t slice_bytes) {
   return {.block_elements = kFineBlock, .slice_bytes = slice_bytes};

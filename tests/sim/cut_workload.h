@@ -23,9 +23,9 @@ namespace paramd {
 // and, from its 50th on, its running gradient.
 //
 // In every third seed most blocks never change, and checkpoints have bases;
-// then slices are cut at other rows behind the cut, mostly, and half of the
+// then slices are cut at other rows after the cut, mostly, and half of the
 // time blocks are as well. The seed draws 1 to 3 workers, 1 to 3 servers before
-// the cut and as many behind it, how often there is a checkpoint, the network,
+// the cut and as many after it, how often there is a checkpoint, the network,
 // and the cut: one of the moments of that job at which a process acts.
 //
 // Not thread-safe.
@@ -66,7 +66,7 @@ class CutWorkload {
     uint64_t slices_before = 0;
     uint64_t slices_after = 0;
   };
-  // Until all have ended, or behind moment `cut`, if that is not 0.
+  // Until all have ended, or after moment `cut`, if that is not 0.
   struct Life {
     uint64_t cut = 0;
     uint64_t seed = 0;

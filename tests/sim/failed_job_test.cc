@@ -53,7 +53,7 @@ class FailingRun {
     Look();
   }
 
-  // The chief dies soon behind its failure.
+  // The chief dies soon after its failure.
   void KillChief() { kills_chief_ = true; }
 
   absl::Status Run() { return simulation_.Run(); }

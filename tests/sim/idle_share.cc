@@ -251,7 +251,7 @@ class IdleRun {
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<std::unique_ptr<SlowedWorker>> workers_;
   uint64_t steps_before_ = 0;  // Of the job, before the window,
-  uint64_t steps_behind_ = 0;  // and behind it.
+  uint64_t steps_behind_ = 0;  // and after it.
 };
 
 }  // namespace

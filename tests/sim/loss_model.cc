@@ -156,7 +156,7 @@ absl::Status LossModel::AddLost(const v1::Manifest& manifest,
     }
     for (uint64_t n = 1; n <= whole; ++n) {
       ASSIGN_OR_RETURN(const auto push, ledger_.Find(session, n));
-      // Behind the cut: of a later snapshot.
+      // After the cut: of a later snapshot.
       if (!(ledger_.push(push).stamp < sealed->first)) break;
       ASSIGN_OR_RETURN(const bool lacks, content_.Lacks(manifest, file, push));
       if (!lacks) continue;

@@ -15,7 +15,7 @@
 namespace paramd {
 
 // What a manifest must say beside its files: its sessions are the newest pushes
-// in the files, or behind them the push at which a session was cut, and its
+// in the files, or after them the push at which a session was cut, and its
 // step is that of the checkpoint which its term began with, and of each session
 // since the push at which it was cut, or, of one that had ended, the last one
 // that the coordinator had heard of.

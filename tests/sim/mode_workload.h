@@ -8,7 +8,7 @@
 namespace paramd {
 
 // An IntegerJob whose mode an operator changes while it runs, between async,
-// bounds and sync; behind half of the changes it asks for a checkpoint. Of
+// bounds and sync; after half of the changes it asks for a checkpoint. Of
 // every three seeds in one nobody is hurt; in one the chief dies, mostly while
 // a change is under way; in one anybody is killed, replaced, drained, paused,
 // cut off or slow.

@@ -56,7 +56,7 @@ class PushLedger {
   struct Push {
     SessionKey session;
     uint64_t sequence = 0;
-    Number stamp;  // The snapshot behind whose cut it comes.
+    Number stamp;  // The snapshot after whose cut it comes.
     BatchPlace batch;
     std::vector<float> coefficients;  // By block.
     bool given_up = false;

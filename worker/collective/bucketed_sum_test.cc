@@ -46,7 +46,7 @@ TEST(BucketedSumTest, SmallGradientsGoTogetherFromTheLastToTheFirst) {
   Alone alone;
   const auto spans = SpansOf(&gradients);
   sum.Begin(spans, &alone);
-  sum.Ready(0);  // Waits for those behind it.
+  sum.Ready(0);  // Waits for those after it.
   for (size_t v = 1; v < 4; ++v) sum.Ready(v);
   ASSERT_TRUE(sum.End().ok());
   EXPECT_EQ(alone.lengths, std::vector<size_t>({6, 10}));
@@ -55,7 +55,7 @@ TEST(BucketedSumTest, SmallGradientsGoTogetherFromTheLastToTheFirst) {
 }
 
 // config/examples/residual.json: eight convolutions, each with scale, shift,
-// mean and variance behind it, and a dense layer.
+// mean and variance after it, and a dense layer.
 TEST(BucketedSumTest, GradientsOfAResidualNetworkAreOneReductionInPlaceOf42) {
   std::vector<uint64_t> elements;
   for (const uint64_t kernel :

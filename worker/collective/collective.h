@@ -31,7 +31,7 @@ class Collective {
   // more, in an order that depends on their number and the length alone, or,
   // where devices sum, on these and how they are linked.
   virtual absl::Status Sum(absl::Span<float> values) = 0;
-  // `all` becomes each member's `own`, one behind the other by rank. REQUIRES:
+  // `all` becomes each member's `own`, one after the other by rank. REQUIRES:
   // it has size() times as many.
   virtual absl::Status Gather(absl::Span<const double> own,
                               absl::Span<double> all) = 0;

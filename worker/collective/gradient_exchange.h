@@ -35,7 +35,7 @@ class GradientExchange {
   virtual std::vector<uint32_t> Begin(const v1::ComputeGradient& step,
                                       GradientSpans gradients) = 0;
 
-  // Behind Begin: by which the devices of members in other processes may sum
+  // After Begin: by which the devices of members in other processes may sum
   // this step's gradients, if each has its share. Null: they may not.
   virtual std::shared_ptr<DeviceRing> ring() { return nullptr; }
 
@@ -52,7 +52,7 @@ class GradientExchange {
   // it has returned, nobody reads or writes the gradients any more.
   virtual absl::Status End(std::vector<double>* figures) = 0;
 
-  // Behind an End that was OK, where shares are more than fit one computation:
+  // After an End that was OK, where shares are more than fit one computation:
   // the shares of the next one, whose gradients are to be in the same place,
   // and whose figures end the step. Nullopt: there is none.
   virtual absl::optional<std::vector<uint32_t>> NextPass() {

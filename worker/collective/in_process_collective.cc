@@ -38,7 +38,7 @@ class Meeting {
     changed_.NotifyAll();
   }
 
-  // Of each member; written before one Meet, read behind it.
+  // Of each member; written before one Meet, read after it.
   absl::Span<std::byte>& span(size_t rank) { return spans_[rank]; }
 
  private:

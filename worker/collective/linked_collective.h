@@ -30,7 +30,7 @@ class LinkedCollective : public Collective {
       const std::vector<std::vector<std::string>>& links) = 0;
 
   // By which devices sum what lies in their memory, in the order of Sum and in
-  // place of it; its end is this one's. Null: they don't. Behind Connect.
+  // place of it; its end is this one's. Null: they don't. After Connect.
   virtual std::shared_ptr<DeviceRing> ring() const { return nullptr; }
 };
 

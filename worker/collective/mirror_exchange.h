@@ -67,7 +67,7 @@ class MirrorExchange : public GradientExchange {
   std::vector<double> header_;
 };
 
-// What the headers of all members, one behind the other by rank, say of copies
+// What the headers of all members, one after the other by rank, say of copies
 // that have become different. `names`: of the members, "replica 1".
 absl::Status CheckHeaders(absl::Span<const double> headers,
                           const std::vector<std::string>& names);

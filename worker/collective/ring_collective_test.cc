@@ -33,7 +33,7 @@ float TermOf(size_t rank) {
   return static_cast<float>(rank + 1) * 1e7f / 3 - 1.7f * rank;
 }
 
-// Processes, each a thread, and the collectives that they have one behind the
+// Processes, each a thread, and the collectives that they have one after the
 // other.
 class RingCollectiveTest : public ::testing::Test {
  protected:
@@ -190,7 +190,7 @@ TEST_F(RingCollectiveTest, ARingThatDoesNotFormInTimeIsNotTriedAgain) {
                     "within 100ms"),
             2u)
       << log;
-  // Nor with one that has begun behind it.
+  // Nor with one that has begun after it.
   EmulatedNccl::SetFaults({});
   processes_.resize(1);
   AddProcess();

@@ -48,7 +48,7 @@ class RoundLink {
       ABSL_LOCKS_EXCLUDED(mutex_);
   bool IsIn(uint64_t round) const ABSL_LOCKS_EXCLUDED(mutex_);
   bool finished() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The round in which this worker stands before a step, or behind the last, so
+  // The round in which this worker stands before a step, or after the last, so
   // that nothing changes what it has. 0: none.
   uint64_t standing_in() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -59,7 +59,7 @@ class RoundLink {
   void Interrupt() ABSL_LOCKS_EXCLUDED(mutex_);
   void Expect() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // ---- before the first step and behind the last
+  // ---- before the first step and after the last
   struct Content {
     uint64_t round = 0;
     uint32_t source = 0;

@@ -12,7 +12,7 @@
 namespace paramd {
 
 // A task of type evaluator: looks for a new checkpoint now and then, has it
-// evaluated, and ends behind the job's last one, or when it is told to. Calls
+// evaluated, and ends after the job's last one, or when it is told to. Calls
 // nobody and nobody calls it. Until there is a checkpoint it says what it waits
 // for, and where there is not even a run, only for `start_timeout`.
 //

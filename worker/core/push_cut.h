@@ -8,9 +8,9 @@
 namespace paramd {
 
 // Where a worker's pushes are divided for a snapshot: those up to the cut are
-// in it, those behind it carry its number, as their stamp, for life. The cut
+// in it, those after it carry its number, as their stamp, for life. The cut
 // can be made at any time: a push that is open belongs before it, the next one
-// behind.
+// after.
 //
 // Invariant: a snapshot is cut at most once, and the stamps of later pushes are
 // never lower.
@@ -18,7 +18,7 @@ namespace paramd {
 // Not thread-safe: part of a worker's core.
 class PushCut {
  public:
-  // A new session begins, whose pushes are not behind any cut.
+  // A new session begins, whose pushes are not after any cut.
   void BeginSession() { *this = PushCut(); }
 
   // Whether the coordinator's answer, which names this snapshot (zero: none),
@@ -35,7 +35,7 @@ class PushCut {
   // The coordinator answered to somebody who said this.
   void Heard(const v1::WorkerCut& said);
   // The coordinator knows the newest cut. A worker does not leave before: what
-  // it pushed behind the cut would count as before it.
+  // it pushed after the cut would count as before it.
   bool is_heard() const { return heard_; }
 
  private:

@@ -86,7 +86,7 @@ class SessionState {
   SessionState(const Options& options, const v1::JoinReply& reply,
                Session session, Computation* computation, Time now);
 
-  // As far as the pushes begun: what remains of the input behind them.
+  // As far as the pushes begun: what remains of the input after them.
   v1::WorkerCut PresentCut() const;
   void TakeMode(const v1::Configuration& configuration);
 

@@ -132,7 +132,7 @@ void Worker::AdvanceSession(WorkerTurn* turn) {
     }
     session.plan->Advance(MakeView(), turn);
   }
-  // A cut is told before the input that is used behind it.
+  // A cut is told before the input that is used after it.
   if (session.heartbeats.is_due(turn->now) ||
       session.HasNewsToTell(evaluation_.newest(), leaving())) {
     session.heartbeats.Send(

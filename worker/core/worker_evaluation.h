@@ -40,7 +40,7 @@ class WorkerEvaluation {
 
   // Starts what `asked` says and was not done.
   void Advance(const v1::HeartbeatReply& asked, WorkerTurn* turn);
-  // Its pull has ended, or the lookup of rows behind it; `given_up`: without
+  // Its pull has ended, or the lookup of rows after it; `given_up`: without
   // weights.
   void Pulled(bool given_up, WorkerTurn* turn);
   void LookedUp(bool given_up, WorkerTurn* turn);

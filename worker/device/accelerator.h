@@ -34,7 +34,7 @@ class StreamSum {
   // Ends what is under way, for all members: what was being summed is anything
   // then. Any thread, any number of times.
   virtual void Abort(const absl::Status& why) = 0;
-  // Behind Abort, of whichever member, why.
+  // After Abort, of whichever member, why.
   virtual absl::Status status() const = 0;
 };
 
@@ -74,9 +74,9 @@ class Accelerator {
   // allowed, and then the call may wait.
   virtual void Copy(Stream stream, const void* from, size_t bytes,
                     void* to) = 0;
-  // Sets the event behind what the stream was given until now.
+  // Sets the event after what the stream was given until now.
   virtual void Record(Event event, Stream stream) = 0;
-  // What the stream is given from now on begins behind the event as it is set
+  // What the stream is given from now on begins after the event as it is set
   // now; one that never was set is over.
   virtual void StreamWait(Stream stream, Event event) = 0;
   virtual void HostWait(Event event) = 0;
@@ -102,7 +102,7 @@ class Accelerator {
   virtual absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() = 0;
   // Called by the accelerators of all replicas of this process, each on its
   // thread; returns when all have. FAILED_PRECONDITION, for one and so for all
-  // (or CANCELLED, see ReplicaMeeting), if they can't sum. Not used behind the
+  // (or CANCELLED, see ReplicaMeeting), if they can't sum. Not used after the
   // accelerator's end.
   virtual absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) = 0;

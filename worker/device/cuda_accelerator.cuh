@@ -211,7 +211,7 @@ class CudaAccelerator : public Accelerator {
     if (ok()) Check(cudaSetDevice(index_), "a context");
     return ok();
   }
-  // Keeps the first error: what fails behind it is its consequence.
+  // Keeps the first error: what fails after it is its consequence.
   void Check(cudaError_t error, const char* what) {
     if (error == cudaSuccess || !ok()) return;
     if (error == cudaErrorMemoryAllocation) return FailForMemory(what);

@@ -43,7 +43,7 @@ class Recording {
 //
 // Host memory is what AllocateHost gave. It must not be touched from Download
 // until its mark has been waited for, and not be written to from Upload until a
-// mark behind it has been. Of the thread of its device.
+// mark after it has been. Of the thread of its device.
 class DeviceLink {
  public:
   using Mark = size_t;
@@ -59,15 +59,15 @@ class DeviceLink {
   // Waiting for a mark that was never set is over at once.
   virtual Mark MakeMark() = 0;
 
-  // What is uploaded from now on lands behind all that was called until now.
+  // What is uploaded from now on lands after all that was called until now.
   virtual void UploadBehind() = 0;
   virtual void Upload(const void* from, size_t bytes, void* to) = 0;
-  // Sets a mark behind all uploads until now.
+  // Sets a mark after all uploads until now.
   virtual void MarkUploads(Mark mark) = 0;
-  // What is called from now on is computed behind the mark.
+  // What is called from now on is computed after the mark.
   virtual void ComputeBehind(Mark mark) = 0;
 
-  // Copies what the calls until now have computed, and sets a mark behind it.
+  // Copies what the calls until now have computed, and sets a mark after it.
   virtual void Download(const void* from, size_t bytes, void* to,
                         Mark mark) = 0;
   // Returns when what is before the mark has ended, or the device is lost.
@@ -125,9 +125,9 @@ class DeviceLink {
   // ring. As Accelerator::Join.
   virtual absl::Status Join(const ReplicaGroup& group) = 0;
   // What the calls until now have computed becomes the sums over all devices':
-  // see StreamSum::Add. Sets a mark behind it. REQUIRES: it has joined.
+  // see StreamSum::Add. Sets a mark after it. REQUIRES: it has joined.
   virtual void Sum(absl::Span<const SumPart> parts, Mark mark) = 0;
-  // What is downloaded from now on is as it is behind the mark.
+  // What is downloaded from now on is as it is after the mark.
   virtual void DownloadBehind(Mark mark) = 0;
   // This one can't go on, as its status says: the others wait for it no more,
   // and have that status, too.

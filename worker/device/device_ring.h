@@ -50,7 +50,7 @@ class DeviceRing {
   // Whether all have come. UNAVAILABLE: it is over.
   virtual absl::StatusOr<bool> HasFormed() = 0;
 
-  // Behind Begin.
+  // After Begin.
   virtual size_t size() const = 0;
 
   // Both REQUIRE that it has formed. Host memory, which crosses there and back.
@@ -63,7 +63,7 @@ class DeviceRing {
 
   // Waits for nobody. Any number of times.
   virtual void Abort(const absl::Status& why) = 0;
-  // UNAVAILABLE, why, once it is over. OK behind a sum: that is one.
+  // UNAVAILABLE, why, once it is over. OK after a sum: that is one.
   virtual absl::Status status() const = 0;
 };
 

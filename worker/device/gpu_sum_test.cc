@@ -30,7 +30,7 @@ class GpuSumTest : public ::testing::Test {
     if (absl::IsFailedPrecondition(joined)) GTEST_SKIP() << joined.message();
   }
 
-  // What each of the first `count` GPUs has behind `steps` sums of what `value`
+  // What each of the first `count` GPUs has after `steps` sums of what `value`
   // gives for its rank and a place.
   static std::vector<std::vector<float>> Sums(size_t count, int steps,
                                               float (*value)(size_t rank,

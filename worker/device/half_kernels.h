@@ -125,7 +125,7 @@ struct OperandRows {
   }
 
   uint64_t size() const { return count * columns; }
-  // One row behind the other.
+  // One row after the other.
   Product::Strides packed() const {
     return {columns, inner * rows * columns, rows * columns};
   }

@@ -75,7 +75,7 @@ void WithElement(DType dtype, Function f) {
   }
 }
 
-// What begins so many values behind.
+// What begins so many values after.
 template <class SomeTensor>
 SomeTensor Behind(SomeTensor tensor, uint64_t values) {
   using Byte = std::conditional_t<

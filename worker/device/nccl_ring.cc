@@ -117,7 +117,7 @@ void NcclRing::AddLocked(Nccl::Stream stream, absl::Span<const SumPart> parts) {
   if (is_error(result)) Abort(ErrorOf(nccl_, result));
 }
 
-// What is asked of the stream behind it is to come behind it there, too.
+// What is asked of the stream after it is to come after it there, too.
 void NcclRing::Add(void* stream, absl::Span<const SumPart> parts) {
   bool has_called = false;
   while (true) {

@@ -100,7 +100,7 @@ TEST_F(NcclRingTest, HostMemoryBecomesTheSumInTheOrderOfRanks) {
   }
 }
 
-// What a device has computed is summed where it lies, behind what computes it
+// What a device has computed is summed where it lies, after what computes it
 // and before what is downloaded, in two reductions.
 TEST_F(NcclRingTest, ADevicesMemoryBecomesTheSumInItsPlaceInTheStream) {
   constexpr uint64_t kSize = 1000;

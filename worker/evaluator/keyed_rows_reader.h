@@ -14,7 +14,7 @@
 namespace paramd {
 
 // The rows of these mixed keys (tensor/keyed_rows.h), which ascend, in the
-// checkpoint at `path`, one behind the other; of a key that it does not have
+// checkpoint at `path`, one after the other; of a key that it does not have
 // what the job of this seed begins it with. Reads the buckets that the keys
 // belong to, some at a time, and keeps the rows alone. They count once
 // `reader`, which reads alone, has read its last slices. The errors of

@@ -53,7 +53,7 @@ class HloGraph {
     std::string name;  // "add"
     std::vector<HloValue> operands;
     HloType type;
-    // "dimensions = array<i64: 0>", and what stands between ( and ) behind
+    // "dimensions = array<i64: 0>", and what stands between ( and ) after
     // them.
     std::string attributes = {};
     std::string regions = {};

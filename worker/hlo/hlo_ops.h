@@ -57,7 +57,7 @@ HloValue Transpose(HloValue a, absl::Span<const int64_t> order);
 HloValue Slice(HloValue a, uint64_t dimension, uint64_t begin, uint64_t end);
 HloValue Concatenate(absl::Span<const HloValue> parts, uint64_t dimension);
 
-// Of each dimension, how many there are of `value` before, behind and between
+// Of each dimension, how many there are of `value` before, after and between
 // what was there.
 struct Padding {
   uint64_t before = 0;

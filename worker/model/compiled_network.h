@@ -17,7 +17,7 @@ namespace paramd {
 // forward and backward, compiled for each size of batch that comes (worker/hlo,
 // worker/pjrt), and for each power of two of rows where a variable is sparse.
 // Outputs come back to the host, where losses and metrics are counted, and
-// gradients behind them, the last layer's first. The device's bits are its own;
+// gradients after them, the last layer's first. The device's bits are its own;
 // they are those of Network within rounding.
 //
 // Fails as Network does, a device that is lost with UNAVAILABLE, and INTERNAL
@@ -77,7 +77,7 @@ class CompiledNetwork : public TrainedModel {
   CompiledNetwork(std::shared_ptr<const NetworkPlan> plan,
                   std::shared_ptr<Programs> programs);
 
-  // Values of a variable, with zeros behind them up to the size of `type`.
+  // Values of a variable, with zeros after them up to the size of `type`.
   const float* Padded(size_t variable, absl::Span<const float> values,
                       const HloType& type);
   // Sets inputs_ to the weights and the batch's examples.

@@ -264,7 +264,7 @@ Case OnTargets(const std::string& name, const std::string& loss) {
           kTargets};
 }
 
-// Two tables: of the first integer, and of the others behind it.
+// Two tables: of the first integer, and of the others after it.
 Case OnList(const std::string& name, const std::string& list,
             const std::string& table = "width: 4") {
   return {name,

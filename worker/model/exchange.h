@@ -90,7 +90,7 @@ class Exchange {
   // The loss of outputs that stay on the device, and its metrics but for areas
   // under a curve; the host's `target` crosses. `gradient`, of the device, is
   // as the outputs: if it has data it is overwritten with the derivative of the
-  // loss times `scale`, behind which is what is called next. Waits; nothing
+  // loss times `scale`; what is called next comes after it. Waits; nothing
   // counts if `device->status()` is not OK then.
   Metrics ComputeLoss(const Loss& loss, const Tensor& output,
                       const ConstTensor& target, double scale,

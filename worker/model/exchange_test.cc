@@ -492,7 +492,7 @@ TEST(ExchangeTest, ATraceShowsWhatCrossedWhen) {
   for (const auto& [lane, events] : lanes) {
     double last = Microseconds(before);
     for (const Traced& event : events) {
-      // In order, one behind the other, and when the host was waiting for them.
+      // In order, one after the other, and when the host was waiting for them.
       EXPECT_GE(event.begin, last - 1) << lane << " " << event.name;
       EXPECT_GE(event.end, event.begin);
       last = event.end;
@@ -518,7 +518,7 @@ TEST(ExchangeTest, ATraceOfManyStepsMakesNoMoreEvents) {
 
 TEST(ExchangeTest, OnlyBlocksOfWeightsThatChangedCross) {
   const EmulatedAccelerator::Options options{.in_haste = true};
-  // One variable of four blocks and a bit, behind it a small one.
+  // One variable of four blocks and a bit, after it a small one.
   Trial run(Parsed(R"(layers { flatten {} } layers { dense { units: 30000 } }
                     layers { dense { units: 4 } })"),
             &options);

@@ -13,7 +13,7 @@ struct Sliding {
   uint64_t kernel = 1;
   uint64_t stride = 1;
   // Zeros around the input, so that there is one output for each stride of it;
-  // of an odd number one more behind. Else windows lie inside.
+  // of an odd number one more after. Else windows lie inside.
   bool same = false;
 
   // Places of the output along `size` places of the input. 0: the window is

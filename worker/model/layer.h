@@ -42,7 +42,7 @@ class Layer {
     // Of each example, where they do not follow each other from `first` on, in
     // memory of the device.
     absl::Span<const uint64_t> offsets = {};
-    // Of each embedding, in order, where its integers lie in the input: behind
+    // Of each embedding, in order, where its integers lie in the input: after
     // so many for each example. Empty: all read the whole of it.
     absl::Span<const uint64_t> starts = {};
     // examples / the step's divisor: the batch's part in an update.
@@ -142,7 +142,7 @@ class Layer {
   // Of the forward pass, and of what of it Backward computes again, for one
   // example.
   virtual uint64_t flops() const { return output_size(); }
-  // Appends this layer, and behind it those that it holds.
+  // Appends this layer, and after it those that it holds.
   virtual void AddCost(int depth, std::vector<LayerCost>* costs) const;
 
  protected:

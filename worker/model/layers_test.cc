@@ -238,7 +238,7 @@ TEST_F(LayersTest, LayersOverPlacesAreRight) {
   ExpectLayerIsRight(AttentionPool("attention", {2, 1}, 1), 1);
 }
 
-// Of an embedding with padding, and behind it.
+// Of an embedding with padding, and after it.
 std::vector<double> RowsOf(const std::vector<int32_t>& indices) {
   std::vector<double> rows;
   for (const int32_t index : indices) {
@@ -287,7 +287,7 @@ TEST_F(LayersTest, AttentionIsASumOfKeysByTheirWeights) {
       .output_gradient = std::vector<double>(8, 1)};
   EXPECT_THAT(RunLayer(pool, &reference, DType::kFloat64, values).output,
               ElementsAre(2, 3, 2 * 7, 2 * 12, 5, 9, 2 * 6, 2 * 11));
-  // The product with the query, behind a steep sigmoid: 1 of those above 0.
+  // The product with the query, after a steep sigmoid: 1 of those above 0.
   values.weights = {std::vector<double>(16, 0), {0, 0}, {1, 0}, {0}};
   values.weights[0][6 * 2] = 1000;
   values.input = {1, 0, 2, 7, -3, 4, -1, 0, 2, 7, -3, 4};

@@ -17,7 +17,7 @@ namespace paramd {
 // with half the scale, so no example is lost (Micikevicius et al., ICLR 2018,
 // section 3.2, leave such a step out).
 //
-// A scale that is remembered halves on each overflow and doubles behind 2000
+// A scale that is remembered halves on each overflow and doubles after 2000
 // steps without. One that is not makes a step a function of weights and batch.
 //
 //   for (double scale = scaler.Begin(options); ; scale = scaler.scale()) {

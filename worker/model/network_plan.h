@@ -45,7 +45,7 @@ struct NetworkPlan {
   // Of each embedding, in order. Empty: the input is numbers.
   std::vector<Lookup> lookups;
   // What the layers get of integers: of all examples those of the first lookup,
-  // then those of the next. Where one begins, behind so many for each example;
+  // then those of the next. Where one begins, after so many for each example;
   // ascending where it is a new one, for equal ones are the same.
   std::vector<uint64_t> starts;
   uint64_t looked_up = 0;  // Of an example, altogether.

@@ -156,7 +156,7 @@ class Lasting {
       return device;
     });
   }
-  // With the loss behind them.
+  // With the loss after them.
   std::vector<std::vector<float>> GradientsOf(Network* network,
                                               const Batch& batch,
                                               const Options& options) const {

@@ -212,7 +212,7 @@ TEST_F(SparseNetworkTest, TablesSideBySideHaveTheSameRows) {
 }
 
 // Two tables, of the first integer and of the others, of which those of the
-// second may be padding; both as they are and behind a table of all of them.
+// second may be padding; both as they are and after a table of all of them.
 class PlacesTest : public SparseNetworkTest {
  protected:
   static v1::ModelConfig PlacesConfig(bool sparse, bool padding) {

@@ -9,7 +9,7 @@
 
 namespace paramd {
 
-// Branches on the same input. Their outputs are added, or put one behind the
+// Branches on the same input. Their outputs are added, or put one after the
 // other, each as one dimension. Its variables are those of the branches, from
 // the first to the last.
 class Parallel : public Layer {

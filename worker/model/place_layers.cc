@@ -22,7 +22,7 @@ Tensor As(Tensor tensor, Dims dims) {
   return tensor;
 }
 
-// Behind the first `values`.
+// After the first `values`.
 Tensor Behind(const Tensor& tensor, uint64_t values) {
   return {static_cast<std::byte*>(tensor.data) + values * SizeOf(tensor.dtype),
           tensor.dtype,

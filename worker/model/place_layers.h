@@ -12,7 +12,7 @@ namespace paramd {
 // chose.
 
 // Places [begin, begin + count) of the first dimension. Of integers it is a
-// view: the embedding behind it knows which of them it reads.
+// view: the embedding after it knows which of them it reads.
 class Select : public Layer {
  public:
   // REQUIRES: there is a dimension, and it has these places.
@@ -75,7 +75,7 @@ class AttentionPool : public Layer {
   struct Kept {
     Tensor features;  // [rows, 4 values]
     Tensor hidden;    // [rows, units], before the sigmoid.
-    Tensor active;    // [rows, units], behind it.
+    Tensor active;    // [rows, units], after it.
     Tensor weights;   // [rows, 1]
   };
 

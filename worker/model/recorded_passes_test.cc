@@ -213,7 +213,7 @@ TEST(RecordedPassesTest, AReplayEndsWhereItsStepIsAbandoned) {
   ASSERT_TRUE(run.Step(RandomBatch(8, 6)).ok());
   EXPECT_EQ(run.replays(), before);
   run.abandoned = false;
-  // Behind all pieces of the backward pass: gradients are waited for then.
+  // After all pieces of the backward pass: gradients are waited for then.
   ASSERT_TRUE(
       run.Step(RandomBatch(8, 7), [&](size_t) { run.abandoned = true; }).ok());
   run.abandoned = false;

@@ -35,7 +35,7 @@ class Sequence : public Layer {
     uint64_t scratch = 0;
   };
   Needs NeedsIfRecomputed(uint64_t examples, DType dtype) const;
-  // Both end behind the layer they are at when the step is abandoned.
+  // Both end after the layer they are at when the step is abandoned.
   void Forward(const Pass& pass) const override {
     ForwardWith(pass, [](size_t) {});
   }
@@ -64,7 +64,7 @@ class Sequence : public Layer {
   // The stage up to which KeepAgain goes: a last layer that keeps nothing has
   // nothing to compute again.
   int end_again() const;
-  // Kept memory is that of one stage behind the other, each its output and what
+  // Kept memory is that of one stage after the other, each its output and what
   // its layer keeps. The last that is no view writes to the sequence's output.
   uint64_t OutputBytes(int stage, uint64_t examples, DType dtype) const;
   uint64_t StageBytes(int stage, uint64_t examples, DType dtype) const;

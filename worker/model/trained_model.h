@@ -32,7 +32,7 @@ class DeviceLink;
 using WeightSpans = absl::Span<const absl::Span<const float>>;
 using GradientSpans = absl::Span<const absl::Span<float>>;
 // Of each sparse variable in order, the rows whose values are handed in, one
-// behind the other: ascending, and all that a batch reads among them; those of
+// after the other: ascending, and all that a batch reads among them; those of
 // a keyed variable are mixed keys (tensor/keyed_rows.h). Empty: whole variables
 // are.
 using RowNumbers = absl::Span<const absl::Span<const uint64_t>>;
@@ -99,7 +99,7 @@ class TrainedModel {
     // The examples of the batch that count, or in sync mode all of the global
     // batch: what these are more servers correct.
     double divisor = 1;
-    // If set, it outlives the call; once it is true the step ends behind the
+    // If set, it outlives the call; once it is true the step ends after the
     // layer it is at, and result and gradients are of no use.
     const std::atomic<bool>* abandoned = nullptr;
     // Whose gradients are wanted, too.

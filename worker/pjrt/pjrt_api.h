@@ -34,7 +34,7 @@ class PjrtApi {
 
   const PJRT_Api* operator->() const { return api_; }
 
-  // Takes the error, null if there was none: its code and its words, behind
+  // Takes the error, null if there was none: its code and its words, after
   // what was being done.
   absl::Status Take(PJRT_Error* error, absl::string_view doing) const;
   // Waits for it and destroys it; null: it has happened.

@@ -66,7 +66,7 @@ class JoinedWorker {
   void AnswerPush(const Outbox::SendItem& sent);
   // That all of it was applied.
   static v1::PushReply PushReplyTo(const Outbox::SendItem& sent);
-  // With the weights behind it: all elements have this value.
+  // With the weights after it: all elements have this value.
   void AnswerPushWithWeights(const Outbox::SendItem& sent, float value);
 
   // ---- computing

@@ -80,7 +80,7 @@ class EmulatedKernels : public AcceleratedDevice {
   }
 
   const std::unique_ptr<EmulatedAccelerator> accelerator_;
-  ScratchMemory scratch_;  // Behind it: it is freed before.
+  ScratchMemory scratch_;  // After it: it is freed before.
 };
 
 using EmulatedKernelDevice = KernelDevice<EmulatedKernels>;
