@@ -12,12 +12,12 @@
 
 namespace paramd {
 
-// Gradients that wait to be summed with those of other replicas, several
-// together. Not thread-safe.
+// Gradients that wait to be summed with those of other replicas, a bucket at a
+// time. Not thread-safe.
 class GradientBuckets {
  public:
-  // `bytes`: a bucket that has so many is closed. Of so many variables none is
-  // allocated for later.
+  // A bucket of `bytes` or more is closed. Adding up to `variables` gradients
+  // allocates nothing afterwards.
   void SetUp(size_t variables, uint64_t bytes) {
     bytes_ = bytes;
     parts_.reserve(variables);
@@ -31,15 +31,15 @@ class GradientBuckets {
     filled_ += part.count * sizeof(float);
     if (filled_ >= bytes_) Close();
   }
-  // The open one, if something is in it.
+  // Closes the open bucket, if something is in it.
   void Close() {
     if (parts_.size() > (ends_.empty() ? 0 : ends_.back())) {
       ends_.push_back(parts_.size());
     }
     filled_ = 0;
   }
-  // Calls `sum` for each closed one, in order, and drops them. REQUIRES: none
-  // is open, or none is closed.
+  // Calls `sum` for each closed bucket, in order, and drops them. REQUIRES:
+  // none is open, or none is closed.
   void Take(absl::FunctionRef<void(absl::Span<const SumPart> parts,
                                    absl::Span<const size_t> variables)>
                 sum) {

@@ -17,35 +17,37 @@
 
 namespace paramd {
 
-// One step of a network, from tensors [examples, input dims...] to [examples,
-// output dims...]. Has no weights and no memory of what passed: both are handed
-// in, the memory as large as the layer says. Computes with a device alone, in
-// float32 or float64; what layers hand on may be of two bytes, where variables,
-// their gradients and statistics are float32. Immutable, hence thread-safe.
+// A layer of a network: maps a tensor [examples, input dims...] to one of
+// [examples, output dims...]. It owns neither weights nor activations: callers
+// hand in both, and memory of the size that the layer asks for. It computes
+// only through the device, in float32 or float64. Activations may be bf16 or
+// fp16; variables, their gradients and statistics never are. Immutable, hence
+// thread-safe.
 class Layer {
  public:
-  // What all layers of one step share.
+  // What is the same for all layers of one pass.
   struct Context {
     Device* device = nullptr;
     uint64_t examples = 0;
-    // Of inputs, outputs, and gradients by them: see Device::activations.
+    // The type of activations and their gradients: see Device::activations.
     DType dtype = DType::kFloat32;
-    // False: the model is used; nothing is dropped, running statistics count.
+    // False: inference. Nothing is dropped, and batch norm uses its running
+    // statistics.
     bool training = false;
-    // Some layer draws what it leaves out, in training.
+    // Some layer drops values in training.
     bool draws = false;
-    // Where the batch stands: what is drawn for its example i is a function of
-    // these and of the place of the example in the epoch's order.
+    // The random numbers of an example are a function of these three and of the
+    // example's place in the epoch's order.
     uint64_t seed = 0;
     uint64_t epoch = 0;
     uint64_t first = 0;
-    // Of each example, where they do not follow each other from `first` on, in
-    // memory of the device.
+    // The place of each example, in the device's memory; empty if they follow
+    // one another from `first` on.
     absl::Span<const uint64_t> offsets = {};
-    // Of each embedding, in order, where its integers lie in the input: after
-    // so many for each example. Empty: all read the whole of it.
+    // For each embedding, in order, how many integers of an example lie before
+    // its own. Empty: every embedding reads the whole input.
     absl::Span<const uint64_t> starts = {};
-    // examples / the step's divisor: the batch's part in an update.
+    // The batch's share of an update: examples / the step's divisor.
     double share = 1;
     const std::atomic<bool>* abandoned = nullptr;
 
@@ -61,22 +63,22 @@ class Layer {
     Tensor output = {};
     // KeptBytes, from Forward to Backward.
     std::byte* kept = nullptr;
-    // ScratchBytes, as it was left by anybody.
+    // ScratchBytes of it; what is in there is arbitrary.
     std::byte* scratch = nullptr;
   };
 
-  // `input`, `output` and `kept` are those of Forward in training.
+  // `input`, `output` and `kept` are those of the forward pass in training.
   struct BackwardPass : Pass {
     ConstTensor output_gradient = {};
     absl::Span<const Tensor> gradients = {};
-    // Null data: nobody wants it.
+    // Null data: it is not needed, as for the first layer.
     Tensor input_gradient = {};
   };
 
-  // What all layers of one program share (worker/hlo); numbers as Context has
-  // them.
+  // What is the same for all layers of one compiled program (worker/hlo);
+  // values mean what they do in Context.
   struct Emission {
-    // What is drawn for a layer, of a key that follows from the step.
+    // The random numbers of a layer come from a key that follows from the step.
     struct Draw {
       std::string layer;
       HloValue key;  // u64, a scalar, a parameter.
@@ -86,7 +88,7 @@ class Layer {
     bool training = false;
     HloValue share = {};    // A scalar; in training.
     HloValue offsets = {};  // u64, one per example; in training.
-    // Those of all embeddings (s32), and where each one's begin.
+    // What all embeddings look up (s32), and where each one's part begins.
     HloValue integers = {};
     absl::Span<const uint64_t> starts = {};
     std::vector<Draw> draws = {};
@@ -96,9 +98,10 @@ class Layer {
   struct ProgramPass {
     Emission* emission = nullptr;
     absl::Span<const HloValue> weights = {};
-    // In training: what is subtracted from an untrained variable.
+    // In training, for an untrained variable (a running statistic): what is to
+    // be subtracted from it.
     absl::Span<HloValue> updates = {};
-    // Before an embedding: zeros, for it reads the integers.
+    // Zeros where the layer is an embedding, which reads the integers instead.
     HloValue input = {};
   };
 
@@ -109,20 +112,22 @@ class Layer {
   virtual ~Layer() = default;
 
   const std::string& name() const { return name_; }
-  // Of one example.
+  // For one example.
   const Dims& input_dims() const { return input_; }
   const Dims& output_dims() const { return output_; }
   uint64_t input_size() const { return SizeOf(input_); }
   uint64_t output_size() const { return SizeOf(output_); }
 
-  // In the order of the weights it wants.
+  // In the order in which Forward gets their weights.
   const std::vector<v1::Variable>& variables() const { return variables_; }
 
-  // Its output is its input in other dimensions: it is never called.
+  // The output is the input with other dimensions; such a layer is never
+  // called.
   virtual bool is_view() const { return false; }
-  // Backward reads what Forward wrote to the output. If not, it may be gone.
+  // Backward reads the output of Forward. If false, its memory may have been
+  // reused by then.
   virtual bool reads_output() const { return true; }
-  // It is made of layers, all of whose activations it keeps.
+  // It contains layers and keeps all of their activations.
   virtual bool keeps_layers() const { return false; }
 
   virtual uint64_t KeptBytes(uint64_t /*examples*/, DType) const { return 0; }
@@ -130,28 +135,28 @@ class Layer {
     return 0;
   }
 
-  // Both overwrite what they compute. Backward leaves output and what is kept,
-  // and may be called again. REQUIRES: sizes fit, there is an example, and
-  // nothing written overlaps anything read.
+  // Both overwrite what they compute. Backward changes neither the output nor
+  // the kept memory, so it may be called again. REQUIRES: sizes fit, there is
+  // an example, and nothing that is written overlaps anything that is read.
   virtual void Forward(const Pass& pass) const = 0;
   virtual void Backward(const BackwardPass& pass) const = 0;
 
-  // The output.
+  // Adds the forward pass to a program; returns the output.
   virtual HloValue Emit(const ProgramPass& pass) const = 0;
 
-  // Of the forward pass, and of what of it Backward computes again, for one
-  // example.
+  // Floating-point operations for one example: those of the forward pass, and
+  // of the part of it that Backward computes again.
   virtual uint64_t flops() const { return output_size(); }
-  // Appends this layer, and after it those that it holds.
+  // Appends the cost of this layer, then those of the layers inside of it.
   virtual void AddCost(int depth, std::vector<LayerCost>* costs) const;
 
  protected:
-  // Variable `<name>/<part>`, drawn uniformly from [low, high); all `low` if
-  // both are the same. Of a layer's own variables the first come first.
+  // Adds the variable `<name>/<part>`, initialised uniformly from [low, high),
+  // or with `low` if both are equal.
   v1::Variable& AddVariable(const std::string& part, const Dims& shape,
                             float low, float high);
-  // As above, from ±sqrt(6 / (inputs + outputs)) (Glorot and Bengio, AISTATS
-  // 2010, equation 16).
+  // The same, initialised from ±sqrt(6 / (inputs + outputs)) (Glorot and
+  // Bengio, AISTATS 2010, equation 16).
   void AddKernel(const std::string& part, const Dims& shape, uint64_t inputs,
                  uint64_t outputs);
 
@@ -166,11 +171,11 @@ class Layer {
   const Dims output_;
 };
 
-// Dimensions of `examples` of these.
+// [examples, dims...]
 Dims Batched(uint64_t examples, const Dims& dims);
 
-// Memory that is handed out from its beginning, each piece at a multiple of 64
-// bytes. From null it only counts.
+// Hands out memory from its beginning, each piece aligned to 64 bytes. Over
+// null it only counts.
 class Arena {
  public:
   explicit Arena(std::byte* memory) : memory_(memory) {}

@@ -23,12 +23,12 @@
 
 namespace paramd {
 
-// The built-in model: layers and a loss from a job file. Computes on a device
-// of its own. Keeps the memory of a step's intermediate values for the next: it
-// grows with the largest batch seen, and a step that needs no more allocates
-// none of ours but for what a metric keeps. A device that fails, or has not the
-// memory that a batch needs, makes a step fail: UNAVAILABLE, it is lost, and
-// RESOURCE_EXHAUSTED, which says what would fit.
+// The built-in model: the layers and the loss of a job file, on a device of its
+// own. Memory for activations is kept from step to step and grows with the
+// largest batch seen, so that later steps allocate nothing but what a metric
+// keeps. A step fails with UNAVAILABLE if the device is lost, and with
+// RESOURCE_EXHAUSTED, saying what would fit, if the device lacks the memory for
+// the batch.
 //
 //   ASSIGN_OR_RETURN(auto model, Network::Create(job.model(), input.spec()));
 //   for (const v1::Variable& variable : model->variables()) ...
@@ -36,16 +36,16 @@ class Network : public TrainedModel {
  public:
   using MakeDevice = std::function<std::unique_ptr<Device>()>;
 
-  // On the processor, or on what `make_device` gives, which is called
-  // `device_name`. `of_replicas`: what the replicas of a process are made on,
-  // in their order; empty: on the same. INVALID_ARGUMENT, a sentence that names
-  // the layer, what it gets and what it needs: see PlanNetwork.
+  // On the processor, or on the device that `make_device` makes, whose name is
+  // `device_name`. `of_replicas` makes the devices of the process's replicas,
+  // in their order; empty: all use `make_device`. INVALID_ARGUMENT names the
+  // layer, what it gets and what it needs: see PlanNetwork.
   static absl::StatusOr<std::unique_ptr<Network>> Create(
       const v1::ModelConfig& config, const InputSpec& input,
       MakeDevice make_device = nullptr, std::string device_name = "cpu",
       std::vector<MakeDevice> of_replicas = {});
 
-  // `plan` is shared by clones: it is never changed.
+  // `plan` is immutable, and shared by clones.
   Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device,
           std::string device_name);
 
@@ -93,13 +93,13 @@ class Network : public TrainedModel {
   const std::shared_ptr<const NetworkPlan>& plan() const { return plan_; }
 
  private:
-  // Of how many examples steps were that have had memory, and whose kernels are
-  // loaded: other sizes may have others.
+  // The batch sizes of the steps done so far: for these, memory is allocated
+  // and kernels are loaded; another size may need more of both.
   class StepSizes {
    public:
     void Add(uint64_t size) {
       most_ = std::max(most_, size);
-      if (!Has(size) && sizes_.size() < kMost) sizes_.push_back(size);
+      if (!Has(size) && sizes_.size() < kMaxSizes) sizes_.push_back(size);
     }
     uint64_t most() const { return most_; }
     bool Has(uint64_t size) const {
@@ -107,50 +107,51 @@ class Network : public TrainedModel {
     }
 
    private:
-    static constexpr size_t kMost = 256;  // Input left out of each batch.
+    // A filter or a skipped example can make batches of any size.
+    static constexpr size_t kMaxSizes = 256;
     uint64_t most_ = 0;
     std::vector<uint64_t> sizes_;
   };
 
-  // The passes read these rows of sparse variables.
+  // From now on passes read these rows of sparse variables.
   void SetRows(RowNumbers rows);
-  // The step of a replica among others whose batch has no examples. `meet`: as
-  // theirs, before anything is sent.
+  // The step of a replica whose batch is empty while the others' are not: it
+  // contributes zeros. Calls `meet` before it sends anything, as they do.
   absl::StatusOr<Metrics> SendZeros(
       GradientSpans gradients, Ready ready,
       absl::FunctionRef<absl::Status(bool* finite)> meet);
-  // A pass whose memory is reckoned.
+  // A pass whose memory is estimated.
   struct Reckoned {
     bool training = false;
-    DType dtype = DType::kFloat32;  // Of what layers hand on.
-    // They cross to the host at its end.
+    DType dtype = DType::kFloat32;  // Of activations.
+    // The outputs are copied to the host.
     bool takes_outputs = false;
-    // As if layers that keep layers were computed again.
+    // As if every layer that contains layers were in a "recompute".
     bool recomputes = false;
   };
-  // What the device must still have for a pass over so many examples.
+  // How many more bytes the device must have for a pass over `examples`.
   uint64_t MissingBytes(uint64_t examples, WeightSpans weights,
                         const Reckoned& pass) const;
-  // RESOURCE_EXHAUSTED: it has not, and what would fit.
+  // RESOURCE_EXHAUSTED if it has fewer, saying what would fit.
   absl::Status CheckMemory(uint64_t examples, WeightSpans weights,
                            bool training, bool takes_outputs);
-  // A pass over the batch, forward; its output is in memory of the device, from
-  // where it is taken if `takes_outputs`. Fills the rest of `context`, which
-  // outlives the pass.
+  // Runs the forward pass over the batch. The output stays in the device's
+  // memory; `takes_outputs` says that it will be copied from there. Fills the
+  // rest of `context`, which outlives the pass.
   absl::StatusOr<Layer::BackwardPass> Forward(WeightSpans weights,
                                               const Batch& batch,
                                               const ConstTensor& input,
                                               bool takes_outputs,
                                               Layer::Context* context);
-  // Where layers write the gradient of each use of a variable.
+  // Decides where layers write the gradient of each use of a variable.
   void PlaceGradients(GradientSpans gradients);
-  // Gradients that cross are on their way then.
+  // Starts the transfer of gradients that have to cross to the host.
   void Backward(const Layer::BackwardPass& pass, GradientSpans gradients,
                 Ready ready);
-  // Waits for them, one by one.
+  // Waits for each of them, and reports it ready.
   void TakeGradients(const Layer::Context& context, GradientSpans gradients,
                      Ready ready);
-  // This will be the batch of the next step.
+  // Starts to transfer what will be the batch of the next step.
   void BringAhead(const Batch* batch);
 
   const std::shared_ptr<const NetworkPlan> plan_;
@@ -167,22 +168,22 @@ class Network : public TrainedModel {
     GrowingMemory scratch;
     GrowingMemory output;
     GrowingMemory output_gradient;
-    // Of further uses of a shared variable.
+    // Gradients of further uses of a shared variable.
     GrowingMemory further;
   };
   PassMemory memory_;
   std::vector<ConstTensor> weights_;
   std::vector<Tensor> gradients_;
-  std::vector<size_t> sent_;  // Gradients that cross, in order.
+  std::vector<size_t> sent_;  // Gradients under way to the host, in order.
   std::vector<int32_t> places_;
-  // What was brought ahead; null: nothing.
+  // The input that BringAhead transferred; null: none.
   struct Ahead {
     const void* input = nullptr;
     Portion range;
   };
   Ahead ahead_;
   StepSizes steps_done_;
-  // Where the replicas meet that it has joined; null: it has not.
+  // Null until it has joined other replicas.
   std::shared_ptr<ReplicaMeeting> replicas_;
 };
 

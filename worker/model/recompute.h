@@ -9,10 +9,10 @@
 
 namespace paramd {
 
-// Layers that keep nothing from the forward pass to the backward pass, which
-// computes their forward pass again (Chen et al., arXiv 1604.06174, 2016): what
-// they keep meanwhile is scratch, which all layers of a network share. The bits
-// are those of the layers alone. Its variables are theirs.
+// Layers that keep nothing between the two passes: the backward pass computes
+// their forward pass again (Chen et al., arXiv 1604.06174, 2016), in scratch
+// memory that all layers of a network share. The results have the same bits as
+// without it. Its variables are theirs.
 class Recompute : public Layer {
  public:
   Recompute(std::string name, std::unique_ptr<Sequence> layers);
@@ -21,17 +21,16 @@ class Recompute : public Layer {
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  // Of the layers as they are: what to keep and what to compute again is the
-  // compiler's to decide.
+  // Emits the layers as they are: the compiler decides what to compute again.
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 
  private:
-  // Before the layers' own scratch.
+  // The part of scratch memory before the layers' own.
   struct Laid {
     std::byte* kept = nullptr;
-    Tensor output;  // Once more, for nobody, if Backward need not read it.
+    Tensor output;  // Written, and never read, if Backward does not need it.
     uint64_t bytes = 0;
   };
 

@@ -31,7 +31,7 @@ class Residual : public Layer {
 
  private:
   struct Kept {
-    Tensor body;  // If its backward pass reads it; and the shortcut's, too.
+    Tensor body;  // The outputs, where a backward pass reads them.
     Tensor shortcut;
     Tensor factors;  // One per example; without a drop rate none.
     std::byte* of_body = nullptr;
@@ -40,8 +40,8 @@ class Residual : public Layer {
   };
 
   Kept Lay(uint64_t examples, DType dtype, std::byte* memory) const;
-  // Which write to the output, and to the beginning of scratch memory, what
-  // need not be kept.
+  // What need not be kept, these passes write to the output and to the
+  // beginning of scratch memory.
   Pass BodyPass(const Pass& pass, const Kept& kept) const;
   Pass ShortcutPass(const Pass& pass, const Kept& kept) const;
 

@@ -11,13 +11,12 @@
 
 namespace paramd {
 
-// Layers one after the other. Its variables are all of theirs, from the first
-// layer to the last.
+// Layers in a row. Its variables are theirs, from the first layer to the last.
 class Sequence : public Layer {
  public:
-  // Hears of a variable of the sequence when its gradient is written.
+  // Called with a variable of the sequence once its gradient is written.
   using Written = absl::FunctionRef<void(size_t variable)>;
-  // Hears of a variable of the sequence before a layer reads it, forward.
+  // Called with a variable of the sequence before a forward pass reads it.
   using Needed = absl::FunctionRef<void(size_t variable)>;
 
   // REQUIRES: each layer takes what the one before it gives; there is one.
@@ -28,19 +27,19 @@ class Sequence : public Layer {
   }
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
-  // What KeptBytes and ScratchBytes would be if each layer that keeps layers
-  // was alone in a Recompute.
+  // What KeptBytes and ScratchBytes would be if each layer that contains layers
+  // were in a Recompute of its own.
   struct Needs {
     uint64_t kept = 0;
     uint64_t scratch = 0;
   };
   Needs NeedsIfRecomputed(uint64_t examples, DType dtype) const;
-  // Both end after the layer they are at when the step is abandoned.
+  // Both stop after the layer they are at when the step is abandoned.
   void Forward(const Pass& pass) const override {
     ForwardWith(pass, [](size_t) {});
   }
   void ForwardWith(const Pass& pass, Needed needed) const;
-  // What Forward keeps, once more. May write the output, too.
+  // Computes again what Forward keeps. May write the output, too.
   void KeepAgain(const Pass& pass) const;
   void Backward(const BackwardPass& pass) const override {
     BackwardWith(pass, [](size_t) {});
@@ -48,7 +47,7 @@ class Sequence : public Layer {
   void BackwardWith(const BackwardPass& pass, Written written) const;
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return FlopsUntil(size()); }
-  // Of KeepAgain.
+  // Those of KeepAgain.
   uint64_t flops_again() const { return FlopsUntil(end_again()); }
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 
@@ -58,20 +57,20 @@ class Sequence : public Layer {
     size_t first_variable = 0;
   };
 
-  // Of the stages before this one.
+  // Runs the layers before this one.
   void ForwardUntil(int end, const Pass& pass, Needed needed) const;
   uint64_t FlopsUntil(int end) const;
-  // The stage up to which KeepAgain goes: a last layer that keeps nothing has
-  // nothing to compute again.
+  // Where KeepAgain stops: a last layer that keeps nothing need not be computed
+  // again.
   int end_again() const;
-  // Kept memory is that of one stage after the other, each its output and what
-  // its layer keeps. The last that is no view writes to the sequence's output.
+  // Kept memory has for each layer its output and what it keeps, in order. The
+  // last layer that is no view writes to the sequence's output.
   uint64_t OutputBytes(int stage, uint64_t examples, DType dtype) const;
   uint64_t StageBytes(int stage, uint64_t examples, DType dtype) const;
   uint64_t GradientBytes(uint64_t examples, DType dtype) const;
-  // The nearest stage before this one that is no view, or -1.
+  // The nearest layer before this one that is no view, or -1.
   int Before(int stage) const;
-  // The pass of a stage whose memory begins at `kept`.
+  // The pass of a layer whose memory begins at `kept`.
   Pass Enter(int stage, const Pass& pass, std::byte* kept) const;
 
   int size() const { return static_cast<int>(stages_.size()); }
