@@ -11,7 +11,8 @@ namespace paramd {
 // Nothing is a spike before: the first gradients of a training are no measure
 // of the rest.
 //
-// Invariant: once warm, saved() is all there is to it.
+// Invariant: once warm, saved() is all there is to it, so a restored server
+// goes on with the same bits; nothing of a warm-up is saved.
 //
 // Not thread-safe: lives inside a Block.
 class GradientRms {

@@ -1,4 +1,4 @@
-"""Links in documents lead somewhere."""
+"""Links in documents, and citations of decisions, lead somewhere."""
 
 import os
 import pathlib
@@ -8,6 +8,10 @@ import unittest
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _ELSEWHERE = re.compile(r"[a-z]+:")
+# "decision 7", also across the lines of a comment, and the page's own path.
+_DECISION = re.compile(r"\bdecision[\s/#]+\[?(\d+)|decisions/0*(\d+)-",
+                       re.IGNORECASE)
+_ROW = re.compile(r"^\| \[(\d+)\]\((\S+)\) \|", re.MULTILINE)
 
 
 def source_root():
@@ -46,6 +50,48 @@ def broken_links(page):
             yield link
         elif anchor and anchor not in anchors(target.read_text(encoding="utf-8")):
             yield link
+
+
+def decisions(root):
+    """The pages of decisions, by number."""
+    return {int(page.name.split("-")[0]): page.name
+            for page in pathlib.Path(root, "docs/decisions").glob("0*.md")}
+
+
+def cited(text):
+    """Numbers of the decisions that a text names."""
+    return {int(number or path) for number, path in _DECISION.findall(text)}
+
+
+class DecisionsTest(unittest.TestCase):
+
+    def test_the_index_has_every_page(self):
+        index = source_root() / "docs/decisions/README.md"
+        rows = _ROW.findall(index.read_text(encoding="utf-8"))
+        self.assertEqual(decisions(source_root()),
+                         {int(number): page for number, page in rows})
+        self.assertEqual(len(rows), len(dict(rows)), "a page is there twice")
+
+    def test_a_page_has_the_number_of_its_name(self):
+        for number, name in decisions(source_root()).items():
+            page = source_root() / "docs/decisions" / name
+            with page.open(encoding="utf-8") as file:
+                self.assertTrue(file.readline().startswith(f"# {number}. "), name)
+
+    def test_every_decision_that_is_cited_is_there(self):
+        known = decisions(source_root())
+        self.assertEqual([], [
+            f"{file}: decision {number}" for file in files(
+                source_root(), ".bzl", ".cc", ".cu", ".h", ".md", ".proto", ".py",
+                ".sh", "BUILD")
+            if file.name != "links_test.py"
+            for number in cited(file.read_text(encoding="utf-8"))
+            if number not in known])
+
+    def test_citations_are_found(self):
+        self.assertEqual({7, 12, 23, 40}, cited(
+            "decision 7, [Decision\n23](x.md), as decision\n// 12 says; "
+            "docs/decisions/0040-a.md; decisions 99; 3 decisions"))
 
 
 class LinksTest(unittest.TestCase):

@@ -19,7 +19,9 @@ Two thirds of what a source takes to compile are headers, and a test of its own 
 to be linked besides: so some eight sources are one unit of compilation, and all
 tests of a package are one program. Sources of a package share their anonymous
 namespace. With `--define=units=single` each source of a library is compiled by
-itself, which shows whether it includes what it needs. To run some of the cases:
+itself, which shows whether it includes what it needs. Precompiled headers saved a
+tenth of the time and took a configuration of their own; one unit for a package would
+leave the largest one compiling alone at the end. To run some of the cases:
 
     bazel test //coordinator/core:tests --test_filter='Portions*'
 """
