@@ -71,8 +71,9 @@ MAY_DRAW = {
 # Any other name at the top of the tree needs a decision page.
 TOP_LEVEL = set(MAY_INCLUDE) | {
     ".bazelignore", ".bazelrc", ".bazelrc.local", ".ci", ".clang-format",
-    ".clang-tidy", ".git", ".gitignore", "BUILD", "CHANGELOG.md", "LICENSE",
-    "README.md", "SECURITY.md", "WORKSPACE", "quickstart.sh", "test.sh",
+    ".clang-tidy", ".git", ".gitignore", "BUILD", "CHANGELOG.md",
+    "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md", "WORKSPACE",
+    "quickstart.sh", "test.sh",
 }
 
 # Shells only, by what they stand for.
