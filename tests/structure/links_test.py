@@ -24,7 +24,8 @@ def files(root, *endings):
     keeps are none."""
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders
-                      if not name.startswith((".bazel", ".git", "bazel-", "runs"))]
+                      if not name.startswith(
+                          (".bazel", ".git", ".venv", "bazel-", "runs"))]
         yield from (pathlib.Path(folder, name) for name in names
                     if name.endswith(endings))
 

@@ -39,12 +39,12 @@ def texts(root):
     found = {}
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(
-            (".bazel", ".git", "bazel-", "runs"))]
+            (".bazel", ".git", ".venv", "bazel-", "runs"))]
         for name in names:
             path = pathlib.Path(folder, name)
             if name.endswith(_SOURCE):
                 found[str(path.relative_to(root))] = path.read_text(
-                    encoding="utf-8")
+                    encoding="utf-8", errors="replace")
     return found
 
 
