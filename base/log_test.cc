@@ -14,9 +14,9 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string Logged(const std::string& value) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   Log(LogLevel::kInfo, "event", {{"key", value}});
-  return testing::internal::GetCapturedStderr();
+  return ::testing::internal::GetCapturedStderr();
 }
 
 TEST(LogTest, AValueIsQuotedWhereItNeedsToBe) {
@@ -27,9 +27,9 @@ TEST(LogTest, AValueIsQuotedWhereItNeedsToBe) {
 }
 
 TEST(LogTest, AnEventStaysInItsLine) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   Log(LogLevel::kInfo, "two\nlines");
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr(R"(info paramd two\nlines)"));
 }
 
@@ -42,21 +42,21 @@ TEST(LogTest, WhatATerminalWouldObeyIsEscaped) {
               HasSubstr(R"(key="\xc2\x9b31m")"));
   EXPECT_THAT(Logged("\x9b"), HasSubstr(R"(key="\x9b")"));
   EXPECT_THAT(Logged("größe→\U0001F600"), HasSubstr("key=größe→\U0001F600\n"));
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   Log(LogLevel::kInfo, "a stranger's \x1b]0;title\x07");
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr(R"(a stranger's \x1b]0;title\x07)"));
 }
 
 TEST(LogTest, AsJsonNothingIsWrittenThatATerminalWouldObey) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   InitLogging("ps-0", LogLevel::kInfo, LogFormat::kJson);
   Log(LogLevel::kWarning, "\x7f",
       {{"key",
         "\xc2\x9b"
         "31m\x1b"}});
   InitLogging("paramd", LogLevel::kInfo);
-  const std::string line = testing::internal::GetCapturedStderr();
+  const std::string line = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(line, HasSubstr(R"("\u009b31m\u001b")"));
   EXPECT_THAT(line, HasSubstr(R"("message":"\u007f")"));
 }
@@ -64,11 +64,11 @@ TEST(LogTest, AsJsonNothingIsWrittenThatATerminalWouldObey) {
 // What one event looks like as JSON; the format is text again after it.
 template <typename Value>
 nlohmann::json LoggedAsJson(absl::string_view key, const Value& value) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   InitLogging("ps-0", LogLevel::kInfo, LogFormat::kJson);
   Log(LogLevel::kWarning, "what \"happened\"", {{key, value}});
   InitLogging("paramd", LogLevel::kInfo);
-  const std::string line = testing::internal::GetCapturedStderr();
+  const std::string line = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
   return nlohmann::json::parse(line);
 }

@@ -13,7 +13,7 @@ TEST(ChainTargetTest, WhatIsReadIsAppendedInPiecesOfAtMostFourMebibytes) {
   ReadBuffers buffers;
   BufferChain chain = {Buffer::Copy("before")};
   ChainTarget target(&buffers, &chain);
-  EXPECT_EQ(target.Next(kTargetPiece + 3).size(), kPiece);
+  EXPECT_EQ(target.Next(kTargetPiece + 3).size(), kTargetPiece);
   const absl::Span<std::byte> rest = target.Next(3);
   ASSERT_EQ(rest.size(), 3u);
   std::fill(rest.begin(), rest.end(), std::byte{'x'});

@@ -8,7 +8,7 @@ namespace paramd {
 namespace {
 
 using ::testing::HasSubstr;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 class PrintConfigTest : public ::testing::Test {
  protected:
@@ -23,8 +23,8 @@ class PrintConfigTest : public ::testing::Test {
   static ClusterSpec Cluster(absl::string_view tf_config) {
     return *ParseTfConfig(tf_config);
   }
-  Json AsJson(const ClusterSpec& cluster) {
-    return Json::parse(*PrintConfig(job_, cluster, "json"));
+  OrderedJson AsJson(const ClusterSpec& cluster) {
+    return OrderedJson::parse(*PrintConfig(job_, cluster, "json"));
   }
   std::string AsText(const ClusterSpec& cluster) {
     return *PrintConfig(job_, cluster, "text");
@@ -39,7 +39,7 @@ constexpr char kWorker[] =
         "task": {"type": "worker", "index": "0"}})";
 
 TEST_F(PrintConfigTest, EverySettingHasItsValueAndItsSource) {
-  const Json settings = AsJson(ClusterSpec())["settings"];
+  const OrderedJson settings = AsJson(ClusterSpec())["settings"];
   const auto text = [&settings](const char* path) {
     return settings.at(path).dump();
   };
@@ -61,7 +61,7 @@ TEST_F(PrintConfigTest, EverySettingHasItsValueAndItsSource) {
 }
 
 TEST_F(PrintConfigTest, TheClusterIsAsThisProcessReadIt) {
-  EXPECT_EQ(AsJson(Cluster(kWorker))["cluster"].dump(), Json::parse(R"({
+  EXPECT_EQ(AsJson(Cluster(kWorker))["cluster"].dump(), OrderedJson::parse(R"({
     "source": "TF_CONFIG", "standalone": false, "role": "worker",
     "task": {"type": "worker", "type_source": "TF_CONFIG", "index": 0,
              "index_source": "TF_CONFIG"},
@@ -74,7 +74,7 @@ TEST_F(PrintConfigTest, TheClusterIsAsThisProcessReadIt) {
 }
 
 TEST_F(PrintConfigTest, WhatIsNotKnownIsNull) {
-  const Json cluster = AsJson(Cluster(
+  const OrderedJson cluster = AsJson(Cluster(
       R"({"cluster": {"worker": {}, "ps": ["q:1"]},
           "task": {"type": "ps", "index": 1}})"))["cluster"];
   EXPECT_EQ(cluster["role"], "ps");
@@ -87,7 +87,7 @@ TEST_F(PrintConfigTest, WhatIsNotKnownIsNull) {
 }
 
 TEST_F(PrintConfigTest, AloneThereIsNoTask) {
-  const Json cluster = AsJson(*ParseTfConfig(absl::nullopt))["cluster"];
+  const OrderedJson cluster = AsJson(*ParseTfConfig(absl::nullopt))["cluster"];
   EXPECT_EQ(cluster["role"], "standalone");
   EXPECT_EQ(cluster["task"].dump(), "null");
   EXPECT_EQ(cluster["source"].dump(), "null");
@@ -98,7 +98,7 @@ TEST_F(PrintConfigTest, AloneThereIsNoTask) {
 }
 
 TEST_F(PrintConfigTest, TheJobAndItsWarningsAreNamed) {
-  const Json json = AsJson(ClusterSpec());
+  const OrderedJson json = AsJson(ClusterSpec());
   EXPECT_EQ(json["job"]["name"], "fashion-mnist-small");
   EXPECT_EQ(json["job"]["digest"], job_.digest);
   EXPECT_EQ(json["warnings"].size(), 1u);
@@ -141,7 +141,7 @@ TEST_F(PrintConfigTest, TextSaysWhoIsChiefAndWhatIsUnknown) {
 
 TEST_F(PrintConfigTest, TextThatIsNoUtf8IsPrintedSafely) {
   job_.config.set_run_dir("a\xff\n\"b");
-  EXPECT_TRUE(Json::accept(*PrintConfig(job_, ClusterSpec(), "json")));
+  EXPECT_TRUE(OrderedJson::accept(*PrintConfig(job_, ClusterSpec(), "json")));
 }
 
 TEST_F(PrintConfigTest, AnotherFormatIsRefused) {

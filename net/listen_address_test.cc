@@ -131,11 +131,11 @@ TEST_F(ListenAtTest, AnAddressOfAnotherMachineMayMeanEverywhere) {
 }
 
 TEST_F(ListenAtTest, ANameWithoutAnAddressMayMeanEverywhere) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   const auto& sockets = Listen("ps-0.invalid:0", /*or_everywhere=*/true);
   ASSERT_EQ(sockets.size(), 1u);
   EXPECT_TRUE(IsEverywhere(sockets[0]));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("listening on all addresses of this machine port=0 "
                         "instead_of=ps-0.invalid:0 why="));
 }
@@ -149,15 +149,15 @@ TEST_F(ListenAtTest, TheOwnNameThatIsALoopbackAddressIsForTheOthersToo) {
       !CheckListenAddress(address).ok()) {
     GTEST_SKIP() << name << " is no loopback address here";
   }
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_TRUE(IsEverywhere(Listen(address, /*or_everywhere=*/true)[0]));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("listening on all addresses of this machine"));
   close(sockets_[0]);
   sockets_.clear();
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_FALSE(IsEverywhere(Listen(address, /*or_everywhere=*/false)[0]));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("only this machine can reach it"));
 }
 

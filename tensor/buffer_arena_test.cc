@@ -12,7 +12,7 @@
 namespace paramd {
 namespace {
 
-constexpr size_t kPage = 64;
+constexpr size_t kAlignment = 64;
 
 // Memory, and whether it is still there.
 struct Owned {
@@ -21,7 +21,7 @@ struct Owned {
 
   std::shared_ptr<BufferArena> Arena() {
     const absl::Span<std::byte> bytes = absl::MakeSpan(*memory);
-    return BufferArena::Create(bytes, kPage, std::move(memory));
+    return BufferArena::Create(bytes, kAlignment, std::move(memory));
   }
 
   std::shared_ptr<std::vector<std::byte>> memory;
@@ -29,7 +29,7 @@ struct Owned {
 };
 
 TEST(BufferArenaTest, BuffersAreApartBeginWithAPageAndLieThere) {
-  Owned owned(10 * kPage);
+  Owned owned(10 * kAlignment);
   const std::byte* const first = owned.memory->data();
   const auto arena = owned.Arena();
   std::vector<Buffer> buffers;
@@ -40,39 +40,39 @@ TEST(BufferArenaTest, BuffersAreApartBeginWithAPageAndLieThere) {
     EXPECT_TRUE(arena->Has(buffers.back().bytes()));
   }
   EXPECT_EQ(buffers[0].bytes().data(), first);
-  EXPECT_EQ(buffers[1].bytes().data(), first + kPage);
-  EXPECT_EQ(buffers[2].bytes().data(), first + 2 * kPage);
+  EXPECT_EQ(buffers[1].bytes().data(), first + kAlignment);
+  EXPECT_EQ(buffers[2].bytes().data(), first + 2 * kAlignment);
   const Buffer other = Buffer::Allocate(8);
   EXPECT_FALSE(arena->Has(other.bytes()));
-  EXPECT_FALSE(arena->Has({first + 9 * kPage, kPage + 1}));
-  EXPECT_TRUE(arena->Has({first + 9 * kPage, kPage}));
+  EXPECT_FALSE(arena->Has({first + 9 * kAlignment, kAlignment + 1}));
+  EXPECT_TRUE(arena->Has({first + 9 * kAlignment, kAlignment}));
 }
 
 TEST(BufferArenaTest, WhatIsFullGivesNothing) {
-  const auto arena = Owned(4 * kPage).Arena();
+  const auto arena = Owned(4 * kAlignment).Arena();
   EXPECT_TRUE(arena->Allocate(0).empty());
-  const Buffer most = arena->Allocate(3 * kPage);
+  const Buffer most = arena->Allocate(3 * kAlignment);
   EXPECT_FALSE(most.empty());
-  EXPECT_TRUE(arena->Allocate(kPage + 1).empty());
-  EXPECT_FALSE(arena->Allocate(kPage).empty());
+  EXPECT_TRUE(arena->Allocate(kAlignment + 1).empty());
+  EXPECT_FALSE(arena->Allocate(kAlignment).empty());
 }
 
 TEST(BufferArenaTest, WhatComesBackIsGivenAgain) {
-  const auto arena = Owned(2 * kPage).Arena();
-  Buffer one = arena->Allocate(kPage);
-  const Buffer two = arena->Allocate(kPage - 1);
+  const auto arena = Owned(2 * kAlignment).Arena();
+  Buffer one = arena->Allocate(kAlignment);
+  const Buffer two = arena->Allocate(kAlignment - 1);
   const std::byte* const place = one.bytes().data();
-  EXPECT_TRUE(arena->Allocate(kPage).empty());
+  EXPECT_TRUE(arena->Allocate(kAlignment).empty());
   one = Buffer();
-  EXPECT_EQ(arena->Allocate(kPage - 3).bytes().data(), place);
+  EXPECT_EQ(arena->Allocate(kAlignment - 3).bytes().data(), place);
 }
 
 TEST(BufferArenaTest, MemoryIsThereUntilTheLastBufferIsDropped) {
-  Owned owned(2 * kPage);
+  Owned owned(2 * kAlignment);
   const auto gone = owned.gone;
   auto arena = owned.Arena();
-  Buffer last = arena->Allocate(kPage);
-  Buffer before = arena->Allocate(kPage);
+  Buffer last = arena->Allocate(kAlignment);
+  Buffer before = arena->Allocate(kAlignment);
   arena.reset();
   before = Buffer();
   EXPECT_FALSE(gone.expired());
@@ -82,14 +82,14 @@ TEST(BufferArenaTest, MemoryIsThereUntilTheLastBufferIsDropped) {
 }
 
 TEST(BufferArenaTest, BuffersAreMadeAndDroppedOnAnyThreads) {
-  const auto arena = Owned(64 * kPage).Arena();
+  const auto arena = Owned(64 * kAlignment).Arena();
   std::vector<std::thread> threads;
   std::atomic<int> made{0};
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       std::vector<Buffer> held;
       for (int i = 0; i < 300; ++i) {
-        Buffer buffer = arena->Allocate(kPage * (1 + i % 3));
+        Buffer buffer = arena->Allocate(kAlignment * (1 + i % 3));
         if (buffer.empty()) {
           held.clear();
           continue;

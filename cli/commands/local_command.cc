@@ -22,6 +22,7 @@
 #include "cli/process/job_flags.h"
 #include "cli/process/next_commands.h"
 #include "cli/process/run_directory.h"
+#include "cli/process/run_options.h"
 #include "cli/process/run_result.h"
 #include "cli/process/termination_log.h"
 #include "cli/process/version.h"

@@ -18,7 +18,7 @@ v1::JobConfig Job() {
 }
 
 // 1000 x 1000, trained, and 1000 that are not.
-std::vector<v1::Variable> Variables() {
+std::vector<v1::Variable> ArrayVariables() {
   std::vector<v1::Variable> variables(2);
   variables[0].set_name("w");
   variables[0].add_shape(1000);
@@ -30,7 +30,7 @@ std::vector<v1::Variable> Variables() {
 }
 
 TEST(DeviceArraysTest, MemoryIsForBlocksWeightsAndGradients) {
-  const auto memory = PlanDeviceArrays(Job(), Variables());
+  const auto memory = PlanDeviceArrays(Job(), ArrayVariables());
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_EQ(memory->weight_bytes, 4u * 1001000);
   EXPECT_EQ(memory->block_bytes, 4u * (1001000 + 2 * 1000000));
@@ -48,14 +48,14 @@ TEST(DeviceArraysTest, ASentenceSaysWhyTheyLieInHostMemory) {
   };
   v1::JobConfig job = Job();
   job.set_strategy(v1::JobConfig::CENTRAL_STORAGE);
-  EXPECT_THAT(why(job, Variables()), HasSubstr("central_storage"));
+  EXPECT_THAT(why(job, ArrayVariables()), HasSubstr("central_storage"));
   for (const bool pushes : {true, false}) {
     job = Job();
     pushes ? job.set_push_format(v1::JobConfig::WIRE_FORMAT_BF16)
            : job.set_pull_format(v1::JobConfig::WIRE_FORMAT_BF16);
-    EXPECT_THAT(why(job, Variables()), HasSubstr("must be fp32"));
+    EXPECT_THAT(why(job, ArrayVariables()), HasSubstr("must be fp32"));
   }
-  std::vector<v1::Variable> variables = Variables();
+  std::vector<v1::Variable> variables = ArrayVariables();
   variables[0].set_sparse(true);
   EXPECT_THAT(why(Job(), variables), HasSubstr("variable 'w' is sparse"));
 }

@@ -28,7 +28,7 @@ v1::WorkerStats Sums(uint64_t examples, double loss) {
   return stats;
 }
 
-v1::Evaluation Evaluation(uint64_t correct, double loss) {
+v1::Evaluation EvaluationOf(uint64_t correct, double loss) {
   v1::Evaluation evaluation;
   evaluation.set_examples(10'000);
   evaluation.set_labels(10'000);
@@ -113,21 +113,21 @@ TEST(TrainingWarningsTest, AJobThatHasLearntNeedsNone) {
   loss.Told(0, Generation(1), false, Sums(4'000, 5'000));
   EXPECT_EQ(loss.first(), 2.3);
   EXPECT_EQ(loss.newest(), 0.2);
-  EXPECT_THAT(TrainingWarnings(Evaluation(8'800, 0.3), loss), IsEmpty());
+  EXPECT_THAT(TrainingWarnings(EvaluationOf(8'800, 0.3), loss), IsEmpty());
   EXPECT_THAT(TrainingWarnings(v1::Evaluation(), loss), IsEmpty());
 }
 
 TEST(TrainingWarningsTest, AnAccuracyThatGuessingHasIsSaid) {
-  EXPECT_THAT(TrainingWarnings(Evaluation(1'000, 2.3), TrainingLoss()),
+  EXPECT_THAT(TrainingWarnings(EvaluationOf(1'000, 2.3), TrainingLoss()),
               ElementsAre(HasSubstr("1000 of 10000 examples")));
-  EXPECT_THAT(TrainingWarnings(Evaluation(1'080, 2.3), TrainingLoss()),
+  EXPECT_THAT(TrainingWarnings(EvaluationOf(1'080, 2.3), TrainingLoss()),
               ElementsAre(HasSubstr("guessing among 10 classes")));
-  EXPECT_THAT(TrainingWarnings(Evaluation(1'100, 2.3), TrainingLoss()),
+  EXPECT_THAT(TrainingWarnings(EvaluationOf(1'100, 2.3), TrainingLoss()),
               IsEmpty());
 }
 
 TEST(TrainingWarningsTest, OfFewExamplesNobodyCanTellWhetherTheyWereGuessed) {
-  v1::Evaluation evaluation = Evaluation(8, 0.1);
+  v1::Evaluation evaluation = EvaluationOf(8, 0.1);
   evaluation.set_classes(2);
   evaluation.set_examples(8);
   evaluation.set_labels(8);
@@ -139,7 +139,7 @@ TEST(TrainingWarningsTest, OfFewExamplesNobodyCanTellWhetherTheyWereGuessed) {
 
 TEST(TrainingWarningsTest, ALossThatIsNotFiniteIsSaid) {
   EXPECT_THAT(TrainingWarnings(
-                  Evaluation(5'000, std::numeric_limits<double>::infinity()),
+                  EvaluationOf(5'000, std::numeric_limits<double>::infinity()),
                   TrainingLoss()),
               ElementsAre(HasSubstr("the loss on the test set is inf")));
 }
@@ -150,7 +150,7 @@ TEST(TrainingWarningsTest, ALossAboveItsStartIsSaid) {
   loss.Told(0, Generation(1), false, Sums(1'000, 2'000));
   loss.Told(0, Generation(1), false, Sums(2'000, 5'000));
   EXPECT_THAT(
-      TrainingWarnings(Evaluation(5'000, 3), loss),
+      TrainingWarnings(EvaluationOf(5'000, 3), loss),
       ElementsAre(HasSubstr("is 3 at the end, above the 2 that it began")));
 }
 
@@ -159,7 +159,7 @@ TEST(TrainingWarningsTest, ALossThatBeganInAnEarlierRunIsComparedWithNothing) {
   loss.Begin(500);
   loss.Told(0, Generation(1), false, Sums(1'000, 200));
   loss.Told(0, Generation(1), false, Sums(2'000, 450));
-  EXPECT_THAT(TrainingWarnings(Evaluation(9'000, 0.3), loss), IsEmpty());
+  EXPECT_THAT(TrainingWarnings(EvaluationOf(9'000, 0.3), loss), IsEmpty());
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using testing::Pair;
 using testing::Payload;
 using testing::Zeros;
 
-constexpr uint64_t kElements = 300000;  // Two blocks.
+constexpr uint64_t kTwoBlocks = 300000;
 
 // A slice of two blocks, trained with SGD, and its snapshots.
 class WholeFilesTest : public ::testing::Test {
@@ -25,7 +25,7 @@ class WholeFilesTest : public ::testing::Test {
   WholeFilesTest()
       : optimizer_(*Optimizer::Create(
             MakeConfiguration({Zeros("a", {1})}).optimizer(), 0)),
-        slice_(Zeros("a", {kElements}), 1, {0, kElements}, &spare_) {
+        slice_(Zeros("a", {kTwoBlocks}), 1, {0, kTwoBlocks}, &spare_) {
     Begin(/*life=*/7);
   }
 

@@ -16,7 +16,7 @@
     )
 
 Two thirds of what a source takes to compile are headers, and a test of its own has
-to be linked besides: so some eight sources are one unit of compilation, and all
+to be linked besides: so some twelve sources are one unit of compilation, and all
 tests of a package are one program. Sources of a package share their anonymous
 namespace. With `--define=units=single` each source of a library is compiled by
 itself, which shows whether it includes what it needs. Precompiled headers saved a
@@ -26,7 +26,7 @@ leave the largest one compiling alone at the end. To run some of the cases:
     bazel test //coordinator/core:tests --test_filter='Portions*'
 """
 
-_FILES_PER_UNIT = 8
+_FILES_PER_UNIT = 12
 
 def _units(name, srcs, ending, **kwargs):
     """Names of generated sources, each of which includes some of `srcs`."""
