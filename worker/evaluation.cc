@@ -31,6 +31,11 @@ absl::Status NoExample() {
       "read and mapped, or none has a label that counts");
 }
 
+uint64_t BatchCount(const Pipeline& data, const TrainedModel& model) {
+  const uint64_t size = EvaluationBatch(model.cost());
+  return (data.size() + size - 1) / size;
+}
+
 // Hands batches to threads, and lets what they make of them be used one after
 // the other, in the order of the input: a thread that is ahead waits, so none
 // is more than a batch ahead of the slowest.
@@ -38,12 +43,14 @@ absl::Status NoExample() {
 // Thread-safe.
 class Turns {
  public:
-  explicit Turns(uint64_t batches) : batches_(batches) {}
+  // Of the batches [range.first, range.second).
+  explicit Turns(std::pair<uint64_t, uint64_t> range)
+      : end_(range.second), taken_(range.first), used_(range.first) {}
 
   // The next batch that nobody has; nothing if there is none or one failed.
   absl::optional<uint64_t> Take() {
     MutexLock lock(&mutex_);
-    if (!status_.ok() || taken_ == batches_) return absl::nullopt;
+    if (!status_.ok() || taken_ == end_) return absl::nullopt;
     return taken_++;
   }
 
@@ -68,11 +75,11 @@ class Turns {
   }
 
  private:
-  const uint64_t batches_;
+  const uint64_t end_;
   mutable Mutex mutex_;
   CondVar changed_;
-  uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t taken_ ABSL_GUARDED_BY(mutex_);
+  uint64_t used_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -100,15 +107,17 @@ void Work(const Pipeline& data, TrainedModel* model, Compute<Result> compute,
 }
 
 template <typename Result>
-absl::Status InOrder(const Pipeline& data, TrainedModel* model, int threads,
-                     Compute<Result> compute,
+absl::Status InOrder(const Pipeline& data, TrainedModel* model,
+                     const EvaluationOptions& options, Compute<Result> compute,
                      absl::FunctionRef<absl::Status(const Result&)> use) {
-  const uint64_t size = EvaluationBatch(model->cost());
-  const uint64_t batches = (data.size() + size - 1) / size;
-  Turns turns(batches);
+  const auto range = options.part.Of(BatchCount(data, *model));
+  if (range.first == range.second) return absl::OkStatus();
+  Turns turns(range);
   std::vector<std::unique_ptr<TrainedModel>> clones;
   const uint64_t others =
-      std::min<uint64_t>(batches, static_cast<uint64_t>(threads)) - 1;
+      std::min<uint64_t>(range.second - range.first,
+                         static_cast<uint64_t>(options.threads)) -
+      1;
   for (uint64_t i = 0; i < others; ++i) clones.push_back(model->Clone());
   std::vector<std::thread> running;
   for (const auto& clone : clones) {
@@ -132,37 +141,55 @@ uint64_t EvaluationBatch(const ModelCost& cost) {
   return std::clamp<uint64_t>(kMostBytes / bytes, 1, kMostExamples);
 }
 
-absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
-                                   TrainedModel* model, int threads,
-                                   RowNumbers rows) {
-  Metrics sum;
-  RETURN_IF_ERROR(InOrder<Metrics>(
-      data, model, threads,
+std::pair<uint64_t, uint64_t> TestPart::Of(uint64_t batches) const {
+  const auto begin_of = [&](uint64_t part) {
+    return (batches * part + count - 1) / count;
+  };
+  return {begin_of(index), begin_of(uint64_t{index} + 1)};
+}
+
+absl::Status EvaluateEach(const Pipeline& data, WeightSpans weights,
+                          TrainedModel* model, const EvaluationOptions& options,
+                          absl::FunctionRef<void(const Metrics&)> use) {
+  return InOrder<Metrics>(
+      data, model, options,
       [&](TrainedModel* own, const Batch& batch,
           Metrics* metrics) -> absl::Status {
-        ASSIGN_OR_RETURN(*metrics, own->EvaluateRows(weights, batch, rows));
+        ASSIGN_OR_RETURN(*metrics,
+                         own->EvaluateRows(weights, batch, options.rows));
         return absl::OkStatus();
       },
       [&](const Metrics& metrics) {
-        sum += metrics;
+        use(metrics);
         return absl::OkStatus();
-      }));
+      });
+}
+
+absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
+                                   TrainedModel* model,
+                                   const EvaluationOptions& options) {
+  Metrics sum;
+  RETURN_IF_ERROR(EvaluateEach(data, weights, model, options,
+                               [&](const Metrics& batch) { sum += batch; }));
   if (sum.examples == 0) return NoExample();
   return sum;
 }
 
 absl::StatusOr<std::vector<std::vector<uint64_t>>> RowsReadBy(
-    const Pipeline& data, const TrainedModel& model) {
+    const Pipeline& data, const TrainedModel& model, const TestPart& part) {
   std::vector<std::vector<uint64_t>> rows(
       std::count_if(model.variables().begin(), model.variables().end(),
                     [](const v1::Variable& v) { return v.sparse(); }));
+  const uint64_t size = EvaluationBatch(model.cost());
+  const auto [first, last] = part.Of(BatchCount(data, model));
   Batch batch;
-  for (uint64_t begin = 0; begin < data.size(); begin += kMostExamples) {
-    const uint64_t end = std::min(data.size(), begin + kMostExamples);
+  for (uint64_t number = first; number < last; ++number) {
+    const uint64_t begin = number * size;
+    const uint64_t end = std::min(data.size(), begin + size);
     RETURN_IF_ERROR(
         data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
     // Else as long as the test set.
-    if (begin % (kMostExamples * kMostExamples) == 0) KeepEachOnce(&rows);
+    if (number % kMostExamples == 0) KeepEachOnce(&rows);
     RETURN_IF_ERROR(model.FindTestRows(batch, absl::MakeSpan(rows)));
   }
   KeepEachOnce(&rows);
@@ -170,34 +197,39 @@ absl::StatusOr<std::vector<std::vector<uint64_t>>> RowsReadBy(
 }
 
 absl::StatusOr<std::vector<std::vector<uint64_t>>> KeysReadBy(
-    const Pipeline& data, const TrainedModel& model) {
+    const Pipeline& data, const TrainedModel& model, const TestPart& part) {
   const bool keyed =
       std::any_of(model.variables().begin(), model.variables().end(),
                   [](const v1::Variable& v) { return v.keyed(); });
-  if (keyed) return RowsReadBy(data, model);
+  if (keyed) return RowsReadBy(data, model, part);
   return std::vector<std::vector<uint64_t>>();
 }
 
 absl::Status PredictOn(const Pipeline& data, WeightSpans weights,
-                       TrainedModel* model, int threads,
-                       absl::FunctionRef<absl::Status(const Batch&)> use,
-                       RowNumbers rows) {
+                       TrainedModel* model, const EvaluationOptions& options,
+                       absl::FunctionRef<absl::Status(const Batch&)> use) {
   struct Predicted {
     uint64_t examples = 0;
     Batch out;
   };
   uint64_t examples = 0;
   RETURN_IF_ERROR(InOrder<Predicted>(
-      data, model, threads,
+      data, model, options,
       [&](TrainedModel* own, const Batch& batch, Predicted* predicted) {
         predicted->examples = batch.size();
-        return own->PredictRows(weights, batch, rows, &predicted->out);
+        return own->PredictRows(weights, batch, options.rows, &predicted->out);
       },
       [&](const Predicted& predicted) {
         examples += predicted.examples;
         return predicted.examples == 0 ? absl::OkStatus() : use(predicted.out);
       }));
-  return examples == 0 ? NoExample() : absl::OkStatus();
+  if (examples > 0) return absl::OkStatus();
+  if (options.part.count == 1) return NoExample();
+  Batch none;
+  none.Reset(data.spec(), 0);
+  Batch predicted;
+  RETURN_IF_ERROR(model->PredictRows(weights, none, options.rows, &predicted));
+  return use(predicted);
 }
 
 }  // namespace paramd

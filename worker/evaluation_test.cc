@@ -86,7 +86,7 @@ TEST(EvaluationTest, TheNumbersAreTheSameWhateverTheNumberOfThreads) {
   ASSERT_TRUE(alone.ok()) << alone.status();
   EXPECT_EQ(alone->examples, kExamples);
   for (const int threads : {2, 3, 8, 100}) {
-    const auto shared = EvaluateOn(*data, {}, &model, threads);
+    const auto shared = EvaluateOn(*data, {}, &model, {.threads = threads});
     ASSERT_TRUE(shared.ok()) << shared.status();
     EXPECT_EQ(shared->examples, alone->examples);
     EXPECT_EQ(shared->loss_sum, alone->loss_sum) << threads;
@@ -103,14 +103,65 @@ TEST(EvaluationTest, PredictionsComeInTheOrderOfTheInput) {
   std::iota(expected.begin(), expected.end(), 0.0f);
   for (const int threads : {1, 4}) {
     std::vector<float> found;
-    const absl::Status status =
-        PredictOn(*data, {}, &model, threads, [&](const Batch& batch) {
+    const absl::Status status = PredictOn(
+        *data, {}, &model, {.threads = threads}, [&](const Batch& batch) {
           const auto numbers = batch.columns[0].values<float>();
           found.insert(found.end(), numbers.begin(), numbers.end());
           return absl::OkStatus();
         });
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_THAT(found, ElementsAreArray(expected));
+  }
+}
+
+TEST(EvaluationTest, PartsAreARunOfBatchesEachAndAllOfThem) {
+  for (const uint64_t batches : {1u, 2u, 9u, 1000u}) {
+    for (const uint32_t count : {1u, 2u, 3u, 8u, 17u}) {
+      uint64_t next = 0;
+      for (uint32_t index = 0; index < count; ++index) {
+        const auto [begin, end] = TestPart{index, count}.Of(batches);
+        EXPECT_EQ(begin, next);
+        EXPECT_LE(end - begin, (batches + count - 1) / count);
+        EXPECT_TRUE(index > 0 || begin < end);
+        next = end;
+      }
+      EXPECT_EQ(next, batches);
+    }
+  }
+}
+
+TEST(EvaluationTest, ThePartsAddedInOrderAreTheWhole) {
+  const auto data = TestData(std::make_unique<FakeSource>(kExamples));
+  NumberModel model;
+  const auto whole = EvaluateOn(*data, {}, &model);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (const uint32_t count : {2u, 4u, 20u}) {
+    Metrics sum;
+    std::vector<float> predicted;
+    for (uint32_t index = 0; index < count; ++index) {
+      const EvaluationOptions options = {.threads = 2, .part = {index, count}};
+      EXPECT_TRUE(
+          EvaluateEach(*data, {}, &model, options, [&](const Metrics& batch) {
+            sum += batch;
+          }).ok());
+      int calls = 0;
+      EXPECT_TRUE(
+          PredictOn(*data, {}, &model, options, [&](const Batch& batch) {
+            ++calls;
+            const auto numbers = batch.columns[0].values<float>();
+            predicted.insert(predicted.end(), numbers.begin(), numbers.end());
+            return absl::OkStatus();
+          }).ok());
+      EXPECT_GE(calls, 1) << "also of none, so that its shape is known";
+    }
+    EXPECT_EQ(sum.examples, kExamples);
+    EXPECT_EQ(sum.loss_sum, whole->loss_sum) << count;
+    for (size_t i = 0; i < whole->Values().size(); ++i) {
+      EXPECT_EQ(sum.Values()[i].value, whole->Values()[i].value);
+    }
+    std::vector<float> numbers(kExamples);
+    std::iota(numbers.begin(), numbers.end(), 0.0f);
+    EXPECT_THAT(predicted, ElementsAreArray(numbers));
   }
 }
 
@@ -143,6 +194,11 @@ TEST(EvaluationTest, TheRowsOfTheWholeTestSetComeOnceEach) {
   ASSERT_TRUE(rows.ok()) << rows.status();
   ASSERT_EQ(rows->size(), 1u);
   EXPECT_THAT((*rows)[0], ElementsAreArray({0, 1, 2, 3, 4, 5, 6}));
+  const auto few = TestData(std::make_unique<FakeSource>(503));
+  EXPECT_THAT((*RowsReadBy(*few, RowModel(), {.index = 1, .count = 2}))[0],
+              ElementsAreArray({3, 4, 5}));
+  EXPECT_TRUE(
+      (*RowsReadBy(*few, RowModel(), {.index = 2, .count = 3}))[0].empty());
   EXPECT_TRUE(KeysReadBy(*data, RowModel())->empty());
   EXPECT_EQ(*KeysReadBy(*data, RowModel(/*keyed=*/true)), *rows);
   auto source = std::make_unique<FakeSource>(kExamples);
@@ -158,15 +214,15 @@ TEST(EvaluationTest, AnExampleThatCannotBeReadEndsItBehindWhatComesBefore) {
   NumberModel model;
   for (const int threads : {1, 4}) {
     uint64_t used = 0;
-    const absl::Status status =
-        PredictOn(*data, {}, &model, threads, [&](const Batch& batch) {
+    const absl::Status status = PredictOn(
+        *data, {}, &model, {.threads = threads}, [&](const Batch& batch) {
           used += batch.size();
           return absl::OkStatus();
         });
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_EQ(used, 1500u);
-    EXPECT_TRUE(
-        absl::IsDataLoss(EvaluateOn(*data, {}, &model, threads).status()));
+    EXPECT_TRUE(absl::IsDataLoss(
+        EvaluateOn(*data, {}, &model, {.threads = threads}).status()));
   }
 }
 
@@ -175,7 +231,7 @@ TEST(EvaluationTest, WhatCannotBeUsedEndsIt) {
   NumberModel model;
   int calls = 0;
   const absl::Status status =
-      PredictOn(*data, {}, &model, 3, [&](const Batch& /*batch*/) {
+      PredictOn(*data, {}, &model, {.threads = 3}, [&](const Batch& /*batch*/) {
         return ++calls == 2 ? absl::UnavailableError("the disk is full")
                             : absl::OkStatus();
       });
@@ -191,7 +247,7 @@ TEST(EvaluationTest, WhereNothingIsLeftItIsSaid) {
   const absl::Status evaluated = EvaluateOn(*data, {}, &model).status();
   EXPECT_TRUE(absl::IsInvalidArgument(evaluated)) << evaluated;
   EXPECT_THAT(evaluated.message(), HasSubstr("no example to evaluate on"));
-  EXPECT_EQ(PredictOn(*data, {}, &model, 2,
+  EXPECT_EQ(PredictOn(*data, {}, &model, {.threads = 2},
                       [](const Batch& /*batch*/) {
                         return absl::InternalError("there is nothing to use");
                       }),

@@ -1,6 +1,35 @@
 #include "worker/metric_messages.h"
 
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/types/optional.h"
+
+#include "base/shorten.h"
+
 namespace paramd {
+namespace {
+
+// The metric that has this name, without numbers; nothing if none has.
+absl::optional<Metrics::Sum> MetricNamed(absl::string_view name) {
+  using Kind = Metrics::Kind;
+  for (const Kind kind :
+       {Kind::kAccuracy, Kind::kPerplexity, Kind::kMeanSquaredError, Kind::kAuc,
+        Kind::kGroupAuc}) {
+    const Metrics::Sum sum = {.kind = kind};
+    if (sum.name() == name) return sum;
+  }
+  Metrics::Sum top = {.kind = Kind::kTopK};
+  if (absl::ConsumePrefix(&name, "top_") && absl::SimpleAtoi(name, &top.k)) {
+    return top;
+  }
+  return absl::nullopt;
+}
+
+}  // namespace
 
 void SetMetrics(const Metrics& metrics, v1::ComputeGradientResult* result) {
   result->set_loss(metrics.loss_sum);
@@ -32,6 +61,69 @@ void SetMetrics(const Metrics& metrics, v1::Evaluation* evaluation) {
     if (value.name == "loss") continue;
     (*evaluation->mutable_metrics())[value.name] = value.value;
   }
+}
+
+v1::BatchMetrics BatchMetricsOf(const Metrics& metrics) {
+  v1::BatchMetrics message;
+  message.set_examples(metrics.examples);
+  message.set_loss_sum(metrics.loss_sum);
+  message.set_correct(metrics.correct);
+  message.set_labels(metrics.labels);
+  for (const Metrics::Sum& sum : metrics.sums) {
+    v1::MetricSum* const added = message.add_metrics();
+    added->set_name(sum.name());
+    added->set_sum(sum.sum);
+    added->set_count(sum.count);
+    added->set_exp(sum.kind == Metrics::Kind::kPerplexity);
+  }
+  for (const Metrics::Score& score : metrics.scores) {
+    message.add_scores(score.score);
+    message.add_positives(score.positive);
+  }
+  message.mutable_groups()->Add(metrics.groups.begin(), metrics.groups.end());
+  return message;
+}
+
+absl::StatusOr<Metrics> MetricsOf(const v1::BatchMetrics& message) {
+  Metrics metrics;
+  metrics.examples = message.examples();
+  metrics.loss_sum = message.loss_sum();
+  metrics.correct = message.correct();
+  metrics.labels = message.labels();
+  const auto counts = [&](Metrics::Kind kind) {
+    return std::any_of(
+        metrics.sums.begin(), metrics.sums.end(),
+        [&](const Metrics::Sum& sum) { return sum.kind == kind; });
+  };
+  for (const v1::MetricSum& added : message.metrics()) {
+    const auto sum = MetricNamed(added.name());
+    if (!sum.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no metric '", Shortened(added.name()), "'"));
+    }
+    metrics.sums.push_back(*sum);
+    metrics.sums.back().sum = added.sum();
+    metrics.sums.back().count = added.count();
+  }
+  const bool grouped = counts(Metrics::Kind::kGroupAuc);
+  const bool scored = grouped || counts(Metrics::Kind::kAuc);
+  const int scores = message.scores_size();
+  if (message.positives_size() != scores ||
+      message.groups_size() != (grouped ? scores : 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(scores, " scores have ", message.positives_size(),
+                     " labels and ", message.groups_size(), " groups"));
+  }
+  if (scores > 0 && !scored) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(scores, " scores are there, but no area is counted"));
+  }
+  for (int i = 0; i < scores; ++i) {
+    metrics.scores.push_back(
+        {.score = message.scores(i), .positive = message.positives(i)});
+  }
+  metrics.groups.assign(message.groups().begin(), message.groups().end());
+  return metrics;
 }
 
 }  // namespace paramd

@@ -1,6 +1,9 @@
 #ifndef PARAMD_WORKER_METRIC_MESSAGES_H_
 #define PARAMD_WORKER_METRIC_MESSAGES_H_
 
+#include "absl/status/statusor.h"
+
+#include "proto/paramd/v1/evaluated_part.pb.h"
 #include "proto/paramd/v1/status.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "worker/model/metrics.h"
@@ -13,6 +16,11 @@ void SetMetrics(const Metrics& metrics, v1::ComputeGradientResult* result);
 
 // What was counted on the test set.
 void SetMetrics(const Metrics& metrics, v1::Evaluation* evaluation);
+
+// All of it, so that MetricsOf gives the same bits. INVALID_ARGUMENT if the
+// message is none that this can have made.
+v1::BatchMetrics BatchMetricsOf(const Metrics& metrics);
+absl::StatusOr<Metrics> MetricsOf(const v1::BatchMetrics& message);
 
 }  // namespace paramd
 

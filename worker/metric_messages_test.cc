@@ -3,8 +3,10 @@
 #include <cmath>
 
 #include "gmock/gmock.h"
+#include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 
+#include "proto/message_json.h"
 #include "proto/metric_values.h"
 
 namespace paramd {
@@ -60,6 +62,79 @@ TEST(MetricMessagesTest, AStepSendsSumsButOfTheArea) {
   EXPECT_EQ(MetricValue(result.metrics(0)), 5.0 / 6);
   EXPECT_EQ(MetricValue(result.metrics(1)), std::exp(2));
   EXPECT_EQ(result.metrics(2).name(), "top_3");
+}
+
+// Of every kind of metric.
+Metrics OfEverything() {
+  Metrics metrics{
+      .loss_sum = 0.1 + 0.2, .examples = 3, .correct = 2, .labels = 3};
+  using Kind = Metrics::Kind;
+  for (const Kind kind :
+       {Kind::kAccuracy, Kind::kTopK, Kind::kPerplexity,
+        Kind::kMeanSquaredError, Kind::kAuc, Kind::kGroupAuc}) {
+    metrics.sums.push_back({.kind = kind,
+                            .k = kind == Kind::kTopK ? 7u : 0u,
+                            .sum = 1.0 / 3,
+                            .count = 3});
+  }
+  metrics.scores = {{0.1f, true}, {1e-40f, false}, {-0.0f, true}};
+  metrics.groups = {int64_t{1} << 62, -5, 0};
+  return metrics;
+}
+
+void ExpectSame(const Metrics& found, const Metrics& expected) {
+  EXPECT_EQ(found.examples, expected.examples);
+  EXPECT_EQ(found.loss_sum, expected.loss_sum);
+  EXPECT_EQ(found.correct, expected.correct);
+  EXPECT_EQ(found.labels, expected.labels);
+  EXPECT_EQ(found.groups, expected.groups);
+  ASSERT_EQ(found.scores.size(), expected.scores.size());
+  for (size_t i = 0; i < found.scores.size(); ++i) {
+    EXPECT_EQ(found.scores[i].score, expected.scores[i].score);
+    EXPECT_EQ(found.scores[i].positive, expected.scores[i].positive);
+  }
+  ASSERT_EQ(found.sums.size(), expected.sums.size());
+  for (size_t i = 0; i < found.sums.size(); ++i) {
+    EXPECT_EQ(found.sums[i].name(), expected.sums[i].name());
+    EXPECT_EQ(found.sums[i].sum, expected.sums[i].sum);
+    EXPECT_EQ(found.sums[i].count, expected.sums[i].count);
+  }
+}
+
+TEST(MetricMessagesTest, OfABatchEveryBitComesBackAlsoAsJson) {
+  for (const Metrics& metrics : {OfEverything(), OfSequences(), Metrics()}) {
+    const v1::BatchMetrics message = BatchMetricsOf(metrics);
+    const auto back = MetricsOf(message);
+    ASSERT_TRUE(back.ok()) << back.status();
+    ExpectSame(*back, metrics);
+    const auto text = MessageJson(message);
+    ASSERT_TRUE(text.ok()) << text.status();
+    v1::BatchMetrics read;
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(*text, &read).ok());
+    const auto again = MetricsOf(read);
+    ASSERT_TRUE(again.ok()) << again.status();
+    ExpectSame(*again, metrics);
+  }
+}
+
+TEST(MetricMessagesTest, WhatIsNoBatchsIsRefused) {
+  v1::BatchMetrics message = BatchMetricsOf(OfEverything());
+  message.mutable_metrics(1)->set_name("top_many");
+  EXPECT_EQ(MetricsOf(message).status(),
+            absl::InvalidArgumentError("there is no metric 'top_many'"));
+  message = BatchMetricsOf(OfEverything());
+  message.add_positives(true);
+  EXPECT_EQ(MetricsOf(message).status(),
+            absl::InvalidArgumentError("3 scores have 4 labels and 3 groups"));
+  message.clear_metrics();
+  message.clear_groups();
+  message.mutable_positives()->RemoveLast();
+  EXPECT_EQ(
+      MetricsOf(message).status(),
+      absl::InvalidArgumentError("3 scores are there, but no area is counted"));
+  message = BatchMetricsOf(OfEverything());
+  message.clear_groups();
+  EXPECT_TRUE(absl::IsInvalidArgument(MetricsOf(message).status()));
 }
 
 }  // namespace

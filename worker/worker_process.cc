@@ -521,8 +521,8 @@ IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
   const ChromeTrace::Scope scope(trace_, ChromeTrace::Lane::kEvaluate,
                                  "evaluate");
   const StepWeights read = ReadWeights(weights, evaluator_->variables());
-  const auto sum = EvaluateOn(*test_, read.values, evaluator_.get(),
-                              /*threads=*/1, read.rows);
+  const auto sum =
+      EvaluateOn(*test_, read.values, evaluator_.get(), {.rows = read.rows});
   if (!sum.ok()) {
     result.status = sum.status();
     return result;

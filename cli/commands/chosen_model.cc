@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 
 #include "base/status_macros.h"
@@ -10,7 +12,6 @@
 #include "cli/commands/operator_client.h"
 #include "client/live_weights.h"
 #include "config/task_address.h"
-#include "worker/evaluation.h"
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/input/open_pipeline.h"
 
@@ -31,6 +32,11 @@ absl::Status CheckFlags(const ChosenModelFlags& flags) {
     return absl::InvalidArgumentError(
         "--checkpoint and --live are both given; the weights are taken from "
         "one of them");
+  }
+  if (!flags.shard.empty()) {
+    return absl::InvalidArgumentError(
+        "--shard belongs to --checkpoint: a running job's weights are others "
+        "each time they are read, so its parts would not be of one model");
   }
   const auto wrong = WrongAddress(flags.live, "ADDRESS");
   if (!wrong.has_value()) return absl::OkStatus();
@@ -54,6 +60,8 @@ absl::Status ReadCheckpoint(const std::string& where, uint64_t seed,
   RETURN_IF_ERROR(
       CheckMeaning(*chosen->data, chosen->from, manifest.job().data(), unread));
   chosen->least_step = chosen->most_step = manifest.global_step();
+  chosen->run_id = manifest.run_id();
+  chosen->snapshot = manifest.snapshot();
   ASSIGN_OR_RETURN(chosen->weights,
                    ReadWeights(chosen->from, chosen->model->variables(), seed,
                                chosen->keys));
@@ -78,6 +86,20 @@ absl::Status PullLive(const ChosenModelFlags& flags, ChosenModel* chosen) {
 
 }  // namespace
 
+absl::StatusOr<TestPart> ParseShard(absl::string_view text) {
+  const std::pair<absl::string_view, absl::string_view> words =
+      absl::StrSplit(text, absl::MaxSplits('/', 1));
+  TestPart part;
+  if (absl::SimpleAtoi(words.first, &part.index) &&
+      absl::SimpleAtoi(words.second, &part.count) && part.index < part.count) {
+    return part;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--shard is I/N, part I of N, the first of 4 is 0/4 and the last 3/4; "
+      "not '",
+      text, "'"));
+}
+
 std::string ChosenModel::StepText() const {
   if (least_step == most_step) return absl::StrCat("step ", least_step);
   return absl::StrCat("steps ", least_step, " to ", most_step);
@@ -92,6 +114,9 @@ void ChosenModelFlags::AddTo(Flags* flags) {
                  "or from the servers of a running cluster, as they are now: "
                  "host:port of any of its processes",
                  &live);
+  flags->AddText("shard", "I/N",
+                 "only part I of the N parts of the test set, the first is 0",
+                 &shard);
   flags->AddText("tls_dir", "DIR", kAskTlsDir, &tls_dir);
   flags->AddCount("timeout_ms", "how long to try to get weights from servers",
                   {1, 3600000}, &timeout_ms);
@@ -108,6 +133,11 @@ absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
   ASSIGN_OR_RETURN(const LoadedJob job, flags.job.Load());
   RETURN_IF_ERROR(CheckFlags(flags));
   ChosenModel chosen;
+  if (!flags.shard.empty()) {
+    ASSIGN_OR_RETURN(chosen.part, ParseShard(flags.shard));
+  }
+  chosen.threads = flags.threads;
+  chosen.job_digest = job.digest;
   ASSIGN_OR_RETURN(const auto training,
                    OpenTrainingData(job.config.input(), job.config.seed()));
   ASSIGN_OR_RETURN(chosen.model,
@@ -116,7 +146,8 @@ absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
   ASSIGN_OR_RETURN(chosen.data,
                    OpenTestData(job.config.input(), *training, unread));
   RETURN_IF_ERROR(chosen.model->CheckTestData(chosen.data->spec()));
-  ASSIGN_OR_RETURN(chosen.keys, KeysReadBy(*chosen.data, *chosen.model));
+  ASSIGN_OR_RETURN(chosen.keys,
+                   KeysReadBy(*chosen.data, *chosen.model, chosen.part));
   RETURN_IF_ERROR(
       flags.live.empty()
           ? ReadCheckpoint(flags.checkpoint, job.config.seed(), unread, &chosen)

@@ -8,23 +8,27 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 #include "cli/process/flags.h"
 #include "cli/process/job_flags.h"
+#include "proto/paramd/v1/types.pb.h"
+#include "worker/evaluation.h"
 #include "worker/input/pipeline.h"
 #include "worker/model/trained_model.h"
 #include "worker/model_factory.h"
 
 namespace paramd {
 
-// How a command line says which trained model is meant, and how many threads
-// use it.
+// How a command line says which trained model is meant, on which part of the
+// test set it is used, and by how many threads.
 struct ChosenModelFlags {
   JobFlags job;
   std::string checkpoint;
   std::string live;
   std::string tls_dir;
+  std::string shard;
   int timeout_ms = 60000;
   int threads = 1;
 
@@ -41,12 +45,18 @@ struct ChosenModel {
   // How many pushes its weights contain: of a checkpoint its step.
   uint64_t least_step = 0;
   uint64_t most_step = 0;
+  // Of the checkpoint's manifest: which run's it is, and its number.
+  std::string run_id;
+  v1::SnapshotNumber snapshot;
+  std::string job_digest;
   std::unique_ptr<Pipeline> data;
   std::unique_ptr<TrainedModel> model;
   std::vector<std::vector<float>> weights;
   // Of keyed variables, in order: the keys that the data reads, whose rows
   // `weights` has.
   std::vector<std::vector<uint64_t>> keys;
+  int threads = 1;
+  TestPart part;
 
   // "step 9370"; "steps 9370 to 9372" of servers that went on meanwhile.
   std::string StepText() const;
@@ -57,6 +67,9 @@ struct ChosenModel {
     return {keys.begin(), keys.end()};
   }
 };
+
+// "2/4": the part 2, the third, of 4. INVALID_ARGUMENT if it is none.
+absl::StatusOr<TestPart> ParseShard(absl::string_view text);
 
 // What is done with a model. To predict, data need no labels.
 enum class ModelUse { kEvaluate, kPredict };

@@ -1,4 +1,6 @@
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -6,69 +8,206 @@
 
 #include "base/escape.h"
 #include "base/print.h"
+#include "base/status_macros.h"
 #include "cli/commands/chosen_model.h"
 #include "cli/commands/command.h"
+#include "cli/commands/evaluated_parts.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/flags.h"
+#include "proto/message_json.h"
 #include "worker/evaluation.h"
+#include "worker/metric_messages.h"
 
 namespace paramd {
 namespace {
 
-void PrintText(const ChosenModel& chosen, const Metrics& metrics) {
-  Print(absl::StrCat(EscapeLine(chosen.from), ", ", chosen.StepText(), ", ",
+using OrderedJson = nlohmann::ordered_json;
+
+// As they were typed.
+struct WantedEvaluation {
+  ChosenModelFlags chosen;
+  bool merge = false;
+  bool json = false;
+};
+
+// What was evaluated, and what it came to.
+struct Evaluated {
+  std::string from;       // Path of the checkpoint, or the address.
+  std::string step_text;  // "step 9370".
+  OrderedJson steps;      // The keys that say the same.
+  std::string part;       // "part 0/4"; empty: all of it.
+  Metrics metrics;
+};
+
+void PrintText(const Evaluated& evaluated) {
+  const Metrics& metrics = evaluated.metrics;
+  Print(absl::StrCat(EscapeLine(evaluated.from), ", ", evaluated.step_text,
+                     ", ", evaluated.part, evaluated.part.empty() ? "" : ", ",
                      metrics.examples, " examples\n"));
+  if (metrics.examples == 0) return;
   for (const NamedValue& value : metrics.Values()) {
     Print(absl::StrFormat("  %-12s %.6g\n", value.name, value.value));
   }
 }
 
-void PrintJson(const ChosenModel& chosen, const Metrics& metrics) {
-  nlohmann::ordered_json values = nlohmann::ordered_json::object();
-  for (const NamedValue& value : metrics.Values()) {
-    // JSON has no other numbers.
-    values[value.name] = std::isfinite(value.value)
-                             ? nlohmann::ordered_json(value.value)
-                             : nlohmann::ordered_json(nullptr);
+OrderedJson JsonOf(const Evaluated& evaluated) {
+  OrderedJson all = evaluated.steps;
+  OrderedJson values = OrderedJson::object();
+  all["examples"] = evaluated.metrics.examples;
+  if (evaluated.metrics.examples > 0) {
+    for (const NamedValue& value : evaluated.metrics.Values()) {
+      // JSON has no other numbers.
+      values[value.name] = std::isfinite(value.value) ? OrderedJson(value.value)
+                                                      : OrderedJson(nullptr);
+    }
   }
-  nlohmann::ordered_json all;
-  all[chosen.live ? "live" : "checkpoint"] = chosen.from;
-  if (chosen.live) {
-    all["steps"] = {chosen.least_step, chosen.most_step};
-  } else {
-    all["step"] = chosen.least_step;
-  }
-  all["examples"] = metrics.examples;
   all["metrics"] = values;
+  return all;
+}
+
+void PrintJson(const OrderedJson& json) {
   // In ASCII: a terminal obeys none of it, and paths may be no UTF-8.
   Print(absl::StrCat(
-      all.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), "\n"));
+      json.dump(-1, ' ', true, OrderedJson::error_handler_t::replace), "\n"));
+}
+
+void PrintEvaluated(const WantedEvaluation& wanted,
+                    const Evaluated& evaluated) {
+  wanted.json ? PrintJson(JsonOf(evaluated)) : PrintText(evaluated);
+}
+
+Evaluated OfCheckpoint(const std::string& path, uint64_t step) {
+  Evaluated evaluated;
+  evaluated.from = path;
+  evaluated.step_text = absl::StrCat("step ", step);
+  evaluated.steps["checkpoint"] = path;
+  evaluated.steps["step"] = step;
+  return evaluated;
+}
+
+Evaluated OfChosen(const ChosenModel& chosen) {
+  if (!chosen.live) return OfCheckpoint(chosen.from, chosen.least_step);
+  Evaluated evaluated;
+  evaluated.from = chosen.from;
+  evaluated.step_text = chosen.StepText();
+  evaluated.steps["live"] = chosen.from;
+  evaluated.steps["steps"] = {chosen.least_step, chosen.most_step};
+  return evaluated;
+}
+
+v1::EvaluatedPart PartOf(const ChosenModel& chosen) {
+  v1::EvaluatedPart part;
+  part.set_checkpoint(chosen.from);
+  part.set_step(chosen.least_step);
+  part.set_run_id(chosen.run_id);
+  *part.mutable_snapshot() = chosen.snapshot;
+  part.set_job_digest(chosen.job_digest);
+  *part.mutable_data() = chosen.data->Describe();
+  part.mutable_data()->clear_directory();
+  part.mutable_data()->clear_host();
+  part.set_examples(chosen.data->size());
+  part.set_batch_examples(EvaluationBatch(chosen.model->cost()));
+  part.set_index(chosen.part.index);
+  part.set_count(chosen.part.count);
+  return part;
+}
+
+absl::Status EvaluatePart(const WantedEvaluation& wanted,
+                          const ChosenModel& chosen,
+                          const EvaluationOptions& options) {
+  v1::EvaluatedPart part = PartOf(chosen);
+  Evaluated evaluated = OfChosen(chosen);
+  evaluated.part =
+      absl::StrCat("part ", chosen.part.index, "/", chosen.part.count);
+  RETURN_IF_ERROR(EvaluateEach(*chosen.data, chosen.spans(), chosen.model.get(),
+                               options, [&](const Metrics& batch) {
+                                 evaluated.metrics += batch;
+                                 *part.add_batches() = BatchMetricsOf(batch);
+                               }));
+  if (!wanted.json) {
+    PrintEvaluated(wanted, evaluated);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::string text, MessageJson(part));
+  OrderedJson all = JsonOf(evaluated);
+  all["part"] = OrderedJson::parse(text);
+  PrintJson(all);
+  return absl::OkStatus();
+}
+
+absl::Status Evaluate(const WantedEvaluation& wanted,
+                      const std::vector<std::string>& arguments,
+                      const ModelFactory& models) {
+  if (!arguments.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", arguments.front(),
+                     "' is one argument too many; --job FILE is the job, and "
+                     "files belong to --merge"));
+  }
+  ASSIGN_OR_RETURN(const ChosenModel chosen,
+                   OpenChosenModel(wanted.chosen, models, ModelUse::kEvaluate));
+  const auto rows = chosen.rows();
+  const EvaluationOptions options = {
+      .threads = chosen.threads, .rows = rows, .part = chosen.part};
+  if (!wanted.chosen.shard.empty()) {
+    return EvaluatePart(wanted, chosen, options);
+  }
+  Evaluated evaluated = OfChosen(chosen);
+  ASSIGN_OR_RETURN(evaluated.metrics, EvaluateOn(*chosen.data, chosen.spans(),
+                                                 chosen.model.get(), options));
+  PrintEvaluated(wanted, evaluated);
+  return absl::OkStatus();
+}
+
+absl::Status Merge(const WantedEvaluation& wanted,
+                   const std::vector<std::string>& files) {
+  if (files.empty()) {
+    return absl::InvalidArgumentError(
+        "--merge needs files, what --shard I/N --json has printed");
+  }
+  const ChosenModelFlags& chosen = wanted.chosen;
+  if (!chosen.job.job_path.empty() || !chosen.checkpoint.empty() ||
+      !chosen.live.empty() || !chosen.shard.empty()) {
+    return absl::InvalidArgumentError(
+        "--merge takes files alone: they say of which job and checkpoint "
+        "they are");
+  }
+  std::vector<NamedPart> parts;
+  for (const std::string& file : files) {
+    ASSIGN_OR_RETURN(NamedPart part, ReadEvaluatedPart(file));
+    parts.push_back(std::move(part));
+  }
+  const v1::EvaluatedPart& first = parts.front().part;
+  Evaluated evaluated = OfCheckpoint(first.checkpoint(), first.step());
+  ASSIGN_OR_RETURN(evaluated.metrics, MergeParts(parts));
+  PrintEvaluated(wanted, evaluated);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 int EvaluateCommand(const Invocation& invocation) {
-  ChosenModelFlags chosen_flags;
-  bool json = false;
+  constexpr int kMostFiles = 1000000;
+  WantedEvaluation wanted;
   Flags flags("evaluate",
-              "--job FILE (--checkpoint PATH|--live ADDRESS) [flags]",
+              "--job FILE (--checkpoint PATH|--live ADDRESS) [flags]\n"
+              "       paramd evaluate --merge FILE... [--json]",
               "Computes the loss and the metrics of a checkpoint's weights, or "
               "of those that servers\nhold now, on the job's test set, in this "
               "process. Changes nothing.");
-  flags.AddSwitch("json", "print one JSON object", &json);
-  chosen_flags.AddTo(&flags);
+  flags.AddSwitch("json", "print one JSON object", &wanted.json);
+  flags.AddSwitch("merge",
+                  "add up what --shard 0/N to N-1/N have printed with --json, "
+                  "each in a file",
+                  &wanted.merge);
+  flags.AllowArguments(0, kMostFiles, "FILE");
+  wanted.chosen.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
-  const auto chosen =
-      OpenChosenModel(chosen_flags, invocation.models, ModelUse::kEvaluate);
-  PrintError(chosen.status());
-  if (!chosen.ok()) return ExitCodeAtStart(chosen.status());
-  const auto metrics =
-      EvaluateOn(*chosen->data, chosen->spans(), chosen->model.get(),
-                 chosen_flags.threads, chosen->rows());
-  PrintError(metrics.status());
-  if (!metrics.ok()) return ExitCodeAtStart(metrics.status());
-  json ? PrintJson(*chosen, *metrics) : PrintText(*chosen, *metrics);
-  return kExitFinished;
+  const absl::Status status =
+      wanted.merge ? Merge(wanted, flags.arguments())
+                   : Evaluate(wanted, flags.arguments(), invocation.models);
+  PrintError(status);
+  return status.ok() ? kExitFinished : ExitCodeAtStart(status);
 }
 
 }  // namespace paramd

@@ -203,6 +203,151 @@ class EvaluateTest(unittest.TestCase):
         self.assertEqual(0, code, out + err)
         return path, f"{directory}/run", [2 * a - b for a, b in rows]
 
+    def graded_job(self, name):
+        """Arguments for a model of 2,100 examples in groups that has ended."""
+        directory = f"{self.directory}/{name}-data"
+        os.makedirs(directory)
+        with open(f"{directory}/all.csv", "w", encoding="utf-8") as file:
+            file.write("a,b,who,y\n" + "".join(
+                f"{i * 37 % 101 / 7},{i * 11 % 13},{i % 6},{i * i % 7 % 2}\n"
+                for i in range(2100)))
+        source = {"directory": directory,
+                  "csv": {"files": "all.csv", "label": "y",
+                          "group": "who"}}
+        job, run, _ = self.csv_job(
+            name, epochs=1, batch_per_replica=50,
+            input={"train": source, "test": source},
+            model={"layers": [{"dense": 4}, "relu", {"dense": 1}],
+                   "loss": "binary_cross_entropy",
+                   "metrics": ["accuracy", "auc", "group_auc"]})
+        return "--job", job, "--checkpoint", run
+
+    def merge(self, files, *arguments):
+        return paramd("evaluate", "--merge", *files, *arguments)
+
+    def evaluate_parts(self, count, *arguments):
+        """The files of all parts."""
+        files = []
+        for index in range(count):
+            code, out, err = paramd("evaluate", *arguments, "--json",
+                                    f"--shard={index}/{count}")
+            self.assertEqual((0, ""), (code, err))
+            files.append(f"{self.directory}/part-{index}-of-{count}.json")
+            with open(files[-1], "w", encoding="utf-8") as file:
+                file.write(out)
+        return files
+
+    def test_the_parts_of_an_evaluation_merged_are_the_whole(self):
+        use = self.graded_job("parts")
+        whole = paramd("evaluate", *use, "--json")
+        self.assertEqual(0, whole[0], whole[2])
+        self.assertEqual(2100, json.loads(whole[1])["examples"])
+        # 2,100 examples are 5 batches: of 7 parts two are empty.
+        for count in (1, 2, 3, 7):
+            with self.subTest(count=count):
+                files = self.evaluate_parts(count, *use)
+                self.assertEqual(whole, self.merge(files, "--json"))
+                self.assertEqual(whole, self.merge(files[::-1], "--json"))
+                counted = []
+                for path in files:
+                    with open(path, encoding="utf-8") as file:
+                        counted.append(json.load(file)["examples"])
+                self.assertEqual(2100, sum(counted))
+        self.assertEqual(paramd("evaluate", *use), self.merge(files))
+        code, out, err = paramd("evaluate", *use, "--shard", "1/3")
+        self.assertEqual(0, code, err)
+        self.assertIn("part 1/3, 1000 examples\n  loss", out)
+        code, out, err = paramd("evaluate", *use, "--shard", "2/7",
+                                "--threads=2")
+        self.assertEqual(0, code, err)
+        self.assertIn("part 2/7, 500 examples", out)
+
+    def test_parts_that_are_not_of_one_evaluation_are_refused(self):
+        use = self.graded_job("mixed")
+        files = self.evaluate_parts(3, *use)
+        others = self.evaluate_parts(2, *use)
+        code, out, err = self.merge(files[:2], "--json")
+        self.assertEqual((2, ""), (code, out))
+        self.assertIn("part 2/3 is missing", err)
+        code, out, err = self.merge([*files, files[1]])
+        self.assertEqual((2, ""), (code, out))
+        self.assertIn("is part 1/3, as", err)
+        code, out, err = self.merge([files[0], others[1], files[2]])
+        self.assertEqual((2, ""), (code, out))
+        self.assertIn(f"'{others[1]}' is part 1/2", err)
+        code, out, err = self.merge([self.job])
+        self.assertEqual((2, ""), (code, out))
+        self.assertIn("is no part of an evaluation", err)
+        # Another checkpoint of the same job, and other examples.
+        job, run = use[1], f"{self.directory}/mixed-again"
+        code, out, err = paramd("run", "--job", job, "--run_dir", run)
+        self.assertEqual(0, code, err)
+        for changed, sentence in (
+                (("--job", job, "--checkpoint", run), "of another checkpoint"),
+                ((*use, "--set", "epochs=2"), "of another job"),
+                ((*use, "--set", 'input.test.csv.files=["some.csv"]'),
+                 "of another")):
+            with open(f"{os.path.dirname(job)}-data/all.csv",
+                      encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            with open(f"{os.path.dirname(job)}-data/some.csv", "w",
+                      encoding="utf-8") as file:
+                file.write("\n".join([lines[0], *lines[:0:-1]]) + "\n")
+            code, out, err = paramd("evaluate", *changed, "--json",
+                                    "--shard=1/3")
+            self.assertEqual(0, code, err)
+            with open(f"{self.directory}/changed.json", "w",
+                      encoding="utf-8") as file:
+                file.write(out)
+            code, out, err = self.merge(
+                [files[0], f"{self.directory}/changed.json", files[2]])
+            self.assertEqual((2, ""), (code, out))
+            self.assertIn(f"changed.json' is {sentence}", err)
+
+    def test_the_parts_of_predictions_are_the_whole_file(self):
+        use = self.graded_job("predicted")
+        for form in ("csv", "jsonl"):
+            whole = paramd("predict", *use, "--format", form)
+            self.assertEqual((0, ""), (whole[0], whole[2]))
+            for count in (2, 7):
+                parts = [paramd("predict", *use, "--format", form,
+                                f"--shard={index}/{count}")
+                         for index in range(count)]
+                self.assertEqual([(0, "")] * count,
+                                 [(code, err) for code, _, err in parts])
+                self.assertEqual(whole[1], "".join(out for _, out, _ in parts))
+        arrays = []
+        for shard in ("", "0/7", "1/7", "2/7", "3/7", "4/7", "5/7", "6/7"):
+            path = f"{self.directory}/shard.npy"
+            code, out, err = paramd("predict", *use, "--format=npy",
+                                    f"--output={path}",
+                                    *([f"--shard={shard}"] if shard else []))
+            self.assertEqual((0, ""), (code, out), err)
+            with open(path, "rb") as file:
+                header, values = file.read(192), file.read()
+            self.assertIn(f"'shape': ({len(values) // 4}, 1,)".encode(), header)
+            arrays.append(values)
+        self.assertEqual(2100 * 4, len(arrays[0]))
+        self.assertEqual(arrays[0], b"".join(arrays[1:]))
+
+    def test_a_first_part_that_is_emptied_has_the_line_of_names(self):
+        job, run, _ = self.csv_job("emptied")
+        test = {"directory": os.path.dirname(job),
+                "csv": {"files": "broken.csv", "label": "y"}}
+        with open(f"{os.path.dirname(job)}/broken.csv", "w",
+                  encoding="utf-8") as file:
+            file.write("a,b,y\n" + "x,1,1\n" * 500 + "1,2,0\n" * 3)
+        use = ("--job", job, "--checkpoint", run, "--set",
+               f"input.test={json.dumps(test)}", "--set",
+               "input.on_error=skip")
+        whole = paramd("predict", *use)
+        self.assertEqual(0, whole[0], whole[2])
+        self.assertEqual(4, len(whole[1].splitlines()))
+        parts = [paramd("predict", *use, f"--shard={index}/2")
+                 for index in (0, 1)]
+        self.assertEqual(whole[1], parts[0][1] + parts[1][1])
+        self.assertEqual("prediction\n", parts[0][1])
+
     def test_predict_needs_no_labels(self):
         job, run, expected = self.csv_job("unlabelled")
         directory = os.path.dirname(job)
@@ -266,6 +411,21 @@ class EvaluateTest(unittest.TestCase):
                   "--tls_dir", "tls"], "--tls_dir belongs to --live ADDRESS"),
                 (["evaluate", "--job", self.job, "--live", "nowhere"],
                  "--live: "),
+                (["evaluate", "--job", self.job, "--checkpoint", self.run_dir,
+                  "--shard", "4/4"],
+                 "--shard is I/N, part I of N, the first of 4 is 0/4 and the "
+                 "last 3/4; not '4/4'"),
+                (["predict", "--job", self.job, "--checkpoint", self.run_dir,
+                  "--shard=1"], "--shard is I/N"),
+                (["evaluate", "--job", self.job, "--live", "127.0.0.1:2222",
+                  "--shard=0/2"], "--shard belongs to --checkpoint"),
+                (["evaluate", "--job", self.job, "--merge", "a.json"],
+                 "--merge takes files alone"),
+                (["evaluate", "--merge"], "--merge needs files"),
+                (["evaluate", self.job, "--checkpoint", self.run_dir],
+                 "job.json' is one argument too many; --job FILE"),
+                (["evaluate", "--merge", "/nowhere.json"],
+                 "'/nowhere.json' can't be read"),
                 (["predict", "--job", self.job, "--checkpoint", self.run_dir,
                   "--format", "npy"], "--format npy needs --output FILE"),
                 (["predict", "--job", self.job, "--checkpoint", self.run_dir,

@@ -25,19 +25,21 @@ struct WantedPredictions {
   std::string output;
 };
 
-absl::Status Write(const ChosenModel& chosen, int threads,
-                   PredictionFile::Format format, std::FILE* file) {
-  PredictionFile predictions(format, file);
+absl::Status Write(const ChosenModel& chosen, PredictionFile::Format format,
+                   std::FILE* file) {
+  // Parts of lines, one behind the other, are a file.
+  PredictionFile predictions(format, file, /*names=*/chosen.part.index == 0);
+  const auto rows = chosen.rows();
   RETURN_IF_ERROR(PredictOn(
-      *chosen.data, chosen.spans(), chosen.model.get(), threads,
+      *chosen.data, chosen.spans(), chosen.model.get(),
+      {.threads = chosen.threads, .rows = rows, .part = chosen.part},
       [&](const Batch& predicted) -> absl::Status {
         const Column* const column = predicted.Find("prediction");
         if (column == nullptr) {
           return absl::InternalError("the model gives no column 'prediction'");
         }
         return predictions.Add(*column);
-      },
-      chosen.rows()));
+      }));
   return predictions.Finish();
 }
 
@@ -48,7 +50,6 @@ absl::Status Predict(const WantedPredictions& wanted,
   if (format == PredictionFile::Format::kNpy && wanted.output.empty()) {
     return absl::InvalidArgumentError("--format npy needs --output FILE");
   }
-  const int threads = wanted.chosen.threads;
   ASSIGN_OR_RETURN(const ChosenModel chosen,
                    OpenChosenModel(wanted.chosen, models, ModelUse::kPredict));
   if (chosen.live) {
@@ -56,14 +57,14 @@ absl::Status Predict(const WantedPredictions& wanted,
                        chosen.StepText(), "\n"),
           stderr);
   }
-  if (wanted.output.empty()) return Write(chosen, threads, format, stdout);
+  if (wanted.output.empty()) return Write(chosen, format, stdout);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
       std::fopen(wanted.output.c_str(), "wb"), &std::fclose);
   if (file == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--output: '", wanted.output, "': ", std::strerror(errno)));
   }
-  return Write(chosen, threads, format, file.get());
+  return Write(chosen, format, file.get());
 }
 
 }  // namespace

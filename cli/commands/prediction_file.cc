@@ -55,7 +55,7 @@ void PredictionFile::Begin(const FeatureSpec& spec) {
     const std::string room(kNpyHeaderBytes, ' ');
     std::fwrite(room.data(), 1, room.size(), file_);
   }
-  if (format_ != Format::kCsv) return;
+  if (format_ != Format::kCsv || !names_) return;
   std::string line;
   for (uint64_t i = 0; i < spec.size(); ++i) {
     absl::StrAppend(&line, i == 0 ? "" : ",", "prediction",

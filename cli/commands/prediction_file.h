@@ -31,12 +31,13 @@ class PredictionFile {
   // INVALID_ARGUMENT for any other text than "csv", "jsonl" and "npy".
   static absl::StatusOr<Format> ParseFormat(absl::string_view text);
 
-  // `file` outlives it.
-  PredictionFile(Format format, std::FILE* file)
-      : format_(format), file_(file) {}
+  // `file` outlives it. Without `names` it begins with the first example's
+  // line: it is a further part of a file.
+  PredictionFile(Format format, std::FILE* file, bool names = true)
+      : format_(format), file_(file), names_(names) {}
 
-  // Those of further examples, of one spec each time. INTERNAL if they are no
-  // floats.
+  // Those of further examples, or none, of one spec each time. INTERNAL if they
+  // are no floats.
   absl::Status Add(const Column& predictions);
   // UNAVAILABLE if not all of it could be written.
   absl::Status Finish();
@@ -48,6 +49,7 @@ class PredictionFile {
 
   const Format format_;
   std::FILE* const file_;
+  const bool names_;
   bool begun_ = false;
   FeatureSpec spec_;
   uint64_t examples_ = 0;

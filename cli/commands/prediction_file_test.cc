@@ -14,9 +14,10 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 std::string Written(PredictionFile::Format format, Dims dims,
-                    const std::vector<std::vector<float>>& batches) {
+                    const std::vector<std::vector<float>>& batches,
+                    bool names = true) {
   std::FILE* const file = std::tmpfile();
-  PredictionFile predictions(format, file);
+  PredictionFile predictions(format, file, names);
   FeatureSpec spec;
   spec.name = "prediction";
   spec.dims = dims;
@@ -41,6 +42,17 @@ TEST(PredictionFileTest, CsvHasALineOfNamesAndOneForEachExample) {
             "prediction_0,prediction_1\n0.5,1\n0.100000001,3\n");
   EXPECT_EQ(Written(PredictionFile::Format::kCsv, {}, {{1, 2}}),
             "prediction\n1\n2\n");
+}
+
+TEST(PredictionFileTest, OfNoExamplesTheShapeIsKnown) {
+  EXPECT_EQ(Written(PredictionFile::Format::kCsv, {2}, {{}}),
+            "prediction_0,prediction_1\n");
+  EXPECT_EQ(Written(PredictionFile::Format::kCsv, {2}, {{}, {1, 2}},
+                    /*names=*/false),
+            "1,2\n");
+  EXPECT_EQ(Written(PredictionFile::Format::kJsonLines, {2}, {{}}), "");
+  EXPECT_THAT(Written(PredictionFile::Format::kNpy, {2}, {{}}),
+              HasSubstr("'shape': (0, 2,), }"));
 }
 
 TEST(PredictionFileTest, JsonLinesHaveNoNumbersThatJsonHasNot) {

@@ -190,7 +190,7 @@ absl::Status EvaluatorProcess::Evaluate(
   const std::vector<absl::Span<const uint64_t>> rows(keys_->begin(),
                                                      keys_->end());
   const auto evaluated =
-      EvaluateOn(*test_, spans, model_.get(), /*threads=*/1, rows);
+      EvaluateOn(*test_, spans, model_.get(), {.rows = rows});
   // A device that is lost: UNAVAILABLE would say that nothing is there yet.
   if (absl::IsUnavailable(evaluated.status())) {
     return absl::AbortedError(evaluated.status().message());
