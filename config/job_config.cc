@@ -127,10 +127,19 @@ void CheckOptimizer(
         "makes no sense together with adamw, which has its own; give "
         "optimizer.adamw.weight_decay");
   }
-  if (config.clip_value() > 0 && config.clip_norm() > 0) {
-    add("optimizer.clip_norm",
-        "makes no sense together with optimizer.clip_value; give one of them");
-  }
+  const auto check_one = [&](bool one, bool other, absl::string_view of,
+                             absl::string_view beside) {
+    if (!one || !other) return;
+    add(absl::StrCat("optimizer.", of),
+        absl::StrCat("makes no sense together with optimizer.", beside,
+                     "; give one of them"));
+  };
+  const bool clips_value = config.clip_value() > 0;
+  const bool clips_norm = config.clip_norm() > 0;
+  const bool clips_all = config.clip_global_norm() > 0;
+  check_one(clips_norm, clips_value, "clip_norm", "clip_value");
+  check_one(clips_all, clips_value, "clip_global_norm", "clip_value");
+  check_one(clips_all, clips_norm, "clip_global_norm", "clip_norm");
   const auto schedule = config.schedule();
   if (schedule == v1::OptimizerConfig::STEP && config.decay_steps() == 0) {
     add("optimizer.decay_steps",

@@ -292,6 +292,18 @@ TEST(JobConfigTest, WhatAnOptimizerSaysMustFitTogether) {
                 "optimizer.clip_value"));
   EXPECT_THAT(message({{"optimizer.schedule", "step"}}),
               HasSubstr("optimizer.decay_steps: is missing"));
+  for (const char* const other : {"clip_value", "clip_norm"}) {
+    EXPECT_THAT(message({{"optimizer.clip_global_norm", "1"},
+                         {absl::StrCat("optimizer.", other), "1"}}),
+                HasSubstr(absl::StrCat("optimizer.clip_global_norm: makes no "
+                                       "sense together with optimizer.",
+                                       other)));
+  }
+  for (const char* const wrong : {"-1", "nan", "inf", "1e31", "\"1\"", "no"}) {
+    EXPECT_THAT(message({{"optimizer.clip_global_norm", wrong}}),
+                HasSubstr("optimizer.clip_global_norm"))
+        << wrong;
+  }
   EXPECT_THAT(message({{"optimizer.schedule", "cosine"},
                        {"optimizer.decay_steps", "10"},
                        {"optimizer.warmup_steps", "10"}}),

@@ -596,6 +596,32 @@ TEST(ProgramWorkerTest, LentGradientsLeaveByLayersToo) {
   EXPECT_EQ((*worker)->Close(), absl::OkStatus());
 }
 
+TEST(ProgramWorkerTest, WhatIsClippedByTheNormOfAllLeavesWhenAllAreThere) {
+  ProgramWorker::Options options = Wide();
+  options.settings.push_back({"optimizer.learning_rate", "1"});
+  options.settings.push_back({"optimizer.clip_global_norm", "1"});
+  auto worker = ProgramWorker::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const std::vector<float> ones(kWideElements, 1);
+  const double each = 1 / std::sqrt(2.0 * kWideElements);
+  uint64_t number = 0;
+  for (double steps = 0;; ++steps) {
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    if (*work == nullptr) break;
+    EXPECT_NEAR((*work)->weights[1][7], -steps * each, 1e-6);
+    EXPECT_NEAR((*work)->weights[0][0], -steps * each, 1e-6);
+    FillGradients(**work, NAN);
+    for (const size_t v : {1, 0}) {
+      ASSERT_TRUE((*worker)->LendGradient(v, ones.data(), ++number).ok());
+      ASSERT_TRUE((*worker)->GradientReady(v).ok());
+    }
+    ASSERT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
+  }
+  EXPECT_EQ((*worker)->Close(), absl::OkStatus());
+  EXPECT_EQ(ones, std::vector<float>(kWideElements, 1)) << "the program's own";
+}
+
 TEST(ProgramWorkerTest, AGradientThatComesAgainIsTakenUnlessItHasLeft) {
   auto worker = ProgramWorker::Start(Wide());
   ASSERT_TRUE(worker.ok()) << worker.status();

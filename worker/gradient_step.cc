@@ -74,6 +74,7 @@ GradientStep::GradientStep(const v1::JobConfig& job, TrainedModel* model)
       rate_(static_cast<float>(job.optimizer().learning_rate())),
       seed_(job.seed()),
       loss_scale_(job.loss_scale()),
+      clip_(job.optimizer(), model->variables()),
       model_(*model) {}
 
 // A gradient, of those that make up a push, is of whole batches but the last.
@@ -117,6 +118,7 @@ absl::StatusOr<Metrics> GradientStep::Compute(
                                 abandoned, into, NoneReady,
                                 /*take=*/nullptr));
     sum += metrics;
+    clip_.Apply(into);
     if (!is_first) Add(into, gradients);
     if (end == request.end()) break;
     Move(weights, into);

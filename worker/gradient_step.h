@@ -14,6 +14,7 @@
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/buffer.h"
+#include "worker/gradient_clip.h"
 #include "worker/input/batch.h"
 #include "worker/model/trained_model.h"
 
@@ -51,7 +52,8 @@ size_t CountSparse(absl::Span<const v1::Variable> variables);
 // untrained moves by what the model says. So one worker that trains with plain
 // SGD at a constant rate does what it does without `push_every`, up to
 // rounding; with other optimizers servers see one gradient where there were
-// several.
+// several. With optimizer.clip_global_norm each of several is clipped here; one
+// that is a push by itself is not, as others may be added to it.
 //
 // Not thread-safe: of the computing thread. Keeps the memory of a step for the
 // next.
@@ -111,6 +113,7 @@ class GradientStep {
   const float rate_;
   const uint64_t seed_;
   const double loss_scale_;
+  const GradientClip clip_;
   TrainedModel& model_;
   Sharing sharing_ = Sharing::kAlone;
   std::function<const Batch*()> next_;

@@ -1,5 +1,6 @@
 #include "worker/gradient_step.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -82,6 +83,7 @@ class GradientStepTest : public ::testing::Test {
     job.set_accumulate(accumulate);
     job.set_push_every(push_every);
     job.mutable_optimizer()->set_learning_rate(0.1);
+    job.mutable_optimizer()->set_clip_global_norm(clip_);
     GradientStep step(job, &model_);
     v1::ComputeGradient request;
     request.set_begin(begin);
@@ -114,6 +116,7 @@ class GradientStepTest : public ::testing::Test {
   std::atomic<bool> abandoned_{false};
   uint64_t left_out_ = 0;  // Of each batch.
   uint64_t portion_ = 0;
+  double clip_ = 0;
   uint64_t left_out_of_request_ = 0;
   absl::StatusOr<Metrics> status_ = absl::UnknownError("");
   std::vector<size_t> ready_;
@@ -208,6 +211,22 @@ TEST_F(GradientStepTest, APushIsTheSumOfGradientsOnWeightsThatMove) {
   // What is untrained moves by the whole of its update.
   EXPECT_THAT(model_.seen_untrained, ElementsAre(10, 9, 8));
   EXPECT_EQ(pushed[1], 3);
+}
+
+TEST_F(GradientStepTest, EachGradientOfAPushIsClippedBeforeTheWorkerMoves) {
+  clip_ = 3;
+  const std::vector<float> pushed = Gradient(2, 1, 3, 0, 6);
+  float w = 2;
+  float sum = 0;
+  for (const float mean : {0.5f, 2.5f, 4.5f}) {
+    const float gradient = std::min(mean + w, 3.0f);
+    sum += gradient;
+    w -= 0.1f * gradient;
+  }
+  EXPECT_NEAR(pushed[0], sum, 1e-5);
+  EXPECT_EQ(pushed[1], 3) << "statistics are no gradient";
+  // One that is a push by itself, others may be added to.
+  EXPECT_FLOAT_EQ(Gradient(4, 2, 3, 0, 8)[0], 3.5f + 2);
 }
 
 TEST_F(GradientStepTest, APushThatStartsAnewStartsFromThePulledWeights) {

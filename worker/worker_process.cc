@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
 #include "client/core/weights.h"
+#include "config/batch_rule.h"
 #include "config/strategy.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "worker/best_metric.h"
@@ -156,6 +157,7 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
       test_(std::move(parts.test)),
       model_(std::move(parts.model)),
       evaluator_(model_->Clone()),
+      clip_(options.job.optimizer(), model_->variables()),
       pool_(GradientBytes(*model_), UnifiedMemoryOf(model_.get()),
             PinnedMemoryOf(model_.get())),
       steps_(options.job,
@@ -363,7 +365,7 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
   }
   GradientPool::Set gradients =
       pool_.Take(fresh, UnifiedMemoryOf(model_.get()) != nullptr &&
-                            steps_.DevicesFinish(request));
+                            !clip_.clips() && steps_.DevicesFinish(request));
   const StepWeights handed = ReadWeights(weights, model_->variables());
   const auto computed = member_.exchange == nullptr
                             ? ComputeAlone(request, handed, &gradients)
@@ -372,6 +374,7 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
     result.status = computed.status();
     return result;
   }
+  Clip(request, computed->left_out, gradients.mutables);
   auto head = std::make_unique<v1::ComputeGradientResult>();
   SetMetrics(computed->metrics, head.get());
   // Servers divide a step by this: not what a program may say.
@@ -381,6 +384,19 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
   result.head = std::move(head);
   result.payload = {gradients.buffers.begin(), gradients.buffers.end()};
   return result;
+}
+
+void WorkerProcess::Clip(const v1::ComputeGradient& request, uint64_t left_out,
+                         GradientSpans gradients) const {
+  const uint64_t examples = request.end() - request.begin();
+  if (request.divide_by() == 0) {
+    // Else GradientStep has clipped each of several.
+    if (examples <= ExamplesPerGradient(options_.job)) clip_.Apply(gradients);
+    return;
+  }
+  if (left_out >= examples) return;  // Then it is of nothing.
+  clip_.Apply(gradients, static_cast<double>(request.divide_by()) /
+                             static_cast<double>(examples - left_out));
 }
 
 ReplicaSteps::Source WorkerProcess::Batches() {
@@ -396,7 +412,9 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
     const v1::ComputeGradient& request, const StepWeights& weights,
     GradientPool::Set* gradients) {
   if (kept_.empty()) RETURN_IF_ERROR(Begin(request));
-  const bool by_layers = shares_.size() == 1 || steps_.SumsOnDevices(request);
+  // A norm is of all of them: what is clipped by it waits for the first layer.
+  const bool by_layers =
+      !clip_.clips() && (shares_.size() == 1 || steps_.SumsOnDevices(request));
   uint64_t left_out = 0;
   ReplicaSteps::Source source = Batches();
   source.take =
@@ -410,7 +428,8 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
   const TrainedModel::Take take = [&](size_t variable, Buffer gradient) {
     gradients->buffers[variable] = std::move(gradient);
   };
-  steps_.SetTake(&take);
+  // What a program lends it wants back as it was.
+  if (!clip_.clips()) steps_.SetTake(&take);
   const absl::StatusOr<Metrics> metrics =
       steps_.Compute(request, shares_, weights, source, &abandoned_,
                      gradients->mutables, [&](size_t variable) {

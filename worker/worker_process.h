@@ -16,6 +16,7 @@
 #include "worker/chrome_trace.h"
 #include "worker/collective/gradient_exchange.h"
 #include "worker/core/worker.h"
+#include "worker/gradient_clip.h"
 #include "worker/gradient_pool.h"
 #include "worker/input/pipeline.h"
 #include "worker/input/prefetcher.h"
@@ -113,6 +114,10 @@ class WorkerProcess {
                                             const StepWeights& weights,
                                             const GradientPool::Set& gradients,
                                             bool* lost);
+  // Of a request that is one gradient: clips it by the norm that it has as that
+  // of the mean loss of its examples, also where it is divided by more.
+  void Clip(const v1::ComputeGradient& request, uint64_t left_out,
+            GradientSpans gradients) const;
   ReplicaSteps::Source Batches();
   // Sync mode: has the request's examples made, unless they are being made
   // already, and after them those of the next one.
@@ -135,6 +140,7 @@ class WorkerProcess {
   const std::unique_ptr<Pipeline> test_;
   const std::unique_ptr<TrainedModel> model_;
   const std::unique_ptr<TrainedModel> evaluator_;
+  const GradientClip clip_;
   GradientPool pool_;
   ReplicaSteps steps_;
   // Set by the loop, read by the computing thread; nothing else depends on it.

@@ -528,6 +528,33 @@ TEST_F(WorkerProcessTest, AnEvaluationIsOfTheWholeTestSet) {
   EXPECT_NEAR(evaluation.loss(), std::log(2.0), 1e-5);
 }
 
+// Of kernel and bias together.
+double NormOf(const IoResult& result) {
+  double squares = 0;
+  for (const float value :
+       Numbers({result.payload.begin(), result.payload.end()})) {
+    squares += static_cast<double>(value) * value;
+  }
+  return std::sqrt(squares);
+}
+
+TEST_F(WorkerProcessTest, AllGradientsTogetherAreClippedAsThatOfAMean) {
+  options_.job.mutable_optimizer()->set_clip_global_norm(0.01);
+  Join();
+  GivePortion(0, 4);
+  AnswerPull(0);
+  EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
+  EXPECT_NEAR(NormOf(Do<v1::ComputeGradient>()), 0.01, 1e-5);
+}
+
+TEST_F(WorkerProcessTest, AShareOfAStepIsClippedAsThatOfItsExamples) {
+  options_.job.mutable_optimizer()->set_clip_global_norm(0.01);
+  Join();
+  // Divided by the four of the step.
+  EXPECT_NEAR(NormOf(ComputeShare(0, 3, absl::nullopt)), 0.0075, 1e-5);
+  EXPECT_NEAR(NormOf(ComputeShare(3, 4, absl::nullopt)), 0.0025, 1e-5);
+}
+
 TEST_F(WorkerProcessTest, ABatchOfWhichNothingIsLeftChangesNoWeight) {
   LeaveNoExample();
   Join();

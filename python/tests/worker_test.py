@@ -317,6 +317,31 @@ class OneProcessTest(unittest.TestCase):
         with self.assertRaisesRegex(paramd.NotFinite, "gradient of 'b'"):
             self.worker(gradient).train()
 
+    def test_gradients_are_clipped_by_the_norm_of_all(self):
+        from paramd import NotFinite
+        rate, most, batches = 0.2, 0.25, []
+
+        def gradient(weights, indices):
+            batches.append(indices)
+            return line_gradient(weights, indices)
+
+        trained = self.worker(gradient, epochs=2, optimizer={
+            **SGD, "clip_global_norm": most}).train()
+        weights = {"w": np.float32(2), "b": np.float32(0.5)}
+        for indices in batches:
+            _, gradients = line_gradient(weights, indices)
+            norm = np.sqrt(sum(value ** 2 for value in gradients.values()))
+            for name, value in gradients.items():
+                weights[name] -= np.float32(
+                    rate * value * min(1, most / (norm + 1e-6)))
+        self.assertEqual(len(batches), 16)
+        for name, value in weights.items():
+            self.assertAlmostEqual(float(trained[name]), float(value), places=5)
+        self.run_dir += "-next"
+        with self.assertRaisesRegex(NotFinite, "gradient of 'b'"):
+            self.worker(lambda weights, indices: (1.0, {"b": float("inf")}),
+                        optimizer={**SGD, "clip_global_norm": most}).train()
+
     def test_a_gradient_of_what_is_no_variable_is_refused_by_name(self):
         import paramd
         with self.assertRaisesRegex(paramd.InvalidArgument,

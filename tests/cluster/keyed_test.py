@@ -26,6 +26,20 @@ class KeyedTest(KeyedCase):
                 self.assertEqual(values, expected, f"key {key} {slot}")
         self.assertTrue(tensors["dense_1/kernel"] == numbered["dense_1/kernel"])
 
+    def test_keyed_gradients_are_in_the_norm_of_all(self):
+        def clipped(**settings):
+            settings = job("sgd", **settings)
+            settings["optimizer"]["clip_global_norm"] = 0.01
+            return settings
+
+        numbered = self.train(clipped(keyed=False), "run").tensors()
+        tensors = self.train(clipped(), "run").tensors()
+        for key, values in rows_of(tensors).items():
+            size = WIDTH * 4
+            self.assertEqual(values, numbered[TABLE][key * size:(key + 1) * size],
+                             f"key {key}")
+        self.assertTrue(tensors["dense_1/kernel"] == numbered["dense_1/kernel"])
+
     def test_no_transport_and_no_number_of_servers_changes_a_bit(self):
         # Of 1,024 rows many are evicted.
         late = {"admit_after": 2, "expire_after": 20}

@@ -73,6 +73,14 @@ class StrategiesTest(unittest.TestCase):
         clipped = "--set=optimizer.clip_norm=0.1"
         self.assert_same(self.train(CENTRAL, clipped), self.train(PS, clipped))
 
+    def test_clipped_by_the_norm_of_all_each_has_the_steps_gradient(self):
+        clipped = "--set=optimizer.clip_global_norm=0.1"
+        central = self.train(CENTRAL, clipped)
+        for command in (MIRRORED, COPIES, IN_TURN, [*ONE_PS, "--replicas=2"],
+                        ["local", "--workers=1", "--servers=2", "--replicas=2"]):
+            self.assert_same(self.train(command, clipped), central)
+        self.assertNotEqual(central, self.train(CENTRAL))
+
     def test_three_replicas_have_the_bits_of_three_workers_with_servers(self):
         with_servers = self.train(
             ["local", "--workers=3", "--servers=1", "--staleness=sync"],
