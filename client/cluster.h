@@ -123,9 +123,9 @@ class __attribute__((visibility("default"))) Cluster {
   Result<Weights> Pull(const std::vector<std::string>& names = {}) const;
   // As the chief sees it.
   Result<Status> GetStatus() const;
-  // Changes a setting: "staleness" to "8", "async" or "sync". Also
-  // kInvalidArgument if there is no such setting or value; kFailedPrecondition
-  // without run_dir and tls_dir.
+  // Changes a setting: "staleness" to "8", "async" or "sync",
+  // "learning_rate_scale" to "0.1". Also kInvalidArgument if there is no such
+  // setting or value; kFailedPrecondition without run_dir and tls_dir.
   Result<Nothing> Set(const std::string& key, const std::string& value) const;
   // Has a checkpoint written that contains all that was acknowledged before,
   // and returns when it is committed. Also kFailedPrecondition as Set;

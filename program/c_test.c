@@ -1,5 +1,5 @@
-/* A line fitted by a program in C: what paramd.h promises, in C and by the shared
- * library alone. */
+/* A line fitted by a program in C: what paramd.h promises, in C and by the
+ * shared library alone. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +48,8 @@ static paramd_worker_options Options(const char* epochs) {
   static const char* const compute_dtypes[2] = {"float64", NULL};
   static float* const weights_memory[4] = {memory, memory + 1, NULL, NULL};
   const char* directory = getenv("TEST_TMPDIR");
-  static const char* settings[6] = {"epochs", NULL, "run_dir", NULL,
-                                    "log_level", "error"};
+  static const char* settings[6] = {"epochs", NULL,        "run_dir",
+                                    NULL,     "log_level", "error"};
   static char run_dir[4096];
   paramd_worker_options options;
   snprintf(run_dir, sizeof run_dir, "%s/run-%s", directory, epochs);
@@ -147,8 +147,9 @@ static void HasWhatWasSaved(paramd_worker* worker) {
   paramd_saved_free(found);
   paramd_saved_free(saved);
   options = Options("59");
-  Check(paramd_saved_find(&options, &found) == PARAMD_NOT_FOUND && found == NULL,
-        "another run has nothing");
+  Check(
+      paramd_saved_find(&options, &found) == PARAMD_NOT_FOUND && found == NULL,
+      "another run has nothing");
   paramd_saved_free(NULL);
 }
 
@@ -204,6 +205,16 @@ static void SaysWhatIsWrong(void) {
   Check(paramd_worker_gradient_ready(worker, 0) == PARAMD_INVALID_ARGUMENT,
         "NaN does not leave");
   Check(paramd_worker_recompute(worker) == PARAMD_OK, "it may be mended");
+  Check(paramd_worker_set(worker, "learning_rate_scale", "0.5") == PARAMD_OK,
+        "the chief sets a scale of rates");
+  Check(paramd_worker_set(worker, "learning_rate_scale", "-1") ==
+            PARAMD_INVALID_ARGUMENT,
+        "which is not below 0");
+  Check(
+      paramd_worker_set(worker, "staleness", "sync") == PARAMD_INVALID_ARGUMENT,
+      "and no other setting");
+  Check(paramd_worker_set(worker, "learning_rate_scale", "1") == PARAMD_OK,
+        "as it was");
   Check(paramd_worker_next(worker, 0, &work) == PARAMD_FAILED_PRECONDITION,
         "one at a time");
   Check(paramd_worker_gradient_ready(worker, 2) == PARAMD_INVALID_ARGUMENT,

@@ -307,6 +307,11 @@ int paramd_worker_finish(paramd_worker* worker, const paramd_result* result) {
   return Report(worker->worker->Finish(metrics));
 }
 
+int paramd_worker_set(paramd_worker* worker, const char* key,
+                      const char* value) {
+  return Report(worker->worker->Set(key, value));
+}
+
 int paramd_worker_training(paramd_worker* worker, const paramd_epoch** epochs,
                            size_t* count) {
   worker->epochs.clear();

@@ -40,7 +40,7 @@ extern "C" {
 /* Grows when something is added; a library of a greater one serves: only
  * paramd_worker_options grows, by fields whose zero means what it was without
  * them; everything else that is new is a function. */
-#define PARAMD_ABI_VERSION 7
+#define PARAMD_ABI_VERSION 8
 
 #define PARAMD_PUBLIC __attribute__((visibility("default")))
 
@@ -234,6 +234,14 @@ typedef struct paramd_result {
  * finite, PARAMD_INVALID_ARGUMENT or PARAMD_ABORTED as above. */
 PARAMD_PUBLIC int paramd_worker_finish(paramd_worker* worker,
                                        const paramd_result* result);
+
+/* Changes a setting of the job while it runs: "learning_rate_scale", which
+ * every learning rate is multiplied by from then on, to a number such as "0.1".
+ * Returns when all servers have it; gradients that were finished before may be
+ * applied with either. A run that goes on keeps it. Nothing once the job is
+ * over. PARAMD_FAILED_PRECONDITION in a worker that is not the chief. */
+PARAMD_PUBLIC int paramd_worker_set(paramd_worker* worker, const char* key,
+                                    const char* value);
 
 typedef struct paramd_epoch {
   uint64_t epoch; /* from 1 */

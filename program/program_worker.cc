@@ -8,10 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cli/process/prepared_process.h"
+#include "proto/refusal.h"
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/model_factory.h"
 
@@ -22,6 +24,10 @@ namespace {
 constexpr uint64_t kLeavingBytes = uint64_t{1} << 20;
 // Nothing of the worker is left then; gRPC may be at it for a moment.
 constexpr absl::Duration kReturnWarning = absl::Seconds(10);
+constexpr char kRateScale[] = "learning_rate_scale";
+// As long as `paramd set` waits.
+constexpr absl::Duration kSetPatience = absl::Minutes(1);
+constexpr absl::Duration kShortestWait = absl::Milliseconds(50);
 
 // Four numbers at a time.
 using Lanes __attribute__((vector_size(16))) = float;
@@ -189,6 +195,7 @@ absl::Status ProgramWorker::RunProcess() {
   {
     MutexLock lock(&mutex_);
     job_ = prepared.job.config;
+    index_ = prepared.role.member.value_or(*prepared.role.worker);
   }
   Tell(absl::OkStatus(), prepared.runtime.get());
   const absl::Status status =
@@ -200,6 +207,7 @@ absl::Status ProgramWorker::RunProcess() {
     MutexLock lock(&mutex_);
     runtime_ = nullptr;
     ended_ = status;
+    changed_.NotifyAll();
   }
   exchange_.Close();
   return status;
@@ -396,6 +404,62 @@ absl::Status ProgramWorker::Refuse(const std::string& why) {
                    "; a part of this batch was pushed already, so this "
                    "worker has to leave: the batch is handed out again"));
   return outgoing_.lost;
+}
+
+absl::Status ProgramWorker::Set(const std::string& key,
+                                const std::string& value) {
+  {
+    MutexLock lock(&mutex_);
+    if (index_ != 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          key, " is the chief's, worker 0, to set; this is worker ", index_));
+    }
+  }
+  if (key != kRateScale) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a program can't set '", key, "'; it can set '", kRateScale, "'"));
+  }
+  v1::SetRequest request;
+  request.set_key(key);
+  request.set_value(value);
+  const absl::Time deadline = absl::Now() + kSetPatience;
+  for (;;) {
+    const absl::Status status = AskToSet(request, deadline - absl::Now());
+    const v1::Refusal refusal = RefusalOf(status);
+    if (refusal.reason() == v1::Refusal::JOB_FINISHED) return absl::OkStatus();
+    const absl::Duration wait =
+        std::max(kShortestWait, absl::Milliseconds(refusal.retry_after_ms()));
+    if (refusal.reason() != v1::Refusal::RETRY ||
+        absl::Now() + wait >= deadline) {
+      return status;
+    }
+    absl::SleepFor(wait);
+  }
+}
+
+absl::Status ProgramWorker::AskToSet(const v1::SetRequest& request,
+                                     absl::Duration timeout) {
+  // Written on the loop's thread, which ends before this object.
+  absl::optional<absl::Status> answer;
+  MutexLock lock(&mutex_);
+  Runtime* const runtime = runtime_;
+  if (runtime != nullptr) {
+    runtime->Post([this, runtime, request, timeout, &answer] {
+      runtime->Ask(PeerId::Coordinator(),
+                   std::make_unique<v1::SetRequest>(request), timeout,
+                   [this, &answer](const absl::Status& status,
+                                   const google::protobuf::Message*) {
+                     MutexLock answering(&mutex_);
+                     answer = status;
+                     changed_.NotifyAll();
+                   });
+    });
+  }
+  while (!answer.has_value() && runtime_ != nullptr) changed_.Wait(&mutex_);
+  if (!answer.has_value()) return ended_.value_or(absl::OkStatus());
+  if (!absl::IsDeadlineExceeded(*answer)) return *answer;
+  return absl::UnavailableError(absl::StrCat(
+      request.key(), " may be changed or not: not all servers say so yet"));
 }
 
 absl::Status ProgramWorker::Close() {

@@ -137,6 +137,16 @@ class ProgramWorker {
   // FAILED_PRECONDITION if none is held.
   absl::Status Recompute();
 
+  // Changes a setting of the job while it runs: "learning_rate_scale", which
+  // every learning rate is multiplied by from then on, to a number such as
+  // "0.1". Returns when all servers have it; gradients that were finished
+  // before may be applied with either. A run that goes on keeps it. Nothing
+  // once the job is over. FAILED_PRECONDITION in a worker that is not the
+  // chief; INVALID_ARGUMENT for another setting or value; UNAVAILABLE, saying
+  // who is waited for, if a server does not have it within a minute.
+  absl::Status Set(const std::string& key, const std::string& value)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
   // What all workers were trained on, by epoch, once the job has finished; of a
   // run that had finished before, nothing.
   std::vector<v1::EpochTraining> training() const {
@@ -172,6 +182,10 @@ class ProgramWorker {
   // What is said of work that can't be taken for this reason.
   absl::Status Refuse(const std::string& why);
   absl::Status CheckGradient(const ProgramWork& work, size_t variable);
+  // What the coordinator of this process answers; OK if the process has ended
+  // with its job.
+  absl::Status AskToSet(const v1::SetRequest& request, absl::Duration timeout)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // One that was final becomes so anew, if it has not left.
   absl::Status Reopen(size_t variable);
   // From now on the worker's, where it was lent.
@@ -188,7 +202,9 @@ class ProgramWorker {
   absl::optional<absl::Status> prepared_ ABSL_GUARDED_BY(mutex_);
   // While it may be drained.
   Runtime* runtime_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  v1::JobConfig job_ ABSL_GUARDED_BY(mutex_);  // Once it is prepared.
+  // Once it is prepared:
+  v1::JobConfig job_ ABSL_GUARDED_BY(mutex_);
+  uint32_t index_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: the chief.
   absl::optional<absl::Status> ended_ ABSL_GUARDED_BY(mutex_);
   bool closed_ = false;
   std::thread process_;  // Last: it uses all of the above.

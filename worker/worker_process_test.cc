@@ -531,8 +531,7 @@ TEST_F(WorkerProcessTest, AnEvaluationIsOfTheWholeTestSet) {
 // Of kernel and bias together.
 double NormOf(const IoResult& result) {
   double squares = 0;
-  for (const float value :
-       Numbers({result.payload.begin(), result.payload.end()})) {
+  for (const float value : Numbers(result.payload)) {
     squares += static_cast<double>(value) * value;
   }
   return std::sqrt(squares);

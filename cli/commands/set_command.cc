@@ -40,12 +40,13 @@ int SetCommand(const Invocation& invocation) {
   ChiefFlags chief;
   Flags flags("set", "SETTING [flags]",
               "Changes a setting of a job while it runs: staleness=K, "
-              "staleness=async or\nstaleness=sync. The chief logs it before "
-              "anybody is told, and keeps it over a\nrestart. To and from sync "
-              "it first lets workers finish their push, or the servers\ntheir "
-              "step, and answers then. To be run where the chief runs, by its "
-              "user, or with an\noperator's certificate. Exits 138 if the "
-              "chief can't be reached.");
+              "staleness=async,\nstaleness=sync, or learning_rate_scale=X, "
+              "which every learning rate is multiplied by\nfrom then on. The "
+              "chief logs it before anybody is told, and keeps it over a "
+              "restart.\nTo and from sync it first lets workers finish their "
+              "push, or the servers their step,\nand answers then. To be run "
+              "where the chief runs, by its user, or with an\noperator's "
+              "certificate. Exits 138 if the chief can't be reached.");
   flags.AllowArguments(1, 1, "SETTING, such as staleness=8");
   chief.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;

@@ -48,6 +48,31 @@ class SetCommandTest(unittest.TestCase):
         self.runs["worker-0"].wait_for("worker-0 joined")
         self.assertEqual(self.staleness(), "8")
 
+    def test_a_scale_of_learning_rates_holds_in_all_servers(self):
+        def said(*flags):
+            code, output = paramd("status", *flags, self.cluster.address("ps-0"))
+            self.assertEqual(code, 0, output)
+            return output
+
+        def scale():
+            return json.loads(said("--format=json"))["job"].get("learning_rate_scale")
+
+        self.assertIsNone(scale())
+        for value, shown in (("0.5", 0.5), ("0", 0), ("1", None), ("0.25", 0.25)):
+            code, output = self.set(f"learning_rate_scale={value}")
+            self.assertEqual(code, 0, output)
+            self.assertRegex(output, "^learning_rate_scale is " + value)
+            self.assertEqual(scale(), shown)
+        self.assertIn("learning rates are multiplied by 0.25", said())
+        code, output = self.set("staleness=sync")
+        self.assertEqual(code, 0, output)
+        code, output = self.set("learning_rate_scale=0.5")
+        self.assertEqual(code, 0, output)
+        self.runs["worker-0"].kill()
+        self.start("worker-0")
+        self.runs["worker-0"].wait_for("worker-0 joined")
+        self.assertEqual(scale(), 0.5)
+
     def test_sync_begins_and_ends_while_the_job_runs(self):
         for value in ("sync", "4", "sync", "async"):
             code, output = self.set(f"staleness={value}")
@@ -68,6 +93,7 @@ class SetCommandTest(unittest.TestCase):
     def test_what_makes_no_sense_is_2_and_changes_nothing(self):
         for setting, why in (
                 ("staleness=fast", "staleness must be"),
+                ("learning_rate_scale=-1", "needs a number from 0 to 1000000"),
                 ("epochs=3", "'epochs' can't be changed while the job runs"),
                 ("staleness", "is not key=value, as in staleness=8")):
             code, output = self.set(setting)

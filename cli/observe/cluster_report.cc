@@ -211,6 +211,10 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
       job.name(), absl::AsciiStrToLower(v1::JobState_Name(job.state())),
       job.epochs_done(), job.epochs(), WithCommas(job.global_step()),
       job.servers(), job.workers(), job.staleness());
+  if (job.has_learning_rate_scale()) {
+    absl::StrAppend(text, "learning rates are multiplied by ",
+                    job.learning_rate_scale(), "\n");
+  }
   if (job.has_growing_input()) {
     const v1::GrowingInput& input = job.growing_input();
     absl::StrAppendFormat(

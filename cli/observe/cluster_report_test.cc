@@ -152,6 +152,14 @@ TEST_F(ClusterReportTest, EachShardOfAProcessHasItsOwnFigures) {
   }
 }
 
+TEST_F(ClusterReportTest, AScaleOfLearningRatesIsSaid) {
+  v1::ClusterReport report = *ReportAt("p0:1");
+  const char* const line = "learning rates are multiplied by 0.5\n";
+  EXPECT_THAT(RenderReport(report), ::testing::Not(HasSubstr(line)));
+  report.mutable_job()->set_learning_rate_scale(0.5);
+  EXPECT_THAT(RenderReport(report), HasSubstr(line));
+}
+
 TEST_F(ClusterReportTest, NobodyAtTheAddressIsAnErrorThatNamesIt) {
   EXPECT_EQ(ReportAt("x:1").status(),
             absl::UnavailableError("x:1 can't be reached: refused"));

@@ -73,6 +73,7 @@ StepLedger::Obstacles CoordinatorParts::ToSteps() const {
   obstacles.logging_mode =
       modes.change() != nullptr &&
       modes.change()->stage() == ModeChange::Stage::kLogging;
+  obstacles.changing_rate = rate_scale.HoldsSteps();
   if (const SnapshotRound* const round = checkpoints.round()) {
     obstacles.snapshot_open = round->is_open();
     obstacles.committing = round->phase() == SnapshotRound::Phase::kPreparing ||

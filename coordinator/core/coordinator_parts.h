@@ -13,6 +13,7 @@
 #include "coordinator/core/joins.h"
 #include "coordinator/core/leaving.h"
 #include "coordinator/core/mode_changes.h"
+#include "coordinator/core/rate_scale.h"
 #include "coordinator/core/requested_checkpoints.h"
 #include "coordinator/core/retirement.h"
 #include "coordinator/core/servers.h"
@@ -68,6 +69,7 @@ struct CoordinatorParts {
   RequestedCheckpoints requested;
   Retirement retirement;
   ModeChanges modes;
+  RateScale rate_scale;
   Evaluations evaluations;
   Leaving leaving;
   Ending ending;

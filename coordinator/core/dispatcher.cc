@@ -150,7 +150,11 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
     OnTakePortion(message, *portion, turn);
   } else if (const auto* set =
                  DynamicCastToGenerated<v1::SetRequest>(message.head)) {
-    parts_.modes.OnSet(message, *set, parts_.ToModeChange(), turn);
+    if (set->key() == RateScale::kKey) {
+      parts_.rate_scale.OnSet(message, *set, turn);
+    } else {
+      parts_.modes.OnSet(message, *set, parts_.ToModeChange(), turn);
+    }
   } else if (const auto* asked =
                  DynamicCastToGenerated<v1::CheckpointRequest>(message.head)) {
     parts_.requested.OnRequest(message, *asked, parts_.ForRequests(), turn);
@@ -232,6 +236,7 @@ void Dispatcher::Advance(Turn* turn) {
   AdvanceStart(turn);
   AdvanceJoins(turn);
   parts_.modes.Advance(parts_.ToModeChange(), turn);
+  parts_.rate_scale.Advance(turn);
   parts_.input.steps().Advance(parts_.ToSteps(), turn);
   if (!parts_.leaving.draining()) {
     parts_.input.portions().growing().Advance(turn);

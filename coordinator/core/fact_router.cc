@@ -51,6 +51,9 @@ void FactRouter::Deliver(Turn* turn) {
 void FactRouter::On(const LogRead& read, Turn*) {
   for (const v1::LogEntry& entry : read.log->entries()) {
     if (entry.has_retired()) parts_.retirement.Read(entry.retired());
+    if (entry.has_learning_rate_scale()) {
+      parts_.rate_scale.Read(entry.learning_rate_scale());
+    }
     if (entry.has_epoch_files()) {
       parts_.input.portions().growing().Read(entry.epoch_files());
     }
@@ -73,7 +76,8 @@ void FactRouter::On(const CheckpointFound& found, Turn* turn) {
   const ModeChanges& modes = parts_.modes;
   const auto plan = parts_.startup.Plan(
       *found.found, parts_.input.portions().portions().epochs(),
-      {modes.logged_mode(), modes.logged_decay_steps(), modes.has_changed()},
+      {modes.logged_mode(), modes.logged_decay_steps(), modes.has_changed(),
+       parts_.rate_scale.logged()},
       turn);
   if (!plan.ok()) {
     turn->out->Exit(plan.status());

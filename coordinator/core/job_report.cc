@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/consistency.h"
+#include "coordinator/core/rate_scale.h"
 
 namespace paramd {
 namespace {
@@ -136,6 +137,9 @@ void JobReport::FillStatus(Time now, v1::StatusReply* status) const {
   }
   job->set_waiting_for(waiting_for());
   job->set_staleness(StalenessText(view.configuration.consistency()));
+  if (RateScaleOf(view.configuration) != 1) {
+    job->set_learning_rate_scale(RateScaleOf(view.configuration));
+  }
   parts_.servers.FillStatus(now, job);
   parts_.sessions.FillStatus(
       view, now, [this](uint32_t w) { return parts_.joins.IsJoining(w); }, job);

@@ -25,7 +25,7 @@ absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
     return Invalid(request,
                    absl::StrCat("'", request.key(),
                                 "' can't be changed while the job runs; "
-                                "'staleness' can"));
+                                "'staleness' and 'learning_rate_scale' can"));
   }
   if (!UsesServers(job)) {
     return Invalid(

@@ -43,7 +43,7 @@ TEST(ModeToSetTest, SyncHasTheBackupWorkersOfTheJob) {
 TEST(ModeToSetTest, AnotherKeyIsRefusedByName) {
   ExpectInvalid(Set("epochs", "8").status(),
                 "'epochs' can't be changed while the job runs; 'staleness' "
-                "can");
+                "and 'learning_rate_scale' can");
 }
 
 TEST(ModeToSetTest, AValueThatIsNoneIsRefusedWithWhatMayBeWritten) {

@@ -7,6 +7,7 @@
 
 #include "config/optimizer_slots.h"
 #include "coordinator/core/portions.h"
+#include "coordinator/core/rate_scale.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 
@@ -152,6 +153,9 @@ v1::Manifest SnapshotRound::MakeManifest(
     *manifest.add_sessions() = session;
   }
   *manifest.mutable_input() = input_;
+  if (RateScaleOf(configuration) != 1) {
+    manifest.set_learning_rate_scale(RateScaleOf(configuration));
+  }
   for (const Slot& slot :
        SlotsOf(configuration.optimizer(), manifest.variables())) {
     manifest.add_slots(std::string(slot.name));

@@ -233,7 +233,11 @@ TEST_F(SnapshotRoundTest, TheManifestSaysWhoseItIsAndWhatIsInIt) {
   configuration.set_run_id("run");
   configuration.mutable_layout()->add_variables()->set_name("w");
   configuration.mutable_optimizer()->mutable_adam();
+  EXPECT_FALSE(
+      round_.MakeManifest(job, configuration).has_learning_rate_scale());
+  configuration.set_learning_rate_scale(0.25);
   const v1::Manifest manifest = round_.MakeManifest(job, configuration);
+  EXPECT_EQ(manifest.learning_rate_scale(), 0.25);
   EXPECT_EQ(manifest.format(), 1u);
   EXPECT_EQ(manifest.min_reader(), 1u);
   EXPECT_EQ(manifest.job_name(), "job");

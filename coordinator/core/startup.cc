@@ -13,6 +13,7 @@
 #include "config/server_settings.h"
 #include "config/strategy.h"
 #include "coordinator/core/layout.h"
+#include "coordinator/core/rate_scale.h"
 #include "coordinator/core/variable_match.h"
 #include "proto/refusal.h"
 
@@ -315,6 +316,14 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
     }
   }
   planned->set_decay_steps(DecaySteps(logged, sync, options));
+  // A backup is found without the log of the run that made it.
+  const double rate_scale = logged.rate_scale.value_or(
+      plan.path.empty() ? 1 : RateScaleOf(*plan.newest));
+  if (rate_scale != 1) {
+    planned->set_learning_rate_scale(rate_scale);
+    turn->out->Note(absl::StrCat("learning rates are multiplied by ",
+                                 rate_scale, ", as was set before"));
+  }
   planned->set_seed(job.seed());
   *planned->mutable_server_settings() = ServerSettingsOf(job);
   planned->set_state(v1::STARTING);

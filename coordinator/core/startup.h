@@ -67,6 +67,7 @@ class Startup {
     absl::optional<v1::Consistency> mode;
     absl::optional<uint64_t> decay_steps;
     bool was_changed = false;  // To or from sync.
+    absl::optional<double> rate_scale;
   };
   // Tells people of it too. An error ends the job. `epochs`: those that are
   // known.

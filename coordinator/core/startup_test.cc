@@ -240,6 +240,19 @@ TEST_F(StartupTest, TheModeInTheLogComesBeforeThatOfTheJob) {
   EXPECT_EQ(99u, plan->configuration.decay_steps());
 }
 
+TEST_F(StartupTest, TheScaleOfRatesIsThatOfTheLogOrElseOfTheCheckpoint) {
+  Recall();
+  v1::FindCheckpointResult found = CheckpointAt(7);
+  EXPECT_FALSE(Plan(found)->configuration.has_learning_rate_scale());
+  found.mutable_manifest()->set_learning_rate_scale(0.5);
+  EXPECT_EQ(0.5, Plan(found)->configuration.learning_rate_scale());
+  Startup::LoggedMode logged;
+  logged.rate_scale = 0.25;
+  EXPECT_EQ(0.25, Plan(found, logged)->configuration.learning_rate_scale());
+  logged.rate_scale = 1;
+  EXPECT_FALSE(Plan(found, logged)->configuration.has_learning_rate_scale());
+}
+
 TEST_F(StartupTest, ADamagedCheckpointIsPassedOver) {
   Recall();
   bench_.Do([&](Turn* turn) {

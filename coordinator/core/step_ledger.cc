@@ -104,7 +104,7 @@ void StepLedger::AdvanceStep(const Obstacles& obstacles, Turn* turn) {
     if (MayContribute(sessions, turn->now)) LogContributors(sessions, turn);
     return;
   }
-  if (obstacles.snapshot_open ||
+  if (obstacles.snapshot_open || obstacles.changing_rate ||
       std::any_of(job.servers.begin(), job.servers.end(), IsAway)) {
     kept_ = turn->now;
   } else if (steps_.Decide(turn->now)) {

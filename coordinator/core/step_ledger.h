@@ -26,6 +26,7 @@ class StepLedger {
     bool snapshot_open = false;  // Servers are to freeze.
     bool committing = false;     // Or its directory is being prepared.
     bool logging_mode = false;   // With which sessions may end.
+    bool changing_rate = false;  // Servers hear of it between two steps.
   };
 
   explicit StepLedger(const CoordinatorOptions& options);

@@ -94,6 +94,8 @@ TEST_F(StepLedgerTest, AStepIsDecidedWhenEveryServerHasAllOfIt) {
   EXPECT_TRUE(Answer(second, 1));
   Advance({.snapshot_open = true});
   EXPECT_EQ(0u, ledger_.steps().step()) << "servers are to freeze";
+  Advance({.changing_rate = true});
+  EXPECT_EQ(0u, ledger_.steps().step()) << "or to have another rate first";
   Advance();
   EXPECT_EQ(1u, ledger_.steps().step());
 }

@@ -10,7 +10,7 @@ from typing import Any, Optional
 from paramd._errors import Error
 from paramd._version import __version__
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 
 END, STEP, EVALUATE, FIND_ROWS, FIND_TEST_ROWS = range(5)
 OK, DEADLINE_EXCEEDED, NOT_FOUND, ABORTED = 0, 4, 5, 10
@@ -148,6 +148,7 @@ def _open() -> Any:
     library.paramd_worker_rows.argtypes = [worker, ctypes.c_size_t,
                                            ctypes.POINTER(_c_uint64_p), _c_uint64_p]
     library.paramd_worker_finish.argtypes = [worker, ctypes.POINTER(Result)]
+    library.paramd_worker_set.argtypes = [worker, ctypes.c_char_p, ctypes.c_char_p]
     library.paramd_worker_training.argtypes = [
         worker, ctypes.POINTER(ctypes.POINTER(TrainedEpoch)),
         ctypes.POINTER(ctypes.c_size_t)]

@@ -532,6 +532,20 @@ class Session:
             self._stepped = self._stepped or self._held.is_step
             self._held = None
 
+    def set_rate_scale(self, scale: float) -> None:
+        """Every learning rate of the job is multiplied by so much from now on; nothing
+        once the job is over. The chief's alone."""
+        if isinstance(scale, bool) or not isinstance(scale, (int, float, np.number)):
+            raise _errors.InvalidArgument(
+                f"learning_rate_scale is a number; found a {type(scale).__name__}")
+        with self.exclusively():
+            if self._over:
+                return
+            if self._ended:
+                raise _errors.Cancelled("this worker has left the job", _CANCELLED)
+            self._check(self._library.paramd_worker_set(
+                self._worker, b"learning_rate_scale", repr(float(scale)).encode()))
+
     def training_losses(self) -> Dict[int, float]:
         """Of the job, which has finished: the mean loss of each epoch's examples, over
         all workers, by epoch from 1."""

@@ -125,7 +125,8 @@ class Client:
 
     def set(self, setting: str, value: Any, *, run_dir: "str | None" = None,
             timeout_seconds: float = 60) -> None:
-        """Changes a setting while the job runs: staleness is one. On the chief's
+        """Changes a setting while the job runs: staleness, or learning_rate_scale,
+        which every learning rate is multiplied by from then on. On the chief's
         machine by its run_dir, else by the chief's address with tls_dir. Raises
         InvalidArgument if there is no such setting or value, Unavailable if the
         chief has not answered in so many seconds: it may have changed, or not."""

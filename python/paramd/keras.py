@@ -44,6 +44,7 @@ class Optimizer(keras.optimizers.Optimizer):
         super().__init__(learning_rate=0.0, name=name)
         self.settings = settings
         self.serves = False  # A worker takes what it keeps.
+        self._session: Optional[Session] = None  # Of the worker that did last.
         self._gradients: List[Any] = []
         self._built_for: Tuple[int, ...] = ()
 
@@ -93,7 +94,16 @@ class Optimizer(keras.optimizers.Optimizer):
     def learning_rate(self, value: Any) -> None:
         raise _errors.InvalidArgument(
             "the learning rate is the servers': set it, or a schedule, in the "
-            "optimizer's settings, and leave callbacks out that change it")
+            "optimizer's settings, and leave callbacks out that change it; one of "
+            "your own calls optimizer.set(learning_rate_scale=...)")
+
+    def set(self, *, learning_rate_scale: float) -> None:
+        """Every learning rate of the servers is multiplied by so much from now on, as
+        by paramd.Worker.set: for callbacks, in the chief alone. Error while nothing
+        is trained."""
+        if self._session is None:
+            raise _errors.Error("set while no worker trains with this optimizer")
+        self._session.set_rate_scale(learning_rate_scale)
 
     def get_config(self) -> Dict[str, Any]:
         """As Keras saves it."""
@@ -155,6 +165,7 @@ class _Training:
         self.is_over = False  # The job has finished.
         self._session = Session(content, variables, examples=data.examples,
                                 test_examples=test_examples, **own)
+        self._optimizer._session = self._session
         self._count = 0
         saved = self._session.saved()
         if saved is not None:

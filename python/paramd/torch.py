@@ -246,6 +246,18 @@ class Worker:
         with self._computing("skip") as (session, work):
             self._finish_with_zeros(session, work)
 
+    def set(self, *, learning_rate_scale: float) -> None:
+        """Every learning rate of the servers is multiplied by so much from now on,
+        until it is set again; a run that goes on keeps it. The chief's alone;
+        gradients that are on their way may be applied with the rate before. Nothing
+        once the job is over. Error in another worker or before the first batch,
+        InvalidArgument for what is no number from 0 to 1000000, Unavailable if not
+        all servers have it within a minute."""
+        if self._session is None:
+            raise _errors.Error("set before the job has begun: take a batch first, or "
+                                "give the optimizer another learning_rate")
+        self._session.set_rate_scale(learning_rate_scale)
+
     def close(self) -> bool:
         """Leaves the job; whether it had finished. A batch that was not stepped is
         handed out again."""

@@ -109,6 +109,14 @@ class Worker:
                     return self.weights
                 self._do(work)
 
+    def set(self, *, learning_rate_scale: float) -> None:
+        """Every learning rate is multiplied by so much from now on, until it is set
+        again; a run that goes on keeps it. The chief's alone; gradients that are on
+        their way may be applied with the rate before. Nothing once the job is over.
+        Error in another worker, InvalidArgument for what is no number from 0 to
+        1000000, Unavailable if not all servers have it within a minute."""
+        self._session.set_rate_scale(learning_rate_scale)
+
     def close(self) -> bool:
         """Leaves the job; whether it had finished."""
         return self._session.close()

@@ -95,6 +95,19 @@ class ClusterTest(unittest.TestCase):
             with self.assertRaises(paramd.Unavailable):
                 ask()
 
+    def test_the_chief_alone_sets_the_scale_of_learning_rates(self):
+        import paramd
+        # Each takes some steps, whoever is first.
+        cluster = self.cluster(2, ["scale=0.5", "together=2", "epochs=40"])
+        self.wait(cluster)
+        refused = "Error: learning_rate_scale is the chief's, worker 0, to set; this is "
+        self.assertNotIn("Error", self.log("worker-0"))
+        self.assertIn(f"{refused}worker 1", self.log("worker-1"))
+        (manifest,) = pathlib.Path(self.run_dir, "checkpoints").glob(
+            "[0-9]*/manifest.json")
+        self.assertEqual(json.loads(manifest.read_text())["learning_rate_scale"], 0.5)
+        self.assertAlmostEqual(float(paramd.load(self.run_dir)["w"]), 3, delta=0.2)
+
     def check_pull(self, client):
         import paramd
         weights = client.pull()

@@ -346,6 +346,29 @@ class KerasTest(unittest.TestCase):
                                     "has 4 variables to train, and had 2"):
             self.fit(model, callbacks=[Unfreeze()])
 
+    def test_a_callback_sets_the_scale_of_the_servers_rates(self):
+        import paramd
+        import paramd.keras as pk
+        seen = []
+
+        class Plateau(keras.callbacks.Callback):
+            def on_train_batch_begin(self, batch, logs=None):
+                seen.append(float(self.model.get_weights()[0].sum()))
+
+            def on_epoch_end(self, epoch, logs=None):
+                if epoch == 0:
+                    self.model.optimizer.set(learning_rate_scale=0)
+
+        with self.assertRaisesRegex(paramd.Error, "while no worker trains"):
+            pk.Optimizer(SGD).set(learning_rate_scale=0)
+        model = plain()
+        model.compile(loss=LOSS)
+        self.fit(model, callbacks=[Plateau()])
+        steps = len(seen) // 3
+        self.assertEqual(len(set(seen[:steps])), steps)
+        # The last push before may have been on its way.
+        self.assertEqual(len(set(seen[steps + 1:])), 1)
+
     def test_a_job_file_says_how_often_and_how_much(self):
         job = {"epochs": 2, "batch_per_replica": 64}
         history = self.fit(network(), job=job, epochs=None, batch_size=None)

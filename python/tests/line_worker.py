@@ -3,7 +3,8 @@
 Some keys are no settings. `together`: so many workers begin their first step before any
 ends it, which tells the others by a file beside RUN_DIR. `shards`: the examples come in
 so many of them, in batches of 4. `stream`: each worker reads them itself. `slowly`: a
-step takes so many milliseconds more. Prints the numbers of the examples that it was
+step takes so many milliseconds more. `scale`: in its third step each sets that scale of
+learning rates, and prints what is said against it. Prints the numbers of the examples that it was
 given, one line a step, and at the end the weights as JSON.
 """
 
@@ -51,6 +52,7 @@ def main():
         key, value = setting.split("=", 1)
         settings[key] = json.loads(value)
     together, slowly = settings.pop("together", 1), settings.pop("slowly", 0)
+    scale, steps = settings.pop("scale", None), []
     examples = EXAMPLES
     if shards := settings.pop("shards", 0):
         size = EXAMPLES // shards
@@ -64,6 +66,12 @@ def main():
         if together > 1:
             meet(together)
         time.sleep(slowly / 1000)
+        steps.append(indices)
+        if scale is not None and len(steps) == 3:
+            try:
+                worker.set(learning_rate_scale=scale)
+            except paramd.Error as error:
+                print(f"{type(error).__name__}: {error}", flush=True)
         return gradient(weights, indices)
 
     with paramd.Worker({"w": 2.0, "b": 0.5}, step, examples=examples,

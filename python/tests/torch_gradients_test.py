@@ -1,5 +1,5 @@
-"""Gradients that are clipped, or that the loop has computed itself. Skipped by name
-where there is no PyTorch."""
+"""Gradients that are clipped, or that the loop has computed itself, and the rate that
+it sets. Skipped by name where there is no PyTorch."""
 
 import os
 import sys
@@ -112,6 +112,26 @@ class GradientsTest(LoopCase):
             saved.append(paramd.load(self.run_dir))
         for name, values in saved[0].items():
             np.testing.assert_allclose(values, saved[1][name], atol=1e-6, err_msg=name)
+
+    def test_a_plateau_lowers_the_rate_of_the_servers(self):
+        import paramd
+        model = plain()
+        worker = self.worker(model)
+        with self.assertRaisesRegex(paramd.Error, "take a batch first"):
+            worker.set(learning_rate_scale=1)
+        rate = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(rate, factor=0.0,
+                                                             patience=0)
+        seen = []
+        for epoch in worker.epochs(4):
+            for x, y in epoch.batches(self.data, 16):
+                seen.append(float(next(model.parameters()).detach().flatten()[0]))
+                worker.step(F.cross_entropy(model(x), y))
+            plateau.step(1.0)  # No better than before, from the second one on.
+            worker.set(learning_rate_scale=rate.param_groups[0]["lr"])
+        self.assertEqual(len(set(seen[:32])), 32)
+        # The last push before may have been on its way.
+        self.assertEqual(len(set(seen[33:])), 1)
 
     def test_what_step_can_not_push_is_said(self):
         import paramd

@@ -342,6 +342,45 @@ class OneProcessTest(unittest.TestCase):
             self.worker(lambda weights, indices: (1.0, {"b": float("inf")}),
                         optimizer={**SGD, "clip_global_norm": most}).train()
 
+    def test_a_scale_of_learning_rates_holds_until_it_is_set_again(self):
+        import paramd
+
+        def train(epochs, scales):
+            """The weights of each step, and the trained ones."""
+            seen = []
+
+            def gradient(weights, indices):
+                seen.append(float(weights["w"]))
+                if len(seen) in scales:
+                    worker.set(learning_rate_scale=scales[len(seen)])
+                return line_gradient(weights, indices)
+
+            worker = self.worker(gradient, epochs=epochs)
+            trained = float(worker.train()["w"])
+            worker.set(learning_rate_scale=7)  # It is over.
+            return seen, trained
+
+        seen, trained = train(2, {5: 0})
+        self.assertEqual(len(set(seen[:5])), 5)
+        # The push of the step before may have been on its way.
+        self.assertEqual(set(seen[6:]), {trained})
+        self.assertEqual(self.scale(), 0)
+        seen, again = train(3, {})
+        self.assertEqual((set(seen), again), ({trained}, trained))
+        seen, again = train(4, {3: 1})
+        self.assertEqual(len(set(seen[4:])), len(seen[4:]))
+        self.assertIsNone(self.scale())
+        with self.assertRaisesRegex(paramd.InvalidArgument, "from 0 to 1000000"):
+            train(5, {2: -1})
+        with self.assertRaisesRegex(paramd.InvalidArgument, "is a number; found a str"):
+            self.worker(epochs=5).set(learning_rate_scale="0.1")
+
+    def scale(self):
+        """That of the newest checkpoint; None: it has none."""
+        newest = max(pathlib.Path(self.run_dir, "checkpoints").glob(
+            "[0-9]*/manifest.json"))
+        return json.loads(newest.read_text()).get("learning_rate_scale")
+
     def test_a_gradient_of_what_is_no_variable_is_refused_by_name(self):
         import paramd
         with self.assertRaisesRegex(paramd.InvalidArgument,

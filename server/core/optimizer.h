@@ -66,7 +66,8 @@ struct ApplyOptions {
 // bits on every machine and however the gradient is cut. The schedule and
 // Adam's bias correction follow the count that is handed in, nothing else.
 //
-// Not thread-safe while UseKernels or SetDecaySteps runs; else immutable.
+// Not thread-safe while UseKernels, SetDecaySteps or SetRateScale runs; else
+// immutable.
 // Copies share the rule, which never changes.
 class Optimizer {
  public:
@@ -82,6 +83,9 @@ class Optimizer {
   void SetDecaySteps(uint64_t decay_steps) {
     schedule_.SetDecaySteps(decay_steps);
   }
+
+  // Every rate is so many times what the schedule says, from now on.
+  void SetRateScale(double scale) { rate_scale_ = scale; }
 
   VariableOptions OptionsOf(const v1::Variable& variable) const;
   // kInvalidArgument, naming it, if a pattern is the name of none of them.
@@ -148,7 +152,9 @@ class Optimizer {
   double ReadMeanSquare(const NumberReader& gradient, size_t elements) const;
 
   // The learning rate after `applied` applications.
-  double Rate(uint64_t applied) const { return schedule_.Rate(applied); }
+  double Rate(uint64_t applied) const {
+    return schedule_.Rate(applied) * rate_scale_;
+  }
 
   // From now on it applies with these; at first with the machine's fastest.
   void UseKernels(const OptimizerKernels& kernels) { kernels_ = &kernels; }
@@ -187,6 +193,7 @@ class Optimizer {
   std::array<std::vector<Slot>, 4> slots_;
   double weight_decay_;
   bool l2_;  // Else decoupled.
+  double rate_scale_ = 1;
   const OptimizerKernels* kernels_;
 };
 

@@ -468,6 +468,20 @@ TEST(OptimizerTest, AtARateOfZeroNoWeightMoves) {
   }
 }
 
+TEST(OptimizerTest, AScaleIsTimesWhatTheScheduleSays) {
+  v1::OptimizerConfig config;
+  config.mutable_sgd();
+  config.set_learning_rate(0.5);
+  config.set_schedule(v1::OptimizerConfig::COSINE);
+  Optimizer optimizer = *Optimizer::Create(config, 100);
+  for (const uint64_t applied : {0, 50, 99}) {
+    optimizer.SetRateScale(1);
+    const double rate = optimizer.Rate(applied);
+    optimizer.SetRateScale(0.25);
+    EXPECT_EQ(optimizer.Rate(applied), rate * 0.25);
+  }
+}
+
 TEST(OptimizerTest, WhatIsNotFiniteIsFoundWhereverTheChainIsCut) {
   RandomStream random(3);
   const Optimizer optimizer = *Optimizer::Create(Sgd(1), 0);

@@ -229,6 +229,8 @@ absl::Status Shard::Accept(const v1::Configuration& told, ShardTurn* turn) {
   calls_.OnConfiguration(turn->now);
   if (data_.content != nullptr) {
     data_.content->SetDecaySteps(told.decay_steps());
+    data_.content->SetRateScale(
+        told.has_learning_rate_scale() ? told.learning_rate_scale() : 1);
   }
   if (is_new) {
     BeginLife(turn);

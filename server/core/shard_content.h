@@ -74,6 +74,8 @@ class ShardContent {
 
   // Over how many applications a schedule falls from now on.
   void SetDecaySteps(uint64_t steps) { optimizer_.SetDecaySteps(steps); }
+  // As Optimizer::SetRateScale.
+  void SetRateScale(double scale) { optimizer_.SetRateScale(scale); }
 
   // Blocks whose version is not the known one, by reference, and then copies of
   // the rows that are named. Refused as WRONG_OWNER, INVALID (no such slice or
