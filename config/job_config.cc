@@ -127,6 +127,11 @@ void CheckOptimizer(
         "makes no sense together with adamw, which has its own; give "
         "optimizer.adamw.weight_decay");
   }
+  if (config.has_lamb() && config.weight_decay() > 0) {
+    add("optimizer.weight_decay",
+        "makes no sense together with lamb, which has its own; give "
+        "optimizer.lamb.weight_decay");
+  }
   const auto check_one = [&](bool one, bool other, absl::string_view of,
                              absl::string_view beside) {
     if (!one || !other) return;

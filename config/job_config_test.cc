@@ -287,6 +287,9 @@ TEST(JobConfigTest, WhatAnOptimizerSaysMustFitTogether) {
       HasSubstr("optimizer.weight_decay: makes no sense together with "
                 "adamw"));
   EXPECT_THAT(
+      message({{"optimizer.lamb", "{}"}, {"optimizer.weight_decay", "0.1"}}),
+      HasSubstr("give optimizer.lamb.weight_decay"));
+  EXPECT_THAT(
       message({{"optimizer.clip_value", "1"}, {"optimizer.clip_norm", "1"}}),
       HasSubstr("optimizer.clip_norm: makes no sense together with "
                 "optimizer.clip_value"));

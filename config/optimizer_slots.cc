@@ -5,11 +5,17 @@
 namespace paramd {
 namespace {
 
+// Adam and what corrects as it does.
+bool CountsSteps(const v1::OptimizerConfig& config) {
+  return config.has_adam() || config.has_adamw() || config.has_lamb();
+}
+
 // Of each value.
 std::vector<absl::string_view> NamesOf(const v1::OptimizerConfig& config) {
-  if (config.has_adam() || config.has_adamw()) return {"momentum", "variance"};
+  if (CountsSteps(config)) return {"momentum", "variance"};
   if (config.has_adagrad()) return {"accumulator"};
   if (config.has_ftrl()) return {"accumulator", "linear"};
+  if (config.has_adadelta()) return {"square", "delta"};
   if (config.has_rmsprop()) {
     std::vector<absl::string_view> names = {"square"};
     if (config.rmsprop().centered()) names.push_back("mean");
@@ -66,7 +72,7 @@ std::vector<Slot> SlotsOf(const v1::OptimizerConfig& config,
   for (const absl::string_view name : NamesOf(config)) {
     slots.push_back(SlotNamed(name));
   }
-  if (owner.sparse && (config.has_adam() || config.has_adamw())) {
+  if (owner.sparse && CountsSteps(config)) {
     slots.push_back(SlotNamed(kStepsSlot));
   }
   return slots;

@@ -46,6 +46,10 @@ TEST(OptimizerSlotsTest, EachOptimizerKeepsItsOwn) {
   EXPECT_THAT(Names(config), ElementsAre("momentum", "variance"));
   config.mutable_ftrl();
   EXPECT_THAT(Names(config), ElementsAre("accumulator", "linear"));
+  config.mutable_adadelta();
+  EXPECT_THAT(Names(config), ElementsAre("square", "delta"));
+  config.mutable_lamb();
+  EXPECT_THAT(Names(config), ElementsAre("momentum", "variance"));
   config.mutable_rmsprop();
   EXPECT_THAT(Names(config), ElementsAre("square"));
   config.mutable_rmsprop()->set_centered(true);

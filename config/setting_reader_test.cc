@@ -216,7 +216,7 @@ TEST_F(SettingReaderTest, AWrongAssignmentSaysWhatIsThere) {
   Assign("run_dir", "a\xff");
   EXPECT_THAT(Message(), HasSubstr("--set: optimizer.lr: unknown key; known "
                                    "here: sgd, adam, adagrad, adamw, rmsprop, "
-                                   "ftrl, learning_rate"));
+                                   "ftrl, adadelta, lamb, learning_rate"));
   EXPECT_THAT(Message(), HasSubstr("--set: optimzer: unknown key; did you "
                                    "mean 'optimizer'?"));
   EXPECT_THAT(Message(), HasSubstr("model.layers: has 1 elements, numbered "

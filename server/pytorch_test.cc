@@ -59,7 +59,7 @@ std::vector<float> GradientOf(size_t step) {
 
 TEST(PytorchTest, WeightsAgreeOverAHundredSteps) {
   const std::vector<Line> lines = LinesOf("weights");
-  ASSERT_EQ(lines.size(), 18u);
+  ASSERT_EQ(lines.size(), 22u);
   for (const Line& line : lines) {
     const auto optimizer = Optimizer::Create(line.config, 0);
     ASSERT_TRUE(optimizer.ok()) << optimizer.status();

@@ -59,6 +59,11 @@ absl::StatusOr<LoopMemory> PlanDeviceArrays(
     return absl::FailedPreconditionError(
         "push_format and pull_format must be fp32");
   }
+  if (job.optimizer().has_lamb()) {
+    return absl::FailedPreconditionError(
+        "optimizer lamb takes norms of weights and steps, which the processor "
+        "adds up");
+  }
   uint64_t values = 0;
   uint64_t slots = 0;
   uint64_t buffers = 0;

@@ -58,6 +58,9 @@ TEST(DeviceArraysTest, ASentenceSaysWhyTheyLieInHostMemory) {
   std::vector<v1::Variable> variables = ArrayVariables();
   variables[0].set_sparse(true);
   EXPECT_THAT(why(Job(), variables), HasSubstr("variable 'w' is sparse"));
+  job = Job();
+  job.mutable_optimizer()->mutable_lamb();
+  EXPECT_THAT(why(job, Variables()), HasSubstr("optimizer lamb takes norms"));
 }
 
 TEST(DeviceArraysTest, WhatIsNoGpuOfCudasIsRefused) {

@@ -115,9 +115,9 @@ void GiveToServers(const std::vector<RowShape>& shapes, uint32_t servers,
 }  // namespace
 
 Pieces PiecesOf(const v1::JobConfig& job) {
-  return job.optimizer().clip_norm() > 0 || job.spike_factor() > 0
-             ? Pieces::kBlocks
-             : Pieces::kRows;
+  const bool has_norms =
+      job.optimizer().clip_norm() > 0 || job.optimizer().has_lamb();
+  return has_norms || job.spike_factor() > 0 ? Pieces::kBlocks : Pieces::kRows;
 }
 
 absl::StatusOr<v1::Layout> PlanLayout(

@@ -21,7 +21,8 @@ enum class Pieces {
   kBlocks,
 };
 
-// Those that the job needs: kBlocks where it clips norms or refuses spikes.
+// Those that the job needs: kBlocks where it takes norms, to clip or for LAMB,
+// or refuses spikes.
 Pieces PiecesOf(const v1::JobConfig& job);
 
 // Cuts the variables into slices of whole rows and gives each, largest first,

@@ -169,6 +169,9 @@ TEST(PiecesOfTest, NormsAndSpikesAreOfWholeBlocks) {
   job.mutable_optimizer()->set_clip_norm(1);
   EXPECT_EQ(PiecesOf(job), Pieces::kBlocks);
   job.clear_optimizer();
+  job.mutable_optimizer()->mutable_lamb();
+  EXPECT_EQ(PiecesOf(job), Pieces::kBlocks);
+  job.clear_optimizer();
   job.set_spike_factor(1000);
   EXPECT_EQ(PiecesOf(job), Pieces::kBlocks);
 }

@@ -20,6 +20,8 @@ DEFAULTS: Dict[str, _Defaults] = {
                         "weight_decay": 0.01}, {"learning_rate": 1e-3}),
     "adagrad": _Defaults({"initial_accumulator": 0, "epsilon": 1e-10},
                          {"learning_rate": 1e-2, "decay": "l2"}),
+    "adadelta": _Defaults({"rho": 0.9, "epsilon": 1e-6},
+                          {"learning_rate": 1.0, "decay": "l2"}),
     "rmsprop": _Defaults({"decay": 0.99, "epsilon": 1e-8, "momentum": 0,
                           "centered": False},
                          {"learning_rate": 1e-2, "decay": "l2"}),

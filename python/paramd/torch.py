@@ -85,10 +85,10 @@ class Worker:
 
     Args:
       model: on any device; parameters of any floating type, held as float32.
-      optimizer: as in the job file, but what sgd, adam, adamw, adagrad and rmsprop
-        do not say is as in PyTorch's optimizer of this name, learning_rate and what
-        weight_decay does included: {"adam": {}} is torch.optim.Adam. That of a job
-        file has the job file's defaults.
+      optimizer: as in the job file, but what sgd, adam, adamw, adagrad, adadelta and
+        rmsprop do not say is as in PyTorch's optimizer of this name, learning_rate
+        and what weight_decay does included: {"adam": {}} is torch.optim.Adam. That
+        of a job file has the job file's defaults.
       job: a job file's path, or its content; settings beat it.
       test, evaluate: a dataset, and a function of (model, x, y) that gives the mean
         loss, or (mean loss, number of labels that were met); of (model, batch) if a

@@ -18,6 +18,7 @@ PYTORCHS = {
     "adamw": ("AdamW", {"eps": "epsilon", "weight_decay": "weight_decay"}),
     "adagrad": ("Adagrad", {"eps": "epsilon",
                             "initial_accumulator_value": "initial_accumulator"}),
+    "adadelta": ("Adadelta", {"rho": "rho", "eps": "epsilon"}),
     "rmsprop": ("RMSprop", {"eps": "epsilon", "alpha": "decay", "momentum": "momentum",
                             "centered": "centered"}),
 }

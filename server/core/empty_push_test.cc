@@ -50,6 +50,8 @@ v1::OptimizerConfig OptimizerOf(int number) {
   if (config.has_rmsprop()) config.mutable_rmsprop()->set_momentum(0.9);
   if (config.has_adamw()) {
     config.mutable_adamw()->set_weight_decay(0.1);
+  } else if (config.has_lamb()) {
+    config.mutable_lamb()->set_weight_decay(0.1);
   } else {
     config.set_weight_decay(0.1);
   }

@@ -53,6 +53,8 @@ absl::Status CheckConfig(const v1::OptimizerConfig& config) {
   RETURN_IF_ERROR(CheckNotNegative("weight_decay", config.weight_decay()));
   RETURN_IF_ERROR(
       CheckNotNegative("adamw.weight_decay", config.adamw().weight_decay()));
+  RETURN_IF_ERROR(
+      CheckNotNegative("lamb.weight_decay", config.lamb().weight_decay()));
   RETURN_IF_ERROR(CheckNotNegative("clip_value", config.clip_value()));
   RETURN_IF_ERROR(CheckNotNegative("clip_norm", config.clip_norm()));
   for (const v1::OptimizerConfig::RateFactor& some : config.rate_factors()) {
@@ -62,6 +64,7 @@ absl::Status CheckConfig(const v1::OptimizerConfig& config) {
 }
 
 double WeightDecayOf(const v1::OptimizerConfig& config) {
+  if (config.has_lamb()) return config.lamb().weight_decay();
   if (!config.has_adamw()) return config.weight_decay();
   return config.adamw().has_weight_decay() ? config.adamw().weight_decay()
                                            : kAdamWDecay;
@@ -224,7 +227,8 @@ Rule::Step Optimizer::StepOf(const NumberReader& gradient, uint64_t applied,
   step.number = applied + 1;
   step.set = kernels_->set;
   step.device = kernels_->device;
-  const double decay = Decay(options.variable);
+  double decay = Decay(options.variable);
+  if (config_.has_lamb()) step.decay = std::exchange(decay, 0);
   step.adjusted =
       decay > 0 || config_.clip_value() > 0 || config_.clip_norm() > 0;
   step.adjustment = {std::numeric_limits<float>::infinity(), 1, 0, 1};

@@ -83,14 +83,16 @@ State Start(const Optimizer& optimizer, size_t n) {
 }
 
 void ApplyInPlace(const Optimizer& optimizer, const BufferChain& gradient,
-                  uint64_t applied, State* state) {
+                  uint64_t applied, State* state,
+                  const VariableOptions& variable = {}) {
   ChainReader reader(gradient);
   optimizer.Apply(&reader, applied,
                   {.elements = state->values.size(),
                    .values = state->values.data(),
                    .slots = state->slots.data(),
                    .new_values = state->values.data(),
-                   .new_slots = state->slots.data()});
+                   .new_slots = state->slots.data()},
+                  {.variable = variable});
   EXPECT_EQ(reader.remaining(), 0u);
 }
 
@@ -124,6 +126,20 @@ v1::OptimizerConfig Ftrl(double rate) {
   return config;
 }
 
+v1::OptimizerConfig Adadelta(double rate) {
+  v1::OptimizerConfig config;
+  config.mutable_adadelta();
+  config.set_learning_rate(rate);
+  return config;
+}
+
+v1::OptimizerConfig Lamb(double rate, double decay) {
+  v1::OptimizerConfig config;
+  config.mutable_lamb()->set_weight_decay(decay);
+  config.set_learning_rate(rate);
+  return config;
+}
+
 std::vector<v1::OptimizerConfig> PlainConfigs() {
   return {Sgd(0.125),
           Momentum(0.125, false),
@@ -134,7 +150,10 @@ std::vector<v1::OptimizerConfig> PlainConfigs() {
           Rmsprop(0.01, false, 0.5),
           Rmsprop(0.01, true, 0),
           Rmsprop(0.01, true, 0.5),
-          Ftrl(0.5)};
+          Ftrl(0.5),
+          Adadelta(0.5),
+          Lamb(0.01, 0),
+          Lamb(0.01, 0.1)};
 }
 
 // Each of them also with decay and clipping.
@@ -309,6 +328,48 @@ State ApplyToRows(const Optimizer& optimizer, const std::vector<uint32_t>& rows,
                       {.staleness = 0, .variable = {.sparse = true}});
   EXPECT_EQ(reader.remaining(), 0u);
   return state;
+}
+
+// s = 0.1 x 4, d = sqrt(1e-6) / sqrt(0.4 + 1e-6) x 2.
+TEST(OptimizerTest, AdadeltaStepsAsFarAsItsStepsDid) {
+  v1::OptimizerConfig config = Adadelta(1);
+  config.mutable_adadelta()->set_rho(0.9);
+  config.mutable_adadelta()->set_epsilon(1e-6);
+  const Optimizer optimizer = *Optimizer::Create(config, 0);
+  State state = Start(optimizer, 1);
+  state.values = {1};
+  ApplyInPlace(optimizer, Flat({2}), 0, &state);
+  const double step = std::sqrt(1e-6 / (0.4 + 1e-6)) * 2;
+  EXPECT_NEAR(state.values[0], 1 - step, 1e-7);
+  EXPECT_NEAR(state.slots[0], 0.4, 1e-7);
+  EXPECT_NEAR(state.slots[1], 0.1 * step * step, 1e-9);
+}
+
+// Of the first gradient Adam's step is its sign, so |u| is 2 of four numbers.
+TEST(OptimizerTest, LambStepsAsFarAsTheBlockIsLong) {
+  const Optimizer optimizer = *Optimizer::Create(Lamb(0.5, 0), 0);
+  State state = Start(optimizer, 4);
+  state.values = {0, 3, 0, -4};  // |w| is 5.
+  ApplyInPlace(optimizer, Flat({1, -2, 8, 0.5}), 0, &state);
+  const double wanted[] = {-1.25, 4.25, -1.25, -5.25};
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(state.values[i], wanted[i], 1e-5);
+  // From zeros there is no ratio; of a gradient of zeros no step.
+  state = Start(optimizer, 2);
+  state.values = {0, 0};
+  ApplyInPlace(optimizer, Flat({1, -1}), 0, &state);
+  EXPECT_NEAR(state.values[0], -0.5, 1e-5);
+  EXPECT_NEAR(state.values[1], 0.5, 1e-5);
+}
+
+TEST(OptimizerTest, LambsDecayIsInTheStepAndNotOfWhatHasNone) {
+  const Optimizer optimizer = *Optimizer::Create(Lamb(0.5, 1), 0);
+  for (const bool decays : {true, false}) {
+    State state = Start(optimizer, 1);
+    state.values = {4};
+    ApplyInPlace(optimizer, Flat({0}), 0, &state, {.decays = decays});
+    // The step is the weight itself.
+    EXPECT_NEAR(state.values[0], decays ? 2 : 4, 1e-6);
+  }
 }
 
 TEST(OptimizerTest, RowWiseAdagradHasOneSumForARow) {
@@ -583,8 +644,8 @@ TEST(OptimizerTest, AConfigThatMakesNoSenseIsRefusedBySetting) {
   v1::OptimizerConfig none;
   none.set_learning_rate(1);
   EXPECT_EQ(message(none),
-            "optimizer names none of sgd, adam, adamw, adagrad, rmsprop and "
-            "ftrl");
+            "optimizer names none of sgd, adam, adamw, adagrad, rmsprop, "
+            "ftrl, adadelta and lamb");
   EXPECT_EQ(message(Sgd(0)),
             "optimizer.learning_rate is 0; it must be above 0");
   v1::OptimizerConfig beta = Adam(1);

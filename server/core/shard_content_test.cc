@@ -408,8 +408,8 @@ TEST(ShardContentLayoutTest, ALayoutThatMakesNoSenseIsRefusedByName) {
             }),
             "layout names variable 'w' twice");
   EXPECT_EQ(sentence([](auto* c) { c->mutable_optimizer()->Clear(); }),
-            "optimizer names none of sgd, adam, adamw, adagrad, rmsprop and "
-            "ftrl");
+            "optimizer names none of sgd, adam, adamw, adagrad, rmsprop, "
+            "ftrl, adadelta and lamb");
   EXPECT_EQ(sentence([](auto* c) {
               c->mutable_optimizer()->set_no_decay("w,norm*");
             }),

@@ -28,7 +28,7 @@ v1::OptimizerConfig WithRate(double rate) {
 }
 
 std::vector<v1::OptimizerConfig> PlainConfigs() {
-  std::vector<v1::OptimizerConfig> configs(10, WithRate(0.01));
+  std::vector<v1::OptimizerConfig> configs(12, WithRate(0.01));
   configs[0].mutable_sgd();
   configs[1].mutable_sgd()->set_momentum(0.5);
   configs[2].mutable_sgd()->set_momentum(0.5);
@@ -41,6 +41,8 @@ std::vector<v1::OptimizerConfig> PlainConfigs() {
   }
   configs[9].mutable_ftrl()->set_l1(0.25);
   configs[9].mutable_ftrl()->set_l2(0.5);
+  configs[10].mutable_adadelta();
+  configs[11].mutable_lamb()->set_weight_decay(0.1);
   return configs;
 }
 

@@ -87,7 +87,7 @@ cudaError_t LoadKernels() {
     error = cudaFuncGetAttributes(&attributes, kernel);
   };
   load(AddSquaresKernel);
-  for (int id = 0; id <= static_cast<int>(LoopId::kFtrl); ++id) {
+  for (int id = 0; id <= static_cast<int>(kLastLoop); ++id) {
     WithLoop(static_cast<LoopId>(id), [&](auto loop) {
       load(RunLoopKernel<decltype(loop), true>);
       load(RunLoopKernel<decltype(loop), false>);

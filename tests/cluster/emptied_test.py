@@ -19,6 +19,8 @@ OPTIMIZERS = [
     {"adamw": {}},
     {"rmsprop": {"momentum": 0.9}, "weight_decay": 0.1},
     {"ftrl": {}, "weight_decay": 0.1},
+    {"adadelta": {}, "weight_decay": 0.1},
+    {"lamb": {"weight_decay": 0.1}},
 ]
 OF_ONE = {
     "one_device": ["run", "--strategy=one_device"],

@@ -245,6 +245,9 @@ const std::pair<const char*, const char*> kOptimizers[] = {
      R"({"rmsprop": {"centered": true, "momentum": 0.5},
          "learning_rate": 0.001})"},
     {"ftrl", R"({"ftrl": {"l1": 0.001}, "learning_rate": 0.05})"},
+    {"adadelta", R"({"adadelta": {}, "learning_rate": 0.5})"},
+    {"clip_global_norm",
+     R"({"sgd": {}, "learning_rate": 0.1, "clip_global_norm": 0.1})"},
 };
 
 TEST_F(ResidentTest, EachOptimizerGivesTheBitsOfTheProcessor) {

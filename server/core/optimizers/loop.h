@@ -90,7 +90,10 @@ enum class LoopId {
   kRmspropCentered,
   kRmspropCenteredMomentum,
   kFtrl,
+  kAdadelta,
+  kLamb,
 };
+inline constexpr LoopId kLastLoop = LoopId::kLamb;
 
 }  // namespace paramd
 

@@ -265,6 +265,74 @@ struct FtrlLoop {
   }
 };
 
+// Zeiler, 2012:
+// s' = rho * s + (1 - rho) * (g * g)
+// d  = sqrt(u + epsilon) / sqrt(s' + epsilon) * g
+// u' = rho * u + (1 - rho) * (d * d)
+// w' = w - rate * d
+struct AdadeltaLoop {
+  static constexpr LoopId kId = LoopId::kAdadelta;
+  static constexpr size_t kSlots = 2;
+  struct Constants {
+    float rate;
+    float rho;
+    float one_minus_rho;
+    float epsilon;
+  };
+
+  template <bool kAdjusted>
+  PARAMD_INLINE static void Run(const Constants& constants,
+                                const Adjustment& adjustment,
+                                const std::byte* gradient, size_t count,
+                                const RuleArrays& arrays) {
+    const Constants c = constants;
+    const Adjustment a = adjustment;
+    const RuleArrays r = arrays;
+    PARAMD_INDEPENDENT
+    for (size_t i = 0; i < count; ++i) {
+      const float w = r.values[i];
+      const float g = GradientAt<kAdjusted>(gradient, i, w, a);
+      const float s = c.rho * r.slots[0][i] + c.one_minus_rho * (g * g);
+      const float u = r.slots[1][i];
+      const float d = std::sqrt(u + c.epsilon) / std::sqrt(s + c.epsilon) * g;
+      r.new_slots[0][i] = s;
+      r.new_slots[1][i] = c.rho * u + c.one_minus_rho * (d * d);
+      r.new_values[i] = Kept<kAdjusted>(w, a) - c.rate * d;
+    }
+  }
+};
+
+// What LAMB does for each element before it knows the norms, as Adam:
+// m' = beta1 * m + (1 - beta1) * g
+// v' = beta2 * v + (1 - beta2) * (g * g)
+// It writes no values.
+struct LambLoop {
+  static constexpr LoopId kId = LoopId::kLamb;
+  static constexpr size_t kSlots = 2;
+  struct Constants {
+    float beta1;
+    float one_minus_beta1;
+    float beta2;
+    float one_minus_beta2;
+  };
+
+  template <bool kAdjusted>
+  PARAMD_INLINE static void Run(const Constants& constants,
+                                const Adjustment& adjustment,
+                                const std::byte* gradient, size_t count,
+                                const RuleArrays& arrays) {
+    const Constants c = constants;
+    const Adjustment a = adjustment;
+    const RuleArrays r = arrays;
+    PARAMD_INDEPENDENT
+    for (size_t i = 0; i < count; ++i) {
+      const float g = GradientAt<kAdjusted>(gradient, i, r.values[i], a);
+      r.new_slots[0][i] = c.beta1 * r.slots[0][i] + c.one_minus_beta1 * g;
+      r.new_slots[1][i] = c.beta2 * r.slots[1][i] + c.one_minus_beta2 * (g * g);
+    }
+  }
+};
+
 // ---- what a thread of a device does
 
 // The loop over element `i` alone.
@@ -337,6 +405,10 @@ void WithLoop(LoopId id, const Use& use) {
       return use(CenteredMovingRmspropLoop());
     case LoopId::kFtrl:
       return use(FtrlLoop());
+    case LoopId::kAdadelta:
+      return use(AdadeltaLoop());
+    case LoopId::kLamb:
+      return use(LambLoop());
   }
 }
 

@@ -5,8 +5,9 @@
 
 Runs PyTorch's optimizers in float32 for 100 steps and its schedules for 120, and
 writes a line for each: what it is, the job file's `optimizer` as a protocol
-buffer in JSON, and numbers. FTRL is not in PyTorch: its line follows algorithm 1
-of McMahan et al., 2013, in tensors of float32.
+buffer in JSON, and numbers. FTRL and LAMB are not in PyTorch: their lines follow
+algorithm 1 of McMahan et al., 2013, and algorithm 2 of You et al., 2020, in tensors
+of float32.
 """
 
 import json
@@ -57,6 +58,25 @@ class Ftrl:
             (self.beta + n.sqrt()) / self.lr + self.l2)
         self.w.data = torch.where(self.z.abs() > self.l1, next_w,
                                   torch.zeros_like(next_w))
+
+
+class Lamb:
+    def __init__(self, weights, lr, betas, eps, decay):
+        self.w = weights[0]
+        self.m = torch.zeros_like(self.w.data)
+        self.v = torch.zeros_like(self.w.data)
+        self.lr, self.betas, self.eps, self.decay = lr, betas, eps, decay
+        self.t = 0
+
+    def step(self):
+        g, (b1, b2) = self.w.grad, self.betas
+        self.t += 1
+        self.m = b1 * self.m + (1 - b1) * g
+        self.v = b2 * self.v + (1 - b2) * g * g
+        u = (self.m / (1 - b1 ** self.t)) / (
+            (self.v / (1 - b2 ** self.t)).sqrt() + self.eps)
+        u = u + self.decay * self.w.data
+        self.w.data = self.w.data - self.lr * self.w.data.norm() / u.norm() * u
 
 
 def rates(make, rate=0.4):
@@ -118,6 +138,15 @@ def optimizers():
            lambda w: Ftrl(w, 0.1, 0.1, 0.01, 0.02, 0.0))
     yield ({"ftrl": {"initial_accumulator": 1, "beta": 1, "l1": 2}}, 0.1,
            lambda w: Ftrl(w, 0.1, 1.0, 2.0, 0.0, 1.0))
+    yield ({"adadelta": {"rho": 0.9, "epsilon": 1e-6}}, 1.0, o.Adadelta)
+    yield ({"adadelta": {"rho": 0.8, "epsilon": 1e-3}, "weight_decay": 0.1,
+            "decay": "DECAY_L2"}, 0.5,
+           lambda w: o.Adadelta(w, lr=0.5, rho=0.8, eps=1e-3, weight_decay=0.1))
+    yield ({"lamb": {}}, 0.01,
+           lambda w: Lamb(w, 0.01, (0.9, 0.999), 1e-7, 0))
+    yield ({"lamb": {"beta1": 0.8, "beta2": 0.95, "epsilon": 1e-6,
+                     "weight_decay": 0.1}}, 0.01,
+           lambda w: Lamb(w, 0.01, (0.8, 0.95), 1e-6, 0.1))
     yield ({"sgd": {}, "clip_value": 0.7}, 0.05, lambda w: o.SGD(w, lr=0.05),
            lambda w: clip.clip_grad_value_([w], 0.7))
     yield ({"sgd": {"momentum": 0.9}, "clip_norm": 1.0}, 0.05,

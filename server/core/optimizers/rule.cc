@@ -55,12 +55,16 @@ absl::StatusOr<std::unique_ptr<const Rule>> MakeRule(
       return MakeRmsprop(config.rmsprop());
     case v1::OptimizerConfig::kFtrl:
       return MakeFtrl(config.ftrl());
+    case v1::OptimizerConfig::kAdadelta:
+      return MakeAdadelta(config.adadelta());
+    case v1::OptimizerConfig::kLamb:
+      return MakeLamb(config.lamb());
     case v1::OptimizerConfig::KIND_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "optimizer names none of sgd, adam, adamw, adagrad, rmsprop and "
-      "ftrl");
+      "optimizer names none of sgd, adam, adamw, adagrad, rmsprop, ftrl, "
+      "adadelta and lamb");
 }
 
 }  // namespace paramd

@@ -34,6 +34,7 @@ class Rule {
     Adjustment adjustment;
     InstructionSet set;
     LoopDevice* device = nullptr;  // Runs what lies in its memory; or null.
+    double decay = 0;  // Of a rule that has a place of its own for it.
   };
   // Where one application reads and writes `elements` floats of values, and so
   // many times as many of slots as there are, one slot after the other. Outputs
@@ -82,6 +83,11 @@ absl::StatusOr<std::unique_ptr<const Rule>> MakeRmsprop(
     const v1::OptimizerConfig::Rmsprop& config);
 absl::StatusOr<std::unique_ptr<const Rule>> MakeFtrl(
     const v1::OptimizerConfig::Ftrl& config);
+absl::StatusOr<std::unique_ptr<const Rule>> MakeAdadelta(
+    const v1::OptimizerConfig::Adadelta& config);
+// Does its own weight decay.
+absl::StatusOr<std::unique_ptr<const Rule>> MakeLamb(
+    const v1::OptimizerConfig::Lamb& config);
 
 // That of `config`. kInvalidArgument also if it names none.
 absl::StatusOr<std::unique_ptr<const Rule>> MakeRule(
