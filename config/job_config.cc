@@ -24,6 +24,7 @@
 #include "config/growing_input.h"
 #include "config/input_files.h"
 #include "config/name_pattern.h"
+#include "config/optimizer_groups.h"
 #include "config/setting.h"
 #include "config/setting_changes.h"
 #include "config/strategy.h"
@@ -145,6 +146,13 @@ void CheckOptimizer(
   check_one(clips_norm, clips_value, "clip_norm", "clip_value");
   check_one(clips_all, clips_value, "clip_global_norm", "clip_value");
   check_one(clips_all, clips_norm, "clip_global_norm", "clip_norm");
+  for (int g = 0; g < config.groups_size(); ++g) {
+    v1::OptimizerConfig of_group = config;
+    const auto mistake = UseGroup(g, &of_group);
+    if (!mistake.has_value()) continue;
+    add(absl::StrCat("optimizer.groups[", g, "].", mistake->key),
+        mistake->sentence);
+  }
   const auto schedule = config.schedule();
   if (schedule == v1::OptimizerConfig::STEP && config.decay_steps() == 0) {
     add("optimizer.decay_steps",

@@ -318,6 +318,14 @@ TEST(JobConfigTest, WhatAnOptimizerSaysMustFitTogether) {
   EXPECT_EQ(message({{"optimizer.rate_factors",
                       R"([{"variables": "*/bias", "factor": 2}])"}}),
             "");
+  EXPECT_THAT(
+      message({{"optimizer.groups", R"([{"variables": "*", "rho": 0.5}])"}}),
+      HasSubstr("optimizer.groups[0].rho: "));
+  EXPECT_THAT(message({{"optimizer.groups", R"([{"beta1": 0.5}])"}}),
+              HasSubstr("optimizer.groups[0].variables: is missing"));
+  EXPECT_THAT(message({{"optimizer.groups",
+                        R"([{"variables": "*", "learning_rate": 1}])"}}),
+              HasSubstr("learning_rate"));
   EXPECT_THAT(message({{"optimizer.rate_factors", R"([{"factor": 2}])"}}),
               HasSubstr("optimizer.rate_factors[0].variables: is missing"));
 }

@@ -59,8 +59,9 @@ class OptimizersTest(LoopCase):
         for other in (None, "adam", {"ftrl": {}}, {"adam": 3}, {"adam": {}, "sgd": {}}):
             self.assertIs(_optimizers.with_defaults(other), other)
 
-    def compared(self, name, settings, **of_pytorch):
-        """The same batches with the servers' optimizer and with PyTorch's."""
+    def compared(self, name, settings, make=None, **of_pytorch):
+        """The same batches with the servers' optimizer and with PyTorch's, of all
+        parameters if none is made of the model."""
         self.run_dir += "-next"
         batches = []
         model = plain()
@@ -70,7 +71,8 @@ class OptimizersTest(LoopCase):
                 batches.append((x, y))
                 worker.step(F.cross_entropy(model(x), y))
         alone = plain()
-        optimizer = self.pytorchs(name)(alone.parameters(), **of_pytorch)
+        optimizer = (make(alone) if make else
+                     self.pytorchs(name)(alone.parameters(), **of_pytorch))
         for x, y in batches:
             optimizer.zero_grad()
             F.cross_entropy(alone(x), y).backward()
@@ -85,6 +87,38 @@ class OptimizersTest(LoopCase):
         for name in PYTORCHS:
             with self.subTest(optimizer=name):
                 self.compared(name, {})
+
+    def test_groups_are_pytorchs(self):
+        def grouped(kind, of_biases):
+            def make(model):
+                named = list(model.named_parameters())
+                return getattr(torch.optim, kind)([
+                    {"params": [p for n, p in named if not n.endswith("bias")]},
+                    {"params": [p for n, p in named if n.endswith("bias")],
+                     **of_biases}])
+            return make
+
+        self.compared(
+            "adamw", {"groups": [{"variables": "*bias", "beta1": 0.5, "epsilon": 1e-3,
+                                  "weight_decay": 0}],
+                      "rate_factors": [{"variables": "*bias", "factor": 0.5}]},
+            grouped("AdamW", {"betas": (0.5, 0.999), "eps": 1e-3, "weight_decay": 0.0,
+                              "lr": 5e-4}))
+        self.compared(
+            "adadelta", {"groups": [{"variables": "*bias", "rho": 0.5,
+                                     "weight_decay": 0.1}]},
+            grouped("Adadelta", {"rho": 0.5, "weight_decay": 0.1}))
+
+    def test_what_a_group_can_not_have_is_said_by_its_key(self):
+        import paramd
+        for group, said in (
+                ({"momentum": 0.5}, r"groups\[0\].momentum: adam has no momentum"),
+                ({"amsgrad": True}, r"groups\[0\].amsgrad: unknown key"),
+                ({"lr": 0.5}, r"groups\[0\].lr: unknown key")):
+            worker = self.worker(plain(), optimizer={
+                "adam": {}, "groups": [{"variables": "*", **group}]})
+            with self.assertRaisesRegex(paramd.InvalidArgument, said):
+                self.first_batch(worker)
 
     def test_weight_decay_is_what_it_is_there(self):
         for name in PYTORCHS:

@@ -13,6 +13,7 @@
 
 #include "base/status_macros.h"
 #include "config/name_pattern.h"
+#include "config/optimizer_groups.h"
 #include "config/optimizer_slots.h"
 
 namespace paramd {
@@ -36,6 +37,13 @@ const Rule& Subtraction() {
   return *kRule;
 }
 
+absl::Status CheckDecays(const v1::OptimizerConfig& config) {
+  RETURN_IF_ERROR(CheckNotNegative("weight_decay", config.weight_decay()));
+  RETURN_IF_ERROR(
+      CheckNotNegative("adamw.weight_decay", config.adamw().weight_decay()));
+  return CheckNotNegative("lamb.weight_decay", config.lamb().weight_decay());
+}
+
 absl::Status CheckConfig(const v1::OptimizerConfig& config) {
   const auto treatment = config.staleness_treatment();
   if (treatment < v1::OptimizerConfig::STALENESS_TREATMENT_UNSPECIFIED ||
@@ -50,11 +58,6 @@ absl::Status CheckConfig(const v1::OptimizerConfig& config) {
         absl::StrCat("optimizer.decay ", static_cast<int>(config.decay()),
                      " is unknown here"));
   }
-  RETURN_IF_ERROR(CheckNotNegative("weight_decay", config.weight_decay()));
-  RETURN_IF_ERROR(
-      CheckNotNegative("adamw.weight_decay", config.adamw().weight_decay()));
-  RETURN_IF_ERROR(
-      CheckNotNegative("lamb.weight_decay", config.lamb().weight_decay()));
   RETURN_IF_ERROR(CheckNotNegative("clip_value", config.clip_value()));
   RETURN_IF_ERROR(CheckNotNegative("clip_norm", config.clip_norm()));
   for (const v1::OptimizerConfig::RateFactor& some : config.rate_factors()) {
@@ -81,32 +84,48 @@ size_t CountIntegers(absl::Span<const Slot> slots) {
 
 absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
                                             uint64_t decay_steps) {
-  auto rule = MakeRule(config);
-  if (!rule.ok()) return rule.status();
-  std::unique_ptr<const Rule> row_rule;
-  if (config.adagrad().row_wise()) {
-    ASSIGN_OR_RETURN(row_rule, MakeRowAdagrad(config.adagrad()));
+  std::vector<Group> groups;
+  for (int g = 0; g < config.groups_size(); ++g) {
+    v1::OptimizerConfig of_group = config;
+    const auto mistake = UseGroup(g, &of_group);
+    if (mistake.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "optimizer.groups[", g, "].", mistake->key, ": ", mistake->sentence));
+    }
+    ASSIGN_OR_RETURN(Group group, MakeGroup(of_group));
+    groups.push_back(std::move(group));
   }
+  ASSIGN_OR_RETURN(Group others, MakeGroup(config));
+  groups.push_back(std::move(others));
   ASSIGN_OR_RETURN(const Schedule schedule,
                    Schedule::Create(config, decay_steps));
   RETURN_IF_ERROR(CheckConfig(config));
-  return Optimizer(config, schedule, *std::move(rule), std::move(row_rule));
+  return Optimizer(config, schedule, std::move(groups));
+}
+
+absl::StatusOr<Optimizer::Group> Optimizer::MakeGroup(
+    const v1::OptimizerConfig& config) {
+  RETURN_IF_ERROR(CheckDecays(config));
+  Group group;
+  ASSIGN_OR_RETURN(group.rule, MakeRule(config));
+  if (config.adagrad().row_wise()) {
+    ASSIGN_OR_RETURN(group.row_rule, MakeRowAdagrad(config.adagrad()));
+  }
+  group.weight_decay = WeightDecayOf(config);
+  return group;
 }
 
 Optimizer::Optimizer(const v1::OptimizerConfig& config,
-                     const Schedule& schedule, std::shared_ptr<const Rule> rule,
-                     std::shared_ptr<const Rule> row_rule)
+                     const Schedule& schedule, std::vector<Group> groups)
     : config_(config),
       schedule_(schedule),
-      rule_(std::move(rule)),
-      row_rule_(std::move(row_rule)),
+      groups_(std::move(groups)),
       slots_({SlotsOf(config, SlotOwner{}),
               SlotsOf(config, SlotOwner{.sparse = true}),
               SlotsOf(config, SlotOwner{.sparse = true, .keyed = true}),
               SlotsOf(
                   config,
                   SlotOwner{.sparse = true, .keyed = true, .sketched = true})}),
-      weight_decay_(WeightDecayOf(config)),
       l2_(!config.has_adamw() &&
           config.decay() == v1::OptimizerConfig::DECAY_L2),
       kernels_(&MachineKernels()) {}
@@ -123,6 +142,7 @@ VariableOptions Optimizer::OptionsOf(const v1::Variable& variable) const {
     options.rate_factor = some.factor();
     break;
   }
+  options.group = GroupOf(config_, variable.name());
   return options;
 }
 
@@ -138,6 +158,9 @@ absl::Status Optimizer::CheckNames(
   add("no_decay", config_.no_decay());
   for (const v1::OptimizerConfig::RateFactor& some : config_.rate_factors()) {
     add("rate_factors", some.variables());
+  }
+  for (const v1::OptimizerConfig::Group& some : config_.groups()) {
+    add("groups", some.variables());
   }
   for (const auto& [setting, pattern] : patterns) {
     const bool found =
@@ -250,8 +273,10 @@ Rule::Step Optimizer::StepOf(const NumberReader& gradient, uint64_t applied,
 void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
                       const Arrays& arrays, const ApplyOptions& options) const {
   if (options.variable.trained) {
-    return rule_->Apply(
-        gradient, StepOf(gradient, applied, arrays.elements, options), arrays);
+    return OfGroup(options.variable)
+        .rule->Apply(gradient,
+                     StepOf(gradient, applied, arrays.elements, options),
+                     arrays);
   }
   Rule::Step step = {};
   step.rate = 1;
@@ -262,7 +287,7 @@ void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
 
 void Optimizer::FetchRows(const Rows& rows, const Arrays& block,
                           const VariableOptions& variable) const {
-  const bool sums_rows = &RuleOf(variable) == row_rule_.get();
+  const bool sums_rows = SumsRows(variable);
   const size_t integers =
       2 * CountIntegers(slots(variable)) * (block.elements / rows.width);
   for (const uint32_t row : rows.numbers) {
@@ -278,7 +303,7 @@ void Optimizer::ApplyRows(const NumberReader& gradient, uint64_t applied,
                           const Rows& rows, const Arrays& block,
                           const ApplyOptions& options) const {
   const Rule& rule = RuleOf(options.variable);
-  const bool sums_rows = &rule == row_rule_.get();
+  const bool sums_rows = SumsRows(options.variable);
   // Integers come first, then what is of each number, then of each row.
   const size_t integers = 2 * CountIntegers(slots(options.variable)) *
                           (block.elements / rows.width);

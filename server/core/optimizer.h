@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
 #include "config/optimizer_slots.h"
@@ -30,6 +31,8 @@ struct VariableOptions {
   bool decays = true;
   // Times the learning rate.
   double rate_factor = 1;
+  // Of optimizer.groups; nothing: the constants are those of most.
+  absl::optional<int> group = absl::nullopt;
   // A gradient is of some rows.
   bool sparse = false;
   // Whose keys it names.
@@ -118,7 +121,8 @@ class Optimizer {
   bool RestsOnZeros(bool slots_are_zeros,
                     const VariableOptions& variable = {}) const {
     return !variable.trained ||
-           (rule_->RestsOnZeros(slots_are_zeros) && Decay(variable) == 0);
+           (OfGroup(variable).rule->RestsOnZeros(slots_are_zeros) &&
+            Decay(variable) == 0);
   }
 
   // Reads the next elements of `gradient` and applies them as the one after
@@ -160,16 +164,33 @@ class Optimizer {
   void UseKernels(const OptimizerKernels& kernels) { kernels_ = &kernels; }
 
  private:
-  Optimizer(const v1::OptimizerConfig& config, const Schedule& schedule,
-            std::shared_ptr<const Rule> rule,
-            std::shared_ptr<const Rule> row_rule);
+  // What is done to gradients of some variables.
+  struct Group {
+    std::shared_ptr<const Rule> rule;
+    // Of sparse variables; null: the same.
+    std::shared_ptr<const Rule> row_rule;
+    double weight_decay = 0;
+  };
 
+  static absl::StatusOr<Group> MakeGroup(const v1::OptimizerConfig& config);
+  // `groups`: those of the config, and at the end that of all others.
+  Optimizer(const v1::OptimizerConfig& config, const Schedule& schedule,
+            std::vector<Group> groups);
+
+  const Group& OfGroup(const VariableOptions& variable) const {
+    return variable.group.has_value() ? groups_[*variable.group]
+                                      : groups_.back();
+  }
+  bool SumsRows(const VariableOptions& variable) const {
+    return variable.sparse && groups_.back().row_rule != nullptr;
+  }
   // By what gradients of the variable are applied. REQUIRES: it is trained.
   const Rule& RuleOf(const VariableOptions& variable) const {
-    return variable.sparse && row_rule_ != nullptr ? *row_rule_ : *rule_;
+    const Group& group = OfGroup(variable);
+    return SumsRows(variable) ? *group.row_rule : *group.rule;
   }
   double Decay(const VariableOptions& variable) const {
-    return variable.decays ? weight_decay_ : 0;
+    return variable.decays ? OfGroup(variable).weight_decay : 0;
   }
   // What to multiply the gradient by, so that its norm is at most clip_norm_.
   // Reads nothing.
@@ -186,12 +207,9 @@ class Optimizer {
 
   v1::OptimizerConfig config_;
   Schedule schedule_;
-  std::shared_ptr<const Rule> rule_;
-  std::shared_ptr<const Rule>
-      row_rule_;  // Of sparse variables; null: the same.
+  std::vector<Group> groups_;
   // Of variables that are dense, sparse, keyed, sketched.
   std::array<std::vector<Slot>, 4> slots_;
-  double weight_decay_;
   bool l2_;  // Else decoupled.
   double rate_scale_ = 1;
   const OptimizerKernels* kernels_;

@@ -486,6 +486,44 @@ TEST(OptimizerTest, PatternsSayWhatDecaysAndHowFast) {
   EXPECT_EQ(after("head/bias"), 8 - 2 * 2) << "the first entry counts";
 }
 
+TEST(OptimizerTest, EachGroupHasItsOwnConstants) {
+  v1::OptimizerConfig config;
+  config.mutable_adam()->set_beta1(0.9);
+  config.set_learning_rate(0.1);
+  config.set_weight_decay(0.5);
+  auto* const group = config.add_groups();
+  group->set_variables("head");
+  group->set_beta1(0.5);
+  group->set_epsilon(1e-3);
+  group->set_weight_decay(0);
+  const Optimizer optimizer = *Optimizer::Create(config, 0);
+  v1::OptimizerConfig alone = config;
+  alone.clear_groups();
+  const Optimizer of_body = *Optimizer::Create(alone, 0);
+  alone.mutable_adam()->set_beta1(0.5);
+  alone.mutable_adam()->set_epsilon(1e-3);
+  alone.clear_weight_decay();
+  const Optimizer of_head = *Optimizer::Create(alone, 0);
+  for (const bool is_head : {true, false}) {
+    const VariableOptions variable =
+        optimizer.OptionsOf(Named(is_head ? "head" : "body"));
+    State state = Start(optimizer, 40);
+    State expected = state;
+    for (uint64_t t = 0; t < 3; ++t) {
+      const BufferChain gradient = Flat(Random(t + 2, 40));
+      ApplyInPlace(optimizer, gradient, t, &state, variable);
+      ApplyInPlace(is_head ? of_head : of_body, gradient, t, &expected);
+    }
+    EXPECT_TRUE(state == expected) << is_head;
+  }
+  config.mutable_groups(0)->set_rho(0.5);
+  EXPECT_EQ(Optimizer::Create(config, 0).status().message(),
+            "optimizer.groups[0].rho: adam has no rho");
+  group->clear_rho();
+  group->set_weight_decay(-2);
+  EXPECT_FALSE(Optimizer::Create(config, 0).ok());
+}
+
 TEST(OptimizerTest, APatternThatNamesNothingIsFound) {
   v1::OptimizerConfig config = Sgd(0.5);
   config.set_no_decay("*/bias,nrom*");
