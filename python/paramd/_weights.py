@@ -49,8 +49,9 @@ class Picked(NamedTuple):
             raise _errors.InvalidArgument(
                 f"parameter '{name}' {change} when the job began: a job trains the "
                 "same parameters to its end; change the model before the first "
-                "batch, or begin another job with its weights (warm_start), in a "
-                "cluster with servers that are started again")
+                "batch, or after the loop, and begin another job with it: a Worker "
+                "with another run_dir, and in a cluster a script, and servers, of "
+                "its own (Freezing, in docs/python.md)")
         places = {one.name: one for one in self.other}
         for one in now.other:
             if one.name not in places or places[one.name].owner is not one.owner:
