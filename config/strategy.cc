@@ -63,12 +63,6 @@ void CheckStrategySettings(
                      " replicas each push is the sum of one gradient of each; "
                      "leave it out, or give one replica"));
   }
-  if (ReplicasOf(job) > 1 && job.model().custom()) {
-    add("replicas",
-        absl::StrCat("is ", job.replicas(),
-                     ", but a model that the program "
-                     "computes itself has one in each process; give 1"));
-  }
   if (UsesServers(job)) return;
   if (job.strategy() == Job::MULTI_WORKER_MIRRORED &&
       job.checkpoint().incremental() > 0) {

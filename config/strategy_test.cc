@@ -56,6 +56,17 @@ TEST(StrategyTest, OnlySomeHaveSeveralReplicas) {
   EXPECT_THAT(Wrong(JobOf(Job::CENTRAL_STORAGE, 2)), IsEmpty());
 }
 
+TEST(StrategyTest, AModelOfAProgramHasReplicasAsAnyOther) {
+  for (const Job::Strategy strategy :
+       {Job::ONE_DEVICE, Job::MULTI_WORKER_MIRRORED, Job::PARAMETER_SERVER,
+        Job::MIRRORED, Job::CENTRAL_STORAGE}) {
+    v1::JobConfig job = JobOf(strategy, 2);
+    const std::vector<std::string> built_in = Wrong(job);
+    job.mutable_model()->set_custom(true);
+    EXPECT_EQ(Wrong(job), built_in) << StrategyName(strategy);
+  }
+}
+
 TEST(StrategyTest, APushOfSeveralReplicasIsOfOneGradientOfEach) {
   v1::JobConfig job = JobOf(Job::PARAMETER_SERVER, 2);
   job.set_push_every(4);

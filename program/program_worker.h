@@ -40,7 +40,8 @@ namespace paramd {
 //
 // Which task of which cluster it is TF_CONFIG says, as to `paramd run`; without
 // it servers, chief and worker are all in this process. Several in one process
-// share a log.
+// share a log. Of a job with `replicas` the program computes the batch of each
+// in turn, in the order of the examples, on the same weights.
 //
 // Invariant: a number that is not finite never leaves, and the gradients of one
 // batch come from one computation: once some have left, the rest follows by

@@ -717,5 +717,87 @@ TEST(ProgramWorkerTest, WhatCannotBeginSaysWhy) {
               HasSubstr("lent for its weights overlaps that of '"));
 }
 
+// What a job of three batches a step has computed, and its weights.
+struct TrainedLine {
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;  // Of its steps.
+  std::vector<int64_t> indices;
+  std::vector<std::vector<float>> weights;
+};
+
+// At the end of an epoch of 64 examples a step has two batches, of 5 and 4.
+TrainedLine TrainInThrees(
+    std::vector<std::pair<std::string, std::string>> settings) {
+  ProgramWorker::Options options = Line();
+  options.settings = std::move(settings);
+  options.settings.emplace_back("epochs", "3");
+  options.settings.emplace_back("batch_per_replica", "5");
+  options.settings.emplace_back(
+      "run_dir",
+      absl::StrCat(::testing::TempDir(), "/threes-", options.settings[0].second,
+                   "-", options.settings[1].first));
+  options.settings.emplace_back("optimizer",
+                                R"({"sgd": {"momentum": 0.9},
+                                    "learning_rate": 0.1})");
+  auto worker = ProgramWorker::Start(std::move(options));
+  EXPECT_TRUE(worker.ok()) << worker.status();
+  TrainedLine trained;
+  if (!worker.ok()) return trained;
+  for (;;) {
+    const auto work = NextOf(worker->get());
+    EXPECT_TRUE(work.ok()) << work.status();
+    if (!work.ok() || *work == nullptr) break;
+    const Portion& range = (*work)->range;
+    trained.ranges.emplace_back(range.epoch, range.begin);
+    trained.indices.insert(trained.indices.end(), (*work)->indices.begin(),
+                           (*work)->indices.end());
+    EXPECT_TRUE((*worker)->Finish(Compute(**work)).ok());
+  }
+  const auto saved = (*worker)->ReadSaved();
+  EXPECT_TRUE(saved.ok()) << saved.status();
+  if (saved.ok()) trained.weights = saved->weights;
+  return trained;
+}
+
+TEST(ProgramWorkerTest, ReplicasAreOneModelThatComputesTheSharesInTurn) {
+  const TrainedLine expected =
+      TrainInThrees({{"strategy", "one_device"}, {"accumulate", "3"}});
+  ASSERT_EQ(expected.ranges.size(), 3 * 13);
+  EXPECT_TRUE(std::is_sorted(expected.ranges.begin(), expected.ranges.end()));
+  for (const char* strategy :
+       {"mirrored", "central_storage", "parameter_server"}) {
+    std::vector<std::pair<std::string, std::string>> settings = {
+        {"strategy", strategy}, {"replicas", "3"}};
+    if (settings[0].second == "parameter_server") {
+      settings.emplace_back("staleness", "sync");
+    }
+    const TrainedLine found = TrainInThrees(std::move(settings));
+    EXPECT_EQ(found.ranges, expected.ranges) << strategy;
+    EXPECT_EQ(found.indices, expected.indices) << strategy;
+    EXPECT_EQ(found.weights, expected.weights) << strategy;
+  }
+}
+
+TEST(ProgramWorkerTest, ABatchThatOneReplicaHasNotLeavesNothingOfTheStep) {
+  ProgramWorker::Options options = ShortLine("1");
+  options.settings.emplace_back("strategy", "mirrored");
+  options.settings.emplace_back("replicas", "2");
+  auto worker = ProgramWorker::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  auto work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok() && *work != nullptr) << work.status();
+  ASSERT_TRUE((*worker)->Finish(Compute(**work)).ok());
+  work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok() && *work != nullptr) << work.status();
+  Metrics metrics = Compute(**work);
+  (*work)->gradients[0][0] = std::numeric_limits<float>::quiet_NaN();
+  const absl::Status refused = (*worker)->Finish(metrics);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("nothing of this batch was pushed"));
+  EXPECT_TRUE(absl::IsCancelled((*worker)->Close()));
+  const auto saved = ProgramWorker::FindSaved(options);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(saved->weights, options.model.initial_values);
+}
+
 }  // namespace
 }  // namespace paramd

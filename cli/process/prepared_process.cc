@@ -322,8 +322,8 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
     RETURN_IF_ERROR(MakeMultiWorker(prepared));
     membership = prepared->multi_worker->membership();
   }
-  if (config.strategy() == v1::JobConfig::MIRRORED && ReplicasOf(config) > 1 &&
-      !prepared->role.evaluator.has_value()) {
+  if (ComputesInProgram(options)) membership.replicas = 1;
+  if (KeepsCopies(options, config) && !prepared->role.evaluator.has_value()) {
     ASSIGN_OR_RETURN(prepared->mirrors, Mirrors::Create(&prepared->job));
     membership = prepared->mirrors->first();
   }

@@ -149,9 +149,7 @@ absl::Status CheckInstructions(const Start& start) {
 }
 
 absl::Status CheckDevices(const Start& start) {
-  const bool mirrors = start.job.strategy() == v1::JobConfig::MIRRORED &&
-                       ReplicasOf(start.job) > 1;
-  return mirrors && start.role.worker.has_value()
+  return KeepsCopies(start.options, start.job) && start.role.worker.has_value()
              ? DevicesOfReplicas(start.job).status()
              : absl::OkStatus();
 }
@@ -318,6 +316,15 @@ absl::Status CheckWarmStartOf(const v1::JobConfig& job,
 }
 
 }  // namespace
+
+bool ComputesInProgram(const RunOptions& options) {
+  return options.training_examples > 0;
+}
+
+bool KeepsCopies(const RunOptions& options, const v1::JobConfig& job) {
+  return job.strategy() == v1::JobConfig::MIRRORED && ReplicasOf(job) > 1 &&
+         !ComputesInProgram(options);
+}
 
 absl::Span<const StartCheck> StartChecks() { return kStartChecks; }
 absl::Span<const ModelCheck> ModelChecks() { return kModelChecks; }

@@ -28,6 +28,13 @@ struct Start {
   const ProcessRole& role;
 };
 
+// Whether a program that the worker is in computes the model: on one thread, so
+// the shares of a step in turn, however many replicas there are.
+bool ComputesInProgram(const RunOptions& options);
+// Whether the process keeps a copy of the variables for each of its replicas.
+// For a program one copy gives the same sums.
+bool KeepsCopies(const RunOptions& options, const v1::JobConfig& job);
+
 // One thing that may be wrong, and the sentence about it.
 struct StartCheck {
   absl::string_view name;

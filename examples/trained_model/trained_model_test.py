@@ -78,6 +78,17 @@ class TrainedModelTest(unittest.TestCase):
         self.assertAlmostEqual(json.loads(said.stdout)["metrics"]["loss"],
                                best / EXAMPLES, delta=1e-3)
 
+    def test_replicas_have_the_weights_of_one_that_accumulates(self):
+        self.train("run", "--job", self.job("accumulated"), "--epochs=3",
+                   "--strategy=one_device", "--accumulate=3")
+        expected = self.predictions("accumulated")
+        for strategy in ("mirrored", "central_storage", "parameter_server"):
+            with self.subTest(strategy=strategy):
+                self.train("run", "--job", self.job(strategy), "--epochs=3",
+                           f"--strategy={strategy}", "--replicas=3",
+                           "--staleness=sync")
+                self.assertEqual(self.predictions(strategy), expected)
+
     def test_what_does_not_fit_is_one_sentence(self):
         said = self.run_binary("run", "--job", self.job("unfit", label=""))
         self.assertEqual(said.returncode, 2)

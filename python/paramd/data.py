@@ -101,7 +101,7 @@ class Shards:
         job.setdefault("input", _IN_ORDER)
         a_push = 1
         for name, default in (("batch_per_replica", 32), ("accumulate", 1),
-                              ("push_every", 1)):
+                              ("push_every", 1), ("replicas", 1)):
             times = job.get(name, default)
             if not isinstance(times, int) or times < 1:
                 return  # The job is refused, with a sentence about it.

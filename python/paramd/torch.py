@@ -377,7 +377,7 @@ class Worker:
                 settings["batch_size"] = source.batch_size
         job = _job.read(self._job, settings)
         self._batches_a_push = 1
-        for times in ("accumulate", "push_every"):
+        for times in ("accumulate", "push_every", "replicas"):
             if isinstance(job.get(times), int):
                 self._batches_a_push *= job[times]
         if source is not None and source.in_order is not None:

@@ -128,6 +128,18 @@ class KerasTest(unittest.TestCase):
         pk._Rows.batch = note
         return seen
 
+    def test_replicas_have_the_weights_of_one_that_accumulates(self):
+        found = []
+        for settings in ({"strategy": "one_device", "accumulate": 2},
+                         {"strategy": "mirrored", "replicas": 2},
+                         {"strategy": "central_storage", "replicas": 2}):
+            model = network()
+            self.fit(model, epochs=2, run_dir=f"{self.run_dir}-{len(found)}",
+                     **settings)
+            found.append([value.tobytes() for value in model.get_weights()])
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(found[0], found[2])
+
     def test_the_steps_are_those_of_keras(self):
         import paramd.keras as pk
         seen = self.note_rows()

@@ -108,6 +108,27 @@ class TorchTest(LoopCase):
             self.assertGreater(abs(values.numpy() - alone[name]).max(), 0.01)
             np.testing.assert_allclose(together[name], alone[name], rtol=0, atol=1e-6)
 
+    def test_replicas_have_the_weights_of_one_that_accumulates(self):
+        # Of 256 examples the last step has one batch of 16, others have three. What
+        # is dropped the loop draws, so batches come in the order of the step.
+        import paramd
+        run_dir, found = self.run_dir, []
+        for strategy, settings in (
+                ("one_device", {"accumulate": 3}), ("mirrored", {"replicas": 3}),
+                ("central_storage", {"replicas": 3}),
+                ("parameter_server", {"replicas": 3, "staleness": "sync"})):
+            self.run_dir = f"{run_dir}-{strategy}"
+            model = torch.nn.Sequential(network(), torch.nn.Dropout(0.5))
+            torch.manual_seed(5)
+            losses, _ = self.train(model, strategy=strategy, **settings)
+            found.append((strategy, losses, {
+                name: value.tobytes()
+                for name, value in paramd.load(self.run_dir).items()}))
+        for strategy, losses, weights in found[1:]:
+            with self.subTest(strategy=strategy):
+                self.assertEqual(found[0][1], losses)
+                self.assertEqual(found[0][2], weights)
+
     def test_what_is_evaluated_is_the_test_data(self):
         evaluated = []
 
@@ -345,6 +366,19 @@ class TorchTest(LoopCase):
             saved.append((checkpoint["table.weight"].tolist(),
                           checkpoint["head.weight"].tolist(), losses[-1]))
         self.assertEqual(saved[0], saved[1])
+
+    def test_of_replicas_rows_are_looked_up_too(self):
+        import paramd
+        run_dir, found = self.run_dir, []
+        for strategy, settings in (("one_device", {"accumulate": 2}),
+                                   ("central_storage", {"replicas": 2})):
+            self.run_dir = f"{run_dir}-{strategy}"
+            model, rows_of = self.embedding()
+            self.train(model, lookups={"table.weight": rows_of}, strategy=strategy,
+                       **settings)
+            found.append({name: value.tobytes()
+                          for name, value in paramd.load(self.run_dir).items()})
+        self.assertEqual(found[0], found[1])
 
     def test_rows_that_nobody_named_are_refused(self):
         import paramd

@@ -224,6 +224,30 @@ class OneProcessTest(unittest.TestCase):
             evaluation = json.load(file)["evaluation"]
         self.assertEqual(evaluation["loss"], 0.25)
 
+    def test_replicas_are_one_function_that_is_called_for_each(self):
+        # 64 examples are four steps of three batches of 5, and one of 4.
+        expected = {}
+        for strategy, settings in (
+                ("one_device", {"accumulate": 3}), ("mirrored", {"replicas": 3}),
+                ("central_storage", {"replicas": 3}),
+                ("parameter_server", {"replicas": 3, "staleness": "sync"})):
+            with self.subTest(strategy=strategy):
+                seen = []
+
+                def gradient(weights, indices):
+                    seen.append(list(indices))
+                    return line_gradient(weights, indices)
+
+                weights = self.worker(
+                    gradient, strategy=strategy, epochs=3, batch_size=5,
+                    optimizer={"sgd": {"momentum": 0.9}, "learning_rate": 0.1},
+                    run_dir=f"{self.run_dir}-{strategy}", **settings).train()
+                found = {"seen": seen, "w": weights["w"].tobytes(),
+                         "b": weights["b"].tobytes()}
+                expected = expected or found
+                self.assertEqual(3 * 13, len(seen))
+                self.assertEqual(expected, found)
+
     def test_slots_are_loaded_where_they_are_asked_for(self):
         import paramd
         self.worker(optimizer={"adam": {}, "learning_rate": 0.1},
