@@ -44,6 +44,27 @@ std::string DefinitionName(const Descriptor& message) {
   return message.full_name().substr(message.file()->package().size() + 1);
 }
 
+// Whether a list within it has elements like it.
+bool IsInAListOfItself(const Descriptor& message, const Descriptor& around,
+                       std::set<const Descriptor*>* seen) {
+  for (int i = 0; i < around.field_count(); ++i) {
+    const FieldDescriptor& field = *around.field(i);
+    const Descriptor* inside = field.message_type();
+    if (inside == nullptr) continue;
+    if (inside == &message && field.is_repeated()) return true;
+    if (seen->insert(inside).second &&
+        IsInAListOfItself(message, *inside, seen)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool IsInAListOfItself(const Descriptor& message) {
+  std::set<const Descriptor*> seen;
+  return IsInAListOfItself(message, message, &seen);
+}
+
 // A type holds itself through lists only, so it is enough to name it there.
 Json SchemaOfElement(const Descriptor& message, Definitions* definitions) {
   if (!HoldsItself(message)) return SchemaOf(message, definitions);
@@ -90,7 +111,7 @@ Json SchemaOfSingle(const FieldDescriptor& field, Definitions* definitions) {
   Json schema;
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return field.is_repeated()
+      return field.is_repeated() || IsInAListOfItself(*field.message_type())
                  ? SchemaOfElement(*field.message_type(), definitions)
                  : SchemaOf(*field.message_type(), definitions);
     case FieldDescriptor::CPPTYPE_STRING:

@@ -1,5 +1,6 @@
 #include "config/settings_help.h"
 
+#include <deque>
 #include <map>
 
 #include "absl/strings/match.h"
@@ -35,11 +36,36 @@ std::string TypeOf(const FieldDescriptor& field) {
   }
 }
 
-// The lists around a setting, by the type of their elements.
-using ListPaths = std::map<const Descriptor*, std::string>;
+// Where each type of message is described, for lists of it: of several places
+// that which the fewest others stand around, and of these the first.
+using DescribedAt = std::map<const Descriptor*, std::string>;
+
+DescribedAt FindDescribed(const Descriptor& top) {
+  struct Place {
+    const Descriptor* message;
+    std::string path;
+  };
+  DescribedAt described;
+  std::deque<Place> places = {{&top, ""}};
+  for (; !places.empty(); places.pop_front()) {
+    const Place& place = places.front();
+    for (int i = 0; i < place.message->field_count(); ++i) {
+      const FieldDescriptor& field = *place.message->field(i);
+      if (field.message_type() == nullptr) continue;
+      const std::string path =
+          absl::StrCat(place.path, place.path.empty() ? "" : ".", field.name(),
+                       field.is_repeated() ? "[]" : "");
+      const bool is_new = described.emplace(field.message_type(), path).second;
+      if (is_new || !field.is_repeated()) {
+        places.push_back({field.message_type(), path});
+      }
+    }
+  }
+  return described;
+}
 
 void Append(const Descriptor& message, const SettingHelp& around,
-            const ListPaths& lists, std::vector<SettingHelp>* settings) {
+            const DescribedAt& described, std::vector<SettingHelp>* settings) {
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
     const v1::SettingOptions& options = SettingOf(field);
@@ -58,10 +84,9 @@ void Append(const Descriptor& message, const SettingHelp& around,
     help.is_alternative = IsAlternative(field);
     help.is_inside_list = around.is_inside_list;
     help.field = &field;
-    ListPaths inside = lists;
     if (field.is_repeated() && field.message_type() != nullptr) {
-      const auto added = inside.emplace(field.message_type(), help.path + "[]");
-      if (!added.second) help.described_at = added.first->second;
+      const std::string& at = described.at(field.message_type());
+      if (at != help.path + "[]") help.described_at = at;
     }
     settings->push_back(help);
     if (field.message_type() == nullptr || !help.described_at.empty()) continue;
@@ -69,7 +94,7 @@ void Append(const Descriptor& message, const SettingHelp& around,
       help.path += "[]";
       help.is_inside_list = true;
     }
-    Append(*field.message_type(), help, inside, settings);
+    Append(*field.message_type(), help, described, settings);
   }
 }
 
@@ -88,7 +113,7 @@ std::string SettingHelp::variable() const {
 
 std::vector<SettingHelp> SettingsHelp(const Descriptor& job) {
   std::vector<SettingHelp> settings;
-  Append(job, SettingHelp(), {}, &settings);
+  Append(job, SettingHelp(), FindDescribed(job), &settings);
   return settings;
 }
 

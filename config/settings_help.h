@@ -26,8 +26,8 @@ struct SettingHelp {
   bool may_change = false;      // a run may go on with another value
   bool is_alternative = false;  // one of several that exclude each other
   bool is_inside_list = false;
-  // Of a list inside one of the same type: the path where that is described,
-  // "model.layers[]". Else empty.
+  // Of a list whose elements are described elsewhere, as those of a list inside
+  // one of the same type: where, "model.layers[]". Else empty.
   std::string described_at;
   const google::protobuf::FieldDescriptor* field = nullptr;
 
@@ -39,7 +39,8 @@ struct SettingHelp {
 };
 
 // All settings of the job, in the order of its fields: an object or a list
-// before what it holds. What holds itself is described once.
+// before what it holds. What several lists hold, or what holds itself, is
+// described once.
 std::vector<SettingHelp> SettingsHelp(
     const google::protobuf::Descriptor& job = *v1::JobConfig::descriptor());
 
