@@ -18,6 +18,10 @@ uint64_t ExamplesPerPush(const v1::JobConfig& job, bool sync) {
   return ExamplesPerGradient(job) * gradients;
 }
 
+uint64_t WholeBatch(const v1::JobConfig& job) {
+  return job.global_batch() > 0 ? job.global_batch() : job.batch_per_replica();
+}
+
 absl::Status DeriveBatch(uint32_t workers, v1::JobConfig* job) {
   const uint64_t global = job->global_batch();
   if (global == 0) return absl::OkStatus();

@@ -16,6 +16,10 @@ namespace paramd {
 uint64_t ExamplesPerGradient(const v1::JobConfig& job);
 uint64_t ExamplesPerPush(const v1::JobConfig& job, bool sync);
 
+// Of so many examples is a whole batch, where `batch` drops the remainder: as
+// the job file says it, whatever the strategy and the number of workers.
+uint64_t WholeBatch(const v1::JobConfig& job);
+
 // Where the job has a global batch, sets batch_per_replica to what each of so
 // many replicas of all workers computes of it at a time: global_batch =
 // batch_per_replica x accumulate x workers. INVALID_ARGUMENT, a sentence with

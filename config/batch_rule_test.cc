@@ -35,6 +35,16 @@ TEST(BatchRuleTest, TheBatchOfAReplicaFollowsFromTheGlobalOne) {
   EXPECT_EQ(job.batch_per_replica(), 128u);
 }
 
+TEST(BatchRuleTest, AWholeBatchIsWhatTheJobFileSays) {
+  v1::JobConfig job = Job(32, 2, 3);
+  EXPECT_EQ(WholeBatch(job), 32u);
+  job.set_global_batch(256);
+  for (const uint32_t workers : {1u, 4u}) {
+    ASSERT_TRUE(DeriveBatch(workers, &job).ok());
+    EXPECT_EQ(WholeBatch(job), 256u);
+  }
+}
+
 TEST(BatchRuleTest, AGlobalBatchThatCannotBeDividedNamesOnesThatCan) {
   v1::JobConfig job = Job(32, 1, 1);
   job.set_global_batch(100);

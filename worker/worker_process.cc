@@ -89,7 +89,7 @@ Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
 absl::StatusOr<WorkerProcess::Checked> WorkerProcess::Check(
     const v1::JobConfig& job, const ModelFactory& models) {
   Checked checked;
-  ASSIGN_OR_RETURN(checked.training, OpenTrainingData(job.input(), job.seed()));
+  ASSIGN_OR_RETURN(checked.training, OpenTrainingData(job));
   ASSIGN_OR_RETURN(checked.test, OpenTestData(job.input(), *checked.training));
   RETURN_IF_ERROR(CheckGpus(job));
   ASSIGN_OR_RETURN(const auto model,
@@ -104,8 +104,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
     const Worker::Options& options, const ModelFactory& models,
     ChromeTrace* trace, const Membership& member) {
   Parts parts;
-  ASSIGN_OR_RETURN(parts.training,
-                   OpenTrainingData(options.job.input(), options.job.seed()));
+  ASSIGN_OR_RETURN(parts.training, OpenTrainingData(options.job));
   ASSIGN_OR_RETURN(parts.test,
                    OpenTestData(options.job.input(), *parts.training));
   ASSIGN_OR_RETURN(parts.model, models(options.job, parts.training->spec()));

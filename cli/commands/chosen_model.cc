@@ -138,8 +138,7 @@ absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
   }
   chosen.threads = flags.threads;
   chosen.job_digest = job.digest;
-  ASSIGN_OR_RETURN(const auto training,
-                   OpenTrainingData(job.config.input(), job.config.seed()));
+  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job.config));
   ASSIGN_OR_RETURN(chosen.model,
                    models(WithOneReplica(job.config), training->spec()));
   const std::vector<std::string> unread = UnreadBy(use, job.config.model());

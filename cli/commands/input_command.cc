@@ -53,7 +53,7 @@ absl::StatusOr<Measured> Run(const WantedBench& wanted, v1::JobConfig job,
   RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job), &job));
   // Of one that grows, what is there now.
   job.mutable_input()->clear_follow();
-  ASSIGN_OR_RETURN(auto pipeline, OpenTrainingData(job.input(), job.seed()));
+  ASSIGN_OR_RETURN(auto pipeline, OpenTrainingData(job));
   pipeline->Measure(trace);
   Prefetcher::Options options =
       PrefetchOptions(job.input(), job.batch_per_replica());

@@ -59,8 +59,7 @@ std::string Describe(const ModelCost& cost) {
 
 absl::StatusOr<ModelCost> CostOf(const v1::JobConfig& job,
                                  const ModelFactory& models) {
-  ASSIGN_OR_RETURN(const auto training,
-                   OpenTrainingData(job.input(), job.seed()));
+  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job));
   ASSIGN_OR_RETURN(const auto model, models(WithoutGpu(job), training->spec()));
   return model->cost();
 }

@@ -102,8 +102,7 @@ absl::StatusOr<ModelJob> LoadModelJob(const std::string& path,
   job.config = std::move(loaded.config);
   job.config.set_device("cpu");  // One seed, the same run on any machine.
   job.digest = std::move(loaded.digest);
-  ASSIGN_OR_RETURN(job.training,
-                   OpenTrainingData(job.config.input(), job.config.seed()));
+  ASSIGN_OR_RETURN(job.training, OpenTrainingData(job.config));
   ASSIGN_OR_RETURN(job.test, OpenTestData(job.config.input(), *job.training));
   RETURN_IF_ERROR(
       Network::Create(job.config.model(), job.training->spec()).status());

@@ -44,8 +44,7 @@ absl::StatusOr<std::unique_ptr<EvaluatorProcess>> EvaluatorProcess::Create(
         "run_dir is missing: an evaluator needs --run_dir, where the "
         "checkpoints are and where it writes evaluation.jsonl");
   }
-  ASSIGN_OR_RETURN(const auto training,
-                   OpenTrainingData(options.job.input(), options.job.seed()));
+  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(options.job));
   ASSIGN_OR_RETURN(auto test, OpenTestData(options.job.input(), *training));
   ASSIGN_OR_RETURN(auto model,
                    models(WithOneReplica(options.job), training->spec()));

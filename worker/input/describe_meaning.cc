@@ -48,9 +48,22 @@ constexpr absl::string_view kHarmless[] = {
 };
 
 constexpr absl::string_view kHarmlessStages[] = {
-    "batch",       "cache",    "crop",   "filter", "flip",
-    "interleave",  "prefetch", "repeat", "resize", "rand_augment",
-    "random_crop", "shuffle",  "skip",   "take",
+    "batch",
+    "cache",
+    "crop",
+    "filter",
+    "flip",
+    "interleave",
+    "prefetch",
+    "rand_augment",
+    "random_brightness",
+    "random_crop",
+    "random_rotation",
+    "repeat",
+    "resize",
+    "shuffle",
+    "skip",
+    "take",
 };
 
 // Else it is about the first feature.
@@ -332,8 +345,10 @@ bool IsOn(const v1::InputStage& stage, bool training) {
     default:
       break;
   }
-  const bool is_for_training = stage.has_shuffle() || stage.has_repeat() ||
-                               stage.has_flip() || stage.has_rand_augment();
+  const bool is_for_training =
+      stage.has_shuffle() || stage.has_repeat() || stage.has_flip() ||
+      stage.has_random_brightness() || stage.has_random_rotation() ||
+      stage.has_rand_augment();
   return training || !is_for_training;
 }
 

@@ -231,6 +231,54 @@ Result MakeRandAugment(const v1::InputStage::RandAugment& config,
       });
 }
 
+// Uniform in [-most, most).
+double DrawWithin(double most, RandomStream* random) {
+  return most * (2 * double{random->Uniform()} - 1);
+}
+
+// As tf.image.random_brightness: real numbers are not cut off.
+Result MakeRandomBrightness(const v1::InputStage::RandomBrightness& config,
+                            const TransformContext& context) {
+  ASSIGN_OR_RETURN(const size_t f,
+                   FindImage(context.input, config.feature(), false));
+  return std::make_unique<FeatureTransform>(
+      "random_brightness", context.input, f, context.key,
+      [most = config.max_delta()](const OwnedTensor& in, RandomStream stream,
+                                  OwnedTensor* out) {
+        const double delta = DrawWithin(most, &stream);
+        out->Reset(in.dtype(), in.dims());
+        if (in.dtype() == DType::kUInt8) {
+          const absl::Span<const uint8_t> from = in.values<uint8_t>();
+          std::transform(
+              from.begin(), from.end(), out->values<uint8_t>().begin(),
+              [delta](uint8_t v) {
+                const double level = v + 255 * delta + 0.5;
+                return static_cast<uint8_t>(std::clamp(level, 0.0, 255.0));
+              });
+        } else {
+          const absl::Span<const float> from = in.values<float>();
+          std::transform(from.begin(), from.end(), out->values<float>().begin(),
+                         [delta = static_cast<float>(delta)](float v) {
+                           return v + delta;
+                         });
+        }
+        return absl::OkStatus();
+      });
+}
+
+Result MakeRandomRotation(const v1::InputStage::RandomRotation& config,
+                          const TransformContext& context) {
+  ASSIGN_OR_RETURN(const size_t f,
+                   FindImage(context.input, config.feature(), false));
+  return std::make_unique<FeatureTransform>(
+      "random_rotation", context.input, f, context.key,
+      [most = config.max_degrees()](const OwnedTensor& in, RandomStream stream,
+                                    OwnedTensor* out) {
+        RotateImage(in, DrawWithin(most, &stream), out);
+        return absl::OkStatus();
+      });
+}
+
 }  // namespace
 
 Result MakeImageTransform(const v1::InputStage& config,
@@ -252,6 +300,10 @@ Result MakeImageTransform(const v1::InputStage& config,
       return MakeDecode(config.decode_image(), context);
     case v1::InputStage::kRandAugment:
       return MakeRandAugment(config.rand_augment(), context);
+    case v1::InputStage::kRandomBrightness:
+      return MakeRandomBrightness(config.random_brightness(), context);
+    case v1::InputStage::kRandomRotation:
+      return MakeRandomRotation(config.random_rotation(), context);
     default:
       return std::unique_ptr<Transform>();
   }

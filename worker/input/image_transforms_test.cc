@@ -102,6 +102,89 @@ TEST(ImageTransformsTest, HalfOfTheImagesAreFlipped) {
   EXPECT_NEAR(flipped, 500, 60);
 }
 
+TEST(ImageTransformsTest, BrightnessAddsOneNumberThatThePlaceDraws) {
+  v1::InputStage stage;
+  stage.mutable_random_brightness()->set_feature("image");
+  stage.mutable_random_brightness()->set_max_delta(4.0 / 255);
+  const auto brightness = *Make(stage, {1, 3, 1});
+  std::set<int> added;
+  for (uint64_t i = 0; i < 400; ++i) {
+    const std::vector<int> pixels = Applied(*brightness, {2, i}, Counted(1, 3));
+    EXPECT_EQ(pixels, Applied(*brightness, {2, i}, Counted(1, 3)));
+    const int delta = pixels[2] - 3;
+    // Of the least ones, what would be below 0 is 0.
+    EXPECT_THAT(pixels, ElementsAre(std::max(0, 1 + delta),
+                                    std::max(0, 2 + delta), 3 + delta));
+    added.insert(delta);
+  }
+  EXPECT_EQ(*added.begin(), -3);  // Less than that would be -1, which is 0.
+  EXPECT_EQ(*added.rbegin(), 4);
+  Example white = Counted(1, 3);
+  for (uint8_t& v : white.values[0].values<uint8_t>()) v = 255;
+  for (uint64_t i = 0; i < 50; ++i) {
+    for (const int v : Applied(*brightness, {2, i}, white)) EXPECT_GE(v, 251);
+  }
+}
+
+TEST(ImageTransformsTest, BrightnessDoesNotCutOffRealNumbers) {
+  v1::InputStage stage;
+  stage.mutable_random_brightness()->set_feature("image");
+  stage.mutable_random_brightness()->set_max_delta(0.5);
+  const InputSpec input = Images(DType::kFloat32, {1, 2});
+  const auto brightness = *MakeTransform(stage, {.input = input, .key = 5});
+  double least = 0, most = 0;
+  for (uint64_t i = 0; i < 400; ++i) {
+    Example example;
+    example.values.resize(1);
+    example.values[0].Reset(DType::kFloat32, {1, 2});
+    example.values[0].values<float>()[0] = 0;
+    example.values[0].values<float>()[1] = 1;
+    ASSERT_TRUE(brightness->Apply({0, i}, &example).ok());
+    const auto values = example.values[0].values<float>();
+    EXPECT_NEAR(values[1] - values[0], 1, 1e-6);
+    least = std::min(least, double{values[0]});
+    most = std::max(most, double{values[0]});
+  }
+  EXPECT_GE(least, -0.5);
+  EXPECT_LE(most, 0.5);
+  EXPECT_LT(least, -0.45);
+  EXPECT_GT(most, 0.45);
+}
+
+TEST(ImageTransformsTest, AnImageIsTurnedCounterClockwise) {
+  const Example in = Counted(2, 2);  // 1 2 over 3 4.
+  Example out;
+  out.values.resize(1);
+  RotateImage(in.values[0], 90, &out.values[0]);
+  EXPECT_THAT(Pixels(out), ElementsAre(2, 4, 1, 3));
+  RotateImage(in.values[0], -90, &out.values[0]);
+  EXPECT_THAT(Pixels(out), ElementsAre(3, 1, 4, 2));
+  RotateImage(in.values[0], 180, &out.values[0]);
+  EXPECT_THAT(Pixels(out), ElementsAre(4, 3, 2, 1));
+  // Of what is not square, the corners are black.
+  RotateImage(Counted(1, 3).values[0], 90, &out.values[0]);
+  EXPECT_THAT(Pixels(out), ElementsAre(0, 2, 0));
+}
+
+TEST(ImageTransformsTest, ARotationDependsOnThePlaceAloneAndStaysInBounds) {
+  v1::InputStage stage;
+  stage.mutable_random_rotation()->set_feature("image");
+  stage.mutable_random_rotation()->set_max_degrees(0);
+  EXPECT_THAT(Applied(**Make(stage, {2, 2, 1}), {1, 1}, Counted(2, 2)),
+              ElementsAre(1, 2, 3, 4));
+  stage.mutable_random_rotation()->set_max_degrees(30);
+  const auto rotation = *Make(stage, {9, 9, 1});
+  std::set<std::vector<int>> seen;
+  for (uint64_t i = 0; i < 50; ++i) {
+    const std::vector<int> pixels = Applied(*rotation, {3, i}, Counted(9, 9));
+    EXPECT_EQ(pixels, Applied(*rotation, {3, i}, Counted(9, 9)));
+    EXPECT_EQ(pixels[40], 41);       // The middle.
+    EXPECT_NEAR(pixels[41], 42, 5);  // 9 times the sine of 30 degrees, and 1.
+    seen.insert(pixels);
+  }
+  EXPECT_GT(seen.size(), 45u);
+}
+
 TEST(ImageTransformsTest, ResizeIsBilinear) {
   v1::InputStage stage;
   stage.mutable_resize()->set_feature("image");

@@ -11,6 +11,7 @@
 
 #include "base/process_limits.h"
 #include "base/status_macros.h"
+#include "config/batch_rule.h"
 #include "proto/data_meaning.h"
 #include "worker/input/file.h"
 #include "worker/input/growing_source.h"
@@ -144,7 +145,7 @@ OpenedSource OpenTestSource(const v1::InputConfig& config,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
-    const v1::InputConfig& config, uint64_t seed) {
+    const v1::InputConfig& config, uint64_t seed, uint64_t batch) {
   ASSIGN_OR_RETURN(std::unique_ptr<ExampleSource> source,
                    config.has_follow() ? OpenGrowing(config.train())
                    : config.has_train()
@@ -152,7 +153,12 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
                        : OpenIdx(config, config.train_images(),
                                  config.train_labels(), absl::nullopt));
   return Pipeline::Create(std::move(source), config,
-                          {.seed = seed, .training = true});
+                          {.seed = seed, .training = true, .batch = batch});
+}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
+    const v1::JobConfig& job) {
+  return OpenTrainingData(job.input(), job.seed(), WholeBatch(job));
 }
 
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenTestData(

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/input.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "worker/input/pipeline.h"
@@ -19,9 +20,13 @@ namespace paramd {
 // (see GrowingSource); the order of examples and what is random follow from
 // `seed`. File names are relative to the directory beside them unless they
 // begin with '/'. INVALID_ARGUMENT if the input names nothing or a stage does
-// not suit; else the errors of the format.
+// not suit; else the errors of the format. `batch`: examples of a whole batch,
+// for the stage that drops the remainder; 0: nobody said.
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
-    const v1::InputConfig& config, uint64_t seed);
+    const v1::InputConfig& config, uint64_t seed, uint64_t batch = 0);
+// The same of a job whose defaults are filled in.
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
+    const v1::JobConfig& job);
 
 // Opens what `config` names to evaluate on, beside the data that it names to
 // train on. What has names is read by name, in the order of training: columns

@@ -130,27 +130,30 @@ std::shared_ptr<const OrderStage::Epoch> OrderStage::Load(
 }
 
 std::unique_ptr<Stage> MakeShuffle(const Stage& upstream, uint64_t seed,
-                                   uint64_t buffer) {
+                                   uint64_t buffer, bool reshuffle) {
   return std::make_unique<OrderStage>(
       "shuffle", upstream,
-      [seed, &upstream, buffer](uint64_t epoch, std::vector<uint64_t>*) {
+      [=, &upstream](uint64_t epoch, std::vector<uint64_t>*) {
         const uint64_t size = upstream.SizeIn(epoch);
-        return buffer == 0 ? ExampleOrder(seed, epoch, size)
-                           : OrderInRuns(seed, epoch, size, buffer);
+        const uint64_t drawn = reshuffle ? epoch : 0;
+        return buffer == 0 ? ExampleOrder(seed, drawn, size)
+                           : OrderInRuns(seed, drawn, size, buffer);
       });
 }
 
-std::unique_ptr<Stage> MakeFileShuffle(const Stage& upstream, uint64_t seed) {
+std::unique_ptr<Stage> MakeFileShuffle(const Stage& upstream, uint64_t seed,
+                                       bool reshuffle) {
   return std::make_unique<OrderStage>(
       "shuffle", upstream,
-      [seed, &upstream](uint64_t epoch, std::vector<uint64_t>* file_starts) {
+      [=, &upstream](uint64_t epoch, std::vector<uint64_t>* file_starts) {
         std::vector<uint64_t> starts = upstream.FileStarts(epoch);
         const uint64_t files = starts.size();
         starts.push_back(upstream.SizeIn(epoch));
         OrderStage::Order order;
         order.reserve(starts.back());
         file_starts->clear();
-        for (const uint32_t file : ExampleOrder(seed, epoch, files)) {
+        const uint64_t drawn = reshuffle ? epoch : 0;
+        for (const uint32_t file : ExampleOrder(seed, drawn, files)) {
           file_starts->push_back(order.size());
           for (uint64_t i = starts[file]; i < starts[file + 1]; ++i) {
             order.push_back(static_cast<uint32_t>(i));

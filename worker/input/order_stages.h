@@ -79,12 +79,14 @@ class OrderStage : public PlaceStage {
 };
 
 // All examples in an order drawn for the epoch; within runs of `buffer`
-// examples if that is above 0. Keyed by (seed, epoch).
+// examples if that is above 0. Keyed by (seed, epoch); unless they are to be
+// reshuffled, every epoch has the order of epoch 0.
 std::unique_ptr<Stage> MakeShuffle(const Stage& upstream, uint64_t seed,
-                                   uint64_t buffer);
+                                   uint64_t buffer, bool reshuffle = true);
 
-// The files in an order drawn for the epoch, the examples of each together.
-std::unique_ptr<Stage> MakeFileShuffle(const Stage& upstream, uint64_t seed);
+// The files in such an order, the examples of each together.
+std::unique_ptr<Stage> MakeFileShuffle(const Stage& upstream, uint64_t seed,
+                                       bool reshuffle = true);
 
 // Takes `block_length` examples each of `cycle_length` files in turn; a file
 // that ends makes room for the next. REQUIRES: both are above 0.

@@ -108,10 +108,16 @@ class Pipeline::Builder {
                                      NameOf(stage), ": ", status.message()));
   }
 
-  absl::Status AddShuffle(uint64_t buffer) {
+  absl::Status AddShuffle(const InputStage::Shuffle& config) {
     RETURN_IF_ERROR(CheckOrder());
-    Push(MakeShuffle(last(), ShuffleSeed(), buffer));
-    shuffled_ = true;
+    const bool reshuffle = !config.has_reshuffle() || config.reshuffle();
+    if (config.files()) {
+      Push(MakeFileShuffle(last(), ShuffleSeed(), reshuffle));
+    }
+    if (!config.files() || config.buffer() > 0) {
+      Push(MakeShuffle(last(), ShuffleSeed(), config.buffer(), reshuffle));
+    }
+    shuffled_ |= reshuffle;
     return absl::OkStatus();
   }
 
@@ -187,6 +193,10 @@ class Pipeline::Builder {
     if (stage.has_flip()) return &stage.flip().feature();
     if (stage.has_random_crop()) return &stage.random_crop().feature();
     if (stage.has_rand_augment()) return &stage.rand_augment().feature();
+    if (stage.has_random_brightness()) {
+      return &stage.random_brightness().feature();
+    }
+    if (stage.has_random_rotation()) return &stage.random_rotation().feature();
     return nullptr;
   }
 
@@ -229,6 +239,23 @@ class Pipeline::Builder {
     return absl::OkStatus();
   }
 
+  // What a batch is in evaluation is nobody's business but the computer's, and
+  // all examples count.
+  absl::Status DropRemainder() {
+    if (!options_.training) return absl::OkStatus();
+    const uint64_t size = last().size();
+    const uint64_t batch = options_.batch;
+    if (batch == 0) return absl::InternalError("nobody said how large it is");
+    if (size < batch) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("with drop_remainder no example is left: there are ",
+                       size, ", and a batch has ", batch));
+    }
+    if (size % batch == 0) return absl::OkStatus();
+    Push(MakeSlice("drop_remainder", last(), 0, size - size % batch));
+    return absl::OkStatus();
+  }
+
   absl::Status AddOther(const InputStage& stage) {
     if (stage.kind_case() == InputStage::KIND_NOT_SET) {
       return absl::InvalidArgumentError("says nothing to do");
@@ -239,7 +266,8 @@ class Pipeline::Builder {
     }
     RETURN_IF_ERROR(CheckBeforeBatch());
     const bool needs_all = stage.has_repeat() || stage.has_take() ||
-                           stage.has_skip() || stage.has_cache();
+                           stage.has_skip() || stage.has_cache() ||
+                           stage.batch().drop_remainder();
     if (needs_all && pipeline_.growing_ != nullptr) {
       return absl::InvalidArgumentError(
           "does not go with input.follow, where each file is trained on once, "
@@ -249,15 +277,10 @@ class Pipeline::Builder {
     switch (stage.kind_case()) {
       case InputStage::kBatch:
         batched_ = true;
-        return absl::OkStatus();
+        return stage.batch().drop_remainder() ? DropRemainder()
+                                              : absl::OkStatus();
       case InputStage::kShuffle:
-        if (stage.shuffle().files()) {
-          RETURN_IF_ERROR(CheckOrder());
-          Push(MakeFileShuffle(last(), ShuffleSeed()));
-          shuffled_ = true;
-          if (stage.shuffle().buffer() == 0) return absl::OkStatus();
-        }
-        return AddShuffle(stage.shuffle().buffer());
+        return AddShuffle(stage.shuffle());
       case InputStage::kRepeat:
         if (stage.repeat().times() > kMostOrdered / size) {
           return absl::InvalidArgumentError(
@@ -322,7 +345,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
   pipeline->skip_errors_ = config.on_error() == v1::InputConfig::ON_ERROR_SKIP;
   Builder builder(pipeline.get(), options);
   if (config.stages().empty() && options.training) {
-    RETURN_IF_ERROR(builder.AddShuffle(0));
+    RETURN_IF_ERROR(builder.AddShuffle({}));
   }
   for (const InputStage& stage : config.stages()) {
     RETURN_IF_ERROR(builder.Add(stage));

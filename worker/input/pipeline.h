@@ -34,6 +34,8 @@ class Pipeline {
     uint64_t seed = 0;
     // Else for evaluation: without the stages that are for training.
     bool training = true;
+    // Examples of a whole batch; 0: nobody said.
+    uint64_t batch = 0;
   };
 
   // Of the config the stages and what stands beside them are read; without

@@ -294,6 +294,90 @@ TEST(PipelineTest, WhatAFilterCannotReadIsAnErrorOrSkippedInItsTurn) {
   EXPECT_EQ(pipeline->skipped(), 1u);
 }
 
+// ---- drop_remainder, reshuffle ----------------------------------------------
+
+const Stages kDropped = [](v1::InputConfig* config) {
+  config->add_stages()->mutable_shuffle();
+  config->add_stages()->mutable_batch()->set_drop_remainder(true);
+};
+
+TEST(PipelineTest, TheRemainderOfATrainingEpochIsDropped) {
+  for (uint64_t size = 4; size < 30; ++size) {
+    for (const uint64_t batch : {1u, 2u, 3u, 4u}) {
+      const auto pipeline = Numbers(
+          size, kDropped, {.seed = 3, .training = true, .batch = batch});
+      ASSERT_EQ(pipeline->size(), size / batch * batch);
+      for (const uint64_t epoch : {0u, 1u}) {
+        const std::vector<uint32_t> order = ExampleOrder(3, epoch, size);
+        EXPECT_EQ(Read(*pipeline, {epoch, 0, pipeline->size()}),
+                  List(order.begin(), order.begin() + pipeline->size()));
+      }
+    }
+  }
+  const auto whole =
+      Numbers(10, [](auto* config) { config->add_stages()->mutable_batch(); },
+              {.seed = 3, .training = true, .batch = 4});
+  EXPECT_EQ(whole->size(), 10u);
+}
+
+TEST(PipelineTest, AllExamplesAreEvaluatedWhateverIsDropped) {
+  EXPECT_EQ(Numbers(10, kDropped, {.training = false, .batch = 4})->size(),
+            10u);
+}
+
+TEST(PipelineTest, AnEpochWithoutAWholeBatchIsRefused) {
+  EXPECT_EQ(Make(std::make_unique<FakeSource>(10), kDropped,
+                 {.seed = 3, .training = true, .batch = 11})
+                .status(),
+            absl::InvalidArgumentError(
+                "stage 2 of the input, batch: with drop_remainder no example "
+                "is left: there are 10, and a batch has 11"));
+}
+
+void AddFixedShuffle(v1::InputConfig* config) {
+  config->add_stages()->mutable_shuffle()->set_reshuffle(false);
+}
+
+TEST(PipelineTest, WithoutReshufflingEveryEpochHasTheOrderOfTheFirst) {
+  const auto pipeline = Numbers(40, AddFixedShuffle);
+  const auto reshuffled = Numbers(
+      40, [](auto* config) { config->add_stages()->mutable_shuffle(); });
+  const List first = Read(*reshuffled, {0, 0, 40});
+  for (const uint64_t epoch : {0u, 1u, 7u}) {
+    EXPECT_EQ(Read(*pipeline, {epoch, 0, 40}), first);
+  }
+  // As shuffle(reshuffle_each_iteration=False).repeat(2).
+  const auto repeated = Numbers(40, [](v1::InputConfig* config) {
+    AddFixedShuffle(config);
+    config->add_stages()->mutable_repeat()->set_times(2);
+  });
+  EXPECT_EQ(Read(*repeated, {5, 40, 80}), first);
+}
+
+TEST(PipelineTest, FilesAndRunsThatAreNotReshuffledStayAsTheyAreToo) {
+  auto source = std::make_unique<FakeSource>(30);
+  source->set_file_starts({0, 8, 13, 16});
+  const auto pipeline = *Make(std::move(source), [](v1::InputConfig* config) {
+    AddFixedShuffle(config);
+    config->mutable_stages(0)->mutable_shuffle()->set_files(true);
+    config->mutable_stages(0)->mutable_shuffle()->set_buffer(4);
+  });
+  const List first = Read(*pipeline, {0, 0, 30});
+  EXPECT_EQ(Read(*pipeline, {3, 0, 30}), first);
+  EXPECT_EQ(std::set<float>(first.begin(), first.end()).size(), 30u);
+}
+
+// Every epoch has the same ones.
+TEST(PipelineTest, WhatIsTakenOfAFixedOrderMayBeFiltered) {
+  const auto pipeline = Numbers(40, [](v1::InputConfig* config) {
+    AddFixedShuffle(config);
+    config->add_stages()->mutable_take()->set_examples(20);
+    AddFilter(0, 4, config);
+  });
+  const uint64_t size = pipeline->size();
+  EXPECT_EQ(Read(*pipeline, {1, 0, size}), Read(*pipeline, {2, 0, size}));
+}
+
 // Whatever stands in the pipeline, each example comes once an epoch.
 TEST(PipelineTest, EveryExampleComesOnceAnEpoch) {
   const std::vector<Stages> pipelines = {

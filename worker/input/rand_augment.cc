@@ -78,6 +78,13 @@ void Warp(double a, double b, double c, double d, double shift_x,
   }
 }
 
+// Counter-clockwise, by an angle in radians.
+void Rotate(double angle, Work* work) {
+  const double cosine = std::cos(angle);
+  const double sine = std::sin(angle);
+  Warp(cosine, -sine, sine, cosine, 0, 0, work);
+}
+
 float Grey(const Image& image, int64_t y, int64_t x) {
   if (image.channels < 3) return image.at(y, x, 0);
   return 0.299f * image.at(y, x, 0) + 0.587f * image.at(y, x, 1) +
@@ -208,11 +215,8 @@ void ApplyOperation(size_t operation, double strength, double sign,
       return Warp(1, 0, 0, 1, 0,
                   sign * kShare * strength * static_cast<double>(image->height),
                   work);
-    case 5: {
-      const double angle = sign * strength * std::numbers::pi / 6;
-      return Warp(std::cos(angle), -std::sin(angle), std::sin(angle),
-                  std::cos(angle), 0, 0, work);
-    }
+    case 5:
+      return Rotate(sign * strength * std::numbers::pi / 6, work);
     case 6:  // Brightness.
       return ForEachValue(image, [factor](float value) {
         return std::clamp(value * factor, 0.0f, 1.0f);
@@ -241,34 +245,32 @@ void ApplyOperation(size_t operation, double strength, double sign,
   }
 }
 
-}  // namespace
-
-void RandAugment(const OwnedTensor& in, uint32_t operations, double strength,
-                 RandomStream random, OwnedTensor* out) {
+Work& WorkOfThisThread() {
   static thread_local Work work;
-  Image& image = work.image;
-  image.height = static_cast<int64_t>(in.dims()[0]);
-  image.width = static_cast<int64_t>(in.dims()[1]);
-  image.channels =
+  return work;
+}
+
+void ReadImage(const OwnedTensor& in, Image* image) {
+  image->height = static_cast<int64_t>(in.dims()[0]);
+  image->width = static_cast<int64_t>(in.dims()[1]);
+  image->channels =
       in.dims().size() == 3 ? static_cast<int64_t>(in.dims()[2]) : 1;
-  image.values.resize(in.size());
-  const bool is_bytes = in.dtype() == DType::kUInt8;
-  if (is_bytes) {
+  image->values.resize(in.size());
+  if (in.dtype() == DType::kUInt8) {
     const absl::Span<const uint8_t> from = in.values<uint8_t>();
     std::transform(
-        from.begin(), from.end(), image.values.begin(),
+        from.begin(), from.end(), image->values.begin(),
         [](uint8_t level) { return static_cast<float>(level) / 255.0f; });
   } else {
     const absl::Span<const float> from = in.values<float>();
-    std::copy(from.begin(), from.end(), image.values.begin());
+    std::copy(from.begin(), from.end(), image->values.begin());
   }
-  for (uint32_t i = 0; i < operations; ++i) {
-    const uint64_t operation = random.Below(kOperations);
-    const double sign = random.Chance(0.5) ? -1 : 1;
-    ApplyOperation(operation, std::clamp(strength / 30, 0.0, 1.0), sign, &work);
-  }
+}
+
+// Of the type and shape of `in`.
+void WriteImage(const Image& image, const OwnedTensor& in, OwnedTensor* out) {
   out->Reset(in.dtype(), in.dims());
-  if (is_bytes) {
+  if (in.dtype() == DType::kUInt8) {
     std::transform(image.values.begin(), image.values.end(),
                    out->values<uint8_t>().begin(), [](float value) {
                      return static_cast<uint8_t>(LevelOf(value));
@@ -277,6 +279,27 @@ void RandAugment(const OwnedTensor& in, uint32_t operations, double strength,
     std::copy(image.values.begin(), image.values.end(),
               out->values<float>().begin());
   }
+}
+
+}  // namespace
+
+void RandAugment(const OwnedTensor& in, uint32_t operations, double strength,
+                 RandomStream random, OwnedTensor* out) {
+  Work& work = WorkOfThisThread();
+  ReadImage(in, &work.image);
+  for (uint32_t i = 0; i < operations; ++i) {
+    const uint64_t operation = random.Below(kOperations);
+    const double sign = random.Chance(0.5) ? -1 : 1;
+    ApplyOperation(operation, std::clamp(strength / 30, 0.0, 1.0), sign, &work);
+  }
+  WriteImage(work.image, in, out);
+}
+
+void RotateImage(const OwnedTensor& in, double degrees, OwnedTensor* out) {
+  Work& work = WorkOfThisThread();
+  ReadImage(in, &work.image);
+  Rotate(degrees / 180 * std::numbers::pi, &work);
+  WriteImage(work.image, in, out);
 }
 
 }  // namespace paramd

@@ -18,6 +18,10 @@ namespace paramd {
 void RandAugment(const OwnedTensor& in, uint32_t operations, double strength,
                  RandomStream random, OwnedTensor* out);
 
+// The image turned around its middle, counter-clockwise, bilinear; 0 where it
+// has no pixel. REQUIRES: as above, but for the bounds of float32.
+void RotateImage(const OwnedTensor& in, double degrees, OwnedTensor* out);
+
 }  // namespace paramd
 
 #endif  // PARAMD_WORKER_INPUT_RAND_AUGMENT_H_
