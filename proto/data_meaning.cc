@@ -52,7 +52,7 @@ const Fact* Find(const v1::DataMeaning& meaning, const std::string& name) {
 bool HasNamesOfItsOwn(const v1::DataMeaning& meaning,
                       absl::Span<const std::string> unread) {
   const std::string& source = meaning.source();
-  return source == "csv" || source == "libsvm" ||
+  return source == "csv" || source == "libsvm" || source == "zip" ||
          (source == "image_folders" && !Has(unread, "label"));
 }
 

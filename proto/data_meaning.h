@@ -15,7 +15,7 @@ namespace paramd {
 //
 // Data of another kind of source agree in nothing but types, shapes and stages.
 // So they differ if one of the two sources tells its numbers apart by names or
-// places of its own: csv, libsvm, and image_folders the labels.
+// places of its own: csv, libsvm, a zip, and image_folders the labels.
 std::string MeaningDifference(const v1::DataMeaning& ours,
                               const v1::DataMeaning& meant,
                               absl::Span<const std::string> unread = {});

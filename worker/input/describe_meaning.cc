@@ -272,14 +272,16 @@ std::string ByteFractions() {
   return StageText("cast", cast);
 }
 
-void AddStages(const v1::InputConfig& config, bool training,
-               const FeatureSpec& feature, v1::DataMeaning* meaning) {
+using Stages = google::protobuf::RepeatedPtrField<v1::InputStage>;
+
+void AddStages(const Stages& stages, bool training, const FeatureSpec& feature,
+               v1::DataMeaning* meaning) {
   std::vector<std::string> texts;
   std::vector<std::string> fills;
   if (meaning->source() == "idx" && feature.dtype == DType::kFloat32) {
     texts.push_back(ByteFractions());
   }
-  for (const v1::InputStage& stage : config.stages()) {
+  for (const v1::InputStage& stage : stages) {
     std::string kind;
     const Message* const message = KindOf(stage, &kind);
     if (message == nullptr || !IsOn(stage, training) || IsHarmlessStage(kind) ||
@@ -300,6 +302,20 @@ void AddStages(const v1::InputConfig& config, bool training,
           feature.name, fills, meaning);
 }
 
+// Of a zip, what its sources mean.
+void AddParts(const ExampleSource& source, v1::DataMeaning* meaning) {
+  int number = 0;
+  for (const v1::DataMeaning& part : source.PartMeanings()) {
+    const std::string name = absl::StrCat("source ", ++number);
+    AddFact(name, "", {part.source()}, meaning);
+    for (const v1::DataMeaning::Fact& fact : part.facts()) {
+      v1::DataMeaning::Fact* const added = meaning->add_facts();
+      *added = fact;
+      added->set_name(absl::StrCat(name, ": ", fact.name()));
+    }
+  }
+}
+
 }  // namespace
 
 v1::DataMeaning DescribeMeaning(const v1::InputConfig& config, bool training,
@@ -307,14 +323,24 @@ v1::DataMeaning DescribeMeaning(const v1::InputConfig& config, bool training,
                                 const InputSpec& spec) {
   v1::DataMeaning meaning;
   meaning.set_source("idx");
-  const v1::InputSource& named =
-      !training && config.has_test() ? config.test() : config.train();
+  const v1::InputSource* named =
+      !training && config.has_test() ? &config.test() : &config.train();
+  Stages stages = config.stages();
+  // Of several that are read alike the first one says how.
+  while (named->has_sample_from() && named->sample_from().sources_size() > 0) {
+    named = &named->sample_from().sources(0);
+    Stages before = named->stages();
+    before.MergeFrom(stages);
+    stages = std::move(before);
+  }
   std::string kind;
-  const Message* const message = KindOf(named, &kind);
-  if (message != nullptr) {
-    meaning.set_source(kind);
+  const Message* const message = KindOf(*named, &kind);
+  if (message != nullptr) meaning.set_source(kind);
+  if (named->has_zip()) {
+    AddParts(source, &meaning);
+  } else if (message != nullptr) {
     AddKind(kind, *message, FirstFeature(source), &meaning);
-    AddNames(named, source, &meaning);
+    AddNames(*named, source, &meaning);
   }
   for (const FeatureSpec& feature : spec.features) {
     AddFact(absl::StrCat("'", feature.name, "' of"), feature.name,
@@ -323,7 +349,7 @@ v1::DataMeaning DescribeMeaning(const v1::InputConfig& config, bool training,
             &meaning);
   }
   for (const FeatureSpec& feature : source.spec().features) {
-    AddStages(config, training, feature, &meaning);
+    AddStages(stages, training, feature, &meaning);
   }
   return meaning;
 }

@@ -40,7 +40,11 @@ void AddKeys(const std::string& prefix, const Descriptor& message,
     const std::string key = prefix.empty()
                                 ? std::string(field->name())
                                 : absl::StrCat(prefix, ".", field->name());
-    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    const bool is_of_its_own =
+        field->message_type() == v1::InputSource::descriptor() ||
+        field->message_type() == v1::InputStage::descriptor();
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE &&
+        !is_of_its_own) {
       AddKeys(key, *field->message_type(), keys);
     } else {
       keys->insert(key);
@@ -68,6 +72,16 @@ void Change(const Message& change, Message* message) {
       if (other != field) only->GetReflection()->ClearField(only.get(), other);
     }
     message->MergeFrom(*only);
+  }
+}
+
+// Another kind stands in place of the one that is there.
+void ChangeSource(const v1::InputSource& change, v1::InputSource* source) {
+  if (change.kind_case() != v1::InputSource::KIND_NOT_SET &&
+      change.kind_case() != source->kind_case()) {
+    *source = change;
+  } else {
+    Change(change, source);
   }
 }
 
@@ -117,6 +131,15 @@ constexpr char kSynthetic[] = R"(synthetic {
     examples: 2 features: [{name: "x" type: TYPE_UINT8 dims: 2},
                            {name: "label" type: TYPE_UINT8 classes: 3}] })";
 constexpr char kIndices[] = "indices { examples: 2 }";
+constexpr char kSampled[] = R"(sample_from {
+    sources: [{csv { files: "D/numbers.csv" label: "y" separator: ","
+                     header: true name: "x" }},
+              {csv { files: "D/turned.csv" label: "y" separator: ","
+                     header: true name: "x" }}] })";
+constexpr char kZipped[] = R"(zip {
+    sources: [{npy { arrays: {name: "x" file: "D/x.npy"} }},
+              {npy { arrays: {name: "label" file: "D/y.npy" classes: 3} }}]
+    })";
 
 struct Source {
   std::string text;
@@ -276,6 +299,49 @@ std::vector<Source> Table() {
       {kSynthetic,
        {{"synthetic.examples", "synthetic { examples: 3 }", kRead}}},
       {kIndices, {{"indices.examples", "indices { examples: 3 }", kRead}}},
+      {kSampled,
+       {
+           {"sample_from.weights", "sample_from { weights: [1, 9] }", kRead},
+           {"sample_from.stop_on_empty", "sample_from { stop_on_empty: true }",
+            kRead},
+           {"sample_from.sources", kNumbers, kRead},
+           {"sample_from.sources",
+            "sample_from { sources: { csv { files: 'D/more.csv' label: 'y' "
+            "separator: ',' header: true name: 'x' } } }",
+            kRead},
+           {"sample_from.sources",
+            "sample_from { sources: { csv { files: 'D/more.csv' label: 'id' "
+            "separator: ',' header: true name: 'x' columns: ['a', 'b'] } } }",
+            kRefused},
+           {"sample_from.sources",
+            "sample_from { sources: { csv { files: 'D/numbers.csv' label: 'y' "
+            "separator: ',' header: true name: 'x' } stages { normalise { "
+            "feature: 'x' mean: 1 deviation: 1 } } } }",
+            kRefused},
+       }},
+      {kZipped,
+       {
+           {"zip.sources",
+            "zip { sources: [{npy { arrays: {name: 'x' file: 'D/x2.npy'} }}, "
+            "{npy { arrays: {name: 'label' file: 'D/y.npy' classes: 3} }}] }",
+            kRead},
+           {"zip.sources",
+            "zip { sources: [{npy { arrays: {name: 'x' file: 'D/x.npy'} }}, "
+            "{npy { arrays: {name: 'label' file: 'D/y.npy' classes: 2} }}] }",
+            kRefused},
+           {"zip.sources",
+            "zip { sources: [{npy { arrays: {name: 'x' file: 'D/x.npy'} } "
+            "stages { normalise { feature: 'x' mean: 1 deviation: 1 } }}, "
+            "{npy { arrays: {name: 'label' file: 'D/y.npy' classes: 3} }}] }",
+            kRefused},
+       }},
+      {kNpy,
+       {
+           {"stages",
+            "stages: { normalise { feature: 'x' mean: 1 deviation: 1 } }",
+            kRefused},
+           {"stages", "stages: { take { examples: 1 } }", kRead},
+       }},
   };
   for (Source& source : table) {
     for (const char* kind : {"records", "synthetic"}) {
@@ -398,6 +464,7 @@ TEST_F(DescribeMeaningTest, EveryOptionIsInTheTable) {
 TEST_F(DescribeMeaningTest,
        AnOptionThatDiffersChangesNoNumberOrIsRefusedNamingIt) {
   for (const Source& source : Table()) {
+    SCOPED_TRACE(source.text);
     v1::InputConfig config;
     *config.mutable_train() = Parsed(source.text);
     const auto training = OpenTrainingData(config, 1);
@@ -408,7 +475,7 @@ TEST_F(DescribeMeaningTest,
     for (const Row& row : source.rows) {
       SCOPED_TRACE(row.change);
       *config.mutable_test() = config.train();
-      Change(Parsed(row.change), config.mutable_test());
+      ChangeSource(Parsed(row.change), config.mutable_test());
       const auto test = OpenTestData(config, **training);
       if (!row.is_read) {
         // Of data that such a job can't even read.
@@ -448,7 +515,7 @@ TEST_F(DescribeMeaningTest, AnOptionThatIsNotHarmlessIsDescribed) {
       *config.mutable_train() = Parsed(source.text);
       const auto ours = OpenTrainingData(config, 1);
       ASSERT_TRUE(ours.ok()) << ours.status();
-      Change(Parsed(row.change), config.mutable_train());
+      ChangeSource(Parsed(row.change), config.mutable_train());
       const auto theirs = OpenTrainingData(config, 1);
       if (!theirs.ok()) continue;  // Refused by itself.
       EXPECT_NE(MeaningDifference((*ours)->meaning(), (*theirs)->meaning()),

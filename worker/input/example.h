@@ -56,6 +56,12 @@ class OwnedTensor {
   std::vector<std::byte> memory_;
 };
 
+// Where an example stands at some stage: `offset` in the order of an epoch.
+struct ExamplePlace {
+  uint64_t epoch = 0;
+  uint64_t offset = 0;
+};
+
 // One example: a tensor for each feature of a spec, in its order.
 struct Example {
   std::vector<OwnedTensor> values;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -22,6 +23,18 @@ struct SourceNames {
   std::vector<std::string> columns;
   // Of the labels 0, 1, 2 and so on.
   std::vector<std::string> classes;
+  // Of a zip, those of each of its sources; else none.
+  std::vector<SourceNames> parts = {};
+};
+
+// In what the epochs of a source, or of stages behind it, differ.
+struct Variation {
+  bool shuffled = false;  // Each has an order of its own.
+  bool repeated = false;  // Some examples come more than once in each.
+  // Which examples there are, or which features meet in one, differs; and what
+  // stands there that makes it so. Empty: it does not.
+  std::string varies = {};
+  absl::flat_hash_set<std::string> drawn = {};  // Features, anew in each.
 };
 
 // Examples numbered from 0, in files or drawn. Access is random: a source that
@@ -59,6 +72,24 @@ class ExampleSource : public ExampleNames {
                                    Example* example) const {
     return Read(index, example);
   }
+
+  // The same of the one at a place, of which IndexOf says the number: a source
+  // that has stages within it may draw another one in each epoch. On error,
+  // example->index says which one it is about.
+  virtual absl::Status ReadAt(const ExamplePlace& place,
+                              Example* example) const {
+    return Read(IndexOf(place.epoch, place.offset), example);
+  }
+  virtual absl::Status ReadFeatureAt(const ExamplePlace& place, size_t feature,
+                                     Example* example) const {
+    return ReadFeature(IndexOf(place.epoch, place.offset), feature, example);
+  }
+
+  // Numbers of examples are below it.
+  virtual uint64_t numbers() const { return size(); }
+  virtual Variation variation() const { return {}; }
+  // Of a zip, what the numbers of each of its sources mean; else none.
+  virtual std::vector<v1::DataMeaning> PartMeanings() const { return {}; }
 
   std::string Where(uint64_t index) const override {
     return absl::StrCat("example ", index);

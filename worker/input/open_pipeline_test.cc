@@ -1,5 +1,6 @@
 #include "worker/input/open_pipeline.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -351,6 +352,155 @@ TEST(OpenPipelineTest, ThreadsCachesAndPrefetchingDoNotChangeABatch) {
       }
       EXPECT_EQ(batches, 8);
     }
+  }
+}
+
+// ---- several sources --------------------------------------------------------
+
+// D/ is the directory of the test's files.
+v1::InputConfig ParsedInput(const std::string& text) {
+  const std::string a = WriteTestFile("a.csv", "u,v,y\n1,2,0\n3,4,1\n");
+  WriteTestFile("b.csv", "y,v,u\n1,6,5\n0,8,7\n1,10,9\n");
+  WriteTestFile("other.csv", "u,w,y\n1,2,0\n");
+  WriteTestFile("mask.npy",
+                NpyBytes("<f4", "(4, 1)", ValueBytes<float>({1, 2, 3, 4})));
+  v1::InputConfig config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      absl::StrReplaceAll(
+          text,
+          {{"D/", std::filesystem::path(a).parent_path().string() + "/"}}),
+      &config))
+      << text;
+  return config;
+}
+
+std::string CsvText(const std::string& name) {
+  return absl::StrCat("csv { files: '", name,
+                      "' label: 'y' separator: ',' header: true classes: 2 "
+                      "name: 'x' }");
+}
+
+// The values of a feature, example by example.
+std::vector<float> ValuesOf(const Pipeline& pipeline, const std::string& name) {
+  Batch batch;
+  const absl::Status read = pipeline.Read({0, 0, pipeline.size()}, &batch);
+  EXPECT_TRUE(read.ok()) << read;
+  const auto values = batch.Find(name)->values<float>();
+  return {values.begin(), values.end()};
+}
+
+TEST(OpenPipelineTest, ColumnsOfSeveralSourcesAreReadByTheNamesOfTheFirst) {
+  const v1::InputConfig config = ParsedInput(absl::StrCat(
+      "train { directory: 'D/' sample_from { sources: { ", CsvText("a.csv"),
+      "} sources: {", CsvText("b.csv"), "} weights: [1, 2] } }"));
+  const auto training = OpenTrainingData(config, 1);
+  ASSERT_TRUE(training.ok()) << training.status();
+  const auto test = OpenTestData(config, **training);
+  ASSERT_TRUE(test.ok()) << test.status();
+  std::vector<float> us, vs;
+  const std::vector<float> values = ValuesOf(**test, "x");
+  for (size_t i = 0; i < values.size(); i += 2) {
+    us.push_back(values[i]);
+    EXPECT_EQ(values[i + 1], values[i] + 1);
+  }
+  std::sort(us.begin(), us.end());
+  EXPECT_EQ(us, (std::vector<float>{1, 3, 5, 7, 9}));
+  // One of them alone is test data for it.
+  v1::InputConfig alone = config;
+  *alone.mutable_test() = config.train().sample_from().sources(1);
+  alone.mutable_test()->set_directory(config.train().directory());
+  const auto second = OpenTestData(alone, **training);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(ValuesOf(**second, "x"), (std::vector<float>{5, 6, 7, 8, 9, 10}));
+}
+
+TEST(OpenPipelineTest, SourcesThatAreReadInTwoWaysAreNotPutTogether) {
+  const auto refusal = [](const std::string& second) {
+    const v1::InputConfig config = ParsedInput(
+        absl::StrCat("train { directory: 'D/' sample_from { sources: { ",
+                     CsvText("a.csv"), "} sources: {", second, "} } }"));
+    return std::string(OpenTrainingData(config, 1).status().message());
+  };
+  EXPECT_TRUE(absl::StrContains(refusal(CsvText("other.csv")),
+                                "source 2 of sample_from: "))
+      << refusal(CsvText("other.csv"));
+  EXPECT_EQ(refusal(absl::StrCat(
+                CsvText("b.csv"),
+                " stages { normalise { feature: 'x' mean: 1 deviation: 2 } }")),
+            "source 2 of sample_from: is read in another way than source 1: it "
+            "has stages of 'x' normalise mean 1 deviation 2, not none");
+  EXPECT_EQ(refusal("npy { arrays { name: 'x' file: 'mask.npy' } }"),
+            "source 2 of sample_from: has 'x' of float32 1; source 1 has 'x' "
+            "of float32 2, 'label' of one int32");
+}
+
+TEST(OpenPipelineTest, SourcesOfSeveralKindsAreZipped) {
+  const v1::InputConfig config = ParsedInput(absl::StrCat(
+      "train { directory: 'D/' zip { sources: { ", CsvText("b.csv"),
+      "} sources: { npy { arrays { name: 'mask' file: 'mask.npy' } } stages { "
+      "skip { examples: 1 } } } } stages { skip { examples: 1 } } }"));
+  const auto training = OpenTrainingData(config, 1);
+  ASSERT_TRUE(training.ok()) << training.status();
+  EXPECT_EQ((*training)->size(), 2u);
+  const auto test = OpenTestData(config, **training);
+  ASSERT_TRUE(test.ok()) << test.status();
+  EXPECT_EQ(ValuesOf(**test, "x"), (std::vector<float>{8, 7, 10, 9}));
+  EXPECT_EQ(ValuesOf(**test, "mask"), (std::vector<float>{3, 4}));
+  // Test files may have their columns in another order.
+  v1::InputConfig other = config;
+  *other.mutable_test() = config.train();
+  other.mutable_test()
+      ->mutable_zip()
+      ->mutable_sources(0)
+      ->mutable_csv()
+      ->set_files(0, "a.csv");
+  const auto read = OpenTestData(other, **training);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(ValuesOf(**read, "x"), (std::vector<float>{4, 3}));
+  other.mutable_test()
+      ->mutable_zip()
+      ->mutable_sources(0)
+      ->mutable_csv()
+      ->set_label("u");
+  EXPECT_FALSE(OpenTestData(other, **training).ok());
+}
+
+TEST(OpenPipelineTest, WithoutLabelsSeveralSourcesAreReadToPredict) {
+  const v1::InputConfig config = ParsedInput(
+      absl::StrCat("train { directory: 'D/' sample_from { sources: { ",
+                   CsvText("a.csv"), "} } }"));
+  const auto training = OpenTrainingData(config, 1);
+  ASSERT_TRUE(training.ok()) << training.status();
+  v1::InputConfig unlabelled = config;
+  WriteTestFile("unlabelled.csv", "u,v\n1,2\n");
+  *unlabelled.mutable_test() = config.train();
+  unlabelled.mutable_test()
+      ->mutable_sample_from()
+      ->mutable_sources(0)
+      ->mutable_csv()
+      ->set_files(0, "unlabelled.csv");
+  EXPECT_FALSE(OpenTestData(unlabelled, **training).ok());
+  const std::string label = "label";
+  const auto test = OpenTestData(unlabelled, **training, {&label, 1});
+  ASSERT_TRUE(test.ok()) << test.status();
+  EXPECT_EQ(ValuesOf(**test, "x"), (std::vector<float>{1, 2}));
+}
+
+TEST(OpenPipelineTest, MoreReadersThanThreadsAreRefused) {
+  v1::InputConfig config = Synthetic();
+  config.add_stages()->mutable_interleave()->set_cycle_length(4);
+  auto* const interleave = config.mutable_stages(0)->mutable_interleave();
+  interleave->set_block_length(1);
+  interleave->set_parallelism(2);
+  config.set_parallelism("1");
+  EXPECT_EQ(OpenTrainingData(config, 1).status(),
+            absl::InvalidArgumentError(
+                "stage 1 of the input, interleave: parallelism is 2, but "
+                "input.parallelism gives 1 thread in all: set that to as many, "
+                "or to \"auto\""));
+  for (const char* const enough : {"2", "8", "auto"}) {
+    config.set_parallelism(enough);
+    EXPECT_TRUE(OpenTrainingData(config, 1).ok()) << enough;
   }
 }
 

@@ -61,6 +61,37 @@ class Repeat : public PlaceStage {
   const uint64_t times_;
 };
 
+// An order of which few threads read at a time.
+class LimitedOrder : public OrderStage {
+ public:
+  LimitedOrder(std::string name, const Stage& upstream, uint32_t most_readers,
+               MakeOrder make)
+      : OrderStage(std::move(name), upstream, std::move(make)),
+        free_(most_readers) {
+    CHECK(most_readers > 0, "somebody may read");
+  }
+
+ protected:
+  absl::Status DoGet(const ExamplePlace& place,
+                     Example* example) const override {
+    {
+      MutexLock lock(&readers_mutex_);
+      while (free_ == 0) freed_.Wait(&readers_mutex_);
+      --free_;
+    }
+    absl::Status status = OrderStage::DoGet(place, example);
+    MutexLock lock(&readers_mutex_);
+    ++free_;
+    freed_.NotifyOne();
+    return status;
+  }
+
+ private:
+  mutable Mutex readers_mutex_;
+  mutable CondVar freed_;
+  mutable uint32_t free_ ABSL_GUARDED_BY(readers_mutex_);
+};
+
 // The number of the run within the epoch is part of the seed.
 OrderStage::Order OrderInRuns(uint64_t seed, uint64_t epoch, uint64_t size,
                               uint64_t run) {
@@ -93,14 +124,14 @@ absl::Status SourceStage::DoGet(const ExamplePlace& place,
                                 Example* example) const {
   example->dropped = false;
   example->index = IndexAt(place);
-  return source_->Read(example->index, example);
+  return source_->ReadAt(place, example);
 }
 
 absl::Status SourceStage::GetFeature(const ExamplePlace& place, size_t feature,
                                      Example* example) const {
   example->dropped = false;
   example->index = IndexAt(place);
-  return source_->ReadFeature(example->index, feature, example);
+  return source_->ReadFeatureAt(place, feature, example);
 }
 
 uint64_t SourceStage::IndexAt(const ExamplePlace& place) const {
@@ -165,47 +196,53 @@ std::unique_ptr<Stage> MakeFileShuffle(const Stage& upstream, uint64_t seed,
 
 std::unique_ptr<Stage> MakeInterleave(const Stage& upstream,
                                       uint64_t cycle_length,
-                                      uint64_t block_length) {
+                                      uint64_t block_length,
+                                      uint32_t most_readers) {
   CHECK(cycle_length > 0 && block_length > 0, "something is interleaved");
-  return std::make_unique<OrderStage>(
-      "interleave", upstream,
-      [=, &upstream](uint64_t epoch, std::vector<uint64_t>*) {
-        struct Range {
-          uint64_t next, end;
-        };
-        std::deque<Range> files;
-        uint64_t begin = 0;
-        std::vector<uint64_t> starts = upstream.FileStarts(epoch);
-        const uint64_t size = upstream.SizeIn(epoch);
-        starts.push_back(size);
-        for (size_t i = 1; i < starts.size(); ++i) {
-          files.push_back({begin, starts[i]});
-          begin = starts[i];
-        }
-        OrderStage::Order order;
-        order.reserve(size);
-        std::vector<Range> cycle;
-        for (size_t turn = 0; order.size() < size; ++turn) {
-          while (cycle.size() < cycle_length && !files.empty()) {
-            cycle.push_back(files.front());
-            files.pop_front();
-          }
-          Range& file = cycle[turn %= cycle.size()];
-          for (uint64_t i = 0; i < block_length && file.next < file.end; ++i) {
-            order.push_back(static_cast<uint32_t>(file.next++));
-          }
-          if (file.next < file.end) continue;
-          // The next file takes this one's place in the cycle.
-          if (!files.empty()) {
-            file = files.front();
-            files.pop_front();
-          } else {
-            cycle.erase(cycle.begin() + static_cast<ptrdiff_t>(turn));
-            if (turn-- == 0) turn = static_cast<size_t>(-1);
-          }
-        }
-        return order;
-      });
+  OrderStage::MakeOrder make = [=, &upstream](uint64_t epoch,
+                                              std::vector<uint64_t>*) {
+    struct Range {
+      uint64_t next, end;
+    };
+    std::deque<Range> files;
+    uint64_t begin = 0;
+    std::vector<uint64_t> starts = upstream.FileStarts(epoch);
+    const uint64_t size = upstream.SizeIn(epoch);
+    starts.push_back(size);
+    for (size_t i = 1; i < starts.size(); ++i) {
+      files.push_back({begin, starts[i]});
+      begin = starts[i];
+    }
+    OrderStage::Order order;
+    order.reserve(size);
+    std::vector<Range> cycle;
+    for (size_t turn = 0; order.size() < size; ++turn) {
+      while (cycle.size() < cycle_length && !files.empty()) {
+        cycle.push_back(files.front());
+        files.pop_front();
+      }
+      Range& file = cycle[turn %= cycle.size()];
+      for (uint64_t i = 0; i < block_length && file.next < file.end; ++i) {
+        order.push_back(static_cast<uint32_t>(file.next++));
+      }
+      if (file.next < file.end) continue;
+      // The next file takes this one's place in the cycle.
+      if (!files.empty()) {
+        file = files.front();
+        files.pop_front();
+      } else {
+        cycle.erase(cycle.begin() + static_cast<ptrdiff_t>(turn));
+        if (turn-- == 0) turn = static_cast<size_t>(-1);
+      }
+    }
+    return order;
+  };
+  if (most_readers == 0) {
+    return std::make_unique<OrderStage>("interleave", upstream,
+                                        std::move(make));
+  }
+  return std::make_unique<LimitedOrder>("interleave", upstream, most_readers,
+                                        std::move(make));
 }
 
 std::unique_ptr<Stage> MakeSlice(std::string name, const Stage& upstream,

@@ -89,10 +89,13 @@ std::unique_ptr<Stage> MakeFileShuffle(const Stage& upstream, uint64_t seed,
                                        bool reshuffle = true);
 
 // Takes `block_length` examples each of `cycle_length` files in turn; a file
-// that ends makes room for the next. REQUIRES: both are above 0.
+// that ends makes room for the next. At most `most_readers` threads at a time
+// are in the stages before it; 0: any number. REQUIRES: the lengths are above
+// 0.
 std::unique_ptr<Stage> MakeInterleave(const Stage& upstream,
                                       uint64_t cycle_length,
-                                      uint64_t block_length);
+                                      uint64_t block_length,
+                                      uint32_t most_readers = 0);
 
 // The examples [begin, end) of the upstream. REQUIRES: begin < end <= its size.
 std::unique_ptr<Stage> MakeSlice(std::string name, const Stage& upstream,

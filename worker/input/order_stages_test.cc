@@ -1,7 +1,9 @@
 #include "worker/input/order_stages.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -87,6 +89,60 @@ TEST(OrderStagesTest, FilesAreInterleavedByBlocks) {
               ElementsAre(0, 1, 4, 5, 6, 7, 2, 3, 8, 9));
   EXPECT_THAT(EpochOf(*MakeInterleave(*source, 1, 5), 0),
               ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+}
+
+// Counts who is in it at a time.
+class CountingStage : public PlaceStage {
+ public:
+  explicit CountingStage(const Stage& upstream)
+      : PlaceStage("counting", upstream, upstream.size()) {}
+
+  int most() const { return most_; }
+  std::vector<uint64_t> FileStarts(uint64_t epoch) const override {
+    return upstream().FileStarts(epoch);
+  }
+
+ protected:
+  ExamplePlace UpstreamOf(const ExamplePlace& place) const override {
+    return place;
+  }
+  absl::Status DoGet(const ExamplePlace& place,
+                     Example* example) const override {
+    const int inside = ++inside_;
+    for (int most = most_; inside > most;) {
+      if (most_.compare_exchange_weak(most, inside)) break;
+    }
+    std::this_thread::yield();
+    const absl::Status status = PlaceStage::DoGet(place, example);
+    --inside_;
+    return status;
+  }
+
+ private:
+  mutable std::atomic<int> inside_{0};
+  mutable std::atomic<int> most_{0};
+};
+
+TEST(OrderStagesTest, AnInterleaveLetsSoManyThreadsRead) {
+  const auto source = Numbers(400, {0, 100, 200, 300});
+  const CountingStage counting(*source);
+  const auto limited = MakeInterleave(counting, 4, 1, /*most_readers=*/2);
+  const auto free = MakeInterleave(*source, 4, 1);
+  std::vector<std::thread> threads;
+  std::vector<float> found(400);
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Example example;
+      for (uint64_t i = t; i < 400; i += 4) {
+        EXPECT_TRUE(limited->Get({0, i}, &example).ok());
+        found[i] = example.values[0].values<float>()[0];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(counting.most(), 2);
+  const std::vector<uint32_t> expected = EpochOf(*free, 0);
+  EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin()));
 }
 
 TEST(OrderStagesTest, EveryInterleavedExampleComesOnce) {

@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
@@ -92,8 +92,13 @@ class TransformStage : public Stage {
 // Follows the stages of a config and makes them.
 class Pipeline::Builder {
  public:
-  Builder(Pipeline* pipeline, const Options& options)
-      : pipeline_(*pipeline), options_(options) {}
+  // Both outlive it.
+  Builder(Pipeline* pipeline, const v1::InputConfig& config,
+          const Options& options)
+      : pipeline_(*pipeline),
+        config_(config),
+        options_(options),
+        variation_(pipeline->variation_) {}
 
   absl::Status Add(const InputStage& stage) {
     ++position_;
@@ -117,7 +122,7 @@ class Pipeline::Builder {
     if (!config.files() || config.buffer() > 0) {
       Push(MakeShuffle(last(), ShuffleSeed(), config.buffer(), reshuffle));
     }
-    shuffled_ |= reshuffle;
+    variation_.shuffled |= reshuffle;
     return absl::OkStatus();
   }
 
@@ -178,7 +183,7 @@ class Pipeline::Builder {
     RETURN_IF_ERROR(CheckSizes(transform->spec()));
     if (context.training) {
       const std::string* const drawn = DrawnFeature(stage);
-      if (drawn != nullptr) drawn_.insert(*drawn);
+      if (drawn != nullptr) variation_.drawn.insert(*drawn);
     }
     if (batched_) {
       pipeline_.late_.push_back(std::move(transform));
@@ -209,13 +214,13 @@ class Pipeline::Builder {
     RETURN_IF_ERROR(CheckOrder());
     const std::string& name = stage.filter().feature();
     ASSIGN_OR_RETURN(const size_t feature, FindFeature(spec(), name));
-    if (varies_) {
+    if (!variation_.varies.empty()) {
       return absl::InvalidArgumentError(
-          "stands behind a take or skip of shuffled examples, which are others "
-          "in each epoch, so nobody knows how many it keeps: put it before "
-          "them, or shuffle behind them");
+          absl::StrCat("stands behind ", variation_.varies,
+                       ", so nobody knows how many it keeps: put it before "
+                       "them, or shuffle behind them"));
     }
-    if (drawn_.contains(name)) {
+    if (variation_.drawn.contains(name)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "'", name,
           "' is drawn anew in each epoch, so nobody knows how many "
@@ -232,9 +237,8 @@ class Pipeline::Builder {
       if (pipeline_.skip_errors_) return true;
       return pipeline_.Named(status, example);
     };
-    ASSIGN_OR_RETURN(
-        std::unique_ptr<Stage> kept,
-        MakeFilter(last(), pipeline_.source_->source().size(), keeps));
+    ASSIGN_OR_RETURN(std::unique_ptr<Stage> kept,
+                     MakeFilter(last(), pipeline_.source().numbers(), keeps));
     Push(std::move(kept));
     return absl::OkStatus();
   }
@@ -259,6 +263,10 @@ class Pipeline::Builder {
   absl::Status AddOther(const InputStage& stage) {
     if (stage.kind_case() == InputStage::KIND_NOT_SET) {
       return absl::InvalidArgumentError("says nothing to do");
+    }
+    if (options_.is_part && (stage.has_prefetch() || stage.has_batch())) {
+      return absl::InvalidArgumentError(
+          "is of what several sources make together: put it into input.stages");
     }
     if (stage.has_prefetch()) {
       pipeline_.prefetch_ = std::max(1u, stage.prefetch().batches());
@@ -288,9 +296,10 @@ class Pipeline::Builder {
                            " examples are more than ", kMostOrdered));
         }
         Push(MakeRepeat(last(), stage.repeat().times()));
+        variation_.repeated = true;
         return absl::OkStatus();
       case InputStage::kTake:
-        varies_ |= shuffled_ && stage.take().examples() < size;
+        if (stage.take().examples() < size) LeaveOutSome();
         Push(MakeSlice("take", last(), 0,
                        std::min(size, stage.take().examples())));
         return absl::OkStatus();
@@ -300,13 +309,15 @@ class Pipeline::Builder {
               absl::StrCat("leaves out ", stage.skip().examples(),
                            " examples; there are ", size));
         }
-        varies_ |= shuffled_;
+        LeaveOutSome();
         Push(MakeSlice("skip", last(), stage.skip().examples(), size));
         return absl::OkStatus();
       case InputStage::kInterleave:
         RETURN_IF_ERROR(CheckOrder());
+        RETURN_IF_ERROR(CheckThreads(stage.interleave().parallelism()));
         Push(MakeInterleave(last(), stage.interleave().cycle_length(),
-                            stage.interleave().block_length()));
+                            stage.interleave().block_length(),
+                            stage.interleave().parallelism()));
         return absl::OkStatus();
       case InputStage::kCache: {
         ASSIGN_OR_RETURN(
@@ -315,8 +326,7 @@ class Pipeline::Builder {
                                stage.cache().max_mb() * kMegabyte));
         Push(std::move(cache));
         // It gives the same in every epoch.
-        shuffled_ = varies_ = false;
-        drawn_.clear();
+        variation_ = {.repeated = variation_.repeated};
         return absl::OkStatus();
       }
       default:
@@ -324,13 +334,32 @@ class Pipeline::Builder {
     }
   }
 
+  // Of an order of each epoch's own, they are others in each.
+  void LeaveOutSome() {
+    if (!variation_.shuffled || !variation_.varies.empty()) return;
+    variation_.varies =
+        "a take or skip of shuffled examples, which are others in each epoch";
+  }
+
+  // All stages of an example pass on one of the threads of input.parallelism.
+  absl::Status CheckThreads(uint32_t wanted) const {
+    uint32_t threads = 0;
+    if (!absl::SimpleAtoi(config_.parallelism(), &threads) ||
+        wanted <= threads) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "parallelism is ", wanted, ", but input.parallelism gives ", threads,
+        threads == 1 ? " thread" : " threads",
+        " in all: set that to as many, or to \"auto\""));
+  }
+
   Pipeline& pipeline_;
+  const v1::InputConfig& config_;
   const Options options_;
   uint64_t position_ = 0;
   uint64_t shuffles_ = 0;
-  bool shuffled_ = false;  // Each epoch has an order of its own,
-  bool varies_ = false;    // and other examples.
-  absl::flat_hash_set<std::string> drawn_;  // Features, anew in each epoch.
+  Variation& variation_;
   bool batched_ = false;
 };
 
@@ -341,24 +370,29 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
   pipeline->growing_ = source->growing();
   auto first = std::make_unique<SourceStage>(std::move(source));
   pipeline->source_ = first.get();
+  pipeline->variation_ = first->source().variation();
   pipeline->stages_.push_back(std::move(first));
   pipeline->skip_errors_ = config.on_error() == v1::InputConfig::ON_ERROR_SKIP;
-  Builder builder(pipeline.get(), options);
-  if (config.stages().empty() && options.training) {
+  Builder builder(pipeline.get(), config, options);
+  if (config.stages().empty() && options.training && !options.is_part) {
     RETURN_IF_ERROR(builder.AddShuffle({}));
   }
   for (const InputStage& stage : config.stages()) {
     RETURN_IF_ERROR(builder.Add(stage));
   }
   RETURN_IF_ERROR(builder.CastDoubles());
-  RETURN_IF_ERROR(pipeline->FixSpec());
-  pipeline->meaning_ = DescribeMeaning(
-      config, options.training, pipeline->source_->source(), pipeline->spec_);
+  if (options.is_part) {
+    pipeline->spec_ = pipeline->examples().spec();
+  } else {
+    RETURN_IF_ERROR(pipeline->FixSpec());
+  }
+  pipeline->meaning_ = DescribeMeaning(config, options.training,
+                                       pipeline->source(), pipeline->spec_);
   return pipeline;
 }
 
 v1::DataSet Pipeline::Describe() const {
-  v1::DataSet data = source_->source().Describe();
+  v1::DataSet data = source().Describe();
   *data.mutable_meaning() = meaning_;
   return data;
 }
@@ -470,7 +504,7 @@ void Pipeline::Assemble(absl::Span<Example> examples, Batch* batch) const {
   uint64_t count = 0;
   kept([&count](const Example&) { ++count; });
   batch->Reset(spec_, count);
-  batch->names = &source_->source();
+  batch->names = &source();
   const uint64_t begin = batch->range.begin;
   for (size_t i = 0; i < examples.size(); ++i) {
     if (examples[i].dropped) continue;
@@ -522,7 +556,7 @@ absl::Status Pipeline::Named(const absl::Status& error,
                                     ? absl::StatusCode::kDataLoss
                                     : error.code();
   if (growing_ != nullptr && absl::IsFailedPrecondition(error)) return error;
-  const std::string where = source_->source().Where(example.index);
+  const std::string where = source().Where(example.index);
   if (absl::StrContains(error.message(), where)) {
     return absl::Status(code, error.message());
   }

@@ -36,6 +36,9 @@ class Pipeline {
     bool training = true;
     // Examples of a whole batch; 0: nobody said.
     uint64_t batch = 0;
+    // It is put together with others, by a source that reads `examples`: it
+    // makes no batches, and without stages is in the order of its source.
+    bool is_part = false;
   };
 
   // Of the config the stages and what stands beside them are read; without
@@ -56,7 +59,12 @@ class Pipeline {
   v1::DataSet Describe() const;
   // What its numbers mean; the same as Describe has.
   const v1::DataMeaning& meaning() const { return meaning_; }
-  SourceNames names() const { return source_->source().Names(); }
+  const ExampleSource& source() const { return source_->source(); }
+  SourceNames names() const { return source().Names(); }
+  // What batches are made of, before the stages behind `batch`.
+  const Stage& examples() const { return *stages_.back(); }
+  // In what their epochs differ.
+  const Variation& variation() const { return variation_; }
 
   // OUT_OF_RANGE, naming the portion and the size, unless it is a range of at
   // least one example of an epoch.
@@ -113,6 +121,7 @@ class Pipeline {
   GrowingSource* growing_ = nullptr;
   std::vector<std::unique_ptr<Transform>> late_;  // Behind `batch`.
   InputSpec spec_;
+  Variation variation_;
   v1::DataMeaning meaning_;
   uint32_t prefetch_ = 4;
   bool skip_errors_ = false;

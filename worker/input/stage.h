@@ -14,12 +14,6 @@
 
 namespace paramd {
 
-// Where an example stands at some stage: `offset` in the order of an epoch.
-struct ExamplePlace {
-  uint64_t epoch = 0;
-  uint64_t offset = 0;
-};
-
 // A step between the files and the batch, as a function: what it gives at a
 // place depends on the job and that place alone, never on who asks, when, in
 // what order or on which thread. So any worker can take any range of an epoch.

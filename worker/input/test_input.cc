@@ -39,9 +39,61 @@ void EraseNamed(absl::Span<const std::string> names, List* list) {
               list->end());
 }
 
+using Sources = google::protobuf::RepeatedPtrField<v1::InputSource>;
+using Stages = google::protobuf::RepeatedPtrField<v1::InputStage>;
+
+// Those that it puts together.
+std::vector<Sources*> SourcesIn(v1::InputSource* source) {
+  if (source->has_sample_from()) {
+    return {source->mutable_sample_from()->mutable_sources()};
+  }
+  if (source->has_zip()) return {source->mutable_zip()->mutable_sources()};
+  return {};
+}
+
+void KeepFiltered(const Stages& stages, std::vector<std::string>* left_out) {
+  for (const v1::InputStage& stage : stages) {
+    if (!stage.has_filter() || !IsOn(stage, /*training=*/false)) continue;
+    left_out->erase(std::remove(left_out->begin(), left_out->end(),
+                                stage.filter().feature()),
+                    left_out->end());
+  }
+}
+
+void KeepFilteredIn(v1::InputSource source,
+                    std::vector<std::string>* left_out) {
+  KeepFiltered(source.stages(), left_out);
+  for (const Sources* const sources : SourcesIn(&source)) {
+    for (const v1::InputSource& one : *sources) KeepFilteredIn(one, left_out);
+  }
+}
+
+// They keep their places, which what is drawn in others depends on.
+void LeaveToTraining(absl::Span<const std::string> names, Stages* stages) {
+  for (v1::InputStage& stage : *stages) {
+    if (!stage.has_filter() && IsAmong(names, FeatureOf(stage))) {
+      stage.set_on(v1::InputStage::ON_TRAINING);
+    }
+  }
+}
+
 }  // namespace
 
 v1::InputSource ReadByName(v1::InputSource test, const SourceNames& training) {
+  if (test.has_sample_from()) {
+    for (auto& source : *test.mutable_sample_from()->mutable_sources()) {
+      source = ReadByName(std::move(source), training);
+    }
+  }
+  if (test.has_zip()) {
+    auto* const sources = test.mutable_zip()->mutable_sources();
+    for (size_t i = 0; i < training.parts.size(); ++i) {
+      const int p = static_cast<int>(i);
+      if (p == sources->size()) break;
+      *sources->Mutable(p) =
+          ReadByName(std::move(*sources->Mutable(p)), training.parts[i]);
+    }
+  }
   if (!test.has_csv()) return test;
   v1::InputSource::Csv* const csv = test.mutable_csv();
   const Names& columns = csv->columns();
@@ -59,12 +111,8 @@ v1::InputSource ReadByName(v1::InputSource test, const SourceNames& training) {
 std::vector<std::string> LeftOut(const v1::InputConfig& config,
                                  absl::Span<const std::string> unread) {
   std::vector<std::string> left_out(unread.begin(), unread.end());
-  for (const v1::InputStage& stage : config.stages()) {
-    if (!stage.has_filter() || !IsOn(stage, /*training=*/false)) continue;
-    left_out.erase(
-        std::remove(left_out.begin(), left_out.end(), stage.filter().feature()),
-        left_out.end());
-  }
+  KeepFiltered(config.stages(), &left_out);
+  KeepFilteredIn(config.has_test() ? config.test() : config.train(), &left_out);
   return left_out;
 }
 
@@ -85,17 +133,18 @@ v1::InputSource WithoutFeatures(v1::InputSource source,
   if (source.has_tfrecord()) {
     EraseNamed(names, source.mutable_tfrecord()->mutable_features());
   }
+  for (Sources* const sources : SourcesIn(&source)) {
+    for (v1::InputSource& one : *sources) {
+      one = WithoutFeatures(std::move(one), names);
+      LeaveToTraining(names, one.mutable_stages());
+    }
+  }
   return source;
 }
 
 v1::InputConfig WithoutStagesOf(v1::InputConfig config,
                                 absl::Span<const std::string> names) {
-  // They keep their places, which what is drawn in others depends on.
-  for (v1::InputStage& stage : *config.mutable_stages()) {
-    if (!stage.has_filter() && IsAmong(names, FeatureOf(stage))) {
-      stage.set_on(v1::InputStage::ON_TRAINING);
-    }
-  }
+  LeaveToTraining(names, config.mutable_stages());
   return config;
 }
 
