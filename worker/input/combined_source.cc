@@ -7,9 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "base/mutex.h"
 #include "base/random.h"
-#include "base/status_macros.h"
+#include "worker/input/spare_examples.h"
 
 namespace paramd {
 namespace {
@@ -196,26 +195,6 @@ class SampledSource : public CombinedSource {
 };
 
 // ---- side by side -----------------------------------------------------------
-
-// Examples that are used again, by one thread at a time.
-class SpareExamples {
- public:
-  Example Take() {
-    MutexLock lock(&mutex_);
-    if (spare_.empty()) return {};
-    Example example = std::move(spare_.back());
-    spare_.pop_back();
-    return example;
-  }
-  void GiveBack(Example example) {
-    MutexLock lock(&mutex_);
-    spare_.push_back(std::move(example));
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<Example> spare_ ABSL_GUARDED_BY(mutex_);
-};
 
 class ZippedSource : public CombinedSource {
  public:

@@ -49,11 +49,13 @@ constexpr absl::string_view kHarmless[] = {
 
 constexpr absl::string_view kHarmlessStages[] = {
     "batch",
+    "bucket_by_length",
     "cache",
     "crop",
     "filter",
     "flip",
     "interleave",
+    "padded_batch",
     "prefetch",
     "rand_augment",
     "random_brightness",
@@ -264,6 +266,12 @@ std::string StageText(const std::string& kind, const Message& stage) {
   return text;
 }
 
+// What it makes of a feature. How many windows there are is no matter.
+std::string WindowText(const v1::InputStage::Window& window) {
+  return absl::StrCat("window size ", window.size(), " stride ",
+                      window.stride());
+}
+
 // As a source of IDX files has it done already.
 std::string ByteFractions() {
   v1::InputStage::Cast cast;
@@ -284,7 +292,19 @@ void AddStages(const Stages& stages, bool training, const FeatureSpec& feature,
   for (const v1::InputStage& stage : stages) {
     std::string kind;
     const Message* const message = KindOf(stage, &kind);
-    if (message == nullptr || !IsOn(stage, training) || IsHarmlessStage(kind) ||
+    if (message == nullptr || !IsOn(stage, training)) continue;
+    // These are about all features that have more than one value.
+    if (stage.has_window() && !Contains(stage.window().last(), feature.name)) {
+      texts.push_back(WindowText(stage.window()));
+    }
+    if (stage.has_padded_batch() && !feature.dims.empty()) {
+      fills.push_back(absl::StrFormat("%.6g", stage.padded_batch().value()));
+    }
+    if (stage.has_bucket_by_length() && !feature.dims.empty()) {
+      fills.push_back(
+          absl::StrFormat("%.6g", stage.bucket_by_length().value()));
+    }
+    if (stage.has_window() || IsHarmlessStage(kind) ||
         FeatureOf(stage) != feature.name) {
       continue;
     }

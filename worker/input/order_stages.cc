@@ -290,6 +290,53 @@ absl::StatusOr<std::unique_ptr<Stage>> MakeFilter(
       });
 }
 
+absl::StatusOr<std::unique_ptr<Stage>> MakeBuckets(
+    const Stage& upstream, uint64_t source_size, const Buckets& config,
+    absl::FunctionRef<absl::StatusOr<uint32_t>(const ExamplePlace&)> bucket) {
+  const auto bucket_of = std::make_shared<std::vector<uint16_t>>(source_size);
+  std::vector<bool> asked(source_size);
+  std::vector<uint64_t> counts(config.buckets);
+  for (uint64_t offset = 0; offset < upstream.size(); ++offset) {
+    const ExamplePlace place = {.epoch = 0, .offset = offset};
+    const uint64_t index = upstream.IndexAt(place);
+    if (!asked[index]) {
+      asked[index] = true;
+      ASSIGN_OR_RETURN(const uint32_t number, bucket(place));
+      (*bucket_of)[index] = static_cast<uint16_t>(number);
+    }
+    ++counts[(*bucket_of)[index]];
+  }
+  uint64_t size = upstream.size();
+  if (config.drop_remainder) {
+    for (const uint64_t count : counts) size -= count % config.batch;
+  }
+  if (size == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "with drop_remainder no example is left: none of ", config.buckets,
+        " buckets has the ", config.batch, " examples of a batch"));
+  }
+  return std::make_unique<OrderStage>(
+      "bucket_by_length", upstream, size,
+      [=, &upstream](uint64_t epoch, std::vector<uint64_t>*) {
+        std::vector<OrderStage::Order> waiting(config.buckets);
+        OrderStage::Order order;
+        order.reserve(size);
+        for (uint64_t i = 0; i < upstream.size(); ++i) {
+          OrderStage::Order& batch =
+              waiting[(*bucket_of)[upstream.IndexAt({epoch, i})]];
+          batch.push_back(static_cast<uint32_t>(i));
+          if (batch.size() < config.batch) continue;
+          order.insert(order.end(), batch.begin(), batch.end());
+          batch.clear();
+        }
+        for (const OrderStage::Order& batch : waiting) {
+          if (config.drop_remainder) break;
+          order.insert(order.end(), batch.begin(), batch.end());
+        }
+        return order;
+      });
+}
+
 std::unique_ptr<Stage> MakeRepeat(const Stage& upstream, uint64_t times) {
   return std::make_unique<Repeat>(upstream, times);
 }

@@ -109,6 +109,22 @@ absl::StatusOr<std::unique_ptr<Stage>> MakeFilter(
     const Stage& upstream, uint64_t source_size,
     absl::FunctionRef<absl::StatusOr<bool>(const ExamplePlace&)> keeps);
 
+// The upstream's examples in batches of one bucket each, as tf.data's
+// bucket_by_sequence_length: in its order an example comes to its bucket, and
+// where that is full its examples come, in their order. What is left at the end
+// comes bucket by bucket, or is dropped. `bucket` says a number below
+// `buckets`, and is asked once of each example of the source, of which there
+// are so many. Its error; INVALID_ARGUMENT if nothing is left. REQUIRES: as
+// above; buckets < 65536; batch > 0.
+struct Buckets {
+  uint32_t buckets = 1;
+  uint64_t batch = 1;
+  bool drop_remainder = false;
+};
+absl::StatusOr<std::unique_ptr<Stage>> MakeBuckets(
+    const Stage& upstream, uint64_t source_size, const Buckets& config,
+    absl::FunctionRef<absl::StatusOr<uint32_t>(const ExamplePlace&)> bucket);
+
 // `times` epochs of the upstream in turn make one. REQUIRES: times > 0.
 std::unique_ptr<Stage> MakeRepeat(const Stage& upstream, uint64_t times);
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 
 #include "base/check.h"
 #include "base/log.h"
@@ -15,6 +18,7 @@
 #include "base/status_macros.h"
 #include "worker/input/cache_stage.h"
 #include "worker/input/describe_meaning.h"
+#include "worker/input/window_stage.h"
 
 namespace paramd {
 namespace {
@@ -35,18 +39,6 @@ std::string NameOf(const InputStage& stage) {
   const auto* field =
       stage.GetReflection()->GetOneofFieldDescriptor(stage, oneof);
   return field == nullptr ? "?" : field->name();
-}
-
-absl::Status CheckShape(const FeatureSpec& feature, const OwnedTensor& value) {
-  const bool fits =
-      feature.ragged ? value.dims().size() == 1 : value.dims() == feature.dims;
-  if (!fits || value.dtype() != feature.dtype) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", feature.name, "' is ", ShapeText(value.dtype(), value.dims()),
-        "; the batch has ", ShapeText(feature.dtype, feature.dims),
-        ": bring all to one shape by resize, crop or pad"));
-  }
-  return absl::OkStatus();
 }
 
 // A transform as a stage: before the batch each example passes on its own.
@@ -123,6 +115,19 @@ class Pipeline::Builder {
       Push(MakeShuffle(last(), ShuffleSeed(), config.buffer(), reshuffle));
     }
     variation_.shuffled |= reshuffle;
+    return absl::OkStatus();
+  }
+
+  // Windows of several lengths are no lists that a batch could keep apart.
+  absl::Status CheckWindows() const {
+    if (short_windows_.empty() || pipeline_.padding_.has_value()) {
+      return absl::OkStatus();
+    }
+    for (const FeatureSpec& feature : spec().features) {
+      if (!feature.dims.empty() && feature.dims[0] == 0) {
+        return absl::InvalidArgumentError(short_windows_);
+      }
+    }
     return absl::OkStatus();
   }
 
@@ -205,6 +210,23 @@ class Pipeline::Builder {
     return nullptr;
   }
 
+  // Whether every epoch has the same examples, and this of them, so that what
+  // is found of it now stays true.
+  absl::Status CheckKnown(const std::string& feature,
+                          absl::string_view what) const {
+    if (!variation_.varies.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "stands behind ", variation_.varies, ", so nobody knows ", what,
+          ": put it before them, or shuffle behind them"));
+    }
+    if (variation_.drawn.contains(feature)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", feature, "' is drawn anew in each epoch, so nobody knows ", what,
+          ": put it before what draws"));
+    }
+    return absl::OkStatus();
+  }
+
   // What it keeps is found now, so that all know how many examples there are,
   // and batches behind it are full. Of an input that grows nobody knows: there
   // it makes batches smaller.
@@ -214,18 +236,7 @@ class Pipeline::Builder {
     RETURN_IF_ERROR(CheckOrder());
     const std::string& name = stage.filter().feature();
     ASSIGN_OR_RETURN(const size_t feature, FindFeature(spec(), name));
-    if (!variation_.varies.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("stands behind ", variation_.varies,
-                       ", so nobody knows how many it keeps: put it before "
-                       "them, or shuffle behind them"));
-    }
-    if (variation_.drawn.contains(name)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "'", name,
-          "' is drawn anew in each epoch, so nobody knows how many "
-          "examples it keeps: put it before what draws"));
-    }
+    RETURN_IF_ERROR(CheckKnown(name, "how many it keeps"));
     ASSIGN_OR_RETURN(const std::unique_ptr<Transform> filter,
                      MakeTransform(stage, {.input = spec()}));
     Example example;
@@ -243,13 +254,18 @@ class Pipeline::Builder {
     return absl::OkStatus();
   }
 
-  // What a batch is in evaluation is nobody's business but the computer's, and
-  // all examples count.
-  absl::Status DropRemainder() {
-    if (!options_.training) return absl::OkStatus();
+  // What follows from the size of a batch is of training alone: in evaluation
+  // all examples count, and a batch is what suits the computer.
+  absl::StatusOr<uint64_t> WholeBatch() const {
+    if (options_.batch > 0) return options_.batch;
+    return absl::InternalError("nobody said how large a batch is");
+  }
+
+  absl::Status AddBatch(bool drop_remainder) {
+    batched_ = true;
+    if (!drop_remainder || !options_.training) return absl::OkStatus();
     const uint64_t size = last().size();
-    const uint64_t batch = options_.batch;
-    if (batch == 0) return absl::InternalError("nobody said how large it is");
+    ASSIGN_OR_RETURN(const uint64_t batch, WholeBatch());
     if (size < batch) {
       return absl::InvalidArgumentError(
           absl::StrCat("with drop_remainder no example is left: there are ",
@@ -260,11 +276,83 @@ class Pipeline::Builder {
     return absl::OkStatus();
   }
 
+  absl::Status AddPaddedBatch(const InputStage::PaddedBatch& config) {
+    pipeline_.padding_ =
+        Padding{.value = config.value(), .length = config.length()};
+    return AddBatch(config.drop_remainder());
+  }
+
+  absl::Status AddBuckets(const InputStage::BucketByLength& config) {
+    pipeline_.padding_ = Padding{.value = config.value()};
+    batched_ = true;
+    const std::vector<uint64_t> boundaries(config.boundaries().begin(),
+                                           config.boundaries().end());
+    if (std::adjacent_find(boundaries.begin(), boundaries.end(),
+                           std::greater_equal<>()) != boundaries.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "boundaries must ascend; found ", absl::StrJoin(boundaries, ", ")));
+    }
+    ASSIGN_OR_RETURN(const size_t feature,
+                     FindFeature(spec(), config.feature()));
+    if (!options_.training) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckOrder());
+    RETURN_IF_ERROR(CheckKnown(config.feature(), "its lengths"));
+    ASSIGN_OR_RETURN(const uint64_t batch, WholeBatch());
+    Example example;
+    const auto bucket =
+        [&](const ExamplePlace& place) -> absl::StatusOr<uint32_t> {
+      const absl::Status status = last().GetFeature(place, feature, &example);
+      // It is skipped when its turn comes.
+      if (!status.ok() && pipeline_.skip_errors_) return 0;
+      if (!status.ok()) return pipeline_.Named(status, example);
+      const OwnedTensor& value = example.values[feature];
+      const double length = value.dims().empty()
+                                ? NumberAt(value, 0)
+                                : static_cast<double>(value.dims()[0]);
+      return static_cast<uint32_t>(std::count_if(
+          boundaries.begin(), boundaries.end(), [length](uint64_t boundary) {
+            return static_cast<double>(boundary) <= length;
+          }));
+    };
+    const Buckets buckets = {
+        .buckets = static_cast<uint32_t>(boundaries.size()) + 1,
+        .batch = batch,
+        .drop_remainder = config.drop_remainder()};
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<Stage> ordered,
+        MakeBuckets(last(), pipeline_.source().numbers(), buckets, bucket));
+    Push(std::move(ordered));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddWindow(const InputStage::Window& config) {
+    ASSIGN_OR_RETURN(std::unique_ptr<WindowStage> window,
+                     WindowStage::Create(last(), config));
+    if (window->short_windows() > 0) {
+      short_windows_ = absl::StrCat(
+          "window: the last ", window->short_windows(), " of ", window->size(),
+          " windows have fewer than ", config.size(),
+          " examples: leave them out by \"drop_remainder\": true, or bring all "
+          "to one length by pad or padded_batch");
+    }
+    Push(std::move(window));
+    if ((variation_.shuffled || variation_.repeated) &&
+        variation_.varies.empty()) {
+      variation_.varies =
+          "a window of shuffled or repeated examples, which meet others each "
+          "time";
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status AddOther(const InputStage& stage) {
     if (stage.kind_case() == InputStage::KIND_NOT_SET) {
       return absl::InvalidArgumentError("says nothing to do");
     }
-    if (options_.is_part && (stage.has_prefetch() || stage.has_batch())) {
+    const bool is_of_batches = stage.has_prefetch() || stage.has_batch() ||
+                               stage.has_padded_batch() ||
+                               stage.has_bucket_by_length();
+    if (options_.is_part && is_of_batches) {
       return absl::InvalidArgumentError(
           "is of what several sources make together: put it into input.stages");
     }
@@ -275,7 +363,9 @@ class Pipeline::Builder {
     RETURN_IF_ERROR(CheckBeforeBatch());
     const bool needs_all = stage.has_repeat() || stage.has_take() ||
                            stage.has_skip() || stage.has_cache() ||
-                           stage.batch().drop_remainder();
+                           stage.has_window() || stage.has_bucket_by_length() ||
+                           stage.batch().drop_remainder() ||
+                           stage.padded_batch().drop_remainder();
     if (needs_all && pipeline_.growing_ != nullptr) {
       return absl::InvalidArgumentError(
           "does not go with input.follow, where each file is trained on once, "
@@ -284,9 +374,13 @@ class Pipeline::Builder {
     const uint64_t size = last().size();
     switch (stage.kind_case()) {
       case InputStage::kBatch:
-        batched_ = true;
-        return stage.batch().drop_remainder() ? DropRemainder()
-                                              : absl::OkStatus();
+        return AddBatch(stage.batch().drop_remainder());
+      case InputStage::kPaddedBatch:
+        return AddPaddedBatch(stage.padded_batch());
+      case InputStage::kBucketByLength:
+        return AddBuckets(stage.bucket_by_length());
+      case InputStage::kWindow:
+        return AddWindow(stage.window());
       case InputStage::kShuffle:
         return AddShuffle(stage.shuffle());
       case InputStage::kRepeat:
@@ -361,6 +455,7 @@ class Pipeline::Builder {
   uint64_t shuffles_ = 0;
   Variation& variation_;
   bool batched_ = false;
+  std::string short_windows_;  // What to do about them; empty: there are none.
 };
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
@@ -381,6 +476,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
     RETURN_IF_ERROR(builder.Add(stage));
   }
   RETURN_IF_ERROR(builder.CastDoubles());
+  if (!options.is_part) RETURN_IF_ERROR(builder.CheckWindows());
   if (options.is_part) {
     pipeline->spec_ = pipeline->examples().spec();
   } else {
@@ -403,6 +499,12 @@ absl::Status Pipeline::FixSpec() {
   spec_ = late_.empty() ? stages_.back()->spec() : late_.back()->spec();
   bool varies = false;
   for (FeatureSpec& feature : spec_.features) {
+    if (padding_.has_value()) {
+      const bool is_padded = SizeOf(feature.dims) == 0;
+      padding_->is_used.push_back(is_padded);
+      if (is_padded && padding_->length > 0) feature.dims[0] = padding_->length;
+      continue;
+    }
     if (feature.dims == Dims{0}) {
       feature.dims.clear();
       feature.ragged = true;
@@ -437,6 +539,26 @@ absl::Status Pipeline::FixSpec() {
     if (SizeOf(dims) == 0) dims = example.values[f].dims();
   }
   return absl::OkStatus();
+}
+
+absl::Status Pipeline::CheckShape(size_t f, const OwnedTensor& value) const {
+  const FeatureSpec& feature = spec_.features[f];
+  const bool is_padded = padding_.has_value() && padding_->is_used[f];
+  bool fits = feature.ragged ? value.dims().size() == 1
+                             : value.dims().size() == feature.dims.size();
+  for (size_t d = 0; fits && !feature.ragged && d < feature.dims.size(); ++d) {
+    const bool may_be_less = is_padded && d == 0 && padding_->length > 0;
+    fits = may_be_less ? value.dims()[d] <= feature.dims[d]
+                       : value.dims()[d] == feature.dims[d] ||
+                             (is_padded && feature.dims[d] == 0);
+  }
+  if (fits && value.dtype() == feature.dtype) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", feature.name, "' is ", ShapeText(value.dtype(), value.dims()),
+      is_padded ? "; padded_batch makes " : "; the batch has ",
+      ShapeText(feature.dtype, feature.dims),
+      is_padded ? " of it: give it a larger length, or cut it by pad"
+                : ": bring all to one shape by resize, crop or pad"));
 }
 
 absl::Status Pipeline::Check(const Portion& range) const {
@@ -486,8 +608,7 @@ absl::Status Pipeline::Finish(const Portion& range,
   const StageClock::Scope scope(&assembling_);
   for (Example& example : examples) {
     for (size_t f = 0; f < spec_.features.size() && !example.dropped; ++f) {
-      RETURN_IF_ERROR(
-          OnError(CheckShape(spec_.features[f], example.values[f]), &example));
+      RETURN_IF_ERROR(OnError(CheckShape(f, example.values[f]), &example));
     }
   }
   batch->range = range;
@@ -520,6 +641,25 @@ void Pipeline::Assemble(absl::Span<Example> examples, Batch* batch) const {
         ++offset;
       });
       column.ResizeRagged();
+    }
+    if (padding_.has_value() && padding_->is_used[f]) {
+      // As long as the longest of the batch, in each dimension.
+      FeatureSpec longest = spec_.features[f];
+      kept([&](const Example& example) {
+        for (size_t d = 0; d < longest.dims.size(); ++d) {
+          longest.dims[d] =
+              std::max(longest.dims[d], example.values[f].dims()[d]);
+        }
+      });
+      column.Reset(longest, count);
+      const uint64_t bytes = longest.size() * SizeOf(longest.dtype);
+      auto* to = static_cast<std::byte*>(column.tensor().data);
+      kept([&](const Example& example) {
+        CopyPadded(example.values[f], longest.dims, padding_->value,
+                   {to, bytes});
+        to += bytes;
+      });
+      continue;
     }
     auto* to = static_cast<std::byte*>(column.tensor().data);
     kept([&](const Example& example) {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 #include "proto/paramd/v1/input.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
@@ -49,7 +50,7 @@ class Pipeline {
       std::unique_ptr<ExampleSource> source, const v1::InputConfig& config,
       const Options& options);
 
-  // What its batches have.
+  // What its batches have. A dimension of 0 differs from batch to batch.
   const InputSpec& spec() const { return spec_; }
   // Examples of an epoch; at least 1, below 2^32. 0: the source grows.
   uint64_t size() const { return stages_.back()->size(); }
@@ -114,13 +115,22 @@ class Pipeline {
   // Says which example it is. INVALID_ARGUMENT becomes DATA_LOSS.
   absl::Status Named(const absl::Status& error, const Example& example) const;
   absl::Status FixSpec();
+  absl::Status CheckShape(size_t feature, const OwnedTensor& value) const;
   void Assemble(absl::Span<Example> examples, Batch* batch) const;
 
   std::vector<std::unique_ptr<Stage>> stages_;  // The source's is the first.
   const SourceStage* source_ = nullptr;
   GrowingSource* growing_ = nullptr;
   std::vector<std::unique_ptr<Transform>> late_;  // Behind `batch`.
+  // What a batch does with features of which examples have any length.
+  struct Padding {
+    double value = 0;
+    uint64_t length = 0;             // Of each; 0: that of the longest.
+    std::vector<bool> is_used = {};  // Of each feature.
+  };
+
   InputSpec spec_;
+  absl::optional<Padding> padding_;
   Variation variation_;
   v1::DataMeaning meaning_;
   uint32_t prefetch_ = 4;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -599,6 +600,185 @@ TEST(PipelineTest, VectorsOfSeveralLengthsMakeARaggedColumn) {
   EXPECT_THAT(batch.columns[0].offsets(), ElementsAre(0, 1, 3, 6, 6, 7));
   EXPECT_THAT(batch.columns[0].values<float>(),
               ElementsAre(1, 2, 2, 3, 3, 3, 5));
+}
+
+TEST(PipelineTest, APaddedBatchIsAsLongAsItsLongestExample) {
+  const auto pipeline =
+      *Make(std::make_unique<UnevenSource>(false),
+            [](v1::InputConfig* config) {
+              config->add_stages()->mutable_padded_batch()->set_value(-1);
+            },
+            {.training = false});
+  EXPECT_FALSE(pipeline->spec().features[0].ragged);
+  EXPECT_THAT(pipeline->spec().features[0].dims, ElementsAre(0));
+  Batch batch;
+  ASSERT_TRUE(pipeline->Read({0, 1, 4}, &batch).ok());
+  EXPECT_THAT(batch.columns[0].tensor().dims, ElementsAre(3, 3));
+  EXPECT_THAT(batch.columns[0].values<float>(),
+              ElementsAre(1, -1, -1, 2, 2, -1, 3, 3, 3));
+  ASSERT_TRUE(pipeline->Read({0, 4, 6}, &batch).ok());
+  EXPECT_THAT(batch.columns[0].tensor().dims, ElementsAre(2, 1));
+  EXPECT_THAT(batch.columns[0].values<float>(), ElementsAre(-1, 5));
+}
+
+TEST(PipelineTest, APaddedBatchOfOneLengthRefusesLongerExamples) {
+  const auto with = [](uint32_t length) {
+    return *Make(
+        std::make_unique<UnevenSource>(false),
+        [length](v1::InputConfig* config) {
+          config->add_stages()->mutable_padded_batch()->set_length(length);
+        },
+        {.training = false});
+  };
+  EXPECT_THAT(with(4)->spec().features[0].dims, ElementsAre(4));
+  Batch batch;
+  ASSERT_TRUE(with(4)->Read({0, 2, 4}, &batch).ok());
+  EXPECT_THAT(batch.columns[0].values<float>(),
+              ElementsAre(2, 2, 0, 0, 3, 3, 3, 0));
+  EXPECT_EQ(with(2)->Read({0, 0, 4}, &batch),
+            absl::DataLossError(
+                "example 3: 'x' is float32 3; padded_batch makes float32 2 of "
+                "it: give it a larger length, or cut it by pad"));
+}
+
+TEST(PipelineTest, APaddedBatchPadsEachDimensionThatDiffers) {
+  const auto pipeline = *Make(std::make_unique<UnevenSource>(true),
+                              [](v1::InputConfig* config) {
+                                config->add_stages()->mutable_padded_batch();
+                              },
+                              {.training = false});
+  Batch batch;
+  ASSERT_TRUE(pipeline->Read({0, 4, 6}, &batch).ok());
+  EXPECT_THAT(batch.columns[0].tensor().dims, ElementsAre(2, 4, 2));
+  EXPECT_THAT(batch.columns[0].values<float>(),
+              ElementsAre(4, 4, 4, 4, 4, 4, 0, 0, 5, 5, 5, 5, 5, 5, 5, 5));
+}
+
+TEST(PipelineTest, WindowsOfFewerExamplesNeedOneLength) {
+  const auto window = [](v1::InputConfig* config) {
+    config->add_stages()->mutable_window()->set_size(4);
+  };
+  EXPECT_EQ(Refusal(window),
+            "window: the last 1 of 3 windows have fewer than 4 examples: leave "
+            "them out by \"drop_remainder\": true, or bring all to one length "
+            "by pad or padded_batch");
+  const auto padded = Numbers(10, [&window](v1::InputConfig* config) {
+    window(config);
+    config->add_stages()->mutable_padded_batch();
+  });
+  Batch batch;
+  ASSERT_TRUE(padded->Read({0, 2, 3}, &batch).ok());
+  EXPECT_THAT(batch.columns[0].values<float>(), ElementsAre(8, 9));
+  ASSERT_TRUE(padded->Read({0, 1, 3}, &batch).ok());
+  EXPECT_THAT(batch.columns[0].values<float>(),
+              ElementsAre(4, 5, 6, 7, 8, 9, 0, 0));
+}
+
+// ---- buckets ----------------------------------------------------------------
+
+// What tf.data's bucket_by_sequence_length gives, of batches the examples.
+List Bucketed(const List& list, const std::vector<uint64_t>& boundaries,
+              size_t batch, bool drop_remainder) {
+  std::map<size_t, List> buckets;
+  List order;
+  for (const float x : list) {
+    size_t bucket = 0;
+    while (bucket < boundaries.size() &&
+           static_cast<uint64_t>(x) % 10 >= boundaries[bucket]) {
+      ++bucket;
+    }
+    List& waiting = buckets[bucket];
+    waiting.push_back(x);
+    if (waiting.size() < batch) continue;
+    order.insert(order.end(), waiting.begin(), waiting.end());
+    waiting.clear();
+  }
+  for (const auto& [bucket, waiting] : buckets) {
+    if (drop_remainder) break;
+    order.insert(order.end(), waiting.begin(), waiting.end());
+  }
+  return order;
+}
+
+TEST(PipelineTest, BucketsHaveTheOrderOfTfData) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    RandomStream random(seed);
+    const uint64_t size = 20 + random.Below(60);
+    const uint64_t batch = 1 + random.Below(3);
+    const bool drop_remainder = random.Chance(0.5);
+    std::vector<uint64_t> boundaries;
+    for (uint64_t b = 1; b < 10; ++b) {
+      if (random.Chance(0.3)) boundaries.push_back(b);
+    }
+    const Stages shuffle = [](v1::InputConfig* config) {
+      config->add_stages()->mutable_shuffle();
+    };
+    const auto before = Numbers(size, shuffle);
+    // The label is the length.
+    const auto pipeline =
+        Numbers(size,
+                [&](v1::InputConfig* config) {
+                  shuffle(config);
+                  auto* const buckets =
+                      config->add_stages()->mutable_bucket_by_length();
+                  buckets->set_feature("label");
+                  for (const uint64_t b : boundaries)
+                    buckets->add_boundaries(b);
+                  buckets->set_drop_remainder(drop_remainder);
+                },
+                {.seed = 3, .training = true, .batch = batch});
+    for (const uint64_t epoch : {0u, 1u}) {
+      EXPECT_EQ(Read(*pipeline, {epoch, 0, pipeline->size()}),
+                Bucketed(Read(*before, {epoch, 0, size}), boundaries, batch,
+                         drop_remainder))
+          << seed;
+    }
+  }
+}
+
+TEST(PipelineTest, ABatchOfABucketIsPaddedToItsLongest) {
+  const auto pipeline = *Make(
+      std::make_unique<UnevenSource>(false),
+      [](v1::InputConfig* config) {
+        auto* const buckets = config->add_stages()->mutable_bucket_by_length();
+        buckets->set_feature("x");
+        buckets->add_boundaries(2);
+        buckets->set_value(-1);
+      },
+      {.seed = 3, .training = true, .batch = 4});
+  Batch batch;
+  for (uint64_t begin = 0; begin < 20; begin += 4) {
+    ASSERT_TRUE(pipeline->Read({0, begin, begin + 4}, &batch).ok());
+    // Of 0 and 1 values, or of 2 and 3; at the end, of what is left of both.
+    const std::vector<uint64_t> lengths = {1, 3, 1, 3, 3};
+    EXPECT_THAT(batch.columns[0].tensor().dims,
+                ElementsAre(4, lengths[begin / 4]));
+  }
+}
+
+TEST(PipelineTest, BucketsThatCannotBeFilledAreRefused) {
+  const auto refusal = [](const std::vector<uint64_t>& boundaries,
+                          bool drop_remainder, uint64_t batch) {
+    return std::string(
+        Make(std::make_unique<FakeSource>(10),
+             [&](v1::InputConfig* config) {
+               auto* const buckets =
+                   config->add_stages()->mutable_bucket_by_length();
+               buckets->set_feature("label");
+               for (const uint64_t b : boundaries) buckets->add_boundaries(b);
+               buckets->set_drop_remainder(drop_remainder);
+             },
+             {.seed = 3, .training = true, .batch = batch})
+            .status()
+            .message());
+  };
+  EXPECT_EQ(refusal({2, 2}, false, 4),
+            "stage 1 of the input, bucket_by_length: boundaries must ascend; "
+            "found 2, 2");
+  EXPECT_EQ(refusal({5}, true, 6),
+            "stage 1 of the input, bucket_by_length: with drop_remainder no "
+            "example is left: none of 2 buckets has the 6 examples of a batch");
+  EXPECT_EQ(refusal({5}, false, 6), "");
 }
 
 TEST(PipelineTest, AnExampleOfAnotherShapeThanTheFirstIsRefused) {

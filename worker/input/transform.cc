@@ -180,24 +180,25 @@ Result MakeOneHot(const v1::InputStage::OneHot& config,
       });
 }
 
-// Copies what both shapes have, dimension by dimension.
+// Copies what both shapes have, dimension by dimension, to `out` of shape
+// `dims`.
 void CopyCommon(const OwnedTensor& in, size_t dimension, uint64_t from,
-                uint64_t to, OwnedTensor* out) {
+                uint64_t to, const Dims& dims, std::byte* out) {
   const size_t width = SizeOf(in.dtype());
-  const uint64_t common =
-      std::min(in.dims()[dimension], out->dims()[dimension]);
+  const uint64_t common = std::min(in.dims()[dimension], dims[dimension]);
   if (dimension + 1 == in.dims().size()) {
     std::copy_n(in.bytes().data() + from * width, common * width,
-                out->bytes().data() + to * width);
+                out + to * width);
     return;
   }
   uint64_t from_step = 1, to_step = 1;
   for (size_t d = dimension + 1; d < in.dims().size(); ++d) {
     from_step *= in.dims()[d];
-    to_step *= out->dims()[d];
+    to_step *= dims[d];
   }
   for (uint64_t i = 0; i < common; ++i) {
-    CopyCommon(in, dimension + 1, from + i * from_step, to + i * to_step, out);
+    CopyCommon(in, dimension + 1, from + i * from_step, to + i * to_step, dims,
+               out);
   }
 }
 
@@ -219,11 +220,7 @@ Result MakePad(const v1::InputStage::Pad& config,
       [dims, value = config.value()](const OwnedTensor& in, RandomStream,
                                      OwnedTensor* out) {
         out->Reset(in.dtype(), dims);
-        WithType(in.dtype(), [&](auto type) {
-          const auto to = out->values<decltype(type)>();
-          std::fill(to.begin(), to.end(), ToType<decltype(type)>(value));
-        });
-        CopyCommon(in, 0, 0, 0, out);
+        CopyPadded(in, dims, value, out->bytes());
         return absl::OkStatus();
       });
 }
@@ -315,6 +312,9 @@ bool IsTransform(const v1::InputStage& config) {
     case v1::InputStage::kInterleave:
     case v1::InputStage::kCache:
     case v1::InputStage::kBatch:
+    case v1::InputStage::kPaddedBatch:
+    case v1::InputStage::kBucketByLength:
+    case v1::InputStage::kWindow:
     case v1::InputStage::kPrefetch:
       return false;
     default:
@@ -339,6 +339,16 @@ std::string ShapeText(DType dtype, const Dims& dims) {
   std::vector<std::string> texts;
   for (const uint64_t d : dims) texts.push_back(d == 0 ? "?" : absl::StrCat(d));
   return absl::StrCat(NameOf(dtype), " ", absl::StrJoin(texts, "x"));
+}
+
+void CopyPadded(const OwnedTensor& in, const Dims& dims, double value,
+                absl::Span<std::byte> to) {
+  WithType(in.dtype(), [&](auto type) {
+    using T = decltype(type);
+    T* const values = reinterpret_cast<T*>(to.data());
+    std::fill_n(values, to.size() / sizeof(T), ToType<T>(value));
+  });
+  CopyCommon(in, 0, 0, 0, dims, to.data());
 }
 
 double NumberAt(const OwnedTensor& tensor, uint64_t i) {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 #include "base/random.h"
 #include "proto/paramd/v1/input.pb.h"
@@ -110,6 +111,12 @@ std::string ShapeText(DType dtype, const Dims& dims);
 inline constexpr uint64_t kMostValues = uint64_t{1} << 31;
 // INVALID_ARGUMENT, naming the first feature that has more.
 absl::Status CheckSizes(const InputSpec& spec);
+
+// Fills `to` with the values of `in` in a tensor of the shape `dims`: `value`
+// where `in` has none, and what it has beyond left out. REQUIRES: `to` has the
+// size of that tensor, and `in` as many dimensions.
+void CopyPadded(const OwnedTensor& in, const Dims& dims, double value,
+                absl::Span<std::byte> to);
 
 // Values as numbers, whatever their type.
 double NumberAt(const OwnedTensor& tensor, uint64_t i);

@@ -115,6 +115,12 @@ absl::Status CheckInput(const FeatureSpec& input) {
         "; it needs float32, int32 below a number that the input states, or "
         "int64 for an embedding with a capacity"));
   }
+  if (std::count(input.dims.begin(), input.dims.end(), 0u) > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model reads the feature '", input.name,
+                     "', which has another length in each batch; it needs one: "
+                     "give padded_batch a length, or use pad"));
+  }
   uint64_t size = 1;
   for (const uint64_t dimension : input.dims) {
     // BLAS counts in 32 bits.

@@ -296,12 +296,13 @@ TEST_F(NetworkTest, AModelWithoutALossIsRefused) {
   EXPECT_EQ(Refusal(config, kInput), "the model has no known loss");
 }
 
-TEST_F(NetworkTest, ExamplesThatAreTooLargeOrEmptyAreRefused) {
+TEST_F(NetworkTest, ExamplesThatAreTooLargeOrOfAnyLengthAreRefused) {
   EXPECT_EQ(
       Refusal(Config({"f", "4"}), LabelledImages({1u << 31, 1u << 31, 16}, 4)),
       "examples of 2147483648x2147483648x16 values can't be trained on");
   EXPECT_EQ(Refusal(Config({"f", "4"}), LabelledImages({28, 0}, 4)),
-            "examples of 28x0 values can't be trained on");
+            "the model reads the feature 'image', which has another length in "
+            "each batch; it needs one: give padded_batch a length, or use pad");
 }
 
 v1::ModelConfig Parsed(const std::string& layers) {
