@@ -61,6 +61,7 @@ MAY_DRAW = {
     # Functions of seed, epoch and the offset in the epoch's order.
     "worker/input/transform.h",
     "worker/input/rand_augment.h",
+    "worker/input/cache_key.cc",  # A hash of texts.
     "worker/input/combined_source.cc",  # Of seed and place.
     "worker/input/pipeline.cc",
     "worker/input/sources.cc",  # A function of feature and index.

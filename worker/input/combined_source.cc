@@ -60,6 +60,7 @@ class CombinedSource : public ExampleSource {
       const Variation& one = part->variation();
       variation_.shuffled |= one.shuffled;
       variation_.repeated |= one.repeated;
+      variation_.seeded |= one.seeded;
       if (variation_.varies.empty()) variation_.varies = one.varies;
       variation_.drawn.insert(one.drawn.begin(), one.drawn.end());
     }
@@ -144,6 +145,7 @@ class SampledSource : public CombinedSource {
             std::max(spec_.features[f].classes, other.features[f].classes);
       }
     }
+    variation_.seeded = true;
     if (stop_on_empty && variation_.shuffled && variation_.varies.empty()) {
       variation_.varies =
           "a sample_from with stop_on_empty of shuffled sources, which gives "

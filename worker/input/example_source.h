@@ -31,6 +31,7 @@ struct SourceNames {
 struct Variation {
   bool shuffled = false;  // Each has an order of its own.
   bool repeated = false;  // Some examples come more than once in each.
+  bool seeded = false;    // Something is drawn, be it once for all epochs.
   // Which examples there are, or which features meet in one, differs; and what
   // stands there that makes it so. Empty: it does not.
   std::string varies = {};

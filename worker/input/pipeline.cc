@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "worker/input/cache_key.h"
 #include "worker/input/cache_stage.h"
 #include "worker/input/describe_meaning.h"
 #include "worker/input/window_stage.h"
@@ -115,6 +116,7 @@ class Pipeline::Builder {
       Push(MakeShuffle(last(), ShuffleSeed(), config.buffer(), reshuffle));
     }
     variation_.shuffled |= reshuffle;
+    variation_.seeded = true;
     return absl::OkStatus();
   }
 
@@ -186,10 +188,9 @@ class Pipeline::Builder {
     ASSIGN_OR_RETURN(std::unique_ptr<Transform> transform,
                      MakeTransform(stage, context));
     RETURN_IF_ERROR(CheckSizes(transform->spec()));
-    if (context.training) {
-      const std::string* const drawn = DrawnFeature(stage);
-      if (drawn != nullptr) variation_.drawn.insert(*drawn);
-    }
+    const std::string* const drawn = DrawnFeature(stage);
+    variation_.seeded |= drawn != nullptr;
+    if (context.training && drawn != nullptr) variation_.drawn.insert(*drawn);
     if (batched_) {
       pipeline_.late_.push_back(std::move(transform));
     } else {
@@ -325,6 +326,29 @@ class Pipeline::Builder {
     return absl::OkStatus();
   }
 
+  absl::Status AddCache(const InputStage::Cache& config) {
+    CacheStage::Options options = {.directory = config.directory(),
+                                   .max_bytes = config.max_mb() * kMegabyte};
+    if (config.keep()) {
+      if (config.directory().empty()) {
+        return absl::InvalidArgumentError(
+            "with keep needs a directory for the files that stay");
+      }
+      CachedInput input = {.config = config_,
+                           .training = options_.training,
+                           .stages = static_cast<int>(position_) - 1,
+                           .source = pipeline_.source()};
+      if (variation_.seeded) input.seed = options_.seed;
+      ASSIGN_OR_RETURN(options.key, CacheKey(input));
+    }
+    ASSIGN_OR_RETURN(std::unique_ptr<Stage> cache,
+                     CacheStage::Create(last(), options));
+    Push(std::move(cache));
+    // It gives the same in every epoch.
+    variation_ = {.repeated = variation_.repeated, .seeded = variation_.seeded};
+    return absl::OkStatus();
+  }
+
   absl::Status AddWindow(const InputStage::Window& config) {
     ASSIGN_OR_RETURN(std::unique_ptr<WindowStage> window,
                      WindowStage::Create(last(), config));
@@ -413,16 +437,8 @@ class Pipeline::Builder {
                             stage.interleave().block_length(),
                             stage.interleave().parallelism()));
         return absl::OkStatus();
-      case InputStage::kCache: {
-        ASSIGN_OR_RETURN(
-            std::unique_ptr<Stage> cache,
-            CacheStage::Create(last(), stage.cache().directory(),
-                               stage.cache().max_mb() * kMegabyte));
-        Push(std::move(cache));
-        // It gives the same in every epoch.
-        variation_ = {.repeated = variation_.repeated};
-        return absl::OkStatus();
-      }
+      case InputStage::kCache:
+        return AddCache(stage.cache());
       default:
         return absl::InternalError("is not known");
     }

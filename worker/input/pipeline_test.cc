@@ -441,7 +441,7 @@ TEST(PipelineTest, WhatExceedsTheCacheIsReadAgain) {
   FakeSource* fake = source.get();
   const SourceStage first(std::move(source));
   // Enough for some of the examples.
-  const auto cache = *CacheStage::Create(first, "", 300);
+  const auto cache = *CacheStage::Create(first, {.max_bytes = 300});
   Example example;
   for (uint64_t i = 0; i < 10; ++i) {
     ASSERT_TRUE(cache->Get({0, i}, &example).ok());
