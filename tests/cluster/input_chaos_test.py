@@ -59,6 +59,18 @@ class InputChaosTest(unittest.TestCase):
         self.write_csv()
         self.check_counts(self.job(files.CSV, {"filter": {"max": 6}}))
 
+    def test_whole_batches_of_what_is_drawn_from_two_files(self):
+        rows = files.csv_rows(67)
+        files.write(self.data, "a.csv", files.csv(rows[:40]))
+        files.write(self.data, "b.csv", files.csv(rows[40:]))
+        self.check_counts(self.job(
+            {"sample_from": {"sources": [
+                {"csv": {**files.CSV["csv"], "files": "a.csv"},
+                 "stages": ["shuffle"]},
+                {"csv": {**files.CSV["csv"], "files": "b.csv"}}],
+                "weights": [1, 3]}},
+            {"batch": {"drop_remainder": True}}))
+
     def test_records_of_which_broken_ones_are_skipped(self):
         records = files.examples(EXAMPLES)
         records[40] = records[40].replace(b"label", b"libel")
