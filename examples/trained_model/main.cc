@@ -2,6 +2,8 @@
 // with the features x is expected to count exp(w x + b).
 //
 //   bazel run //examples/trained_model:poisson -- run --job poisson.json
+//
+// And a map for its input.
 
 #include "cli/main.h"
 
@@ -15,6 +17,7 @@
 
 #include "proto/paramd/v1/types.pb.h"
 #include "worker/input/batch.h"
+#include "worker/input/own_map.h"
 #include "worker/model/trained_model.h"
 
 namespace {
@@ -158,6 +161,25 @@ absl::StatusOr<std::unique_ptr<paramd::TrainedModel>> MakeModel(
   return std::make_unique<PoissonRegression>(features->size());
 }
 
+// A map of one's own, for features that span orders of magnitude: the stage
+// {"map": "log1p"} of the input.
+absl::StatusOr<paramd::FeatureSpec> Reals(const paramd::FeatureSpec& in) {
+  if (in.dtype == DType::kFloat32) return in;
+  return absl::InvalidArgumentError("log1p is of real numbers");
+}
+
+absl::Status Log1p(const paramd::OwnedTensor& in, paramd::RandomStream,
+                   paramd::OwnedTensor* out) {
+  out->Reset(in.dtype(), in.dims());
+  for (uint64_t i = 0; i < in.size(); ++i) {
+    out->values<float>()[i] = std::log1p(in.values<float>()[i]);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-int main(int argc, char** argv) { return paramd::Main(argc, argv, MakeModel); }
+int main(int argc, char** argv) {
+  paramd::AddMap("log1p", {.spec = Reals, .change = Log1p});
+  return paramd::Main(argc, argv, MakeModel);
+}

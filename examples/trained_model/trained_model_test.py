@@ -34,14 +34,15 @@ class TrainedModelTest(unittest.TestCase):
         with open(f"{cls.directory}/{name}", "w", encoding="utf-8") as file:
             csv.writer(file).writerows([["x", "y", "z", "count"], *rows])
 
-    def job(self, name, counts="counts.csv", label="count"):
+    def job(self, name, counts="counts.csv", label="count", stages=()):
         job = {"name": name, "epochs": 30, "batch_per_replica": 20, "seed": 1,
                "log_level": "error", "model": {"custom": True},
                "optimizer": {"sgd": {}, "learning_rate": 0.2},
                "run_dir": f"{self.directory}/{name}",
                "input": {"train": {"csv": {"files": f"{self.directory}/{counts}",
                                            "label": label,
-                                           "columns": ["x", "y", "z"]}}}}
+                                           "columns": ["x", "y", "z"]}},
+                         "stages": list(stages)}}
         path = f"{self.directory}/{name}.json"
         with open(path, "w", encoding="utf-8") as file:
             json.dump(job, file)
@@ -61,6 +62,20 @@ class TrainedModelTest(unittest.TestCase):
         self.assertEqual(said.returncode, 0, said.stderr)
         return [float(line.split(",")[-1]) for line in
                 said.stdout.splitlines()[1:]]
+
+    def test_its_input_passes_a_map_that_the_program_brings(self):
+        self.write([[*map(math.expm1, x), expected(x)] for x in self.rows],
+                   "exponents.csv")
+        self.train("run", "--job", self.job(
+            "mapped", "exponents.csv",
+            stages=["shuffle", {"map": "log1p"}]))
+        for x, rate in zip(self.rows, self.predictions("mapped")):
+            self.assertAlmostEqual(rate / expected(x), 1, delta=0.02)
+        other = self.run_binary("config", "check", "--job", self.job(
+            "unknown", stages=[{"map": "log2p"}]))
+        self.assertEqual(other.returncode, 2, other.stdout + other.stderr)
+        self.assertIn("this program has no map 'log2p' ('log1p')",
+                      other.stdout + other.stderr)
 
     def test_it_trains_and_predicts_in_one_process(self):
         self.train("run", "--job", self.job("alone"))

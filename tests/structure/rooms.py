@@ -63,6 +63,7 @@ MAY_DRAW = {
     "worker/input/rand_augment.h",
     "worker/input/cache_key.cc",  # A hash of texts.
     "worker/input/combined_source.cc",  # Of seed and place.
+    "worker/input/own_map.h",
     "worker/input/pipeline.cc",
     "worker/input/sources.cc",  # A function of feature and index.
     "worker/input/csv_source.cc",  # A hash of texts.

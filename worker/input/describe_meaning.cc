@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 
 #include "base/random.h"
+#include "worker/input/own_map.h"
 #include "worker/input/transform.h"
 
 namespace paramd {
@@ -311,6 +312,9 @@ void AddStages(const Stages& stages, bool training, const FeatureSpec& feature,
     // To one shape what another set may have in it already.
     if (stage.has_pad()) {
       fills.push_back(absl::StrFormat("%.6g", stage.pad().value()));
+    } else if (const OwnMap* const map = FindMap(stage.map().name())) {
+      texts.push_back(
+          absl::StrCat(StageText(kind, *message), " version ", map->version));
     } else {
       texts.push_back(StageText(kind, *message));
     }

@@ -558,20 +558,33 @@ void Alter(const FieldDescriptor* field, Message* message) {
 
 // Of each stage: whether it says what numbers mean. A new one must join.
 const std::map<std::string, bool>& Stages() {
-  static const auto* stages = new std::map<std::string, bool>{
-      {"batch", false},        {"bucket_by_length", false},
-      {"cache", false},        {"cast", true},
-      {"crop", false},         {"decode_image", true},
-      {"filter", false},       {"flip", false},
-      {"interleave", false},   {"normalise", true},
-      {"one_hot", true},       {"pad", false},
-      {"padded_batch", false}, {"prefetch", false},
-      {"rand_augment", false}, {"random_brightness", false},
-      {"random_crop", false},  {"random_rotation", false},
-      {"repeat", false},       {"resize", false},
-      {"shuffle", false},      {"skip", false},
-      {"take", false},         {"tokenise", true},
-      {"window", true}};
+  static const auto* stages =
+      new std::map<std::string, bool>{{"batch", false},
+                                      {"bucket_by_length", false},
+                                      {"cache", false},
+                                      {"cast", true},
+                                      {"crop", false},
+                                      {"decode_image", true},
+                                      {"filter", false},
+                                      {"flip", false},
+                                      {"interleave", false},
+                                      {"map", true},
+                                      {"normalise", true},
+                                      {"one_hot", true},
+                                      {"pad", false},
+                                      {"padded_batch", false},
+                                      {"prefetch", false},
+                                      {"rand_augment", false},
+                                      {"random_brightness", false},
+                                      {"random_crop", false},
+                                      {"random_rotation", false},
+                                      {"repeat", false},
+                                      {"resize", false},
+                                      {"shuffle", false},
+                                      {"skip", false},
+                                      {"take", false},
+                                      {"tokenise", true},
+                                      {"window", true}};
   return *stages;
 }
 

@@ -19,6 +19,7 @@
 #include "worker/input/cache_key.h"
 #include "worker/input/cache_stage.h"
 #include "worker/input/describe_meaning.h"
+#include "worker/input/own_map.h"
 #include "worker/input/window_stage.h"
 
 namespace paramd {
@@ -208,6 +209,10 @@ class Pipeline::Builder {
       return &stage.random_brightness().feature();
     }
     if (stage.has_random_rotation()) return &stage.random_rotation().feature();
+    if (stage.has_map()) {
+      const OwnMap* const map = FindMap(stage.map().name());
+      if (map != nullptr && map->draws) return &stage.map().feature();
+    }
     return nullptr;
   }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
+#include "worker/input/own_map.h"
 
 namespace paramd {
 namespace {
@@ -292,6 +293,8 @@ absl::StatusOr<std::unique_ptr<Transform>> MakeTransform(
       return MakeOneHot(config.one_hot(), context);
     case v1::InputStage::kPad:
       return MakePad(config.pad(), context);
+    case v1::InputStage::kMap:
+      return MakeOwnMap(config.map(), context);
     case v1::InputStage::kFilter: {
       ASSIGN_OR_RETURN(const size_t feature,
                        FindFeature(context.input, config.filter().feature()));
