@@ -60,7 +60,8 @@ TEST(DeviceArraysTest, ASentenceSaysWhyTheyLieInHostMemory) {
   EXPECT_THAT(why(Job(), variables), HasSubstr("variable 'w' is sparse"));
   job = Job();
   job.mutable_optimizer()->mutable_lamb();
-  EXPECT_THAT(why(job, Variables()), HasSubstr("optimizer lamb takes norms"));
+  EXPECT_THAT(why(job, ArrayVariables()),
+              HasSubstr("optimizer lamb takes norms"));
 }
 
 TEST(DeviceArraysTest, WhatIsNoGpuOfCudasIsRefused) {
