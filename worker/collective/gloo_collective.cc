@@ -1,11 +1,13 @@
 #include "worker/collective/gloo_collective.h"
 
 #include <netdb.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <exception>
 #include <stdexcept>
@@ -317,10 +319,21 @@ class GlooCollective : public LinkedCollective {
   uint64_t slot_ = 0;         // Of Gloo's messages: the same on all members.
 };
 
+// Gloo writes to connections that a lost member has closed, and does not ask
+// for an error in place of the signal, which would end the process. Who handles
+// the signal goes on doing so.
+void IgnoreBrokenPipes() {
+  struct sigaction now = {};
+  if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
+    std::signal(SIGPIPE, SIG_IGN);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LinkedCollective>> MakeGlooCollective(
     const std::string& host, size_t rank, size_t size) {
+  IgnoreBrokenPipes();
   // Gloo ends the process over one.
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;

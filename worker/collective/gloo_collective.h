@@ -14,7 +14,8 @@ namespace paramd {
 // Members in processes of their own, joined by Gloo's TCP connections, each to
 // each; not encrypted. `host` is this machine's name or address, at which the
 // others reach it. INVALID_ARGUMENT if it is none, UNAVAILABLE if no name
-// server answers.
+// server answers. From then on the process ignores SIGPIPE, unless it handles
+// it.
 //
 // Any number of members adds in order: each part of the values is added by one
 // member, to which the others send theirs, and which sends the sum back, chunk

@@ -1,5 +1,6 @@
 #include "worker/collective/gloo_collective.h"
 
+#include <csignal>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -65,6 +66,12 @@ TEST(GlooCollectiveTest, AnyNumberOfMembersAddsInOrder) {
       }
     }
   }
+}
+
+TEST(GlooCollectiveTest, ALostMembersConnectionEndsNoProcess) {
+  std::signal(SIGPIPE, SIG_DFL);
+  Make(1);
+  EXPECT_EQ(std::signal(SIGPIPE, SIG_IGN), SIG_IGN);
 }
 
 TEST(GlooCollectiveTest, GathersByRankAndGoesOn) {
