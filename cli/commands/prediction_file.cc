@@ -36,6 +36,7 @@ absl::Status PredictionFile::Add(const Column& predictions) {
   }
   if (!begun_) Begin(spec);
   const absl::Span<const float> values = predictions.values<float>();
+  if (values.empty()) return absl::OkStatus();
   if (format_ == Format::kNpy) {
     std::fwrite(values.data(), sizeof(float), values.size(), file_);
     examples_ += values.size() / spec.size();
