@@ -490,6 +490,7 @@ TEST(ProgramWorkerTest, WeightsLieInMemoryThatWasLentByTurns) {
 }
 
 // As Compute, with gradients in memory that is spoilt once it has come back.
+// What is lent, here and below, outlives the worker.
 void TrainOnLentGradients(ProgramWorker::Options options) {
   std::map<uint64_t, std::vector<float>> lent;
   auto worker = ProgramWorker::Start(std::move(options));
@@ -540,9 +541,10 @@ TEST(ProgramWorkerTest, GradientsThatAreAddedUpAreCopied) {
 }
 
 TEST(ProgramWorkerTest, ALentGradientIsRefusedAndComesBackAsOneThatIsWritten) {
+  float gradient = 0;
+  float mended = 1;
   auto worker = ProgramWorker::Start(Line());
   ASSERT_TRUE(worker.ok()) << worker.status();
-  float gradient = 0;
   EXPECT_EQ((*worker)->LendGradient(0, &gradient, 1).code(),
             absl::StatusCode::kFailedPrecondition);
   const auto work = NextOf(worker->get());
@@ -555,7 +557,6 @@ TEST(ProgramWorkerTest, ALentGradientIsRefusedAndComesBackAsOneThatIsWritten) {
   EXPECT_THAT((*worker)->TakeReturned(), ::testing::ElementsAre(1));
   ASSERT_TRUE((*worker)->LendGradient(1, &gradient, 2).ok());
   EXPECT_FALSE((*worker)->GradientReady(1).ok());
-  float mended = 1;
   ASSERT_TRUE((*worker)->LendGradient(1, &gradient, 3).ok());
   ASSERT_TRUE((*worker)->LendGradient(1, &mended, 4).ok());
   EXPECT_THAT((*worker)->TakeReturned(), ::testing::ElementsAre(2, 3));
@@ -571,9 +572,9 @@ TEST(ProgramWorkerTest, ALentGradientIsRefusedAndComesBackAsOneThatIsWritten) {
 TEST(ProgramWorkerTest, LentGradientsLeaveByLayersToo) {
   ProgramWorker::Options options = Wide();
   options.settings.push_back({"optimizer.learning_rate", "1"});
+  std::map<uint64_t, std::vector<float>> lent;
   auto worker = ProgramWorker::Start(options);
   ASSERT_TRUE(worker.ok()) << worker.status();
-  std::map<uint64_t, std::vector<float>> lent;
   uint64_t number = 0;
   for (float steps = 0;; ++steps) {
     const auto work = NextOf(worker->get());
@@ -600,9 +601,9 @@ TEST(ProgramWorkerTest, WhatIsClippedByTheNormOfAllLeavesWhenAllAreThere) {
   ProgramWorker::Options options = Wide();
   options.settings.push_back({"optimizer.learning_rate", "1"});
   options.settings.push_back({"optimizer.clip_global_norm", "1"});
+  const std::vector<float> ones(kWideElements, 1);
   auto worker = ProgramWorker::Start(options);
   ASSERT_TRUE(worker.ok()) << worker.status();
-  const std::vector<float> ones(kWideElements, 1);
   const double each = 1 / std::sqrt(2.0 * kWideElements);
   uint64_t number = 0;
   for (double steps = 0;; ++steps) {
@@ -623,13 +624,13 @@ TEST(ProgramWorkerTest, WhatIsClippedByTheNormOfAllLeavesWhenAllAreThere) {
 }
 
 TEST(ProgramWorkerTest, AGradientThatComesAgainIsTakenUnlessItHasLeft) {
+  const std::vector<float> values(kWideElements, 1);
+  std::vector<float> bad = values;
+  bad[3] = NAN;
   auto worker = ProgramWorker::Start(Wide());
   ASSERT_TRUE(worker.ok()) << worker.status();
   auto work = NextOf(worker->get());
   ASSERT_TRUE(work.ok()) << work.status();
-  const std::vector<float> values(kWideElements, 1);
-  std::vector<float> bad = values;
-  bad[3] = NAN;
   ASSERT_TRUE((*worker)->LendGradient(0, values.data(), 1).ok());
   ASSERT_TRUE((*worker)->GradientReady(0).ok());
   EXPECT_EQ(
@@ -659,11 +660,11 @@ TEST(ProgramWorkerTest, AGradientThatComesAgainIsTakenUnlessItHasLeft) {
 }
 
 TEST(ProgramWorkerTest, ALentGradientIsTakenBackUnlessItHasLeft) {
+  const std::vector<float> values(kWideElements, NAN), ones(kWideElements, 1);
   auto worker = ProgramWorker::Start(Wide());
   ASSERT_TRUE(worker.ok()) << worker.status();
   const auto work = NextOf(worker->get());
   ASSERT_TRUE(work.ok()) << work.status();
-  const std::vector<float> values(kWideElements, NAN), ones(kWideElements, 1);
   FillGradients(**work, 1);
   ASSERT_TRUE((*worker)->LendGradient(1, values.data(), 1).ok());
   ASSERT_TRUE((*worker)->LendGradient(1, nullptr, 2).ok());
@@ -680,11 +681,11 @@ TEST(ProgramWorkerTest, ALentGradientIsTakenBackUnlessItHasLeft) {
 }
 
 TEST(ProgramWorkerTest, ANumberIsOfOneLoanUntilItHasComeBack) {
+  const float values[] = {1, 2};
   auto worker = ProgramWorker::Start(Line());
   ASSERT_TRUE(worker.ok()) << worker.status();
   const auto work = NextOf(worker->get());
   ASSERT_TRUE(work.ok()) << work.status();
-  const float values[] = {1, 2};
   ASSERT_TRUE((*worker)->LendGradient(0, &values[0], 1).ok());
   ASSERT_TRUE((*worker)->LendGradient(1, &values[1], 2).ok());
   EXPECT_THAT((*worker)->LendGradient(1, &values[1], 1).message(),
