@@ -31,11 +31,6 @@ absl::Status NoExample() {
       "read and mapped, or none has a label that counts");
 }
 
-uint64_t BatchCount(const Pipeline& data, const TrainedModel& model) {
-  const uint64_t size = EvaluationBatch(model.cost());
-  return (data.size() + size - 1) / size;
-}
-
 // Hands batches to threads, and lets what they make of them be used one after
 // the other, in the order of the input: a thread that is ahead waits, so none
 // is more than a batch ahead of the slowest.
@@ -141,9 +136,18 @@ uint64_t EvaluationBatch(const ModelCost& cost) {
   return std::clamp<uint64_t>(kMostBytes / bytes, 1, kMostExamples);
 }
 
-std::pair<uint64_t, uint64_t> TestPart::Of(uint64_t batches) const {
+uint64_t BatchCount(const Pipeline& data, const TrainedModel& model) {
+  const uint64_t size = EvaluationBatch(model.cost());
+  return (data.size() + size - 1) / size;
+}
+
+std::pair<uint64_t, uint64_t> TestPart::Of(uint64_t all) const {
+  if (batches.has_value()) {
+    const uint64_t end = std::min(batches->second, all);
+    return {std::min(batches->first, end), end};
+  }
   const auto begin_of = [&](uint64_t part) {
-    return (batches * part + count - 1) / count;
+    return (all * part + count - 1) / count;
   };
   return {begin_of(index), begin_of(uint64_t{index} + 1)};
 }
@@ -165,13 +169,17 @@ absl::Status EvaluateEach(const Pipeline& data, WeightSpans weights,
       });
 }
 
+absl::Status CheckEvaluated(const Metrics& sum) {
+  return sum.examples == 0 ? NoExample() : absl::OkStatus();
+}
+
 absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
                                    TrainedModel* model,
                                    const EvaluationOptions& options) {
   Metrics sum;
   RETURN_IF_ERROR(EvaluateEach(data, weights, model, options,
                                [&](const Metrics& batch) { sum += batch; }));
-  if (sum.examples == 0) return NoExample();
+  RETURN_IF_ERROR(CheckEvaluated(sum));
   return sum;
 }
 

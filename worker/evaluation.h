@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 
 #include "worker/input/pipeline.h"
 #include "worker/model/trained_model.h"
@@ -25,10 +26,15 @@ uint64_t EvaluationBatch(const ModelCost& cost);
 struct TestPart {
   uint32_t index = 0;
   uint32_t count = 1;
+  // Instead of these: from the first batch to before the second.
+  absl::optional<std::pair<uint64_t, uint64_t>> batches = {};
 
   // Of so many batches, those that are its own: [first, second).
-  std::pair<uint64_t, uint64_t> Of(uint64_t batches) const;
+  std::pair<uint64_t, uint64_t> Of(uint64_t all) const;
 };
+
+// Of all examples of a test set.
+uint64_t BatchCount(const Pipeline& data, const TrainedModel& model);
 
 struct EvaluationOptions {
   // Above 0: that compute, each with a clone of the model but for the caller's.
@@ -47,10 +53,12 @@ absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
                                    TrainedModel* model,
                                    const EvaluationOptions& options = {});
 // Calls `use` with the result on each batch, in that order, whose sum
-// EvaluateOn is. No error if there is no example.
+// EvaluateOn is, if CheckEvaluated admits it. No error if there is no example.
 absl::Status EvaluateEach(const Pipeline& data, WeightSpans weights,
                           TrainedModel* model, const EvaluationOptions& options,
                           absl::FunctionRef<void(const Metrics&)> use);
+// kInvalidArgument if it is of no example.
+absl::Status CheckEvaluated(const Metrics& sum);
 
 // By sparse variable of the model, which of its rows the examples of `data`, or
 // of a part, read; each once, ascending. Fails as EvaluateOn does, but not for

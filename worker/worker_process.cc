@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include "checkpoint/file.h"
 #include "client/core/weights.h"
 #include "config/batch_rule.h"
+#include "config/job_config.h"
 #include "config/strategy.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "worker/best_metric.h"
@@ -80,6 +82,29 @@ bool Evaluates(const Membership& member, const TrainedModel& model) {
   return member.evaluates && model.evaluates();
 }
 
+// What says that two workers evaluate alike: the test set, wherever it lies,
+// and its batches. 0: the program that brings the model evaluates in the chief
+// alone, or nowhere.
+uint64_t TestSetOf(const Membership& member, const v1::JobConfig& job,
+                   const Pipeline& test, const TrainedModel& model) {
+  if (job.model().custom() || !Evaluates(member, model)) return 0;
+  v1::DataSet data = test.Describe();
+  data.clear_directory();
+  data.clear_host();
+  const std::string digest = Digest(absl::StrCat(
+      test.size(), " in ", BatchCount(test, model), "\n", data.DebugString()));
+  uint64_t number = 0;
+  if (!absl::SimpleHexAtoi(digest, &number)) return 0;
+  return std::max<uint64_t>(number, 1);
+}
+
+// Nothing: all batches.
+TestPart ToPart(bool is_part, const v1::TestPart& part) {
+  TestPart own;
+  if (is_part) own.batches.emplace(part.begin(), part.end());
+  return own;
+}
+
 Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
   return {.epoch = epoch, .begin = begin, .end = end};
 }
@@ -120,6 +145,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
     ASSIGN_OR_RETURN(*worker.data.mutable_directory(), AbsolutePath(directory));
   }
   worker.data.set_host(options.host);
+  worker.test_set = TestSetOf(member, options.job, *parts.test, *parts.model);
   worker.variables = parts.model->variables();
   // What somebody wrote there after one batch would be in the next of the
   // push.
@@ -257,12 +283,24 @@ void WorkerProcess::HandleComputing(Runtime* runtime) {
 }
 
 void WorkerProcess::HandleEvaluating(Runtime* runtime) {
-  runtime->HandleIo(v1::CollectEvaluationRows::descriptor(),
-                    [this](Outbox::IoItem, Runtime::IoDone done) {
-                      evaluating_.Post([this, done = std::move(done)]() {
-                        done(CollectEvaluationRows());
-                      });
-                    });
+  runtime->HandleIo(
+      v1::CollectEvaluationRows::descriptor(),
+      [this](Outbox::IoItem item, Runtime::IoDone done) {
+        const auto request =
+            static_cast<const v1::CollectEvaluationRows&>(*item.head);
+        evaluating_.Post([this, request, done = std::move(done)]() {
+          done(CollectEvaluationRows(request));
+        });
+      });
+  // The coordinator of this process asks.
+  runtime->HandleIo(
+      v1::MergeBatches::descriptor(),
+      [this](Outbox::IoItem item, Runtime::IoDone done) {
+        const auto request = static_cast<const v1::MergeBatches&>(*item.head);
+        evaluating_.Post([this, request, done = std::move(done)]() {
+          done(Merge(request));
+        });
+      });
   runtime->HandleIo(
       v1::EvaluateWeights::descriptor(),
       [this](Outbox::IoItem item, Runtime::IoDone done) {
@@ -503,11 +541,17 @@ void WorkerProcess::FillInput(v1::InputStats* stats) const {
   }
 }
 
-IoResult WorkerProcess::CollectEvaluationRows() {
+uint64_t WorkerProcess::test_batches() const {
+  return BatchCount(*test_, *evaluator_);
+}
+
+IoResult WorkerProcess::CollectEvaluationRows(
+    const v1::CollectEvaluationRows& request) {
   IoResult result;
   std::vector<std::vector<uint64_t>> rows;
   if (Evaluates(member_, *evaluator_)) {
-    auto read = RowsReadBy(*test_, *evaluator_);
+    auto read = RowsReadBy(*test_, *evaluator_,
+                           ToPart(request.has_part(), request.part()));
     result.status = read.status();
     if (!read.ok()) return result;
     rows = *std::move(read);
@@ -539,17 +583,52 @@ IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
   const ChromeTrace::Scope scope(trace_, ChromeTrace::Lane::kEvaluate,
                                  "evaluate");
   const StepWeights read = ReadWeights(weights, evaluator_->variables());
+  if (request.has_part()) return EvaluatePart(request, read);
   const auto sum =
       EvaluateOn(*test_, read.values, evaluator_.get(), {.rows = read.rows});
-  if (!sum.ok()) {
-    result.status = sum.status();
-    return result;
+  if (sum.ok()) return Evaluated(*sum, request.epoch(), request.final());
+  result.status = sum.status();
+  return result;
+}
+
+IoResult WorkerProcess::EvaluatePart(const v1::EvaluateWeights& request,
+                                     const StepWeights& weights) {
+  IoResult result;
+  auto head = std::make_unique<v1::EvaluateWeightsResult>();
+  result.status =
+      EvaluateEach(*test_, weights.values, evaluator_.get(),
+                   {.rows = weights.rows, .part = ToPart(true, request.part())},
+                   [&](const Metrics& batch) {
+                     *head->add_batches() = BatchMetricsOf(batch);
+                   });
+  if (result.status.ok()) result.head = std::move(head);
+  return result;
+}
+
+IoResult WorkerProcess::Merge(const v1::MergeBatches& request) const {
+  IoResult result;
+  Metrics sum;
+  for (const v1::BatchMetrics& message : request.batches()) {
+    const auto batch = MetricsOf(message);
+    if (!batch.ok()) {
+      result.status = batch.status();
+      return result;
+    }
+    sum += *batch;
   }
+  result.status = CheckEvaluated(sum);
+  return result.status.ok() ? Evaluated(sum, request.epoch(), /*final=*/true)
+                            : std::move(result);
+}
+
+IoResult WorkerProcess::Evaluated(const Metrics& sum, uint32_t epoch,
+                                  bool final) const {
+  IoResult result;
   auto head = std::make_unique<v1::EvaluateWeightsResult>();
   v1::Evaluation* evaluation = head->mutable_evaluation();
-  evaluation->set_epoch(request.epoch());
-  evaluation->set_final(request.final());
-  SetMetrics(*sum, evaluation);
+  evaluation->set_epoch(epoch);
+  evaluation->set_final(final);
+  SetMetrics(sum, evaluation);
   evaluation->set_classes(ClassesOf(test_->spec()));
   result.head = std::move(head);
   return result;

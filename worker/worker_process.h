@@ -12,6 +12,8 @@
 
 #include "net/runtime.h"
 #include "net/worker_thread.h"
+#include "proto/paramd/v1/compute.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "worker/chrome_trace.h"
 #include "worker/collective/gradient_exchange.h"
@@ -76,6 +78,9 @@ class WorkerProcess {
   // The name of what makes a checkpoint better; empty: auto.
   const std::string& best_metric() const { return best_metric_; }
   const v1::DataSet& data() const { return options_.data; }
+  // For CoordinatorOptions.
+  uint64_t test_set() const { return options_.test_set; }
+  uint64_t test_batches() const;
 
   // Adds the core and does its work.
   void AddTo(Runtime* runtime);
@@ -126,9 +131,13 @@ class WorkerProcess {
   // that was fetched.
   absl::StatusOr<std::unique_ptr<Batch>> TakeBatch(const Portion& wanted);
   void FillInput(v1::InputStats* stats) const;
-  // Of the whole test set.
-  IoResult CollectEvaluationRows();
+  // Of the whole test set, or of a part.
+  IoResult CollectEvaluationRows(const v1::CollectEvaluationRows& request);
   IoResult Evaluate(const v1::EvaluateWeights& request, BufferChain weights);
+  IoResult EvaluatePart(const v1::EvaluateWeights& request,
+                        const StepWeights& weights);
+  IoResult Merge(const v1::MergeBatches& request) const;
+  IoResult Evaluated(const Metrics& sum, uint32_t epoch, bool final) const;
 
   const Worker::Options options_;
   ChromeTrace* const trace_;  // May be null.

@@ -528,6 +528,68 @@ TEST_F(WorkerProcessTest, AnEvaluationIsOfTheWholeTestSet) {
   EXPECT_NEAR(evaluation.loss(), std::log(2.0), 1e-5);
 }
 
+// What a coordinator has put together of parts is what it has of one worker
+// that evaluates all, to the bit.
+TEST_F(WorkerProcessTest, PartsOfTheTestSetPutTogetherAreTheWhole) {
+  constexpr uint32_t kTested = 1201;  // Three batches.
+  WriteImages("test-images", kTested);
+  std::vector<char> labels(kTested);
+  for (size_t i = 0; i < labels.size(); i += 3) labels[i] = 1;
+  WriteLabels("test-labels", labels);
+  options_.job.mutable_model()->add_metrics(v1::ModelConfig::AUC);
+  Join();
+  ASSERT_EQ(process_->test_batches(), 3u);
+  const auto evaluate = [&](uint64_t begin, uint64_t end) {
+    auto request = std::make_unique<v1::EvaluateWeights>();
+    request->set_epoch(1);
+    request->set_final(true);
+    if (end > 0) {
+      request->mutable_part()->set_begin(begin);
+      request->mutable_part()->set_end(end);
+    }
+    driver_->ios.clear();
+    driver_->ios.push_back({99,
+                            std::move(request),
+                            {Floats({.1f, .2f, -.3f, .4f, .5f, -.6f, .7f, .8f}),
+                             Floats({.01f, -.02f})}});
+    IoResult result = Do<v1::EvaluateWeights>();
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    return static_cast<const v1::EvaluateWeightsResult&>(*result.head);
+  };
+  auto merge = std::make_unique<v1::MergeBatches>();
+  merge->set_epoch(1);
+  for (const auto& [begin, end] : {std::pair(0, 1), std::pair(1, 3)}) {
+    const v1::EvaluateWeightsResult part =
+        evaluate(static_cast<uint64_t>(begin), static_cast<uint64_t>(end));
+    EXPECT_EQ(part.batches_size(), end - begin);
+    for (const auto& batch : part.batches()) *merge->add_batches() = batch;
+  }
+  const v1::EvaluateWeightsResult whole = evaluate(0, 0);
+  driver_->ios.clear();
+  driver_->ios.push_back({99, std::move(merge), {}});
+  const IoResult merged = Do<v1::MergeBatches>();
+  ASSERT_TRUE(merged.status.ok()) << merged.status;
+  EXPECT_EQ(static_cast<const v1::EvaluateWeightsResult&>(*merged.head)
+                .evaluation()
+                .DebugString(),
+            whole.evaluation().DebugString());
+  EXPECT_EQ(whole.evaluation().metrics().count("auc"), 1u);
+  EXPECT_EQ(whole.evaluation().examples(), kTested);
+}
+
+TEST_F(WorkerProcessTest, AnotherTestSetIsKnownByItsNumber) {
+  Join();
+  const uint64_t test_set = process_->test_set();
+  EXPECT_NE(test_set, 0u);
+  const auto again = WorkerProcess::Create(options_);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->test_set(), test_set);
+  WriteLabels("test-labels", {1, 1});
+  const auto other = WorkerProcess::Create(options_);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_NE((*other)->test_set(), test_set);
+}
+
 // Of kernel and bias together.
 double NormOf(const IoResult& result) {
   double squares = 0;

@@ -142,6 +142,8 @@ absl::Status Process::CreateCoordinator() {
   options.examples = worker_->examples();
   options.best_metric = worker_->best_metric();
   options.data = worker_->data();
+  options.test_set = worker_->test_set();
+  options.test_batches = worker_->test_batches();
   options.nonce_seed = StableHash("nonce", role_.incarnation);
   RETURN_IF_ERROR(WriteInitialValuesFor(&options));
   CoordinatorProcess::Paths paths;

@@ -26,6 +26,10 @@ struct CoordinatorOptions {
   // Empty: the accuracy if evaluations have one, else the loss.
   std::string best_metric;
   v1::DataSet data;  // The training set itself; workers must have it too.
+  // The test set and its batches: what the workers say that share the final
+  // evaluation. 0: the chief's worker evaluates alone.
+  uint64_t test_set = 0;
+  uint64_t test_batches = 0;
   uint64_t nonce_seed = 0;
   // Of a server's file that goes through here, how much at once.
   uint32_t window_bytes = 4 << 20;

@@ -31,15 +31,23 @@ Sessions::News CoordinatorParts::NewsFor(uint32_t worker) const {
     news.left_out_step = input.steps().steps().LeftOutStep(worker);
   }
   if (phase == JobPhase::kTellingEnd) news.training = trainings.All();
+  news.test_part = evaluations.PartOf(worker);
   if (worker == 0) {
     news.evaluate_epoch = evaluations.EpochToEvaluate(job);
-    news.evaluate_final = phase == JobPhase::kEvaluating;
+    news.evaluate_final =
+        phase == JobPhase::kEvaluating && !Evaluations::AreShared(job);
     // How many epochs there were nobody else knows.
     if (news.evaluate_final && input.portions().portions().epochs().grows()) {
-      news.evaluate_epoch = std::max(input.EpochsFinished(), uint32_t{1});
+      news.evaluate_epoch = LastEpoch();
     }
   }
   return news;
+}
+
+uint32_t CoordinatorParts::LastEpoch() const {
+  return input.portions().portions().epochs().grows()
+             ? std::max(input.EpochsFinished(), uint32_t{1})
+             : options.job.epochs();
 }
 
 void CoordinatorParts::AnswerKept(Turn* turn) {

@@ -39,6 +39,8 @@ struct CoordinatorParts {
 
   // What workers are told with an answer; and those who wait for one are.
   Sessions::News NewsFor(uint32_t worker) const;
+  // Of which the final evaluation is.
+  uint32_t LastEpoch() const;
   void AnswerKept(Turn* turn);
   v1::SnapshotNumber OpenSnapshot(const SnapshotRound::Options& snapshot,
                                   Turn* turn);

@@ -191,10 +191,9 @@ void Dispatcher::OnHeartbeat(const Message& message,
   parts_.trainings.Told(index, worker.generation, request.stats());
   const v1::Evaluation& evaluation = request.evaluation();
   if (index == 0 && parts_.evaluations.OnHeartbeat(evaluation)) {
-    parts_.checkpoints.accounts().metrics.Evaluated(evaluation,
-                                                    parts_.input.global_step());
-    summaries.Evaluated(evaluation);
+    turn->Raise(Evaluated{});
   }
+  parts_.evaluations.OnTested(index, request.tested());
   // What it holds is not leased to it before.
   if (request.leaving() && parts_.phase >= JobPhase::kRunning) {
     parts_.sessions.Fence(index, turn);
@@ -327,6 +326,9 @@ void Dispatcher::AdvanceRunning(Turn* turn) {
 }
 
 void Dispatcher::AdvanceEvaluation(Turn* turn) {
+  if (parts_.phase == JobPhase::kEvaluating) {
+    parts_.evaluations.AdvanceShared(parts_.LastEpoch(), turn);
+  }
   if (parts_.phase == JobPhase::kEvaluating &&
       parts_.evaluations.newest().final()) {
     parts_.phase = JobPhase::kSaving;

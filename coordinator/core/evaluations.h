@@ -2,13 +2,25 @@
 #define PARAMD_COORDINATOR_CORE_EVALUATIONS_H_
 
 #include <cstdint>
+#include <set>
+
+#include "absl/types/optional.h"
 
 #include "coordinator/core/job_view.h"
+#include "coordinator/core/test_parts.h"
+#include "coordinator/core/turn.h"
 #include "proto/paramd/v1/status.pb.h"
+#include "proto/paramd/v1/test_part.pb.h"
 
 namespace paramd {
 
-// Which epoch the chief's worker is to evaluate next, and what it found last.
+// Which epoch the chief's worker is to evaluate next, and what was found last.
+// The final evaluation, when nobody trains any more, is shared by all workers
+// that have the chief's test set; what they count is put together as one whole
+// evaluation would have counted it.
+//
+// Invariant: all parts of one final evaluation are of the same weights: where a
+// server loses its, it begins anew.
 //
 // Not thread-safe: a part of the coordinator's core.
 class Evaluations {
@@ -38,17 +50,43 @@ class Evaluations {
     return next > epochs_ ? next : 0;
   }
 
+  // ---- the final one, by several
+  // Whether it is; else by the chief's worker alone.
+  static bool AreShared(const JobView& job) {
+    return job.options.workers > 1 && job.options.test_set != 0;
+  }
+  // Leases parts; with all of them, has them put together and raises Evaluated.
+  // `epoch`: of which it is.
+  void AdvanceShared(uint32_t epoch, Turn* turn);
+  // To be evaluated by the worker; nothing: none.
+  absl::optional<v1::TestPart> PartOf(uint32_t worker) const;
+  void OnTested(uint32_t worker, const v1::TestedBatches& tested);
+  // Whom it waits for, if it is shared and under way.
+  absl::optional<uint32_t> awaited(const JobView& job) const;
+  // What was counted may be of other weights than what will be.
+  void BeginAgain() { parts_.reset(); }
+
+  // ---- where the job goes on
   // The job begins after so many epochs.
   void GoOnBehind(uint32_t epochs) { epochs_ = epochs; }
   // It goes back to there.
   void GoBackTo(uint32_t epochs) {
     newest_.Clear();
     epochs_ = epochs;
+    BeginAgain();
   }
 
  private:
+  TestParts::Sessions WhoTakesPart(Turn* turn);
+  void Merge(uint32_t epoch, Turn* turn);
+  void OnMerged(const IoResult& result, Turn* turn);
+
   uint32_t epochs_ = 0;  // Evaluated, or before the job began.
   v1::Evaluation newest_;
+  uint64_t shared_ = 0;  // Evaluations of this term.
+  absl::optional<TestParts> parts_;
+  bool merging_ = false;
+  std::set<uint32_t> others_;  // Workers that have another test set.
 };
 
 }  // namespace paramd

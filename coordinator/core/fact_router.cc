@@ -237,6 +237,7 @@ void FactRouter::On(const ServerReborn& reborn, Turn* turn) {
       reborn.drained ? ", which is all it had" : ", what came after is lost"));
   parts_.checkpoints.GiveUp(absl::StrCat("ps-", reborn.server, " was lost"),
                             turn);
+  parts_.evaluations.BeginAgain();
   // Of steps of sync mode that no checkpoint has nobody could say what is lost.
   const bool of_steps = turn->job.IsSync() || parts_.schedule.HasStepsToSave();
   if (of_steps && parts_.phase >= JobPhase::kRunning &&
@@ -333,6 +334,13 @@ void FactRouter::On(const CheckpointCommitted& committed, Turn* turn) {
 void FactRouter::On(const CheckpointFailed& failed, Turn* turn) {
   parts_.requested.OnFailed(failed.snapshot, failed.why, turn);
   if (failed.final) parts_.ending.OnSaveFailed(failed.why, turn);
+}
+
+void FactRouter::On(const Evaluated&, Turn*) {
+  const v1::Evaluation& evaluation = parts_.evaluations.newest();
+  parts_.checkpoints.accounts().metrics.Evaluated(evaluation,
+                                                  parts_.input.global_step());
+  parts_.summary_writer.summaries().Evaluated(evaluation);
 }
 
 void FactRouter::WriteResult(Turn* turn) {

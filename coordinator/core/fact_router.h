@@ -52,6 +52,7 @@ class FactRouter {
   void On(const CheckpointFailed& failed, Turn* turn);
   void On(const ModeLogged&, Turn* turn);
   void On(const InputUsed& used, Turn*);
+  void On(const Evaluated&, Turn*);
 
   // Servers and workers begin as it says.
   void Follow(const StartPlan& plan, Turn* turn);

@@ -64,7 +64,9 @@ std::string JobReport::BehindTheOthers() const {
     return job.progress.StepWaitsFor();
   }
   if (job.phase == JobPhase::kEvaluating) {
-    return absl::StrCat(job.NameOfWorker(0), " to evaluate");
+    return absl::StrCat(
+        job.NameOfWorker(parts_.evaluations.awaited(job).value_or(0)),
+        " to evaluate");
   }
   if (job.phase == JobPhase::kSaving && parts_.ending.failures() > 0) {
     return absl::StrCat("the last checkpoint, which is tried again: ",

@@ -8,6 +8,7 @@
 
 #include "proto/member_name.h"
 #include "proto/refusal.h"
+#include "proto/test_part.h"
 
 namespace paramd {
 namespace {
@@ -26,6 +27,7 @@ v1::HeartbeatReply ReplyTo(const WorkerRecord& worker,
   reply.set_left_out_step(news.left_out_step);
   reply.set_evaluate_epoch(news.evaluate_epoch);
   reply.set_evaluate_final(news.evaluate_final);
+  if (news.test_part.has_value()) *reply.mutable_test_part() = *news.test_part;
   for (const v1::EpochTraining& training : news.training) {
     *reply.add_training() = training;
   }
@@ -41,7 +43,8 @@ bool IsNewTo(const WorkerRecord& worker, const Sessions::News& news,
          news.snapshot != known.snapshot() || news.stop != known.stop() ||
          news.left_out_step != known.left_out_step() ||
          news.evaluate_epoch != known.evaluate_epoch() ||
-         news.evaluate_final != known.evaluate_final();
+         news.evaluate_final != known.evaluate_final() ||
+         !SamePart(news.test_part.value_or(v1::TestPart()), known.test_part());
 }
 
 void AnswerOne(WorkerRecord* worker, const Sessions::News& news, Turn* turn) {
@@ -192,6 +195,7 @@ void Sessions::Keep(const Message& message, const v1::HeartbeatRequest& request,
   WorkerRecord& worker = sessions_.at(index);
   if (worker.parked != 0) AnswerOne(&worker, news_of(index), turn);
   worker.last = request;
+  worker.last.clear_tested();  // May be large.
   OnPushes(index, request.header().sequence());
   worker.parked = message.call;
   worker.parked_until = turn->now + turn->job.heartbeat();

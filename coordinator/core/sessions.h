@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
 #include "coordinator/core/turn.h"
 
@@ -34,6 +35,7 @@ class Sessions {
     uint64_t left_out_step = 0;
     uint32_t evaluate_epoch = 0;
     bool evaluate_final = false;
+    absl::optional<v1::TestPart> test_part = {};
     std::vector<v1::EpochTraining> training = {};  // With the end.
   };
   using NewsOf = absl::FunctionRef<News(uint32_t worker)>;

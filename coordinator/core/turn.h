@@ -121,6 +121,8 @@ struct InputUsed {
   uint32_t worker = 0;
   std::vector<v1::Portion> portions;
 };
+// There is a new evaluation, of examples.
+struct Evaluated {};
 // The job has come this far.
 struct Reached {
   JobPhase phase;
@@ -132,7 +134,7 @@ using Fact =
                  HeardOfEnd, FenceIsDue, HoldsUpStep, ServerHeard,
                  ServerRecalled, ServerConfigured, SnapshotAnswered,
                  SnapshotCallFailed, ServerReborn, NotRestored,
-                 BackToCheckpoint, InputUsed, Reached>;
+                 BackToCheckpoint, InputUsed, Evaluated, Reached>;
 
 // What the dispatcher lends its parts for one event: the time, the way out, the
 // log, the configuration, and what they may read of each other.

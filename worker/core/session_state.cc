@@ -123,6 +123,8 @@ v1::HeartbeatRequest SessionState::MakeHeartbeat(
   request.set_left_out_step(news.left_out_step());
   request.set_evaluate_epoch(news.evaluate_epoch());
   request.set_evaluate_final(news.evaluate_final());
+  request.set_test_set(options_.test_set);
+  if (news.has_test_part()) *request.mutable_test_part() = news.test_part();
   if (news.tell_held()) {
     *request.mutable_held() = input.Held(heartbeats.term());
   }

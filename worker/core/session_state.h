@@ -34,6 +34,7 @@ class SessionState {
     Session::Options session;
     Plan::Options plan;
     uint64_t incarnation = 0;
+    uint64_t test_set = 0;
     uint64_t layers_from_bytes = 0;
     StepObserver* observer = nullptr;
     // Of the weights that are trained on.

@@ -134,15 +134,24 @@ void Worker::AdvanceSession(WorkerTurn* turn) {
   }
   // A cut is told before the input that is used after it.
   if (session.heartbeats.is_due(turn->now) ||
-      session.HasNewsToTell(evaluation_.newest(), leaving())) {
-    session.heartbeats.Send(
-        session.MakeHeartbeat(evaluation_.newest(), leaving()), MakeStats(),
-        absl::Milliseconds(options_.job.heartbeat_ms()), turn);
+      session.HasNewsToTell(evaluation_.newest(), leaving()) ||
+      (session.heartbeats.is_open() &&
+       evaluation_.HasPartToTell(session.heartbeats.last_request()))) {
+    session.heartbeats.Send(MakeHeartbeat(), MakeStats(),
+                            absl::Milliseconds(options_.job.heartbeat_ms()),
+                            turn);
   }
   if (WantsPortion() && turn->now >= session.input.ask_at()) {
     session.input.Ask(session.MakeHeader(), turn);
   }
   if (!session.is_ending()) session.TellClock(draining_, turn);
+}
+
+v1::HeartbeatRequest Worker::MakeHeartbeat() const {
+  v1::HeartbeatRequest request =
+      session_->MakeHeartbeat(evaluation_.newest(), leaving());
+  evaluation_.FillPart(&request);
+  return request;
 }
 
 void Worker::Drain(Time now, Outbox* out) {
@@ -210,6 +219,7 @@ void Worker::BeginSession(const v1::JoinReply& reply, WorkerTurn* turn) {
   options.plan.examples = options_.examples;
   options.plan.job = &options_.job;
   options.incarnation = options_.incarnation;
+  options.test_set = options_.test_set;
   options.layers_from_bytes = options_.layers_from_bytes;
   options.observer = options_.observer;
   options.weight_memory = &options_.weight_memory;

@@ -65,6 +65,9 @@ class Worker : public Core {
     std::string job_digest;
     uint64_t examples = 0;  // In the training set; for sync mode.
     v1::DataSet data;       // The training set; the chief must have it too.
+    // The test set, as CoordinatorOptions has it; 0: it evaluates no part of
+    // it.
+    uint64_t test_set = 0;
     // Of the model; the chief's must be the same. Empty: not compared.
     std::vector<v1::Variable> variables;
     // A push or pull that takes longer is given up.
@@ -117,6 +120,7 @@ class Worker : public Core {
   v1::WorkerStats MakeStats() const;
   bool WantsPortion() const;
   Plan::View MakeView() const;
+  v1::HeartbeatRequest MakeHeartbeat() const;
   // Nothing of this worker is under way, and nothing will be.
   bool drained() const;
   // The coordinator may be told so.

@@ -373,5 +373,82 @@ TEST_F(WorkerTest, AnEvaluationThatFailsEndsTheProcess) {
   EXPECT_EQ(driver().exit_status.message(), "truncated file");
 }
 
+// ---- parts of the test set --------------------------------------------------
+
+v1::HeartbeatReply WithPart(uint64_t evaluation, uint64_t begin, uint64_t end) {
+  v1::HeartbeatReply news;
+  news.set_state(v1::FINISHING);
+  v1::TestPart* const part = news.mutable_test_part();
+  part->set_term(1);
+  part->set_evaluation(evaluation);
+  part->set_begin(begin);
+  part->set_end(end);
+  return news;
+}
+
+// Of so many batches; each has so many scores, and says which it is.
+v1::EvaluateWeightsResult Counted(uint64_t batches, int scores) {
+  v1::EvaluateWeightsResult result;
+  for (uint64_t i = 0; i < batches; ++i) {
+    v1::BatchMetrics* const batch = result.add_batches();
+    batch->set_examples(i + 1);
+    batch->mutable_scores()->Resize(scores, 0.5f);
+  }
+  return result;
+}
+
+TEST_F(WorkerTest, APartOfTheTestSetIsCountedOnFreshWeightsAndTold) {
+  Pull();
+  joined_.AnswerBeat(WithPart(1, 4, 6));
+  EXPECT_EQ(joined_.TakeBeat().test_part().begin(), 4u);
+  joined_.AnswerPull(*Pull(), 9);
+  EXPECT_THAT(joined_.WeightsFor<v1::EvaluateWeights>(), ElementsAre(9, 9));
+  const auto evaluate = driver().TakeIo<v1::EvaluateWeights>();
+  ASSERT_TRUE(evaluate.has_value());
+  EXPECT_EQ(evaluate->second.part().begin(), 4u);
+  EXPECT_EQ(evaluate->second.part().end(), 6u);
+  driver().Complete(evaluate->first, Counted(2, 1));
+  const v1::HeartbeatRequest told = joined_.TakeBeat();  // At once.
+  EXPECT_EQ(told.tested().part().begin(), 4u);
+  ASSERT_EQ(told.tested().batches_size(), 2);
+  EXPECT_EQ(told.tested().batches(1).examples(), 2u);
+  EXPECT_EQ(told.evaluation().epoch(), 0u);
+  v1::HeartbeatReply none;
+  none.set_state(v1::FINISHING);
+  joined_.AnswerBeat(none);
+  EXPECT_FALSE(joined_.TakeBeat().has_tested());
+  EXPECT_FALSE(Pull().has_value());
+}
+
+TEST_F(WorkerTest, WhatWasCountedGoesInMessagesBelowAMebibyte) {
+  Pull();
+  joined_.AnswerBeat(WithPart(1, 10, 18));
+  joined_.AnswerPull(*Pull(), 9);
+  // 400 KB each: two do not fit.
+  driver().Complete(driver().TakeIo<v1::EvaluateWeights>()->first,
+                    Counted(8, 100'000));
+  for (uint64_t next = 10; next < 18; ++next) {
+    const v1::HeartbeatRequest told = joined_.TakeBeat();
+    EXPECT_LT(told.ByteSizeLong(), size_t{1} << 20);
+    EXPECT_EQ(told.tested().part().begin(), next);
+    ASSERT_EQ(told.tested().batches_size(), 1);
+    EXPECT_EQ(told.tested().batches(0).examples(), next - 9);
+    joined_.AnswerBeat(WithPart(1, next + 1, 18));
+  }
+  EXPECT_FALSE(driver().TakeIo<v1::EvaluateWeights>().has_value());
+}
+
+TEST_F(WorkerTest, APartOfAnotherEvaluationIsCountedAnew) {
+  Pull();
+  joined_.AnswerBeat(WithPart(1, 0, 2));
+  joined_.AnswerPull(*Pull(), 9);
+  driver().Complete(driver().TakeIo<v1::EvaluateWeights>()->first,
+                    Counted(2, 1));
+  joined_.AnswerBeat(WithPart(2, 0, 2));
+  EXPECT_FALSE(joined_.TakeBeat().has_tested());
+  joined_.AnswerPull(*Pull(), 3);
+  EXPECT_THAT(joined_.WeightsFor<v1::EvaluateWeights>(), ElementsAre(3, 3));
+}
+
 }  // namespace
 }  // namespace paramd
