@@ -136,8 +136,11 @@ void CompiledNetwork::SetInputs(const Program& program, WeightSpans weights,
   for (size_t v = 0; v < weights.size(); ++v) {
     inputs_.push_back({Padded(v, weights[v], types[v]), types[v]});
   }
-  inputs_.push_back(
-      {InputOf(*plan_, batch, rows, &places_).data, types[weights.size()]});
+  places_.resize(plan_->inputs.size());
+  for (size_t i = 0; i < places_.size(); ++i) {
+    inputs_.push_back({InputOf(*plan_, i, batch, rows, &places_[i]).data,
+                       types[inputs_.size()]});
+  }
 }
 
 void CompiledNetwork::SetResults(const Program& program,

@@ -99,7 +99,7 @@ class CompiledNetwork : public TrainedModel {
   std::vector<PjrtProgram::Input> inputs_;
   std::vector<PjrtProgram::Output> results_;
   std::vector<float> outputs_;
-  std::vector<int32_t> places_;
+  std::vector<std::vector<int32_t>> places_;
   // Of sparse variables, of which programs take more rows than there are: their
   // values, and in training then their gradients.
   std::vector<std::vector<float>> padded_;

@@ -237,6 +237,8 @@ const InputSpec kTokens{
 const InputSpec kFields{{Numbers("fields", {4, 3}), Integers("label", {}, 3)}};
 // The first a place of its own, the others a list with padding.
 const InputSpec kList{{Integers("list", {7}, 6), Integers("label", {}, 3)}};
+const InputSpec kSeveral{{Integers("ids", {3}, 6), Numbers("numbers", {5}),
+                          Integers("label", {}, 3), Integers("list", {4}, 9)}};
 const InputSpec kTargets{{Numbers("x", {5}), Numbers("label", {3})}};
 
 // Layers between images and five classes.
@@ -418,25 +420,39 @@ std::vector<Case> SequencesCases() {
 }
 
 std::vector<Case> RecommendersCases() {
-  return {OnFields("DotInteraction",
-                   "layers { dense { units: 5 } } "
-                   "layers { dot_interaction {} }"),
-          OnFields("FactorizationMachine",
-                   "layers { dense { units: 5 } } "
-                   "layers { factorization_machine {} }"),
-          OnFields("Cross",
-                   "layers { flatten {} } layers { cross { layers: 3 } "
-                   "}"),
-          OnFields("Select",
-                   "layers { select { begin: 1 count: 2 } } "
-                   "layers { flatten {} }"),
-          OnList("BagSum", "layers { bag_pool { combine: SUM } }"),
-          OnList("BagMean", "layers { bag_pool { combine: MEAN } }"),
-          OnList("BagSqrtN", "layers { bag_pool { combine: SQRT_N } }"),
-          OnList("BagMax", "layers { bag_pool { combine: MAX } }"),
-          OnList("AttentionPool",
-                 "layers { attention_pool { units: 3 } } "
-                 "layers { flatten {} }")};
+  return {
+      {"SeveralFeatures",
+       "layers { parallel { "
+       "branches { input: 'numbers' layers { dense { units: 4 } } } "
+       "branches { input: 'ids' layers { embedding { width: 4 } } "
+       "layers { flatten {} } } "
+       "branches { input: 'list' layers { embedding { width: 4 padding: true "
+       "} } layers { bag_pool { combine: SUM } } } "
+       "branches { input: 'ids' layers { select { begin: 1 count: 1 } } "
+       "layers { embedding { width: 4 } } layers { flatten {} } } } } "
+       "layers { reshape { dims: 6 dims: 4 } } layers { dot_interaction {} } "
+       "layers { parallel { branches {} branches { input: 'numbers' } } } "
+       "layers { dense { units: 3 } } loss: SOFTMAX_CROSS_ENTROPY",
+       kSeveral},
+      OnFields("DotInteraction",
+               "layers { dense { units: 5 } } "
+               "layers { dot_interaction {} }"),
+      OnFields("FactorizationMachine",
+               "layers { dense { units: 5 } } "
+               "layers { factorization_machine {} }"),
+      OnFields("Cross",
+               "layers { flatten {} } layers { cross { layers: 3 } "
+               "}"),
+      OnFields("Select",
+               "layers { select { begin: 1 count: 2 } } "
+               "layers { flatten {} }"),
+      OnList("BagSum", "layers { bag_pool { combine: SUM } }"),
+      OnList("BagMean", "layers { bag_pool { combine: MEAN } }"),
+      OnList("BagSqrtN", "layers { bag_pool { combine: SQRT_N } }"),
+      OnList("BagMax", "layers { bag_pool { combine: MAX } }"),
+      OnList("AttentionPool",
+             "layers { attention_pool { units: 3 } } "
+             "layers { flatten {} }")};
 }
 
 std::vector<Case> LossesCases() {

@@ -35,15 +35,21 @@ bool IsPinned(const DeviceLink& link, absl::Span<const float> values) {
 
 }  // namespace
 
-Exchange::Exchange(Device* device, size_t variables)
-    : device_(*device), link_(device->link()), variables_(variables) {
+Exchange::Exchange(Device* device, size_t variables, size_t inputs)
+    : device_(*device),
+      link_(device->link()),
+      variables_(variables),
+      inputs_(inputs) {
   if (link_ == nullptr) return;
   for (Variable& variable : variables_) {
     variable.up = link_->MakeMark();
     variable.down = link_->MakeMark();
   }
-  for (Crossing* one :
-       {&input_, &ahead_, &offsets_, &labels_, &factors_, &losses_, &output_}) {
+  for (Input& input : inputs_) {
+    input.now.mark = link_->MakeMark();
+    input.ahead.mark = link_->MakeMark();
+  }
+  for (Crossing* one : {&offsets_, &labels_, &factors_, &losses_, &output_}) {
     one->mark = link_->MakeMark();
   }
 }
@@ -166,35 +172,39 @@ Tensor Exchange::Converted(const ConstTensor& from, DType to,
   return converted;
 }
 
-ConstTensor Exchange::BringInput(const ConstTensor& input, bool is_ahead) {
+ConstTensor Exchange::BringInput(size_t i, const ConstTensor& input,
+                                 bool is_ahead) {
+  auto& [now, ahead, half] = inputs_[i];
   ConstTensor there = input;
   if (link_ != nullptr && is_ahead) {
-    std::swap(input_, ahead_);
-    link_->ComputeBehind(input_.mark);
-    there.data = input_.on_device.get();
+    std::swap(now, ahead);
+    link_->ComputeBehind(now.mark);
+    there.data = now.on_device.get();
   } else if (link_ != nullptr) {
     link_->Describe(kInput);
-    there.data = Bring(input.data, input.size() * SizeOf(input.dtype), &input_);
+    there.data = Bring(input.data, input.size() * SizeOf(input.dtype), &now);
   }
   const DType wanted = device_.activations();
   if (input.dtype != DType::kFloat32 || !IsHalf(wanted)) return there;
-  return Converted(there, wanted, &half_input_);
+  return Converted(there, wanted, &half);
 }
 
-void Exchange::ReserveAhead(uint64_t bytes) {
+void Exchange::ReserveAhead(size_t i, uint64_t bytes) {
   if (link_ == nullptr || !device_.status().ok()) return;
+  Crossing& ahead = inputs_[i].ahead;
   // It is no batch that must fit; what was there is freed before.
-  if (bytes > ahead_.on_device.bytes && bytes > link_->FreeBytes() / 2) return;
-  ReserveHost(bytes, &ahead_.twin);
-  Reserve(bytes, &ahead_.on_device);
+  if (bytes > ahead.on_device.bytes && bytes > link_->FreeBytes() / 2) return;
+  ReserveHost(bytes, &ahead.twin);
+  Reserve(bytes, &ahead.on_device);
 }
 
-bool Exchange::BringAhead(const ConstTensor& input) {
+bool Exchange::BringAhead(size_t i, const ConstTensor& input) {
   if (link_ == nullptr || !device_.status().ok()) return false;
+  Crossing& ahead = inputs_[i].ahead;
   const uint64_t bytes = input.size() * SizeOf(input.dtype);
-  if (bytes > std::min(ahead_.on_device.bytes, ahead_.twin.bytes)) return false;
+  if (bytes > std::min(ahead.on_device.bytes, ahead.twin.bytes)) return false;
   link_->Describe(kAhead);
-  Upload(input.data, bytes, &ahead_);
+  Upload(input.data, bytes, &ahead);
   return device_.status().ok();
 }
 
@@ -344,13 +354,15 @@ uint64_t Exchange::MissingBytes(const Crossings& crossings,
   const auto add = [&](uint64_t bytes, const GrowingMemory& memory) {
     if (bytes > memory.bytes) missing += bytes - memory.bytes;
   };
-  add(crossings.input_bytes, input_.on_device);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    add(crossings.input_bytes[i], inputs_[i].now.on_device);
+    if (IsHalf(dtype)) add(crossings.input_bytes[i] / 2, inputs_[i].half);
+  }
   add(crossings.offset_bytes, offsets_.on_device);
   add(crossings.label_bytes, labels_.on_device);
   add(crossings.rows * sizeof(double), factors_.on_device);
   add(crossings.rows * RowLoss::kNumbers * sizeof(double), losses_.on_device);
   if (IsHalf(dtype)) {
-    add(crossings.input_bytes / 2, half_input_);
     add(crossings.outputs * sizeof(float), wide_output_);
   }
   for (size_t v = 0; v < variables_.size(); ++v) {

@@ -51,7 +51,7 @@ class Exchange {
   static constexpr size_t kBlock = size_t{1} << 18;
 
   // `device` outlives it.
-  Exchange(Device* device, size_t variables);
+  Exchange(Device* device, size_t variables, size_t inputs = 1);
 
   // See TrainedModel::JoinReplicas.
   absl::Status Join(const ReplicaGroup& group);
@@ -74,14 +74,16 @@ class Exchange {
   // What the device computes from now on sees these weights, where
   // PlaceWeights said. REQUIRES: it was called in this pass.
   void BringWeights(size_t v, absl::Span<const float> values);
-  // `is_ahead`: it is what BringAhead was called with last.
-  ConstTensor BringInput(const ConstTensor& input, bool is_ahead = false);
+  // Input `i` of the pass. `is_ahead`: it is what BringAhead was called with
+  // last.
+  ConstTensor BringInput(size_t i, const ConstTensor& input,
+                         bool is_ahead = false);
   // Memory for an input of so many bytes beside this pass's, if there is twice
   // as much.
-  void ReserveAhead(uint64_t bytes);
+  void ReserveAhead(size_t i, uint64_t bytes);
   // The input of a later pass begins to cross, beside what is computed. False
   // if nothing crosses, or no memory for that many bytes was reserved.
-  bool BringAhead(const ConstTensor& input);
+  bool BringAhead(size_t i, const ConstTensor& input);
   absl::Span<const uint64_t> BringOffsets(absl::Span<const uint64_t> offsets);
 
   // The outputs as the host may read them, float32 or float64; valid until the
@@ -114,10 +116,10 @@ class Exchange {
   // Waits for all that was called and copied.
   void Finish() { device_.Finish(); }
 
-  // What crosses beside variables: an input, offsets and labels of so many
-  // bytes, so many outputs, 0 if they stay, and rows of them.
+  // What crosses beside variables: inputs, offsets and labels of so many bytes,
+  // so many outputs, 0 if they stay, and rows of them.
   struct Crossings {
-    uint64_t input_bytes = 0;
+    std::vector<uint64_t> input_bytes = {};
     uint64_t offset_bytes = 0;
     uint64_t label_bytes = 0;
     uint64_t outputs = 0;
@@ -172,17 +174,19 @@ class Exchange {
   Device& device_;
   DeviceLink* const link_;
   std::vector<Variable> variables_;
-  Crossing input_;
-  Crossing ahead_;  // Of a later pass.
+  struct Input {
+    Crossing now;
+    Crossing ahead;      // Of a later pass.
+    GrowingMemory half;  // What was converted.
+  };
+  std::vector<Input> inputs_;
   Crossing offsets_;
   Crossing labels_;
   Crossing factors_;
   Crossing losses_;                  // Back.
   std::vector<double> row_factors_;  // Of the loss at hand.
   Crossing output_;  // Back. Its memory on the device is the network's.
-  // What was converted.
-  GrowingMemory half_input_;
-  GrowingMemory wide_output_;
+  GrowingMemory wide_output_;  // What was converted.
 
   bool has_joined_ = false;
   Sharing sharing_ = Sharing::kAlone;

@@ -336,7 +336,7 @@ TEST(ExchangeTest, WhatIsStillReadIsNotOverwrittenByTheNextPass) {
     exchange.Begin();
     const std::vector<float> values(kSize, static_cast<float>(pass));
     const ConstTensor there =
-        exchange.BringInput({values.data(), DType::kFloat32, {kSize}});
+        exchange.BringInput(0, {values.data(), DType::kFloat32, {kSize}});
     device.Add(there, 1, there, sum(pass));
   }
   for (uint64_t pass = 0; pass < kPasses; ++pass) {

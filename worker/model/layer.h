@@ -44,8 +44,10 @@ class Layer {
     // The place of each example, in the device's memory; empty if they follow
     // one another from `first` on.
     absl::Span<const uint64_t> offsets = {};
+    // What layers read of each feature, in the device's memory.
+    absl::Span<const ConstTensor> inputs = {};
     // For each embedding, in order, how many integers of an example lie before
-    // its own. Empty: every embedding reads the whole input.
+    // its own in its input. Empty: every embedding reads the whole input.
     absl::Span<const uint64_t> starts = {};
     // The batch's share of an update: examples / the step's divisor.
     double share = 1;
@@ -88,8 +90,11 @@ class Layer {
     bool training = false;
     HloValue share = {};    // A scalar; in training.
     HloValue offsets = {};  // u64, one per example; in training.
-    // What all embeddings look up (s32), and where each one's part begins.
-    HloValue integers = {};
+    // What layers read of each feature; of integers what embeddings look up.
+    std::vector<HloValue> inputs = {};
+    // For each embedding, in order, which of the inputs it looks up (s32), and
+    // where its part begins.
+    std::vector<HloValue> integers = {};
     absl::Span<const uint64_t> starts = {};
     std::vector<Draw> draws = {};
   };

@@ -13,7 +13,6 @@
 #include "worker/model/image_layers.h"
 #include "worker/model/interaction_layers.h"
 #include "worker/model/norm_layers.h"
-#include "worker/model/parallel.h"
 #include "worker/model/place_layers.h"
 #include "worker/model/recompute.h"
 #include "worker/model/residual.h"
@@ -67,25 +66,42 @@ std::string DimsText(const Dims& dims) {
   return dims.empty() ? "a single value" : absl::StrJoin(dims, "x");
 }
 
-LayerBuilder::LayerBuilder(Dims input, uint64_t bound)
-    : dims_(std::move(input)), bound_(bound) {}
+LayerBuilder::LayerBuilder(std::vector<Input> inputs, absl::Status first)
+    : inputs_(std::move(inputs)),
+      is_read_(inputs_.size()),
+      dims_(inputs_.front().dims) {
+  read_ = {.status = std::move(first), .bound = inputs_.front().bound};
+}
 
 absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::Build(
     const google::protobuf::RepeatedPtrField<v1::Layer>& layers) {
   std::vector<std::unique_ptr<Layer>> made;
   for (const v1::Layer& layer : layers) {
     ++position_;
-    ASSIGN_OR_RETURN(made.emplace_back(), Make(layer));
+    ASSIGN_OR_RETURN(std::unique_ptr<Layer> one, Make(layer));
+    if (layer.has_parallel() && !made.empty() &&
+        !static_cast<const Parallel&>(*one).reads_input()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parallel layer '", one->name(), "' does not read what '",
+          made.back()->name(),
+          "' gives, for each of its branches names a feature: leave out the "
+          "\"input\" of one, or the layers before it"));
+    }
+    made.push_back(std::move(one));
     if (layer.has_dropout() || layer.residual().drop_rate() > 0) {
       needs_.draws = true;
     }
     dims_ = made.back()->output_dims();
-    if (!made.back()->is_view()) bound_ = 0;
+    if (!made.back()->is_view()) read_ = {.is_feature = false};
   }
   return std::make_unique<Sequence>("layers", std::move(made));
 }
 
 LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
+  // Those look at what each layer inside of them reads.
+  if (!layer.has_parallel() && !layer.has_recompute()) {
+    RETURN_IF_ERROR(Take());
+  }
   if (layer.kind_case() == v1::Layer::kFlatten) {
     return std::make_unique<Reshape>(NameOf("flatten", ""), dims_,
                                      Dims{SizeOf(dims_)});
@@ -152,6 +168,11 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
       absl::StrCat("layer ", position_, " of the model has no known kind"));
 }
 
+absl::Status LayerBuilder::Take() {
+  if (read_.status.ok() && read_.is_feature) is_read_[read_.input] = true;
+  return read_.status;
+}
+
 std::string LayerBuilder::NameOf(const std::string& kind,
                                  const std::string& given) {
   kind_ = kind;
@@ -162,10 +183,13 @@ std::string LayerBuilder::NameOf(const std::string& kind,
 
 absl::Status LayerBuilder::Wants(absl::string_view what,
                                  absl::string_view advice) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(kind_, " layer '", last_, "' needs ", what, "; it gets ",
-                   integers() ? "integers of " : "", DimsText(dims_),
-                   advice.empty() ? "" : ": ", advice));
+  return absl::InvalidArgumentError(absl::StrCat(
+      kind_, " layer '", last_, "' needs ", what, "; it gets ",
+      integers() ? "integers of " : "", DimsText(dims_),
+      read_.is_feature && inputs_.size() > 1
+          ? absl::StrCat(" of the feature '", inputs_[read_.input].name, "'")
+          : "",
+      advice.empty() ? "" : ": ", advice));
 }
 
 absl::Status LayerBuilder::CheckNumbers(const std::string& kind) {
@@ -288,7 +312,7 @@ LayerBuilder::Made LayerBuilder::MakeSelect(const v1::Layer::Select& select) {
   }
   const uint64_t count =
       select.count() == 0 ? dims_[0] - begin : select.count();
-  first_ += begin * (SizeOf(dims_) / dims_[0]);
+  read_.first += begin * (SizeOf(dims_) / dims_[0]);
   return std::make_unique<Select>(std::move(name), dims_, begin, count,
                                   integers());
 }
@@ -355,12 +379,27 @@ LayerBuilder::Made LayerBuilder::MakeCross(const v1::Layer::Cross& cross) {
   return std::make_unique<Cross>(std::move(name), dims_, cross.layers());
 }
 
-absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::BuildBranch(
+absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::BuildLayers(
     const v1::Layer::Branch& branch) {
   if (!branch.layers().empty()) return Build(branch.layers());
+  RETURN_IF_ERROR(Take());
   std::vector<std::unique_ptr<Layer>> as_it_is;
   as_it_is.push_back(std::make_unique<Reshape>("branch", dims_, dims_));
   return std::make_unique<Sequence>("layers", std::move(as_it_is));
+}
+
+absl::StatusOr<Parallel::Branch> LayerBuilder::BuildBranch(
+    const v1::Layer::Branch& branch) {
+  Parallel::Branch made;
+  if (!branch.input().empty()) {
+    size_t input = 0;
+    while (inputs_[input].name != branch.input()) ++input;
+    dims_ = inputs_[input].dims;
+    read_ = {.input = input, .bound = inputs_[input].bound};
+    made.feature = input;
+  }
+  ASSIGN_OR_RETURN(made.layers, BuildLayers(branch));
+  return made;
 }
 
 LayerBuilder::Made LayerBuilder::MakeParallel(
@@ -368,21 +407,19 @@ LayerBuilder::Made LayerBuilder::MakeParallel(
   std::string name = NameOf("parallel", "");
   const bool sum = parallel.merge() == v1::Layer::Parallel::SUM;
   const Dims input = dims_;
-  const uint64_t bound = bound_;
-  const uint64_t first = first_;
-  std::vector<std::unique_ptr<Sequence>> branches;
+  const Read read = read_;
+  std::vector<Parallel::Branch> branches;
   uint64_t values = 0;
   for (const v1::Layer::Branch& branch : parallel.branches()) {
     dims_ = input;
-    bound_ = bound;
-    first_ = first;
+    read_ = read;
     ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(branch));
     if (integers()) {
       return absl::InvalidArgumentError(
           absl::StrCat("branch ", branches.size(), " of parallel layer '", name,
                        "' gives integers: put \"embedding\" in it"));
     }
-    const Dims& others = branches.front()->output_dims();
+    const Dims& others = branches.front().layers->output_dims();
     if (sum && dims_ != others) {
       return absl::InvalidArgumentError(absl::StrCat(
           "parallel layer '", name, "' adds ", DimsText(dims_), " of branch ",
@@ -400,7 +437,8 @@ LayerBuilder::Made LayerBuilder::MakeParallel(
         absl::StrCat("parallel layer '", name, "' has no branches"));
   }
   last_ = name;
-  return std::make_unique<Parallel>(std::move(name), std::move(branches), sum);
+  return std::make_unique<Parallel>(std::move(name), input, std::move(branches),
+                                    sum);
 }
 
 LayerBuilder::Made LayerBuilder::MakeReshape(
@@ -422,9 +460,11 @@ LayerBuilder::Made LayerBuilder::MakeResidual(
         absl::StrCat("residual layer '", name, "' has no layers"));
   }
   const Dims input = dims_;
+  const Read read = read_;
   ASSIGN_OR_RETURN(std::unique_ptr<Sequence> body, Build(residual.layers()));
   const Dims output = dims_;
   dims_ = input;
+  read_ = read;
   std::unique_ptr<Sequence> shortcut;
   if (!residual.shortcut().empty()) {
     ASSIGN_OR_RETURN(shortcut, Build(residual.shortcut()));
@@ -464,7 +504,7 @@ absl::Status LayerBuilder::CheckKeys(const v1::Layer::Embedding& embedding) {
     return absl::InvalidArgumentError(
         absl::StrCat("embedding layer '", last_, "' has ", what));
   };
-  const bool keys = bound_ == kAnyKey;
+  const bool keys = read_.bound == kAnyKey;
   if (embedding.capacity() == 0) {
     const absl::string_view lone =
         embedding.when_full() == v1::Variable::IGNORE ? "when_full"
@@ -522,10 +562,10 @@ absl::StatusOr<Embedding::Table> LayerBuilder::TableOf(
     RETURN_IF_ERROR(ToRowShape({table.rows, table.width}).status());
     return table;
   }
-  table.rows = embedding.rows() == 0 ? bound_ : embedding.rows();
-  if (table.rows < bound_) {
+  table.rows = embedding.rows() == 0 ? read_.bound : embedding.rows();
+  if (table.rows < read_.bound) {
     return Wants(absl::StrCat("integers below its ", table.rows, " rows"),
-                 absl::StrCat("they are below ", bound_));
+                 absl::StrCat("they are below ", read_.bound));
   }
   if (table.width == 0 || !Fits({table.rows, table.width})) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -544,14 +584,16 @@ LayerBuilder::Made LayerBuilder::MakeEmbedding(
   if (!integers()) {
     return Wants("integers below a number that the input states");
   }
-  if (sparse_.value_or(embedding.sparse()) != embedding.sparse()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "embedding layer '", last_, "' is ", embedding.sparse() ? "" : "not ",
-        "sparse as others are", embedding.sparse() ? " not" : "",
-        "; either all of a model are, or none"));
-  }
-  sparse_ = embedding.sparse();
   ASSIGN_OR_RETURN(Embedding::Table table, TableOf(embedding));
+  // What evaluates reads rows of keys, and other tables whole.
+  if (table.sparse && keyed_.value_or(table.keyed) != table.keyed) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "embedding layer '", last_, "' has ",
+        table.keyed ? "a capacity, and another sparse one has rows"
+                    : "rows, and another sparse one has a capacity",
+        "; either all sparse ones of a model have a capacity, or none"));
+  }
+  if (table.sparse) keyed_ = table.keyed;
   if (!Fits({SizeOf(dims_), table.width})) {
     return absl::InvalidArgumentError(absl::StrCat(
         "embedding layer '", last_, "' gives ", DimsText(dims_), " times ",
@@ -561,7 +603,8 @@ LayerBuilder::Made LayerBuilder::MakeEmbedding(
   table.padding = embedding.padding();
   auto made = std::make_unique<Embedding>(std::move(name), dims_, table);
   needs_.lookups.push_back({.table = made->variables()[0].name(),
-                            .first = first_,
+                            .input = read_.input,
+                            .first = read_.first,
                             .count = SizeOf(dims_),
                             .padding = table.padding});
   return made;

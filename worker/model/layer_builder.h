@@ -11,6 +11,7 @@
 #include "absl/types/optional.h"
 
 #include "proto/paramd/v1/model.pb.h"
+#include "worker/model/parallel.h"
 #include "worker/model/sequence.h"
 #include "worker/model/simple_layers.h"
 
@@ -21,10 +22,22 @@ namespace paramd {
 // of it there were: "dense_2". Not thread-safe.
 class LayerBuilder {
  public:
+  // In place of a bound: any integer of 64 bits.
+  static constexpr uint64_t kAnyKey = ~uint64_t{0};
+
+  // A feature that layers read.
+  struct Input {
+    std::string name;
+    Dims dims;  // Of one example.
+    // It is integers below this; 0: it is numbers.
+    uint64_t bound = 0;
+  };
+
   // What an embedding looks up of an example's integers: so many from `first`
   // on.
   struct Lookup {
     std::string table;  // The variable.
+    size_t input = 0;   // Of the inputs.
     uint64_t first = 0;
     uint64_t count = 0;
     bool padding = false;  // -1 is none.
@@ -37,11 +50,10 @@ class LayerBuilder {
     bool draws = false;  // What is left out, in training.
   };
 
-  // In place of a bound: any integer of 64 bits.
-  static constexpr uint64_t kAnyKey = ~uint64_t{0};
-
-  // `bound`: the input is integers below it; 0: it is numbers.
-  LayerBuilder(Dims input, uint64_t bound);
+  // The first layer reads the first of the inputs, or is refused by `first` if
+  // that is not OK. REQUIRES: there is an input, and one of each name that a
+  // branch of the layers has.
+  LayerBuilder(std::vector<Input> inputs, absl::Status first);
 
   // INVALID_ARGUMENT, naming the layer, what it gets and what it needs.
   absl::StatusOr<std::unique_ptr<Sequence>> Build(
@@ -51,8 +63,10 @@ class LayerBuilder {
   const Dims& dims() const { return dims_; }
   const std::string& last() const { return last_; }
   // Whether what comes out is still integers.
-  bool integers() const { return bound_ > 0; }
+  bool integers() const { return read_.bound > 0; }
   const Needs& needs() const { return needs_; }
+  // Whether a layer reads it.
+  bool IsRead(size_t input) const { return is_read_[input]; }
 
  private:
   using Made = absl::StatusOr<std::unique_ptr<Layer>>;
@@ -74,8 +88,10 @@ class LayerBuilder {
   Made MakeCross(const v1::Layer::Cross& cross);
   Made MakeParallel(const v1::Layer::Parallel& parallel);
   // Without layers, the input as it is.
-  absl::StatusOr<std::unique_ptr<Sequence>> BuildBranch(
+  absl::StatusOr<std::unique_ptr<Sequence>> BuildLayers(
       const v1::Layer::Branch& branch);
+  // REQUIRES: what is read was set to what the parallel layer gets.
+  absl::StatusOr<Parallel::Branch> BuildBranch(const v1::Layer::Branch& branch);
   Made MakeResidual(const v1::Layer::Residual& residual);
   Made MakeRecompute(const v1::Layer::Recompute& recompute);
   Made MakeEmbedding(const v1::Layer::Embedding& embedding);
@@ -95,13 +111,26 @@ class LayerBuilder {
   // Three dims, of which the last is 1 if the image has none.
   absl::StatusOr<Dims> Image();
 
+  // What the next layer reads.
+  struct Read {
+    absl::Status status = {};  // Why it is nothing.
+    bool is_feature = true;
+    size_t input = 0;    // Where it is a feature, or places of one.
+    uint64_t bound = 0;  // As that of an input.
+    uint64_t first = 0;  // Of integers, which of the input's is the first one.
+  };
+
+  // A layer is made that reads what is to be read next, if that is something.
+  absl::Status Take();
+
+  const std::vector<Input> inputs_;
+  std::vector<bool> is_read_;
   Dims dims_;
-  uint64_t bound_;
-  uint64_t first_ = 0;  // Of integers, which of the input's is the first one.
+  Read read_;
   Needs needs_;
   int position_ = 0;
-  absl::optional<bool>
-      sparse_;        // Whether embeddings are; unset: there is none.
+  // Whether sparse embeddings have a capacity; unset: there is none.
+  absl::optional<bool> keyed_;
   std::string kind_;  // Of the layer that is being made.
   std::string last_;
   std::map<std::string, int> counts_;

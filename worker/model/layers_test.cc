@@ -332,15 +332,15 @@ TEST_F(LayersTest, AnInteractionHasEachPairOnce) {
 
 TEST_F(LayersTest, ParallelBranchesAreRight) {
   for (const bool sum : {false, true}) {
-    std::vector<std::unique_ptr<Sequence>> branches;
-    branches.push_back(SequenceOf(DenseOf({2, 3}, 4), TanhOf({2, 4})));
+    std::vector<Parallel::Branch> branches;
+    branches.push_back({SequenceOf(DenseOf({2, 3}, 4), TanhOf({2, 4}))});
     branches.push_back(
-        SequenceOf(std::make_unique<Dense>("other", Dims{2, 3}, 4)));
+        {SequenceOf(std::make_unique<Dense>("other", Dims{2, 3}, 4))});
     if (!sum) {
       branches.push_back(
-          SequenceOf(std::make_unique<Reshape>("flat", Dims{2, 3}, Dims{6})));
+          {SequenceOf(std::make_unique<Reshape>("flat", Dims{2, 3}, Dims{6}))});
     }
-    const Parallel parallel("parallel", std::move(branches), sum);
+    const Parallel parallel("parallel", {2, 3}, std::move(branches), sum);
     EXPECT_EQ(parallel.output_dims(), sum ? Dims({2, 4}) : Dims({22}));
     ExpectLayerIsRight(parallel, 3);
   }

@@ -74,7 +74,7 @@ void CheckStep(const NetworkPlan& plan,
 bool BringsAhead(const NetworkPlan& plan,
                  const TrainedModel::StepOptions& options) {
   return options.next != nullptr && options.rows.empty() &&
-         plan.TakesInputAsItIs();
+         plan.TakesAllAsTheyAre();
 }
 
 size_t LargestSize(GradientSpans gradients) {
@@ -172,11 +172,13 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
       make_device_(std::move(make_device)),
       device_name_(std::move(device_name)),
       device_(make_device_()),
-      exchange_(device_.get(), plan_->variables.size()),
+      exchange_(device_.get(), plan_->variables.size(), plan_->inputs.size()),
       scaler_(device_.get()),
       recorded_(device_.get()),
       weights_(plan_->shared.size()),
-      gradients_(plan_->shared.size()) {
+      gradients_(plan_->shared.size()),
+      places_(plan_->inputs.size()),
+      inputs_(plan_->inputs.size()) {
   sent_.reserve(plan_->variables.size());
   for (size_t i = 0; i < plan_->shared.size(); ++i) {
     const auto& shape = plan_->variables[plan_->shared[i]].shape();
@@ -247,8 +249,12 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   }
   std::vector<uint64_t> sizes;
   for (const auto& one : weights) sizes.push_back(one.size());
+  std::vector<uint64_t> input_bytes;
+  for (size_t i = 0; i < plan_->inputs.size(); ++i) {
+    input_bytes.push_back(examples * plan_->InputBytes(i));
+  }
   return missing +
-         exchange_.MissingBytes({.input_bytes = examples * plan_->input_bytes(),
+         exchange_.MissingBytes({.input_bytes = std::move(input_bytes),
                                  .offset_bytes = examples * sizeof(uint64_t),
                                  .label_bytes = examples * plan_->label.size() *
                                                 SizeOf(plan_->label.dtype),
@@ -300,7 +306,7 @@ absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
 
 absl::StatusOr<Layer::BackwardPass> Network::Forward(WeightSpans weights,
                                                      const Batch& batch,
-                                                     const ConstTensor& input,
+                                                     RowNumbers rows,
                                                      bool takes_outputs,
                                                      Layer::Context* context) {
   const Sequence& layers = *plan_->layers;
@@ -325,10 +331,17 @@ absl::StatusOr<Layer::BackwardPass> Network::Forward(WeightSpans weights,
   Layer::BackwardPass pass;
   pass.context = context;
   pass.weights = weights_;
-  const bool is_ahead =
-      input.data == ahead_.input && batch.range == ahead_.range;
-  pass.input = exchange_.BringInput(input, is_ahead);
+  bool is_ahead = false;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const ConstTensor input = InputOf(*plan_, i, batch, rows, &places_[i]);
+    if (i == 0) {
+      is_ahead = input.data == ahead_.input && batch.range == ahead_.range;
+    }
+    inputs_[i] = exchange_.BringInput(i, input, is_ahead);
+  }
   if (is_ahead) ahead_ = {};
+  context->inputs = inputs_;
+  pass.input = inputs_.front();
   pass.output = {nullptr, context->dtype,
                  Batched(examples, layers.output_dims())};
   pass.output.data = exchange_.Reserve(
@@ -369,8 +382,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   Layer::Context context = TrainingOf(CountedExamples(batch), options);
   ASSIGN_OR_RETURN(
       Layer::BackwardPass pass,
-      Forward(weights, batch, InputOf(*plan_, batch, options.rows, &places_),
-              /*takes_outputs=*/false, &context));
+      Forward(weights, batch, options.rows, /*takes_outputs=*/false, &context));
   if (context.IsAbandoned()) {
     exchange_.Finish();
     return Metrics();
@@ -383,7 +395,9 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   pass.gradients = gradients_;
   const bool brings_ahead = BringsAhead(*plan_, options);
   if (brings_ahead) {
-    exchange_.ReserveAhead(batch.size() * plan_->input_bytes());
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      exchange_.ReserveAhead(i, batch.size() * plan_->InputBytes(i));
+    }
   }
   scaler_.Begin(options.loss_scale, options.remembers_loss_scale,
                 gradients.size());
@@ -509,9 +523,12 @@ void Network::TakeGradients(const Layer::Context& context,
 void Network::BringAhead(const Batch* batch) {
   ahead_ = {};
   if (batch == nullptr) return;
-  const Column* const input = batch->Find(plan_->input.name);
-  if (input == nullptr || !exchange_.BringAhead(input->tensor())) return;
-  ahead_ = {input->tensor().data, batch->range};
+  for (size_t i = 0; i < plan_->inputs.size(); ++i) {
+    const Column* const input = batch->Find(plan_->inputs[i].feature.name);
+    if (input == nullptr || !exchange_.BringAhead(i, input->tensor())) return;
+  }
+  const std::string& first = plan_->inputs.front().feature.name;
+  ahead_ = {batch->Find(first)->tensor().data, batch->range};
 }
 
 absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
@@ -523,10 +540,8 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
   RETURN_IF_ERROR(CheckBatch(*plan_, batch));
   Layer::Context context;
   const bool takes_outputs = plan_->loss->NeedsScores();
-  ASSIGN_OR_RETURN(
-      const Layer::Pass pass,
-      Forward(weights, batch, InputOf(*plan_, batch, rows, &places_),
-              takes_outputs, &context));
+  ASSIGN_OR_RETURN(const Layer::Pass pass,
+                   Forward(weights, batch, rows, takes_outputs, &context));
   if (!takes_outputs) {
     const Metrics metrics = exchange_.ComputeLoss(
         *plan_->loss, pass.output, batch.Find(plan_->label.name)->tensor(),
@@ -549,8 +564,7 @@ absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
   Layer::Context context;
   ASSIGN_OR_RETURN(
       const Layer::Pass pass,
-      Forward(weights, batch, InputOf(*plan_, batch, rows, &places_),
-              /*takes_outputs=*/true, &context));
+      Forward(weights, batch, rows, /*takes_outputs=*/true, &context));
   ASSIGN_OR_RETURN(const ConstTensor outputs,
                    OutputsOf(pass, steps_done_.most(), &exchange_));
   plan_->loss->Predict(outputs, out->columns.front().tensor());

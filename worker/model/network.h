@@ -140,7 +140,7 @@ class Network : public TrainedModel {
   // rest of `context`, which outlives the pass.
   absl::StatusOr<Layer::BackwardPass> Forward(WeightSpans weights,
                                               const Batch& batch,
-                                              const ConstTensor& input,
+                                              RowNumbers rows,
                                               bool takes_outputs,
                                               Layer::Context* context);
   // Decides where layers write the gradient of each use of a variable.
@@ -175,8 +175,9 @@ class Network : public TrainedModel {
   std::vector<ConstTensor> weights_;
   std::vector<Tensor> gradients_;
   std::vector<size_t> sent_;  // Gradients under way to the host, in order.
-  std::vector<int32_t> places_;
-  // The input that BringAhead transferred; null: none.
+  std::vector<std::vector<int32_t>> places_;  // Of each input.
+  std::vector<ConstTensor> inputs_;           // Of the pass, on the device.
+  // The inputs that BringAhead transferred, by the first; null: none.
   struct Ahead {
     const void* input = nullptr;
     Portion range;

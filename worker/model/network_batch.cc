@@ -54,28 +54,28 @@ absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
 }
 
 // Whether -1 at this place of an example is no row for all who look it up.
-bool MayBePadding(const NetworkPlan& plan, uint64_t place) {
+bool MayBePadding(const NetworkPlan& plan, size_t input, uint64_t place) {
   return std::all_of(plan.lookups.begin(), plan.lookups.end(),
                      [&](const NetworkPlan::Lookup& one) {
-                       return one.padding || place < one.first ||
+                       return one.input != input || one.padding ||
+                              place < one.first ||
                               place >= one.first + one.count;
                      });
 }
 
-absl::Status CheckIndices(const NetworkPlan& plan, const Column& input,
+// REQUIRES: the batch has the feature.
+absl::Status CheckIndices(const NetworkPlan& plan, size_t input,
                           const Batch& batch) {
-  if (plan.input_bound == 0) return absl::OkStatus();
-  const auto indices = input.values<int32_t>();
-  const uint64_t size = plan.input.size();
+  const auto& [feature, bound, looked_up] = plan.inputs[input];
+  if (bound == 0) return absl::OkStatus();
+  const auto indices = batch.Find(feature.name)->values<int32_t>();
+  const uint64_t size = feature.size();
   for (size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] >= 0 &&
-        static_cast<uint64_t>(indices[i]) < plan.input_bound) {
-      continue;
-    }
-    if (indices[i] == -1 && MayBePadding(plan, i % size)) continue;
+    if (indices[i] >= 0 && static_cast<uint64_t>(indices[i]) < bound) continue;
+    if (indices[i] == -1 && MayBePadding(plan, input, i % size)) continue;
     return absl::DataLossError(absl::StrCat(
-        batch.Where(i / size), ": the feature '", plan.input.name, "' has ",
-        indices[i], "; it must be from 0 to ", plan.input_bound - 1,
+        batch.Where(i / size), ": the feature '", feature.name, "' has ",
+        indices[i], "; it must be from 0 to ", bound - 1,
         indices[i] == -1
             ? ", or the embedding that reads it have \"padding\""
             : ", or the embedding that reads it have more \"rows\""));
@@ -87,10 +87,17 @@ absl::Status CheckIndices(const NetworkPlan& plan, const Column& input,
 
 absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
                         bool labels) {
-  ASSIGN_OR_RETURN(const Column* const input, FindColumn(plan.input, batch));
-  if (!labels) return CheckIndices(plan, *input, batch);
-  ASSIGN_OR_RETURN(const Column* const label, FindColumn(plan.label, batch));
-  RETURN_IF_ERROR(CheckIndices(plan, *input, batch));
+  for (const NetworkPlan::Input& input : plan.inputs) {
+    RETURN_IF_ERROR(FindColumn(input.feature, batch).status());
+  }
+  const Column* label = nullptr;
+  if (labels) {
+    ASSIGN_OR_RETURN(label, FindColumn(plan.label, batch));
+  }
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    RETURN_IF_ERROR(CheckIndices(plan, i, batch));
+  }
+  if (!labels) return absl::OkStatus();
   return plan.loss->Check(label->tensor(),
                           [&](uint64_t i) { return batch.Where(i); });
 }
@@ -107,15 +114,15 @@ absl::Status FindRows(const NetworkPlan& plan, const Batch& batch,
   if (rows.empty() || batch.size() == 0) return absl::OkStatus();
   RETURN_IF_ERROR(
       CheckBatch(plan, batch, batch.Find(plan.label.name) != nullptr));
-  const ConstTensor input = batch.Find(plan.input.name)->tensor();
   for (size_t i = 0; i < plan.lookups.size(); ++i) {
     const NetworkPlan::Lookup& lookup = plan.lookups[i];
+    const std::string& name = plan.inputs[lookup.input].feature.name;
+    const ConstTensor input = batch.Find(name)->tensor();
     if (!plan.variables[lookup.table].sparse()) continue;
     // Another embedding of the same table has looked up the same.
     const auto first = plan.lookups.begin();
     if (std::any_of(first, first + i, [&](const NetworkPlan::Lookup& one) {
-          return one.table == lookup.table && one.first == lookup.first &&
-                 one.count == lookup.count && one.padding == lookup.padding;
+          return one.table == lookup.table && one.IsOfSame(lookup);
         })) {
       continue;
     }
@@ -127,21 +134,27 @@ absl::Status FindRows(const NetworkPlan& plan, const Batch& batch,
   return absl::OkStatus();
 }
 
-ConstTensor InputOf(const NetworkPlan& plan, const Batch& batch,
+ConstTensor InputOf(const NetworkPlan& plan, size_t input, const Batch& batch,
                     RowNumbers rows, std::vector<int32_t>* places) {
-  const ConstTensor input = batch.Find(plan.input.name)->tensor();
-  CHECK(!(rows.empty() && plan.has_keys),
+  const FeatureSpec& feature = plan.inputs[input].feature;
+  const ConstTensor values = batch.Find(feature.name)->tensor();
+  if (plan.inputs[input].looked_up == 0) return values;
+  CHECK(!(rows.empty() && feature.dtype == DType::kInt64),
         "rows of keyed variables are handed in");
-  if (rows.empty() && plan.TakesInputAsItIs()) return input;
+  if (rows.empty() && plan.TakesAsItIs(input)) return values;
   places->clear();
   for (size_t i = 0; i < plan.lookups.size(); ++i) {
     const NetworkPlan::Lookup& lookup = plan.lookups[i];
-    if (plan.starts[i] * batch.size() < places->size()) continue;
-    const auto handed_in = rows.empty()
-                               ? absl::Span<const uint64_t>()
-                               : rows[plan.sparse_before[lookup.table]];
-    ForEachRow(input, lookup, [&](absl::optional<uint64_t> row) {
-      if (!row.has_value() || rows.empty()) {
+    if (lookup.input != input ||
+        plan.starts[i] * batch.size() < places->size()) {
+      continue;
+    }
+    const bool are_rows =
+        !rows.empty() && plan.variables[lookup.table].sparse();
+    const auto handed_in = are_rows ? rows[plan.sparse_before[lookup.table]]
+                                    : absl::Span<const uint64_t>();
+    ForEachRow(values, lookup, [&](absl::optional<uint64_t> row) {
+      if (!row.has_value() || !are_rows) {
         places->push_back(static_cast<int32_t>(row.value_or(-1)));
         return;
       }

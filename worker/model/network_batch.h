@@ -28,10 +28,11 @@ absl::Status FindRows(const NetworkPlan& plan, const Batch& batch,
 // See TrainedModel::CountedExamples. All, if CheckBatch would not be OK.
 uint64_t CountedExamples(const NetworkPlan& plan, const Batch& batch);
 
-// What the layers read: the input, where embeddings read it as it is. Else, in
-// `places`, the integers that they look up (see NetworkPlan::starts), and as
-// places among `rows` if there are some. REQUIRES: CheckBatch is OK.
-ConstTensor InputOf(const NetworkPlan& plan, const Batch& batch,
+// What the layers read of an input: the feature, where embeddings read it as it
+// is. Else, in `places`, the integers that they look up (see
+// NetworkPlan::starts), those of sparse variables as places among `rows` if
+// there are some. REQUIRES: CheckBatch is OK.
+ConstTensor InputOf(const NetworkPlan& plan, size_t input, const Batch& batch,
                     RowNumbers rows, std::vector<int32_t>* places);
 
 // The loss and all metrics of these outputs, in host memory, as Evaluate gives

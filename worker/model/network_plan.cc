@@ -73,30 +73,64 @@ absl::StatusOr<FeatureSpec> GroupOf(const v1::ModelConfig& config,
       NameOf(feature->dtype), " of ", DimsText(feature->dims)));
 }
 
-absl::StatusOr<FeatureSpec> InputOf(const v1::ModelConfig& config,
+using Layers = google::protobuf::RepeatedPtrField<v1::Layer>;
+
+// Each once, in order.
+void AddNamed(const Layers& layers, std::vector<std::string>* names) {
+  for (const v1::Layer& layer : layers) {
+    AddNamed(layer.residual().layers(), names);
+    AddNamed(layer.residual().shortcut(), names);
+    AddNamed(layer.recompute().layers(), names);
+    for (const v1::Layer::Branch& branch : layer.parallel().branches()) {
+      if (!branch.input().empty() &&
+          std::find(names->begin(), names->end(), branch.input()) ==
+              names->end()) {
+        names->push_back(branch.input());
+      }
+      AddNamed(branch.layers(), names);
+    }
+  }
+}
+
+// What the first layer reads.
+absl::StatusOr<std::string> FirstOf(const v1::ModelConfig& config,
                                     const InputSpec& input,
                                     const std::string& label,
                                     const std::string& group) {
+  if (!config.input().empty()) return config.input();
   const FeatureSpec* found = nullptr;
-  if (!config.input().empty()) {
-    found = input.Find(config.input());
-    if (found != nullptr) return *found;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model reads the feature '", config.input(),
-                     "'; the input has ", NamesOf(input)));
-  }
   for (const FeatureSpec& feature : input.features) {
     if (feature.name == label || feature.name == group) continue;
     if (found != nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the model reads one feature; the input has ",
-                       NamesOf(input), ": name one of them by \"input\""));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the model reads one feature; the input has ", NamesOf(input),
+          ": name one of them by \"input\", or one in each branch"));
     }
     found = &feature;
   }
-  if (found != nullptr) return *found;
+  if (found != nullptr) return found->name;
   return absl::InvalidArgumentError(absl::StrCat(
       "the input has no feature but '", label, "' that the model could read"));
+}
+
+// Where branches choose features, none is left over by mistake.
+absl::Status CheckAllAreRead(const NetworkPlan& plan,
+                             const LayerBuilder& builder,
+                             const InputSpec& input) {
+  const auto is_read = [&](const std::string& name) {
+    for (size_t i = 0; i < plan.inputs.size(); ++i) {
+      if (plan.inputs[i].feature.name == name) return builder.IsRead(i);
+    }
+    return name == plan.label.name || name == plan.group.name;
+  };
+  for (const FeatureSpec& feature : input.features) {
+    if (is_read(feature.name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no layer reads the feature '", feature.name,
+        "': name it as the \"input\" of a branch, or leave it out of the "
+        "input"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckInput(const FeatureSpec& input) {
@@ -271,7 +305,9 @@ absl::Status ShareVariables(NetworkPlan* plan) {
     }
     const v1::Variable& first = plan->variables[found->second];
     const absl::string_view differs =
-        first.when_full() != variable.when_full()         ? "when_full"
+        first.sparse() != variable.sparse()               ? "value of sparse"
+        : first.keyed() != variable.keyed()               ? "capacity"
+        : first.when_full() != variable.when_full()       ? "when_full"
         : first.admit_after() != variable.admit_after()   ? "admit_after"
         : first.expire_after() != variable.expire_after() ? "expire_after"
         : first.memory_rows() != variable.memory_rows()   ? "memory_rows"
@@ -294,12 +330,12 @@ absl::Status ShareVariables(NetworkPlan* plan) {
 }
 
 // What a table is asked for, each once.
-std::set<std::tuple<uint64_t, uint64_t, bool>> AskedOf(const NetworkPlan& plan,
-                                                       size_t table) {
-  std::set<std::tuple<uint64_t, uint64_t, bool>> asked;
+std::set<std::tuple<size_t, uint64_t, uint64_t, bool>> AskedOf(
+    const NetworkPlan& plan, size_t table) {
+  std::set<std::tuple<size_t, uint64_t, uint64_t, bool>> asked;
   for (const NetworkPlan::Lookup& one : plan.lookups) {
     if (one.table != table) continue;
-    asked.emplace(one.first, one.count, one.padding);
+    asked.emplace(one.input, one.first, one.count, one.padding);
   }
   return asked;
 }
@@ -308,9 +344,7 @@ std::set<std::tuple<uint64_t, uint64_t, bool>> AskedOf(const NetworkPlan& plan,
 // that are handed in, of tables of which the same rows are.
 bool AreTheSame(const NetworkPlan& plan, const NetworkPlan::Lookup& a,
                 const NetworkPlan::Lookup& b) {
-  if (a.first != b.first || a.count != b.count || a.padding != b.padding) {
-    return false;
-  }
+  if (!a.IsOfSame(b)) return false;
   const bool sparse = plan.variables[a.table].sparse();
   if (sparse != plan.variables[b.table].sparse()) return false;
   return !sparse || a.table == b.table ||
@@ -329,50 +363,113 @@ void PlanLookups(const std::vector<LayerBuilder::Lookup>& lookups,
         plan->variables.begin(), plan->variables.end(),
         [&](const v1::Variable& v) { return v.name() == one.table; });
     plan->lookups.push_back(
-        {.first = one.first,
+        {.input = one.input,
+         .first = one.first,
          .count = one.count,
          .padding = one.padding,
          .table = static_cast<size_t>(table - plan->variables.begin())});
   }
   for (const NetworkPlan::Lookup& one : plan->lookups) {
-    uint64_t start = plan->looked_up;
+    uint64_t& looked_up = plan->inputs[one.input].looked_up;
+    uint64_t start = looked_up;
     for (size_t i = 0; i < plan->starts.size(); ++i) {
       if (AreTheSame(*plan, one, plan->lookups[i])) start = plan->starts[i];
     }
-    if (start == plan->looked_up) plan->looked_up += one.count;
+    if (start == looked_up) looked_up += one.count;
     plan->starts.push_back(start);
   }
 }
 
 // Embeddings may have more rows than the training data have integers: for what
 // comes later.
-uint64_t IntegersBelow(const NetworkPlan& plan) {
-  uint64_t bound = plan.input_bound;
-  for (size_t i = 0; i < plan.lookups.size(); ++i) {
-    const uint64_t rows = plan.variables[plan.lookups[i].table].shape(0);
-    bound = i == 0 ? rows : std::min(bound, rows);
+uint64_t IntegersBelow(const NetworkPlan& plan, size_t input) {
+  const uint64_t stated = plan.inputs[input].bound;
+  uint64_t bound = 0;
+  for (const NetworkPlan::Lookup& one : plan.lookups) {
+    if (one.input != input) continue;
+    const uint64_t rows = plan.variables[one.table].shape(0);
+    bound = bound == 0 ? rows : std::min(bound, rows);
   }
-  return std::max(bound, plan.input_bound);
+  return std::max(bound, stated);
+}
+
+absl::Status AddInput(const std::string& name, const InputSpec& input,
+                      NetworkPlan* plan) {
+  const FeatureSpec* const found = input.Find(name);
+  if (found == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model reads the feature '", name, "'; the input has ",
+                     NamesOf(input)));
+  }
+  RETURN_IF_ERROR(CheckInput(*found));
+  plan->inputs.push_back(
+      {.feature = *found,
+       .bound = found->dtype == DType::kInt32 ? found->classes : 0});
+  return absl::OkStatus();
+}
+
+// Fills `inputs`, of which branches name these. `*first` becomes why the first
+// layer reads none of them, where branches may be all that read one.
+absl::Status ChooseInputs(const v1::ModelConfig& config, const InputSpec& input,
+                          std::vector<std::string> names, NetworkPlan* plan,
+                          absl::Status* first) {
+  const auto first_name =
+      FirstOf(config, input, plan->label.name, plan->group.name);
+  *first = first_name.status();
+  if (names.empty()) RETURN_IF_ERROR(*first);
+  if (first_name.ok()) {
+    names.erase(std::remove(names.begin(), names.end(), *first_name),
+                names.end());
+    names.insert(names.begin(), *first_name);
+  }
+  for (const std::string& name : names) {
+    RETURN_IF_ERROR(AddInput(name, input, plan));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<LayerBuilder::Input> InputsOf(const NetworkPlan& plan) {
+  std::vector<LayerBuilder::Input> inputs;
+  for (const NetworkPlan::Input& one : plan.inputs) {
+    const bool has_keys = one.feature.dtype == DType::kInt64;
+    inputs.push_back({.name = one.feature.name,
+                      .dims = one.feature.dims,
+                      .bound = has_keys ? LayerBuilder::kAnyKey : one.bound});
+  }
+  return inputs;
 }
 
 }  // namespace
 
 absl::Status CheckTestData(const NetworkPlan& plan, const InputSpec& test) {
-  const FeatureSpec* const input = test.Find(plan.input.name);
-  if (input == nullptr || plan.input_bound == 0 ||
-      input->classes / 2 < plan.input_bound) {
-    return absl::OkStatus();
+  for (const NetworkPlan::Input& one : plan.inputs) {
+    const FeatureSpec* const input = test.Find(one.feature.name);
+    if (input == nullptr || one.bound == 0 || input->classes / 2 < one.bound) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the test data have integers of '", input->name, "' from ",
+        input->classes / 2, " on; the embedding that reads them has ",
+        one.bound, " rows: give it \"rows\", at least ", input->classes));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the test data have integers of '", input->name, "' from ",
-      input->classes / 2, " on; the embedding that reads them has ",
-      plan.input_bound, " rows: give it \"rows\", at least ", input->classes));
+  return absl::OkStatus();
 }
 
-bool NetworkPlan::TakesInputAsItIs() const {
-  if (lookups.empty()) return true;
-  return !has_keys && lookups[0].first == 0 && looked_up == input.size() &&
-         lookups[0].count == looked_up;
+bool NetworkPlan::TakesAsItIs(size_t input) const {
+  const Input& one = inputs[input];
+  if (one.looked_up == 0) return true;
+  const auto first =
+      std::find_if(lookups.begin(), lookups.end(),
+                   [&](const Lookup& lookup) { return lookup.input == input; });
+  return one.feature.dtype == DType::kInt32 && first->first == 0 &&
+         one.looked_up == one.feature.size() && first->count == one.looked_up;
+}
+
+bool NetworkPlan::TakesAllAsTheyAre() const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!TakesAsItIs(i)) return false;
+  }
+  return true;
 }
 
 bool NetworkPlan::IsUsedBefore(size_t use) const {
@@ -385,9 +482,10 @@ bool NetworkPlan::IsUsedBehind(size_t use) const {
   return std::find(place + 1, shared.end(), *place) != shared.end();
 }
 
-uint64_t NetworkPlan::input_bytes() const {
-  return lookups.empty() ? input.size() * SizeOf(input.dtype)
-                         : looked_up * sizeof(int32_t);
+uint64_t NetworkPlan::InputBytes(size_t input) const {
+  const Input& one = inputs[input];
+  return one.looked_up == 0 ? one.feature.size() * SizeOf(one.feature.dtype)
+                            : one.looked_up * sizeof(int32_t);
 }
 
 ModelCost NetworkPlan::cost() const {
@@ -419,16 +517,15 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   auto plan = std::make_unique<NetworkPlan>();
   ASSIGN_OR_RETURN(plan->label, LabelOf(config, input));
   ASSIGN_OR_RETURN(plan->group, GroupOf(config, input));
-  ASSIGN_OR_RETURN(plan->input,
-                   InputOf(config, input, plan->label.name, plan->group.name));
-  RETURN_IF_ERROR(CheckInput(plan->input));
-  if (plan->input.dtype == DType::kInt32) {
-    plan->input_bound = plan->input.classes;
-  }
-  plan->has_keys = plan->input.dtype == DType::kInt64;
-  LayerBuilder builder(plan->input.dims, plan->has_keys ? LayerBuilder::kAnyKey
-                                                        : plan->input_bound);
+  absl::Status first;
+  std::vector<std::string> named;
+  AddNamed(config.layers(), &named);
+  RETURN_IF_ERROR(ChooseInputs(config, input, named, plan.get(), &first));
+  LayerBuilder builder(InputsOf(*plan), std::move(first));
   ASSIGN_OR_RETURN(plan->layers, builder.Build(config.layers()));
+  if (!named.empty()) {
+    RETURN_IF_ERROR(CheckAllAreRead(*plan, builder, input));
+  }
   if (plan->layers->flops() == 0 && plan->layers->variables().empty()) {
     return absl::InvalidArgumentError(
         "the model computes nothing; give it at least one dense layer");
@@ -437,7 +534,10 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   ASSIGN_OR_RETURN(plan->loss, LossOf(config, builder.dims()));
   RETURN_IF_ERROR(ShareVariables(plan.get()));
   PlanLookups(builder.needs().lookups, plan.get());
-  if (plan->input_bound > 0) plan->input_bound = IntegersBelow(*plan);
+  for (size_t i = 0; i < plan->inputs.size(); ++i) {
+    uint64_t& bound = plan->inputs[i].bound;
+    if (bound > 0) bound = IntegersBelow(*plan, i);
+  }
   plan->draws = builder.needs().draws;
   return plan;
 }

@@ -16,7 +16,16 @@ namespace paramd {
 
 // A network that fits its input.
 struct NetworkPlan {
-  FeatureSpec input;
+  // A feature that layers read.
+  struct Input {
+    FeatureSpec feature;
+    // Integers are below this, which all embeddings that look them up have rows
+    // for; 0: it has none but keys.
+    uint64_t bound = 0;
+    uint64_t looked_up = 0;  // Of an example, altogether; 0: it is numbers.
+  };
+  // That of the first layer, if it reads one, and those of branches, each once.
+  std::vector<Input> inputs;
   FeatureSpec label;
   // What the metric group_auc reads; no name: nothing does.
   FeatureSpec group;
@@ -26,36 +35,39 @@ struct NetworkPlan {
   std::vector<v1::Variable> variables;
   // For each variable of `layers`, which of `variables` it is.
   std::vector<size_t> shared;
-  // Integers of the input are below this, which all embeddings have rows for;
-  // 0: it has none.
-  uint64_t input_bound = 0;
-  // It is int64, keys of embeddings.
-  bool has_keys = false;
   // Layers draw what they leave out, in training.
   bool draws = false;
 
   // What an embedding looks up of an example's integers: `count` from `first`
   // on, in one of the variables.
   struct Lookup {
+    size_t input = 0;  // Of the inputs.
     uint64_t first = 0;
     uint64_t count = 0;
     bool padding = false;  // -1 is no row, and stays.
     size_t table = 0;
+
+    // Of the same integers.
+    bool IsOfSame(const Lookup& other) const {
+      return input == other.input && first == other.first &&
+             count == other.count && padding == other.padding;
+    }
   };
-  // Of each embedding, in order. Empty: the input is numbers.
+  // Of each embedding, in order.
   std::vector<Lookup> lookups;
-  // What the layers get of integers: of all examples those of the first lookup,
-  // then those of the next. Where one begins, after so many for each example;
-  // ascending where it is a new one, for equal ones are the same.
+  // What the layers get of an input of integers: of all examples those of its
+  // first lookup, then those of the next. Where one begins, after so many for
+  // each example; ascending in an input where it is a new one, for equal ones
+  // are the same.
   std::vector<uint64_t> starts;
-  uint64_t looked_up = 0;  // Of an example, altogether.
   // For each variable, how many sparse ones there are before it.
   std::vector<size_t> sparse_before;
 
-  // Whether the layers get integers as they are in the input.
-  bool TakesInputAsItIs() const;
+  // Whether the layers get the input as it is in the batch, and all of them.
+  bool TakesAsItIs(size_t input) const;
+  bool TakesAllAsTheyAre() const;
   // Of one example, what the layers get.
-  uint64_t input_bytes() const;
+  uint64_t InputBytes(size_t input) const;
   // Of all layers, for one example.
   ModelCost cost() const;
   // Whether an earlier, a later layer has the variable of this place of
@@ -65,7 +77,8 @@ struct NetworkPlan {
 };
 
 // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it
-// needs, if the input has not the features that are asked for, if there is no
+// needs, if the input has not the features that are asked for, or others where
+// branches name theirs, if there is no
 // layer or no loss, if shapes do not fit, if the output does not fit the loss
 // and its label, if a metric is not one of the loss, if layers of one name have
 // variables of different shapes, or if a variable, or a layer's output of one

@@ -21,18 +21,26 @@ HloType TypeOf(const v1::Variable& variable, uint64_t rows) {
 }
 
 // Integers come as embeddings look them up, keys as places among rows.
-void SetInput(const NetworkPlan& plan, uint64_t examples,
-              Layer::Emission* emission, Layer::ProgramPass* pass) {
+void SetInputs(const NetworkPlan& plan, uint64_t examples,
+               Layer::Emission* emission, Layer::ProgramPass* pass) {
   HloGraph* const graph = emission->graph;
-  const HloType type = TypeOf(plan.input, examples);
-  if (plan.lookups.empty()) {
-    pass->input = graph->Parameter(type);
-    return;
+  std::vector<HloValue> parameters;
+  for (const NetworkPlan::Input& input : plan.inputs) {
+    const HloType type = TypeOf(input.feature, examples);
+    if (input.looked_up == 0) {
+      parameters.push_back(graph->Parameter(type));
+      emission->inputs.push_back(parameters.back());
+      continue;
+    }
+    parameters.push_back(
+        graph->Parameter({HloElement::kS32, {examples * input.looked_up}}));
+    emission->inputs.push_back(hlo::Filled(graph, type, 0));
   }
-  emission->integers =
-      graph->Parameter({HloElement::kS32, {examples * plan.looked_up}});
+  for (const NetworkPlan::Lookup& lookup : plan.lookups) {
+    emission->integers.push_back(parameters[lookup.input]);
+  }
   emission->starts = plan.starts;
-  pass->input = hlo::Filled(graph, type, 0);
+  pass->input = emission->inputs.front();
 }
 
 // Of each variable what is pushed. An untrained one's uses add up, as others
@@ -71,7 +79,7 @@ NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
   emission.graph = &graph;
   emission.training = shape.training;
   Layer::ProgramPass pass;
-  SetInput(plan, examples, &emission, &pass);
+  SetInputs(plan, examples, &emission, &pass);
   HloValue label;
   HloValue scale;
   if (shape.training) {

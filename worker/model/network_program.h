@@ -25,7 +25,7 @@ struct ProgramShape {
 // What a network computes for batches of one size, as StableHLO.
 struct NetworkProgram {
   std::string text;
-  // Of each variable its values, then the input, as InputOf gives it; in
+  // Of each variable its values, then the inputs, as InputOf gives them; in
   // training then the label, the scale of the gradient (f32), the batch's share
   // of the step (f32), the examples' offsets (u64 each), and the keys of draws
   // (u64 each).

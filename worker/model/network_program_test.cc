@@ -49,6 +49,26 @@ TEST(NetworkProgramTest, ParametersAndResultsAreInTheOrderThatIsSaid) {
   EXPECT_THAT(program.draws, ElementsAre("dropout_1"));
 }
 
+TEST(NetworkProgramTest, EachFeatureIsAParameter) {
+  const InputSpec several{
+      {{.name = "numbers", .dtype = DType::kFloat32, .dims = {3}},
+       {.name = "ids", .dtype = DType::kInt32, .dims = {2}, .classes = 9},
+       {.name = "label", .dtype = DType::kInt32, .dims = {}, .classes = 4}}};
+  const auto plan = PlanOf(
+      "layers { parallel { branches { input: 'ids' layers { embedding { width: "
+      "2 } } layers { flatten {} } } branches { input: 'numbers' } } } "
+      "layers { dense { units: 4 } } ",
+      several);
+  const NetworkProgram program = WriteProgram(*plan, {.examples = 5});
+  std::vector<std::string> parameters;
+  for (const HloType& type : program.parameters) {
+    parameters.push_back(Text(type));
+  }
+  EXPECT_THAT(parameters,
+              ElementsAre("tensor<9x2xf32>", "tensor<7x4xf32>", "tensor<4xf32>",
+                          "tensor<10xi32>", "tensor<5x3xf32>"));
+}
+
 TEST(NetworkProgramTest, WhatIsUsedAloneDropsNothingAndReadsNoLabel) {
   const auto plan = PlanOf(std::string(kDropout) + kDense, kImages);
   const NetworkProgram program = WriteProgram(*plan, {.examples = 5});

@@ -562,16 +562,6 @@ TEST_F(KeyedNetworkTest, WhatDoesNotGoWithACapacityIsNamed) {
 
 TEST_F(SparseNetworkTest, WhatCanNotBeSparseIsNamed) {
   v1::ModelConfig config = SparseConfig(/*sparse=*/true);
-  auto* const parallel = config.add_layers()->mutable_parallel();
-  parallel->add_branches();
-  parallel->add_branches();
-  config.mutable_layers()->SwapElements(0, 3);
-  *parallel->mutable_branches(0)->add_layers() = config.layers(3);
-  parallel->mutable_branches(1)->add_layers()->mutable_embedding()->set_width(
-      4);
-  EXPECT_THAT(std::string(Network::Create(config, Spec()).status().message()),
-              HasSubstr("either all of a model are, or none"));
-  config = SparseConfig(/*sparse=*/true);
   config.mutable_layers(0)->mutable_embedding()->set_width(3);
   EXPECT_THAT(std::string(Network::Create(config, Spec()).status().message()),
               HasSubstr("divides 262144"));

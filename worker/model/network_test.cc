@@ -245,7 +245,7 @@ TEST_F(NetworkTest, AnInputWithoutItsFeaturesIsRefused) {
   two.features.push_back(FeatureSpec{.name = "depth", .dims = {2}});
   EXPECT_EQ(Refusal(Config({"f", "4"}), two),
             "the model reads one feature; the input has 'image', 'label', "
-            "'depth': name one of them by \"input\"");
+            "'depth': name one of them by \"input\", or one in each branch");
   v1::ModelConfig other = Config({"f", "4"});
   other.set_input("depht");
   EXPECT_EQ(Refusal(other, two),
@@ -634,7 +634,7 @@ TEST_F(NetworkTest, AGroupThatIsNotThereIsNamed) {
   config.clear_metrics();
   EXPECT_EQ(Refusal(config, kGrouped),
             "the model reads one feature; the input has 'x', 'label', 'group': "
-            "name one of them by \"input\"");
+            "name one of them by \"input\", or one in each branch");
 }
 
 }  // namespace

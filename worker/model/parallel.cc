@@ -8,36 +8,41 @@
 namespace paramd {
 namespace {
 
-Dims OutputOf(const std::vector<std::unique_ptr<Sequence>>& branches,
-              bool sum) {
-  if (sum) return branches.front()->output_dims();
+Dims OutputOf(const std::vector<Parallel::Branch>& branches, bool sum) {
+  if (sum) return branches.front().layers->output_dims();
   uint64_t values = 0;
-  for (const auto& branch : branches) values += branch->output_size();
+  for (const auto& branch : branches) values += branch.layers->output_size();
   return {values};
 }
 
 }  // namespace
 
-Parallel::Parallel(std::string name,
-                   std::vector<std::unique_ptr<Sequence>> branches, bool sum)
-    : Layer(std::move(name), branches.front()->input_dims(),
-            OutputOf(branches, sum)),
+Parallel::Parallel(std::string name, Dims input, std::vector<Branch> branches,
+                   bool sum)
+    : Layer(std::move(name), std::move(input), OutputOf(branches, sum)),
       sum_(sum) {
   uint64_t column = 0;
-  for (std::unique_ptr<Sequence>& layers : branches) {
-    Branch& branch = branches_.emplace_back();
-    branch.first_variable = variables_.size();
-    branch.first_column = column;
-    column += layers->output_size();
-    variables_.insert(variables_.end(), layers->variables().begin(),
-                      layers->variables().end());
-    branch.layers = std::move(layers);
+  for (Branch& branch : branches) {
+    const Sequence& layers = *branch.layers;
+    Placed& placed = branches_.emplace_back();
+    placed.first_variable = variables_.size();
+    placed.first_column = column;
+    column += layers.output_size();
+    variables_.insert(variables_.end(), layers.variables().begin(),
+                      layers.variables().end());
+    static_cast<Branch&>(placed) = std::move(branch);
   }
+}
+
+bool Parallel::reads_input() const {
+  return std::any_of(
+      branches_.begin(), branches_.end(),
+      [](const Placed& branch) { return !branch.feature.has_value(); });
 }
 
 uint64_t Parallel::KeptBytes(uint64_t examples, DType dtype) const {
   Arena arena(nullptr);
-  for (const Branch& branch : branches_) {
+  for (const Placed& branch : branches_) {
     arena.Take(dtype, Batched(examples, branch.layers->output_dims()));
     arena.TakeBytes(branch.layers->KeptBytes(examples, dtype));
   }
@@ -48,7 +53,7 @@ uint64_t Parallel::ScratchBytes(uint64_t examples, DType dtype) const {
   Arena arena(nullptr);
   uint64_t output = 0;
   uint64_t inner = 0;
-  for (const Branch& branch : branches_) {
+  for (const Placed& branch : branches_) {
     output = std::max(output, branch.layers->output_size());
     inner = std::max(inner, branch.layers->ScratchBytes(examples, dtype));
   }
@@ -57,11 +62,12 @@ uint64_t Parallel::ScratchBytes(uint64_t examples, DType dtype) const {
   return arena.used() + inner;
 }
 
-Layer::Pass Parallel::Enter(const Branch& branch, const Pass& pass,
+Layer::Pass Parallel::Enter(const Placed& branch, const Pass& pass,
                             Arena* kept) const {
   const Context& context = *pass.context;
   const Sequence& layers = *branch.layers;
   Pass inner = pass;
+  if (branch.feature.has_value()) inner.input = context.inputs[*branch.feature];
   inner.weights =
       pass.weights.subspan(branch.first_variable, layers.variables().size());
   inner.output = kept->Take(context.dtype,
@@ -74,7 +80,7 @@ Layer::Pass Parallel::Enter(const Branch& branch, const Pass& pass,
 void Parallel::Forward(const Pass& pass) const {
   Device& device = *pass.context->device;
   Arena kept(pass.kept);
-  for (const Branch& branch : branches_) {
+  for (const Placed& branch : branches_) {
     const Pass inner = Enter(branch, pass, &kept);
     branch.layers->Forward(inner);
     if (!sum_) {
@@ -94,7 +100,7 @@ void Parallel::Backward(const BackwardPass& pass) const {
   const Context& context = *pass.context;
   Device& device = *context.device;
   uint64_t widest = 0;
-  for (const Branch& branch : branches_) {
+  for (const Placed& branch : branches_) {
     widest = std::max(widest, branch.layers->output_size());
   }
   Arena scratch(pass.scratch);
@@ -102,9 +108,16 @@ void Parallel::Backward(const BackwardPass& pass) const {
   const Tensor input_part =
       scratch.Take(context.dtype, Batched(context.examples, input_dims()));
   const bool wanted = pass.input_gradient.data != nullptr;
+  if (wanted && !reads_input()) {
+    // Over no rows: zeros.
+    Tensor zeros = pass.input_gradient;
+    zeros.dims = {zeros.size()};
+    device.SumRows({nullptr, context.dtype, {0}}, zeros);
+  }
+  bool first = true;  // Of those that read the input.
   Arena kept(pass.kept);
-  for (const Branch& branch : branches_) {
-    const bool first = &branch == &branches_.front();
+  for (const Placed& branch : branches_) {
+    const bool adds = wanted && !branch.feature.has_value();
     BackwardPass inner = pass;
     static_cast<Pass&>(inner) = Enter(branch, pass, &kept);
     inner.scratch = pass.scratch + scratch.used();
@@ -116,23 +129,25 @@ void Parallel::Backward(const BackwardPass& pass) const {
                          branch.layers->output_size(), part, 0);
       inner.output_gradient = part;
     }
-    if (wanted && !first) inner.input_gradient.data = input_part.data;
+    if (!adds) inner.input_gradient.data = nullptr;
+    if (adds && !first) inner.input_gradient.data = input_part.data;
     branch.layers->Backward(inner);
-    if (wanted && !first) {
+    if (adds && !first) {
       device.Add(pass.input_gradient, 1, input_part, pass.input_gradient);
     }
+    if (adds) first = false;
   }
 }
 
 uint64_t Parallel::flops() const {
   uint64_t sum = 0;
-  for (const Branch& branch : branches_) sum += branch.layers->flops();
+  for (const Placed& branch : branches_) sum += branch.layers->flops();
   return sum_ ? sum + (branches_.size() - 1) * output_size() : sum;
 }
 
 void Parallel::AddCost(int depth, std::vector<LayerCost>* costs) const {
   Layer::AddCost(depth, costs);
-  for (const Branch& branch : branches_) {
+  for (const Placed& branch : branches_) {
     branch.layers->AddCost(depth + 1, costs);
   }
 }
@@ -140,8 +155,11 @@ void Parallel::AddCost(int depth, std::vector<LayerCost>* costs) const {
 HloValue Parallel::Emit(const ProgramPass& pass) const {
   const uint64_t examples = pass.input.dims()[0];
   std::vector<HloValue> outputs;
-  for (const Branch& branch : branches_) {
+  for (const Placed& branch : branches_) {
     ProgramPass inner = pass;
+    if (branch.feature.has_value()) {
+      inner.input = pass.emission->inputs[*branch.feature];
+    }
     const size_t variables = branch.layers->variables().size();
     inner.weights = pass.weights.subspan(branch.first_variable, variables);
     inner.updates = pass.updates.subspan(branch.first_variable, variables);

@@ -5,19 +5,29 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
+
 #include "worker/model/sequence.h"
 
 namespace paramd {
 
-// Branches on the same input. Their outputs are added, or put one after the
-// other, each as one dimension. Its variables are those of the branches, from
-// the first to the last.
+// Branches on the same input, or on features of their own (Context::inputs).
+// Their outputs are added, or put one after the other, each as one dimension.
+// Its variables are those of the branches, from the first to the last.
 class Parallel : public Layer {
  public:
-  // REQUIRES: there is a branch, all take the same, and with `sum` all give the
-  // same dims.
-  Parallel(std::string name, std::vector<std::unique_ptr<Sequence>> branches,
+  struct Branch {
+    std::unique_ptr<Sequence> layers;
+    absl::optional<size_t> feature = {};  // Unset: the layer's input.
+  };
+
+  // `input`: of the layer. REQUIRES: there is a branch, those without a feature
+  // take the input, and with `sum` all give the same dims.
+  Parallel(std::string name, Dims input, std::vector<Branch> branches,
            bool sum);
+
+  // Else what comes before it has no use.
+  bool reads_input() const;
 
   bool reads_output() const override { return false; }
   bool keeps_layers() const override { return true; }
@@ -30,16 +40,15 @@ class Parallel : public Layer {
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 
  private:
-  struct Branch {
-    std::unique_ptr<Sequence> layers;
+  struct Placed : Branch {
     size_t first_variable = 0;
     uint64_t first_column = 0;  // Of the output.
   };
 
   // The pass of a branch, whose memory is taken from `kept`.
-  Pass Enter(const Branch& branch, const Pass& pass, Arena* kept) const;
+  Pass Enter(const Placed& branch, const Pass& pass, Arena* kept) const;
 
-  std::vector<Branch> branches_;
+  std::vector<Placed> branches_;
   const bool sum_;
 };
 

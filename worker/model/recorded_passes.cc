@@ -56,6 +56,7 @@ void RecordedPasses::SetKey(const Layer::BackwardPass& pass) {
        {pass.input, ConstTensor(pass.output), pass.output_gradient}) {
     Add(tensor, &key_);
   }
+  for (const ConstTensor& input : context.inputs) Add(input, &key_);
   key_.push_back(reinterpret_cast<uintptr_t>(pass.kept));
   key_.push_back(reinterpret_cast<uintptr_t>(pass.scratch));
   for (const ConstTensor& weights : pass.weights) Add(weights, &key_);

@@ -167,7 +167,7 @@ HloValue Embedding::Emit(const ProgramPass& pass) const {
   const uint64_t begin = emission.starts[number_] * examples;
   const uint64_t end = begin + examples * input_size();
   const HloValue places = hlo::Reshape(
-      hlo::Slice(emission.integers, 0, begin, end), pass.input.dims());
+      hlo::Slice(emission.integers[number_], 0, begin, end), pass.input.dims());
   const HloValue rows = hlo::Gather(pass.weights[0], places);
   if (!padding_) return rows;
   const HloValue is_row =
