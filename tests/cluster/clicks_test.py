@@ -71,6 +71,36 @@ class ClicksTest(unittest.TestCase):
             self.assertGreater(auc, linear)
             self.assertLess(auc, best)
 
+    def test_numbers_beside_keys_say_more_than_keys_alone(self):
+        flags = ("--fields=26", "--numbers=13", "--keys=100")
+        best = self.write_log(*flags)
+        auc = self.learn("criteo_dlrm", "local", "--servers=2", "--workers=2")
+        self.assertGreater(auc, 0.80)
+        self.assertLess(auc, best)
+        predicted = subprocess.check_output(
+            [paramd.BINARY, "predict", "--job", self.job,
+             "--checkpoint", self.trained], text=True).splitlines()[1:]
+        self.assertEqual(len(predicted), 10000)
+        # The same without its numbers.
+        with open(self.job, encoding="utf-8") as file:
+            job = json.load(file)
+        for source in ("train", "test"):
+            keys = job["input"][source].pop("zip")["sources"][1]["csv"]
+            job["input"][source]["csv"] = {**keys, "label": "click"}
+        layers = job["model"]["layers"]
+        layers[0]["parallel"]["branches"].pop(0)
+        layers[:3] = [
+            layers[0]["parallel"]["branches"][0]["layers"][0],
+            {"parallel": {"branches": [["flatten"], ["dot_interaction"]]}}]
+        with open(self.job, "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        run = paramd.Run("run", "--job", self.job)
+        self.addCleanup(run.kill)
+        self.assertEqual(run.wait(), 0, run.output)
+        alone = run.result()["evaluation"]["metrics"]["auc"]
+        print(f"without numbers: auc {alone:.4f}")
+        self.assertGreater(auc, alone + 0.05)
+
     def test_vectors_of_users_and_items_give_what_the_model_predicts(self):
         best = self.write_log("--keys=20", "--vectors=2")  # 0.866
         auc = self.learn("two_tower", "local", "--servers=2", "--workers=2")
