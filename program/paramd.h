@@ -131,7 +131,10 @@ typedef struct paramd_worker_options {
 
 typedef struct paramd_worker paramd_worker;
 
-/* Returns when this process listens and begins to look for the others. */
+/* Returns when this process listens and begins to look for the others.
+ * PARAMD_FAILED_PRECONDITION if the cluster's servers have ended with a job
+ * that finished in this process: the next one needs a process and servers of
+ * its own. */
 PARAMD_PUBLIC int paramd_worker_start(const paramd_worker_options* options,
                                       paramd_worker** worker);
 

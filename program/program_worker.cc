@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "absl/time/clock.h"
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "cli/process/prepared_process.h"
 #include "proto/refusal.h"
@@ -124,6 +126,47 @@ absl::Status TakeInputOfRun(ProgramWorker::Options* options) {
   return absl::OkStatus();
 }
 
+// The servers of clusters whose job has finished in this process, by address:
+// they have ended with it.
+class UsedUpServers {
+ public:
+  void Add(const ClusterSpec& cluster) ABSL_LOCKS_EXCLUDED(mutex_) {
+    const MutexLock lock(&mutex_);
+    addresses_.insert(cluster.ps.begin(), cluster.ps.end());
+  }
+  // One of this cluster's; none: "".
+  std::string OneOf(const ClusterSpec& cluster) ABSL_LOCKS_EXCLUDED(mutex_) {
+    const MutexLock lock(&mutex_);
+    for (const std::string& address : cluster.ps) {
+      if (addresses_.contains(address)) return address;
+    }
+    return "";
+  }
+
+ private:
+  Mutex mutex_;
+  std::set<std::string> addresses_ ABSL_GUARDED_BY(mutex_);
+};
+
+UsedUpServers& UsedUp() {
+  static UsedUpServers& servers = *new UsedUpServers;
+  return servers;
+}
+
+// Nobody would come, which is said now and not when start_timeout_ms is over.
+absl::Status CheckHasServers(const ProgramWorker::Options& options) {
+  const auto all = ToRunOptions(options).process.Load();
+  if (!all.ok()) return absl::OkStatus();  // Prepare says so.
+  const std::string address = UsedUp().OneOf(all->cluster);
+  if (address.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the server at ", address,
+      " has ended with the job before, which this process was in: servers "
+      "serve one job. Begin the next one in a process of its own, with servers "
+      "of its own: run the script once for each job, each time in a cluster "
+      "that is started anew"));
+}
+
 absl::Status CheckTrains(const PreparedProcess& prepared) {
   if (prepared.role.worker.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -137,6 +180,7 @@ absl::StatusOr<std::unique_ptr<ProgramWorker>> ProgramWorker::Start(
     Options options) {
   RETURN_IF_ERROR(TakeInputOfRun(&options));
   RETURN_IF_ERROR(CheckOptions(options));
+  RETURN_IF_ERROR(CheckHasServers(options));
   std::unique_ptr<ProgramWorker> worker(new ProgramWorker(std::move(options)));
   worker->process_ = std::thread([raw = worker.get()] { raw->Run(); });
   absl::Status prepared;
@@ -203,6 +247,7 @@ absl::Status ProgramWorker::RunProcess() {
           ? prepared.multi_worker->Run()
           : prepared.process->Run(prepared.runtime.get());
   Complain(prepared, absl::IsCancelled(status) ? absl::OkStatus() : status);
+  if (status.ok()) UsedUp().Add(prepared.cluster);
   {
     MutexLock lock(&mutex_);
     runtime_ = nullptr;

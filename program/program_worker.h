@@ -81,7 +81,8 @@ class ProgramWorker {
 
   // Returns when the process's address is bound and its work begins: the first
   // Next waits for the cluster. INVALID_ARGUMENT with every mistake, one a
-  // line; what else may keep a process from starting.
+  // line; FAILED_PRECONDITION if the cluster's servers have ended with a job
+  // that finished in this process; what else may keep a process from starting.
   static absl::StatusOr<std::unique_ptr<ProgramWorker>> Start(Options options);
   ~ProgramWorker();
 

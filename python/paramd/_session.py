@@ -13,7 +13,6 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 
 from paramd import _errors, _job, _native
-from paramd.tf_config import TFConfig
 
 _CANCELLED = 1
 
@@ -161,30 +160,6 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
-
-
-# Clusters with servers whose job has finished in this process: they end with it.
-_used_up: "set[str]" = set()
-
-
-def _cluster_with_servers() -> str:
-    """As text; "" if TF_CONFIG has none."""
-    try:
-        cluster = TFConfig.from_environment().cluster
-    except _errors.InvalidArgument:
-        return ""
-    return json.dumps(cluster, sort_keys=True) if cluster.get("ps") else ""
-
-
-def _warn_if_used_up() -> None:
-    """At once, and not when nobody has come for ten minutes."""
-    if _cluster_with_servers() in _used_up:
-        warnings.warn(
-            "the servers of this cluster have ended with the job before, which this "
-            "process was in: a cluster has one job. This one waits for servers that "
-            "are started again (`paramd run`; cluster.start(\"ps-0\") of "
-            "paramd.local), until start_timeout_ms is over", RuntimeWarning,
-            stacklevel=4)
 
 
 # What workers use that could not be closed.
@@ -337,7 +312,6 @@ class Session:
         self._over = False  # The job has finished, as next said.
         self._finished = False
         _job.warn_if_alone_among_many()
-        _warn_if_used_up()
         library = self._library = _native.library()
         worker = ctypes.c_void_p()
         options, keep = _options(job, self.variables, examples, test_examples,
@@ -391,8 +365,6 @@ class Session:
                 raise _errors.make(code, _native.last_error())
             if work.kind == _native.END:
                 self._ended = self._over = True
-                if cluster := _cluster_with_servers():
-                    _used_up.add(cluster)
                 return None
             self._held = Work(work, self._shapes, self._rows())
             self._computed = False

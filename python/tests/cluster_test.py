@@ -166,6 +166,22 @@ class ClusterTest(unittest.TestCase):
         for name, value in together.items():
             np.testing.assert_allclose(value, alone[name], atol=1e-6)
 
+    def test_a_second_job_in_the_same_processes_is_refused_at_once(self):
+        # Whoever waited for servers that have ended would do so for ten minutes. A
+        # run that is finished needs none either, and is refused as another one is.
+        others = json.dumps([self.run_dir + "-2", self.run_dir])
+        cluster = self.cluster(2, ["again=" + others])
+        self.wait(cluster)
+        for task in ("worker-0", "worker-1"):
+            said = [line for line in self.log(task).splitlines()
+                    if line.startswith("again: ")]
+            self.assertEqual(len(said), 2, self.log(task))
+            for line in said:
+                self.assertRegex(
+                    line, "^again: Error: the server at 127.* has ended with the job "
+                    "before, .*: run the script once for each job")
+        self.assertFalse(os.path.exists(self.run_dir + "-2"))
+
     def test_a_worker_with_another_model_is_refused_by_name(self):
         from paramd.cluster import Local
         for number, (b, said) in enumerate((

@@ -4,7 +4,8 @@ Some keys are no settings. `together`: so many workers begin their first step be
 ends it, which tells the others by a file beside RUN_DIR. `shards`: the examples come in
 so many of them, in batches of 4. `stream`: each worker reads them itself. `slowly`: a
 step takes so many milliseconds more. `scale`: in its third step each sets that scale of
-learning rates, and prints what is said against it. Prints the numbers of the examples that it was
+learning rates, and prints what is said against it. `again`: behind the job it begins
+others, in each of these directories, and prints what is said against it. Prints the numbers of the examples that it was
 given, one line a step, and at the end the weights as JSON.
 """
 
@@ -53,6 +54,7 @@ def main():
         settings[key] = json.loads(value)
     together, slowly = settings.pop("together", 1), settings.pop("slowly", 0)
     scale, steps = settings.pop("scale", None), []
+    again = settings.pop("again", ())
     examples = EXAMPLES
     if shards := settings.pop("shards", 0):
         size = EXAMPLES // shards
@@ -78,6 +80,12 @@ def main():
                        run_dir=sys.argv[1], **settings) as worker:
         weights = worker.train()
     print(json.dumps({name: float(value) for name, value in weights.items()}))
+    for run_dir in again:
+        try:
+            paramd.Worker({"w": 2.0, "b": 0.5}, gradient, examples=examples,
+                          run_dir=run_dir, **settings).train()
+        except paramd.Error as error:
+            print(f"again: {type(error).__name__}: {error}", flush=True)
 
 
 if __name__ == "__main__":

@@ -161,21 +161,6 @@ class JobTest(unittest.TestCase):
         self.assertIsNone(self.checkpoint(
             self.CLUSTER, {"PARAMD_CHECKPOINT_EVERY_STEPS": "9"}))
 
-    def test_the_servers_of_a_job_that_has_ended_are_missed_at_once(self):
-        from paramd import _session
-        other = {"ps": ["c:1"], "worker": ["b:1"]}
-        with unittest.mock.patch.dict(
-                os.environ, TF_CONFIG=json.dumps({"cluster": self.CLUSTER})):
-            used_up = {_session._cluster_with_servers()}
-        with unittest.mock.patch.object(_session, "_used_up", used_up):
-            for cluster, warned in ((self.CLUSTER, 1), (other, 0)):
-                with unittest.mock.patch.dict(
-                        os.environ, TF_CONFIG=json.dumps({"cluster": cluster})), \
-                        warnings.catch_warnings(record=True) as said:
-                    warnings.simplefilter("always")
-                    _session._warn_if_used_up()
-                self.assertEqual(len(said), warned)
-
     def test_a_directory_that_nobody_chose_is_said(self):
         code = ("import paramd, numpy\n"
                 "paramd.Worker({'w': numpy.zeros(1)}, lambda w, i: (0.0, {}),"
