@@ -286,6 +286,11 @@ int paramd_worker_lend_gradients(paramd_worker* worker, size_t first,
   return PARAMD_OK;
 }
 
+int paramd_worker_leave_untouched(paramd_worker* worker, size_t variable) {
+  if (variable >= worker->variables) return Report(NoVariable(variable));
+  return Report(worker->worker->LeaveUntouched(variable));
+}
+
 int paramd_worker_returned(paramd_worker* worker, const uint64_t** numbers,
                            uint64_t* count) {
   worker->returned = worker->worker->TakeReturned();

@@ -40,7 +40,7 @@ extern "C" {
 /* Grows when something is added; a library of a greater one serves: only
  * paramd_worker_options grows, by fields whose zero means what it was without
  * them; everything else that is new is a function. */
-#define PARAMD_ABI_VERSION 8
+#define PARAMD_ABI_VERSION 9
 
 #define PARAMD_PUBLIC __attribute__((visibility("default")))
 
@@ -64,6 +64,8 @@ typedef enum paramd_code {
   /* Of the batch that is held: a part of it was pushed, and the rest can't be.
    * Of next: another process has taken this worker's place. */
   PARAMD_ABORTED = 10,
+  /* Not with these settings. */
+  PARAMD_UNIMPLEMENTED = 12,
   /* Something was lost that may come back: starting again goes on. */
   PARAMD_UNAVAILABLE = 14
 } paramd_code;
@@ -213,6 +215,17 @@ PARAMD_PUBLIC int paramd_worker_lend_gradients(paramd_worker* worker,
                                                size_t first, size_t count,
                                                const float* const* gradients,
                                                uint64_t number);
+
+/* Of PARAMD_STEP: this batch has no gradient of the variable, which stays as it
+ * is, as do its momenta, its moments and the steps that its optimizer counts;
+ * one of zeros would move them. So two models of one job are stepped in turn.
+ * Before any gradient is ready; until one of it is lent, or until
+ * paramd_worker_recompute. PARAMD_INVALID_ARGUMENT if it is untrained or sparse,
+ * PARAMD_ABORTED, as above, if gradients have left, PARAMD_UNIMPLEMENTED where
+ * they are added up or clipped before they leave (accumulate, push_every,
+ * replicas, optimizer.clip_global_norm, the mirrored strategies). */
+PARAMD_PUBLIC int paramd_worker_leave_untouched(paramd_worker* worker,
+                                                size_t variable);
 
 /* Numbers of gradients that were lent and that nobody reads any more, each said
  * once. Good until the next call. */

@@ -26,6 +26,8 @@ namespace {
 constexpr uint64_t kLeavingBytes = uint64_t{1} << 20;
 // Nothing of the worker is left then; gRPC may be at it for a moment.
 constexpr absl::Duration kReturnWarning = absl::Seconds(10);
+Buffer UntouchedGradient() { return Buffer::Allocate(1); }
+bool IsUntouched(const Buffer& gradient) { return gradient.size() == 1; }
 constexpr char kRateScale[] = "learning_rate_scale";
 // As long as `paramd set` waits.
 constexpr absl::Duration kSetPatience = absl::Minutes(1);
@@ -371,6 +373,9 @@ absl::Status ProgramWorker::LendGradient(size_t variable, const float* values,
   }
   if (work->gradients.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(outgoing_.lost);
+  if (values == nullptr && IsUntouched(outgoing_.lent[variable])) {
+    return absl::OkStatus();
+  }
   if (outgoing_.final[variable]) RETURN_IF_ERROR(Reopen(variable));
   if (values == nullptr) {
     outgoing_.lent[variable] = Buffer();
@@ -386,6 +391,37 @@ absl::Status ProgramWorker::LendGradient(size_t variable, const float* values,
   return absl::OkStatus();
 }
 
+absl::Status ProgramWorker::LeaveUntouched(size_t variable) {
+  const ProgramWork* const work = exchange_.held();
+  if (work == nullptr || work->gradients.empty()) {
+    return absl::FailedPreconditionError("there is no batch to compute");
+  }
+  const v1::Variable& of = options_.model.variables[variable];
+  if (of.untrained() || of.sparse()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a step can't leave variable '", of.name(), "' as it is: it is ",
+        of.untrained() ? "not trained" : "sparse"));
+  }
+  if (work->take == nullptr) {
+    return absl::UnimplementedError(absl::StrCat(
+        "a step can't leave variable '", of.name(),
+        "' as it is where gradients are added up or clipped before they leave: "
+        "train without accumulate, push_every, replicas and "
+        "optimizer.clip_global_norm, under one_device or parameter_server"));
+  }
+  RETURN_IF_ERROR(outgoing_.lost);
+  if (outgoing_.left) {
+    return Refuse(absl::StrCat("'", of.name(), "' is to stay as it is"));
+  }
+  if (outgoing_.final[variable]) RETURN_IF_ERROR(Reopen(variable));
+  outgoing_.lent[variable] = UntouchedGradient();
+  outgoing_.final[variable] = true;
+  ++outgoing_.final_count;
+  // A session has to know of them when the first gradient leaves.
+  outgoing_.waiting.insert(outgoing_.waiting.begin(), variable);
+  return absl::OkStatus();
+}
+
 absl::Status ProgramWorker::Reopen(size_t variable) {
   std::vector<size_t>& waiting = outgoing_.waiting;
   const auto place = std::find(waiting.begin(), waiting.end(), variable);
@@ -396,8 +432,10 @@ absl::Status ProgramWorker::Reopen(size_t variable) {
                                "' has left and comes again"));
   }
   waiting.erase(place);
-  outgoing_.waiting_bytes -=
-      exchange_.held()->gradients[variable].size() * sizeof(float);
+  if (!IsUntouched(outgoing_.lent[variable])) {
+    outgoing_.waiting_bytes -=
+        exchange_.held()->gradients[variable].size() * sizeof(float);
+  }
   outgoing_.final[variable] = false;
   --outgoing_.final_count;
   return absl::OkStatus();
@@ -428,6 +466,7 @@ absl::Status ProgramWorker::CheckGradient(const ProgramWork& work,
                                           size_t variable) {
   absl::Span<const float> values = work.gradients[variable];
   const Buffer& lent = outgoing_.lent[variable];
+  if (IsUntouched(lent)) return absl::OkStatus();
   if (!lent.empty()) {
     values = {reinterpret_cast<const float*>(lent.bytes().data()),
               values.size()};

@@ -131,6 +131,13 @@ class ProgramWorker {
   // a variable; as many values as its gradient has.
   absl::Status LendGradient(size_t variable, const float* values,
                             uint64_t number);
+  // Of a step: there is no gradient of this variable, which stays as it is, as
+  // do its momenta, its moments and the steps that its optimizer counts; one of
+  // zeros would move them. Until a gradient of it is lent. INVALID_ARGUMENT if
+  // it is untrained, or sparse; ABORTED, as Finish, if gradients have left;
+  // UNIMPLEMENTED where gradients are added up or clipped before they leave;
+  // FAILED_PRECONDITION if no step is held. REQUIRES: there is such a variable.
+  absl::Status LeaveUntouched(size_t variable);
   // Numbers of loans that nobody reads any more, each once. Close returns when
   // all have come back.
   std::vector<uint64_t> TakeReturned() { return lent_.TakeReturned(); }

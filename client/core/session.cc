@@ -49,6 +49,13 @@ bool IsWorthARetry(const absl::Status& status, v1::Refusal::Reason reason) {
   }
 }
 
+bool IsUntouched(const Buffer& gradient) { return gradient.size() == 1; }
+
+// Whether a push of these gradients leaves the variable as it is.
+bool Leaves(const std::vector<Buffer>& gradients, uint32_t variable) {
+  return !gradients.empty() && IsUntouched(gradients[variable]);
+}
+
 }  // namespace
 
 absl::Status Session::Configure(const v1::Configuration& configuration,
@@ -132,7 +139,10 @@ void Session::AddGradients(OpId op, const std::vector<Buffer>& gradients,
   Operation& operation = found->second;
   CheckSizes(gradients, operation.push.rows);
   for (size_t v = 0; v < gradients.size(); ++v) {
-    if (operation.gradients[v].empty()) operation.gradients[v] = gradients[v];
+    if (!operation.gradients[v].empty()) continue;
+    CHECK(!IsUntouched(gradients[v]),
+          "what a push leaves as it is is known when it begins");
+    operation.gradients[v] = gradients[v];
   }
   operation.whole = IsWhole(operation);
   // Until now it was not the servers that it waited for.
@@ -152,7 +162,8 @@ uint64_t Session::GradientBytes(size_t variable, const SparseRows* rows) const {
 void Session::CheckSizes(const std::vector<Buffer>& gradients,
                          const SparseRows* rows) const {
   for (size_t v = 0; v < gradients.size(); ++v) {
-    CHECK(gradients[v].empty() || gradients[v].size() == GradientBytes(v, rows),
+    CHECK(gradients[v].empty() || IsUntouched(gradients[v]) ||
+              gradients[v].size() == GradientBytes(v, rows),
           "a gradient has the size of its variable, or of its rows");
   }
 }
@@ -220,9 +231,17 @@ std::vector<BlockChunk> Session::BlocksOf(const Operation& operation,
                                    return operation.into->has(slice.variable);
                                  });
   }
-  std::vector<BlockChunk> chunks = paramd::CutIntoChunks(
-      placement_, limits,
-      [](const PlacedSlice& slice) { return !slice.sparse; });
+  // A chunk is of a gradient or of none.
+  std::vector<BlockChunk> chunks;
+  for (const bool left : {false, true}) {
+    for (BlockChunk& chunk : paramd::CutIntoChunks(
+             placement_, limits, [&](const PlacedSlice& slice) {
+               return !slice.sparse &&
+                      Leaves(operation.gradients, slice.variable) == left;
+             })) {
+      chunks.push_back(std::move(chunk));
+    }
+  }
   const SparseRows* const rows =
       operation.gradients.empty() ? nullptr : operation.push.rows;
   for (BlockChunk& chunk : CutRowsIntoChunks(placement_, rows,
@@ -341,8 +360,10 @@ Outbox::Head Session::MakePush(const Operation& operation, const Chunk& chunk,
   request->set_step(info.step);
   *request->mutable_contributors() = info.contributors;
   request->set_examples(info.examples);
-  // Of a step its examples say so.
-  request->set_empty(info.empty && info.step == 0);
+  const uint32_t first = placement_.slices()[chunk.blocks[0].slice].variable;
+  // Of a step its examples say that all of it is.
+  request->set_empty((info.empty && info.step == 0) ||
+                     Leaves(operation.gradients, first));
   if (!chunk.rows.empty()) {
     AddRows(operation, chunk, request.get(), payload);
     return request;
@@ -370,6 +391,7 @@ void Session::AddBlock(const Operation& operation, const BlockId& id,
         operation.push.weights->version(id.slice, id.block);
   }
   if (operation.gradients.empty()) return;
+  if (IsUntouched(operation.gradients[slice.variable])) return;
   const uint64_t elements = BlockElements(slice.elements, id.block);
   block->set_elements(static_cast<uint32_t>(elements));
   payload->push_back(Encoded(

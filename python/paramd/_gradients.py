@@ -3,7 +3,8 @@
 import contextlib
 import ctypes
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import (Any, Callable, Collection, Dict, Iterator, List, Optional,
+                    Sequence, Tuple)
 
 import numpy as np
 import torch
@@ -75,6 +76,8 @@ class Gradients:
         self._lent: Dict[int, torch.Tensor] = {}
         self._addresses = (ctypes.c_void_p * len(trained))()
         self._clip_norm = clip_norm
+        # Of the batch that is stepped, the numbers of those that it is a step of.
+        self._only: Collection[int] = range(len(trained))
         by_layers = not clip_norm and (staging is not None or not refuse_missing and sum(
             4 * parameter.numel() for _, parameter in trained) >= _LEAVING_BYTES)
         self._hooks = [
@@ -86,18 +89,37 @@ class Gradients:
         for hook in self._hooks:
             hook.remove()
 
-    def take_computed(self, work: Work) -> None:
+    def take_computed(self, work: Work, only: Optional[Collection[int]] = None) -> None:
         """What the program has left in `grad`, of the batch's mean loss, is written,
-        or zeros where there is none."""
+        or zeros where there is none. `only`: as in compute."""
+        self._leave_others(only)
         self._has = [False] * len(self._trained)
         self._lendable = [False] * len(self._trained)  # They are the program's.
         with self._undoing():
             self._clip_and_take(work)
         self._fill_missing(work)
+        self._drop_others()
+
+    def _leave_others(self, only: Optional[Collection[int]]) -> None:
+        """Of those that the batch is no step of there are no gradients."""
+        everything = range(len(self._trained))
+        self._only = everything if only is None else only
+        for number in everything:
+            if number not in self._only:
+                self._session.leave_untouched(number)
+
+    def _drop_others(self) -> None:
+        for number, (_, parameter) in enumerate(self._trained):
+            if number not in self._only:
+                parameter.grad = None
+
+    def _chosen(self) -> List[torch.Tensor]:
+        return [parameter for number, (_, parameter) in enumerate(self._trained)
+                if number in self._only]
 
     def _clip_and_take(self, work: Work) -> None:
         """Of gradients of the batch's mean loss that are all in `grad`."""
-        parameters = [parameter for _, parameter in self._trained]
+        parameters = self._chosen()
         if self._clip_norm:
             _clip(parameters, self._clip_norm)
         if work.scale != 1:
@@ -106,9 +128,12 @@ class Gradients:
                     parameter.grad.mul_(work.scale)
         self._take_all(work)
 
-    def compute(self, work: Work, loss: torch.Tensor, scaler: Any) -> bool:
+    def compute(self, work: Work, loss: torch.Tensor, scaler: Any,
+                only: Optional[Collection[int]] = None) -> bool:
         """Goes backward from the loss. Whether all gradients were finite, as far as
-        a scaler has looked, and are written, or zeros where there is none."""
+        a scaler has looked, and are written, or zeros where there is none. `only`:
+        of these parameters, by number; the others stay as they are."""
+        self._leave_others(only)
         self._has = [False] * len(self._trained)
         # What the program has put there it may write to at any time.
         self._lendable = [parameter.grad is None for _, parameter in self._trained]
@@ -119,6 +144,7 @@ class Gradients:
         elif not self._scaled_backward(work, loss, scaler):
             return False
         self._fill_missing(work)
+        self._drop_others()
         return True
 
     def drop(self) -> None:
@@ -161,10 +187,11 @@ class Gradients:
         """Whether all gradients were finite, and are written."""
         with self._undoing():
             scaler.scale(loss).backward()
-            if all(tensor.grad is None for _, tensor in self._trained):
+            chosen = self._chosen()
+            if all(tensor.grad is None for tensor in chosen):
                 return True  # There is nothing that a scaler could look at.
             # It has unscaled them.
-            finite = scaler.step(_Finite([tensor for _, tensor in self._trained]))
+            finite = scaler.step(_Finite(chosen))
             scaler.update()
             if finite is None:
                 return False
@@ -181,7 +208,7 @@ class Gradients:
             for number, (_, parameter) in enumerate(self._trained):
                 gradient = parameter.grad
                 self._addresses[number] = None
-                if gradient is None:
+                if gradient is None or number not in self._only:
                     continue
                 parameter.grad = None
                 self._has[number] = True
@@ -201,7 +228,7 @@ class Gradients:
 
     def _hook_of(self, number: int) -> Callable[[torch.Tensor], None]:
         def take(parameter: torch.Tensor) -> None:
-            if not self._stepping:
+            if not self._stepping or number not in self._only:
                 return  # The program's own backward, which step adds to.
             with self.lock:
                 session = self._session
@@ -300,7 +327,7 @@ class Gradients:
                 "no parameter that is trained got a gradient: compute the loss from "
                 "the worker's model; nothing of this batch was pushed")
         for number, (name, _) in enumerate(self._trained):
-            if self._has[number]:
+            if self._has[number] or number not in self._only:
                 continue
             if self._refuse_missing:
                 raise _errors.InvalidArgument(

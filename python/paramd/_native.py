@@ -10,7 +10,7 @@ from typing import Any, Optional
 from paramd._errors import Error
 from paramd._version import __version__
 
-ABI_VERSION = 8
+ABI_VERSION = 9
 
 END, STEP, EVALUATE, FIND_ROWS, FIND_TEST_ROWS = range(5)
 OK, DEADLINE_EXCEEDED, NOT_FOUND, ABORTED = 0, 4, 5, 10
@@ -140,6 +140,7 @@ def _open() -> Any:
         ctypes.c_uint64]
     library.paramd_worker_returned.argtypes = [worker, ctypes.POINTER(_c_uint64_p),
                                                _c_uint64_p]
+    library.paramd_worker_leave_untouched.argtypes = [worker, ctypes.c_size_t]
     library.paramd_worker_recompute.argtypes = [worker]
     library.paramd_worker_upcoming.argtypes = [worker, ctypes.POINTER(_c_int64_p),
                                                _c_uint64_p]

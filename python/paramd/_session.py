@@ -467,6 +467,13 @@ class Session:
         self._check(self._library.paramd_worker_lend_gradients(
             self._worker, first, len(addresses), addresses, self._loans))
 
+    def leave_untouched(self, number: int) -> None:
+        """The work that is held has no gradient of this variable, which stays as it
+        is, with all that its optimizer keeps of it."""
+        with self.exclusively():
+            self._check(self._library.paramd_worker_leave_untouched(
+                self._worker, number))
+
     def _take_returned(self) -> None:
         if not self._lent:
             return

@@ -17,8 +17,9 @@ import os
 import threading
 import warnings
 import weakref
-from typing import (Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence,
-                    Tuple)
+from typing import (Any, Callable, Dict, Iterable, Iterator, List, Mapping,
+                    Optional, Sequence,
+                    Set, Tuple, Union)
 
 import torch
 from torch.utils.data import default_collate
@@ -36,6 +37,8 @@ from paramd.checkpoint import load as _load
 # From a batch's parts to the rows of a parameter that the model reads for them.
 Lookup = Callable[..., torch.Tensor]
 Evaluate = Callable[..., Any]
+# What a step is of: a module of the model, or parameters.
+Part = Union[torch.nn.Module, Iterable[torch.nn.Parameter]]
 
 
 def _length_of_test(dataset: Any) -> int:
@@ -184,8 +187,8 @@ class Worker:
         finally:
             self.close()
 
-    def step(self, loss: "torch.Tensor | float", *, scaler: Any = None,
-             backward: bool = True) -> bool:
+    def step(self, loss: "torch.Tensor | float", *, only: Optional[Part] = None,
+             scaler: Any = None, backward: bool = True) -> bool:
         """Computes the gradients of the batch's mean loss, pushes them, and begins
         to pull; True. With a torch.amp.GradScaler, for float16, the loss is scaled
         and what is pushed is not, and the scaler is updated. If it finds gradients
@@ -196,6 +199,16 @@ class Worker:
         changed what it left in `grad`, gradients of the batch's mean loss: they are
         pushed as they are, and `grad` is None then. The loss is for the figures.
 
+        With only=, a module of the model or some of its parameters, the batch is a
+        step of these: of the others nothing changes, momenta, moments, decay and
+        the steps that their optimizer counts included, and their `grad` is None
+        then. Running statistics are what the loop's forward passes have made of
+        them, as ever. So two models of one job are trained in turn, each on its own
+        batches. Under one_device and parameter_server, where a push is of one batch
+        (no accumulate, push_every or replicas), without the optimizer's
+        clip_global_norm; clip_grad_norm= is then of these alone. Parameters of
+        lookups= can't be left out.
+
         Raises paramd.NotFinite, with nothing pushed and the batch still to
         be stepped, if loss or a gradient is NaN or infinite; paramd.PartlyPushed,
         with the job left, if gradients of the batch had left when one was found to
@@ -203,8 +216,9 @@ class Worker:
         never partly pushed."""
         with self._computing("step") as (session, work):
             assert self._weights is not None and self._gradients is not None
+            numbers = None if only is None else self._numbers_of(only)
             if not backward:
-                return self._step_computed(session, work, loss, scaler)
+                return self._step_computed(session, work, loss, scaler, numbers)
             if not (isinstance(loss, torch.Tensor) and loss.numel() == 1
                     and loss.requires_grad):
                 raise _errors.InvalidArgument(
@@ -214,15 +228,33 @@ class Worker:
             if scaler is None and not math.isfinite(value):
                 raise _errors.NotFinite(
                     f"the loss is {value}; nothing of this batch was pushed", 3)
-            if not self._gradients.compute(work, loss, scaler):
+            if not self._gradients.compute(work, loss, scaler, numbers):
                 self._finish_with_zeros(session, work)
                 return False
             self._weights.fill_other(work)
             session.finish(value)
             return True
 
+    def _numbers_of(self, only: Part) -> Set[int]:
+        """Of the parameters that a batch is a step of."""
+        parameters = list(only.parameters() if isinstance(only, torch.nn.Module)
+                          else only)
+        numbers = {id(tensor): number
+                   for number, (_, tensor) in enumerate(self._picked.trained)}
+        found = {numbers[id(parameter)] for parameter in parameters
+                 if id(parameter) in numbers}
+        if not found or any(
+                id(parameter) not in numbers and parameter.requires_grad
+                for parameter in parameters):
+            raise _errors.InvalidArgument(
+                "only= is a module of the worker's model, or parameters of it that "
+                "are trained, of which there are "
+                f"{', '.join(name for name, _ in self._picked.trained)}; nothing of "
+                "this batch was pushed")
+        return found
+
     def _step_computed(self, session: Session, work: Work, loss: Any,
-                       scaler: Any) -> bool:
+                       scaler: Any, only: Optional[Set[int]]) -> bool:
         """Of gradients that the loop has computed."""
         assert self._weights is not None and self._gradients is not None
         if scaler is not None:
@@ -234,7 +266,7 @@ class Worker:
         except (TypeError, ValueError, RuntimeError) as error:
             raise _errors.InvalidArgument(
                 "step takes the mean loss of the batch, one number") from error
-        self._gradients.take_computed(work)
+        self._gradients.take_computed(work, only)
         self._weights.fill_other(work)
         session.finish(value)
         return True

@@ -35,9 +35,10 @@ absl::optional<size_t> NamedTwice(
   return absl::nullopt;
 }
 
-// Of no examples, and then of nothing.
+// Of no examples, and then of nothing; or the blocks of this chunk are none
+// that the push has a gradient of.
 bool IsEmpty(const v1::PushRequest& request) {
-  return request.step() > 0 ? request.examples() == 0 : request.empty();
+  return request.empty() || (request.step() > 0 && request.examples() == 0);
 }
 
 int BlocksIn(const v1::PushRequest& request) {
@@ -312,6 +313,12 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckBlocks(
         absl::StrCat("rows of ", rows.rows_size(), " blocks were computed on ",
                      read.lives_size(), " lives and ", read.counters_size(),
                      " counters: each block needs one of each, or none has"));
+  }
+  if (rows.rows_size() > 0 && request.empty() && request.examples() > 0) {
+    return Invalid("empty",
+                   absl::StrCat("rows of ", rows.rows_size(),
+                                " blocks are of no examples, in a push of ",
+                                request.examples()));
   }
   for (int i = 0; i < rows.rows_size(); ++i) {
     ASSIGN_OR_RETURN(decisions.emplace_back(),
