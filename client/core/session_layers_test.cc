@@ -1,4 +1,5 @@
-// Pushes that leave layer by layer.
+// Pushes that leave layer by layer, and those that are of some variables.
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -96,6 +97,54 @@ TEST_F(SessionLayersTest, GradientsOfAPushThatHasEndedChangeNothing) {
   EXPECT_EQ(Sent().size(), 1u);
   Add({0, 1});
   EXPECT_TRUE(Sent().empty());
+}
+
+Buffer UntouchedGradient() { return Buffer::Allocate(1); }
+
+// ---- variables that a push leaves as they are ------------------------------
+
+class SessionUntouchedTest : public SessionLayersTest {
+ protected:
+  void Begin(std::vector<Buffer> gradients, uint64_t step) {
+    Session::PushInfo info;
+    info.sequence = 4;
+    info.step = step;
+    info.examples = step > 0 ? 8 : 0;
+    session_->StartPush(kOp, info, std::move(gradients), now_, &out_);
+  }
+};
+
+TEST_F(SessionUntouchedTest, TheyAreInChunksOfTheirOwnWithoutNumbers) {
+  for (const uint64_t step : {0, 7}) {
+    std::vector<Buffer> gradients = Of({1});
+    gradients[0] = gradients[2] = UntouchedGradient();
+    Begin(gradients, step);
+    std::vector<std::pair<uint32_t, bool>> seen;
+    for (const auto& sent : Sent()) {
+      const auto& push = HeadOf<v1::PushRequest>(sent);
+      ASSERT_EQ(push.blocks_size(), 1);
+      const bool empty = push.empty();
+      seen.emplace_back(push.blocks(0).slice(), empty);
+      EXPECT_EQ(push.blocks(0).elements(), empty ? 0u : kBlockElements);
+      EXPECT_EQ(ChainSize(sent.payload), empty ? 0u : 4 * kBlockElements);
+      EXPECT_EQ(push.examples(), step > 0 ? 8u : 0u);
+      Answer(sent, PushReplyTo(sent));
+    }
+    EXPECT_THAT(seen, ::testing::UnorderedElementsAre(std::pair(0u, true),
+                                                      std::pair(1u, false),
+                                                      std::pair(2u, true)));
+    EXPECT_TRUE(End().ok());
+  }
+}
+
+TEST_F(SessionUntouchedTest, TheyLeaveWithTheFirstOfThoseThatAreComputed) {
+  std::vector<Buffer> gradients = Of({});
+  gradients[2] = UntouchedGradient();
+  Begin(gradients, /*step=*/0);
+  EXPECT_THAT(SentSlices(), ::testing::ElementsAre(2));
+  Add({0, 1});
+  EXPECT_THAT(SentSlices(), ::testing::ElementsAre(0, 1));
+  EXPECT_TRUE(End().ok());
 }
 
 }  // namespace

@@ -149,6 +149,94 @@ TEST_P(EmptyPushTest, ItChangesNothingNowOrLater) {
   EXPECT_EQ(Train({1, 0, 0, 0, -0.5f, 0}), twice);
 }
 
+// Slices 0 and 1 of 2 elements. Each push is of one of them, and leaves the
+// other one.
+class PartPushTest : public EmptyPushTest {
+ protected:
+  PartPushTest() {
+    const v1::Configuration two =
+        MakeConfiguration({Uniform("w", {2}), Uniform("v", {2})});
+    *configuration_.mutable_layout() = two.layout();
+  }
+  // The weights of both after pushes of the one and of the other, twice each.
+  std::vector<float> TrainInTurn(const std::vector<uint32_t>& turns) {
+    ShardDriver driver;
+    driver.MakeReady(configuration_);
+    uint64_t number = 0;
+    for (const uint32_t turn : turns) {
+      ++number;
+      for (const uint32_t slice : {0u, 1u}) {
+        // As one that is sent again after its answer was lost.
+        PushPart(number, slice, slice == turn, &driver);
+        PushPart(number, slice, slice == turn, &driver);
+      }
+      if (is_sync()) Decide(number, &driver);
+    }
+    std::vector<float> weights = driver.Pull(0);
+    for (const float value : driver.Pull(1)) weights.push_back(value);
+    return weights;
+  }
+  void PushPart(uint64_t number, uint32_t slice, bool has_gradient,
+                ShardDriver* driver) {
+    v1::PushRequest push =
+        driver->MakePush(number, {{slice, 0}}, has_gradient ? 2 : 0);
+    push.set_empty(!has_gradient);
+    if (is_sync()) {
+      push.set_step(number);
+      push.set_examples(4);
+      *push.mutable_contributors() = configuration_.contributors().version();
+    }
+    const float gradient = 1.0f + slice;
+    const auto reply = driver->Ask<v1::PushReply>(
+        PeerId::Worker(1), push,
+        has_gradient ? Payload({gradient, -gradient}) : BufferChain());
+    ASSERT_TRUE(reply.ok()) << reply.status();
+  }
+};
+
+TEST_P(PartPushTest, Promise1_WhatAPushLeavesIsAsIfThePushHadNotBeen) {
+  const std::vector<float> none = TrainInTurn({});
+  const std::vector<float> one = TrainInTurn({0, 0, 0});
+  const std::vector<float> other = TrainInTurn({1, 1});
+  const std::vector<float> both = TrainInTurn({0, 1, 0, 0, 1});
+  for (const size_t i : {0, 1}) {
+    EXPECT_NE(one[i], none[i]);
+    EXPECT_EQ(both[i], one[i]);
+    EXPECT_EQ(other[i], none[i]);
+  }
+  for (const size_t i : {2, 3}) {
+    EXPECT_NE(other[i], none[i]);
+    EXPECT_EQ(both[i], other[i]);
+    EXPECT_EQ(one[i], none[i]);
+  }
+}
+
+TEST_P(EmptyPushTest, Promise9_RowsThatAPushWithExamplesLeavesAreRefused) {
+  ShardDriver driver;
+  driver.MakeReady(configuration_);
+  v1::PushRequest push = driver.MakePush(1, {}, 0);
+  AddRows({1, 0}, 0, push.mutable_rows());
+  push.set_empty(true);
+  push.set_examples(4);
+  if (is_sync()) {
+    push.set_step(1);
+    *push.mutable_contributors() = configuration_.contributors().version();
+  }
+  const auto reply =
+      driver.Ask<v1::PushReply>(PeerId::Worker(1), push, BufferChain());
+  EXPECT_EQ(ReasonOf(reply.status()), v1::Refusal::INVALID);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ModesAndOptimizers, PartPushTest,
+    ::testing::Combine(::testing::Values(v1::Consistency::ASYNC,
+                                         v1::Consistency::BOUNDED,
+                                         v1::Consistency::SYNC),
+                       ::testing::ValuesIn(AllOptimizers())),
+    [](const ::testing::TestParamInfo<ModeAndOptimizer>& info) {
+      return absl::StrCat(v1::Consistency::Mode_Name(std::get<0>(info.param)),
+                          "_", OptimizerName(std::get<1>(info.param)));
+    });
 INSTANTIATE_TEST_SUITE_P(
     ModesAndOptimizers, EmptyPushTest,
     ::testing::Combine(::testing::Values(v1::Consistency::ASYNC,
