@@ -603,6 +603,87 @@ TEST(ProgramWorkerTest, LentGradientsLeaveByLayersToo) {
   EXPECT_EQ((*worker)->Close(), absl::OkStatus());
 }
 
+TEST(ProgramWorkerTest, WhatAStepLeavesStaysAsItIs) {
+  ProgramWorker::Options options = Line();
+  options.settings = {{"epochs", "2"},
+                      {"optimizer.sgd.momentum", "0.9"},
+                      {"optimizer.weight_decay", "0.1"}};
+  auto worker = ProgramWorker::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_EQ((*worker)->LeaveUntouched(0).code(),
+            absl::StatusCode::kFailedPrecondition);
+  std::array<float, 2> before = {2.0f, 0.5f};
+  size_t left = 2;  // Of the step before.
+  for (size_t steps = 0;; ++steps) {
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    if (*work == nullptr) break;
+    for (size_t v = 0; v < 2 && steps > 0; ++v) {
+      EXPECT_EQ((*work)->weights[v][0] == before[v], v == left) << steps;
+    }
+    before = {(*work)->weights[0][0], (*work)->weights[1][0]};
+    left = steps % 2;
+    const Metrics metrics = Compute(**work);
+    // What is computed anew is a step of all, until it is said again.
+    ASSERT_TRUE((*worker)->LeaveUntouched(1 - left).ok());
+    ASSERT_TRUE((*worker)->Recompute().ok());
+    ASSERT_TRUE((*worker)->LeaveUntouched(left).ok());
+    ASSERT_TRUE((*worker)->LeaveUntouched(left).ok());
+    ASSERT_TRUE((*worker)->Finish(metrics).ok());
+  }
+  EXPECT_EQ((*worker)->Close(), absl::OkStatus());
+}
+
+TEST(ProgramWorkerTest, WhatAStepLeavesIsKnownBeforeGradientsLeave) {
+  ProgramWorker::Options options = Wide();
+  options.settings.push_back({"optimizer.learning_rate", "1"});
+  options.model.variables.push_back(options.model.variables[0]);
+  options.model.variables[2].set_name("c");
+  auto worker = ProgramWorker::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  for (float steps = 0; steps < 3; ++steps) {
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    EXPECT_EQ((*work)->weights[0][7], 0);
+    EXPECT_EQ((*work)->weights[1][7], -steps);
+    EXPECT_EQ((*work)->weights[2][7], -steps);
+    FillGradients(**work, 1);
+    ASSERT_TRUE((*worker)->LeaveUntouched(0).ok());
+    ASSERT_TRUE((*worker)->GradientReady(2).ok());
+    ASSERT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
+  }
+  ASSERT_TRUE(NextOf(worker->get()).ok());
+  ASSERT_TRUE((*worker)->GradientReady(2).ok());
+  EXPECT_EQ((*worker)->LeaveUntouched(0).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ((*worker)->Close().code(), absl::StatusCode::kCancelled);
+}
+
+TEST(ProgramWorkerTest, AStepOfWhichNothingCanBeLeftSaysWhy) {
+  for (const char* key :
+       {"accumulate", "push_every", "replicas", "optimizer.clip_global_norm"}) {
+    ProgramWorker::Options options = Line();
+    options.settings = {
+        {key, "2"},
+        {"strategy", "parameter_server"},
+        {"run_dir", absl::StrCat(::testing::TempDir(), "/left_", key)}};
+    auto worker = ProgramWorker::Start(options);
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    ASSERT_TRUE(NextOf(worker->get()).ok());
+    EXPECT_EQ((*worker)->LeaveUntouched(0).code(),
+              absl::StatusCode::kUnimplemented)
+        << key;
+    EXPECT_EQ((*worker)->Close().code(), absl::StatusCode::kCancelled);
+  }
+  ProgramWorker::Options options = Line();
+  options.model.variables[1].set_untrained(true);
+  auto worker = ProgramWorker::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  ASSERT_TRUE(NextOf(worker->get()).ok());
+  EXPECT_EQ((*worker)->LeaveUntouched(1).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ((*worker)->Close().code(), absl::StatusCode::kCancelled);
+}
+
 TEST(ProgramWorkerTest, WhatIsClippedByTheNormOfAllLeavesWhenAllAreThere) {
   ProgramWorker::Options options = Wide();
   options.settings.push_back({"optimizer.learning_rate", "1"});
