@@ -217,6 +217,37 @@ void CheckFormats(const v1::JobConfig& config,
   }
 }
 
+// Adds what the settings about the stages of a model say wrongly.
+void CheckPipeline(const v1::JobConfig& config,
+                   const std::function<void(const std::string& path,
+                                            absl::string_view sentence)>& add) {
+  const v1::PipelineConfig& pipeline = config.pipeline();
+  if (pipeline.stages() <= 1) return;
+  if (config.model().custom()) {
+    add("pipeline.stages",
+        "cuts a model in the job file; with model.custom the program decides "
+        "how it computes, so leave it out");
+  }
+  if (config.compute_format() == v1::JobConfig::COMPUTE_FORMAT_FP16) {
+    add("pipeline.stages",
+        "is not for compute_format \"fp16\", whose loss is scaled step by "
+        "step; choose bf16");
+  }
+  const uint32_t of_each = pipeline.stages_per_device();
+  const bool interleaves =
+      pipeline.schedule() == v1::PipelineConfig::SCHEDULE_INTERLEAVED;
+  if (of_each > 1 && !interleaves) {
+    add("pipeline.stages_per_device",
+        absl::StrCat("needs pipeline.schedule \"interleaved\"; found ",
+                     of_each));
+  } else if (interleaves && (of_each < 2 || pipeline.stages() % of_each != 0)) {
+    add("pipeline.stages_per_device",
+        absl::StrCat("must be at least 2 with schedule \"interleaved\", and "
+                     "divide pipeline.stages (",
+                     pipeline.stages(), "); found ", of_each));
+  }
+}
+
 // Adds what the settings about checkpoints say wrongly.
 void CheckCheckpoints(
     const v1::CheckpointConfig& config,
@@ -319,6 +350,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
     add("batch_per_replica", "follows from global_batch; give one of them");
   }
   CheckFormats(config, add);
+  CheckPipeline(config, add);
   CheckCheckpoints(config.checkpoint(), add);
   CheckBackup(config, reader, add);
   if (config.has_input() && !mistakes->HasAt("input")) {

@@ -1,5 +1,6 @@
 #include "worker/model_factory.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,8 @@
 #include "worker/device/device_claims.h"
 #include "worker/model/compiled_network.h"
 #include "worker/model/network.h"
+#include "worker/model/network_plan.h"
+#include "worker/pipeline/pipeline_model.h"
 #include "worker/pjrt/pjrt_client.h"
 
 namespace paramd {
@@ -33,6 +36,13 @@ uint32_t ClonedReplicas(const v1::JobConfig& job) {
   return job.strategy() == v1::JobConfig::CENTRAL_STORAGE || UsesServers(job)
              ? ReplicasOf(job)
              : 1;
+}
+
+// Devices of one replica: those of its stages.
+uint32_t StageDevicesOf(const v1::JobConfig& job) {
+  const v1::PipelineConfig& pipeline = job.pipeline();
+  return std::max(1u, pipeline.stages()) /
+         std::max(1u, pipeline.stages_per_device());
 }
 
 // Devices that a process needs of a plugin, from the setting's one on.
@@ -77,6 +87,11 @@ absl::Status CantUse(const v1::JobConfig& job, absl::string_view why) {
 
 absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
                                const DeviceChoice& choice) {
+  if (job.pipeline().stages() > 1) {
+    return CantUse(job,
+                   "a plugin compiles the model as a whole, and can't have "
+                   "pipeline.stages; every strategy also runs on cpu");
+  }
   const auto index = static_cast<size_t>(choice.index);
   const size_t needed = PluginDevicesOf(job);
   const auto client = PjrtClient::OfProcess(choice.plugin, index + needed);
@@ -181,9 +196,11 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
     const CudaProbe probe = ProbeCuda();
     // A replica that mirrors has a process's model of its own.
     const bool mirrors = job.strategy() == v1::JobConfig::MIRRORED;
-    ASSIGN_OR_RETURN(
-        auto choices,
-        Choose(job, mirrors ? ReplicasOf(job) : ClonedReplicas(job), probe));
+    ASSIGN_OR_RETURN(auto choices,
+                     Choose(job,
+                            mirrors ? ReplicasOf(job)
+                                    : ClonedReplicas(job) * StageDevicesOf(job),
+                            probe));
     if (mirrors) choices.resize(1);
     if (!choices.front().plugin.empty()) {
       return OnPlugin(job, input, choices.front());
@@ -194,6 +211,16 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
   std::vector<Network::MakeDevice> makers;
   for (NamedDevice& device : devices) {
     makers.push_back(InFormat(format, std::move(device.make)));
+  }
+  if (job.pipeline().stages() > 1) {
+    ASSIGN_OR_RETURN(std::shared_ptr<const NetworkPlan> plan,
+                     PlanNetwork(job.model(), input));
+    ASSIGN_OR_RETURN(PipelinePlan pipeline,
+                     PlanPipeline(job.pipeline(), *plan));
+    if (makers.empty()) makers.push_back(InFormat(format, nullptr));
+    return Model(std::make_unique<PipelineModel>(
+        std::move(plan), std::move(pipeline), std::move(makers),
+        devices.empty() ? "cpu" : devices.front().name));
   }
   auto network =
       devices.empty()
@@ -207,7 +234,15 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
 }  // namespace
 
 v1::JobConfig WithOneReplica(v1::JobConfig job) {
+  const bool is_one = ReplicasOf(job) == 1;
   job.set_replicas(1);
+  // One pipeline takes as many GPUs as it has; of a list for several, any.
+  if (StageDevicesOf(job) > 1) {
+    if (!is_one && absl::StartsWith(job.device(), "cuda:")) {
+      job.set_device("cuda");
+    }
+    return job;
+  }
   const absl::string_view device = job.device();
   // A list of numbers, or of ranges of them.
   if (absl::StartsWith(device, "cuda:")) {
@@ -224,9 +259,13 @@ v1::JobConfig WithoutGpu(v1::JobConfig job) {
 absl::Status CheckGpus(const v1::JobConfig& job) {
   if (!MayBeGpu(job)) return absl::OkStatus();
   const CudaProbe probe = ProbeCuda();
-  ASSIGN_OR_RETURN(const auto choices,
-                   ChooseDevices(job.device(), ReplicasOf(job), probe,
-                                 [](absl::string_view) { return true; }));
+  ASSIGN_OR_RETURN(
+      const auto choices,
+      ChooseDevices(job.device(),
+                    job.strategy() == v1::JobConfig::MIRRORED
+                        ? ReplicasOf(job)
+                        : ReplicasOf(job) * StageDevicesOf(job),
+                    probe, [](absl::string_view) { return true; }));
   // What "auto" finds to be useless it does without.
   if (job.device() == "auto" || !choices.front().is_cuda) {
     return absl::OkStatus();

@@ -43,8 +43,8 @@ READ_MANIFESTS = {
     "checkpoint inspect": [["CHECKPOINT"]],
 }
 READ_NONE = {
-    "checkpoint now", "config check", "config print", "model print", "input bench",
-    "status", "set", "tls init", "tls renew", "completion", "version",
+    "checkpoint now", "config check", "config print", "model print", "plan",
+    "input bench", "status", "set", "tls init", "tls renew", "completion", "version",
 }
 
 

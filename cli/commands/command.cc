@@ -38,6 +38,8 @@ const std::vector<Command>& Commands() {
        ConfigPrintCommand},
       {"model print", "layers, shapes, parameters and costs of the job's model",
        ModelPrintCommand},
+      {"plan", "how to cut the job's model into stages, and what that gains",
+       PlanCommand},
       {"input bench", "how fast the job's input is, and which stage limits",
        InputBenchCommand},
       {"evaluate", "loss and metrics of a checkpoint on the test set",

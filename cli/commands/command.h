@@ -48,6 +48,7 @@ int CheckpointExportCommand(const Invocation& invocation);
 int ConfigCheckCommand(const Invocation& invocation);
 int ConfigPrintCommand(const Invocation& invocation);
 int ModelPrintCommand(const Invocation& invocation);
+int PlanCommand(const Invocation& invocation);
 int InputBenchCommand(const Invocation& invocation);
 int EvaluateCommand(const Invocation& invocation);
 int PredictCommand(const Invocation& invocation);

@@ -35,6 +35,7 @@ USES = {
     "config check": [["--job", "JOB"]],
     "config print": [["--job", "JOB"], ["--job", "JOB", "--format=json"]],
     "model print": [["--job", "JOB"]],
+    "plan": [["--job", "JOB"], ["--job", "JOB", "--set=pipeline.stages=2"]],
     "input bench": [["--job", "JOB"]],
     "evaluate": [["--job", "JOB", "--checkpoint", "RUN"],
                  ["--job", "JOB", "--checkpoint", "PRISTINE"],

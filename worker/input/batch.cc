@@ -1,5 +1,6 @@
 #include "worker/input/batch.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,6 +51,22 @@ void Column::ResizeRagged() {
   Reserve();
 }
 
+void Column::CopyExamples(const Column& from, uint64_t begin, uint64_t end) {
+  Reset(from.spec_, end - begin);
+  uint64_t first = begin;
+  if (spec_.ragged) {
+    first = from.offsets_[begin];
+    for (uint64_t i = 0; i <= end - begin; ++i) {
+      offsets_[i] = from.offsets_[begin + i] - first;
+    }
+    ResizeRagged();
+  }
+  const uint64_t bytes = spec_.size() * SizeOf(spec_.dtype);
+  if (rows_ == 0 || bytes == 0) return;
+  std::memcpy(memory_.data(), from.memory_.data() + first * bytes,
+              rows_ * bytes);
+}
+
 Tensor Column::tensor() {
   Tensor tensor{memory_.data(), spec_.dtype, {rows_}};
   tensor.dims.insert(tensor.dims.end(), spec_.dims.begin(), spec_.dims.end());
@@ -75,6 +92,28 @@ void Batch::Reset(const InputSpec& spec, uint64_t count) {
   columns.resize(spec.features.size());
   for (size_t i = 0; i < columns.size(); ++i) {
     columns[i].Reset(spec.features[i], count);
+  }
+}
+
+void Batch::CopyExamples(const Batch& from, uint64_t begin, uint64_t end) {
+  const auto part = [&](const std::vector<uint64_t>& numbers) {
+    return numbers.empty() ? numbers
+                           : std::vector<uint64_t>(numbers.begin() + begin,
+                                                   numbers.begin() + end);
+  };
+  offsets = part(from.offsets);
+  indices = part(from.indices);
+  names = from.names;
+  examples = end - begin;
+  // Without places of their own examples follow one another.
+  range = from.range;
+  if (offsets.empty()) {
+    range.begin = from.range.begin + begin;
+    range.end = from.range.begin + end;
+  }
+  columns.resize(from.columns.size());
+  for (size_t i = 0; i < columns.size(); ++i) {
+    columns[i].CopyExamples(from.columns[i], begin, end);
   }
 }
 

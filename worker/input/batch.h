@@ -62,6 +62,9 @@ class Column {
   // ragged column gets no elements: see ResizeRagged.
   void Reset(const FeatureSpec& spec, uint64_t examples);
 
+  // Becomes the examples [begin, end) of `from`. REQUIRES: it has them.
+  void CopyExamples(const Column& from, uint64_t begin, uint64_t end);
+
   // Of a ragged column, for whoever fills it: one more than there are examples,
   // the first of them 0; the others are to be set before ResizeRagged.
   absl::Span<uint64_t> mutable_offsets() { return absl::MakeSpan(offsets_); }
@@ -128,6 +131,10 @@ struct Batch {
   // Becomes `count` examples of `spec`, whose values are not specified; where
   // they come from is not said.
   void Reset(const InputSpec& spec, uint64_t count);
+
+  // Becomes the examples [begin, end) of `from`, which stand where they did: a
+  // micro-batch. REQUIRES: it has them.
+  void CopyExamples(const Batch& from, uint64_t begin, uint64_t end);
 
   // Example i for a sentence: its file and place, if they are known. REQUIRES:
   // i < size().

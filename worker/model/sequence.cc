@@ -14,18 +14,24 @@ uint64_t Aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-Sequence::Sequence(std::string name, std::vector<std::unique_ptr<Layer>> layers)
+Sequence::Sequence(std::string name, const Layers& layers)
     : Layer(std::move(name), layers.front()->input_dims(),
             layers.back()->output_dims()) {
-  for (std::unique_ptr<Layer>& layer : layers) {
-    if (!layer->is_view()) last_ = size();
+  for (const std::shared_ptr<const Layer>& layer : layers) {
+    if (!layer->is_view()) last_ = count();
     Stage stage;
     stage.first_variable = variables_.size();
     variables_.insert(variables_.end(), layer->variables().begin(),
                       layer->variables().end());
-    stage.layer = std::move(layer);
+    stage.layer = layer;
     stages_.push_back(std::move(stage));
   }
+}
+
+std::unique_ptr<Sequence> Sequence::Range(size_t begin, size_t end) const {
+  Layers layers;
+  for (size_t i = begin; i < end; ++i) layers.push_back(stages_[i].layer);
+  return std::make_unique<Sequence>(name(), layers);
 }
 
 uint64_t Sequence::OutputBytes(int stage, uint64_t examples,
@@ -52,7 +58,7 @@ uint64_t Sequence::GradientBytes(uint64_t examples, DType dtype) const {
 
 uint64_t Sequence::KeptBytes(uint64_t examples, DType dtype) const {
   uint64_t bytes = 0;
-  for (int i = 0; i < size(); ++i) bytes += StageBytes(i, examples, dtype);
+  for (int i = 0; i < count(); ++i) bytes += StageBytes(i, examples, dtype);
   return bytes;
 }
 
@@ -67,7 +73,7 @@ uint64_t Sequence::ScratchBytes(uint64_t examples, DType dtype) const {
 Sequence::Needs Sequence::NeedsIfRecomputed(uint64_t examples,
                                             DType dtype) const {
   Needs needs;
-  for (int i = 0; i < size(); ++i) {
+  for (int i = 0; i < count(); ++i) {
     const Layer& layer = *stages_[i].layer;
     uint64_t scratch = layer.ScratchBytes(examples, dtype);
     if (layer.keeps_layers()) {
@@ -133,7 +139,7 @@ void Sequence::ForwardUntil(int end, const Pass& pass, Needed needed) const {
 }
 
 void Sequence::ForwardWith(const Pass& pass, Needed needed) const {
-  ForwardUntil(size(), pass, needed);
+  ForwardUntil(count(), pass, needed);
   if (last_ < 0) {
     pass.context->device->Copy(pass.input.data,
                                pass.input.size() * SizeOf(pass.input.dtype),

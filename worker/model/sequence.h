@@ -1,8 +1,10 @@
 #ifndef PARAMD_WORKER_MODEL_SEQUENCE_H_
 #define PARAMD_WORKER_MODEL_SEQUENCE_H_
 
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -19,8 +21,23 @@ class Sequence : public Layer {
   // Called with a variable of the sequence before a forward pass reads it.
   using Needed = absl::FunctionRef<void(size_t variable)>;
 
+  // Shared by the sequences that Range makes.
+  using Layers = std::vector<std::shared_ptr<const Layer>>;
+
   // REQUIRES: each layer takes what the one before it gives; there is one.
-  Sequence(std::string name, std::vector<std::unique_ptr<Layer>> layers);
+  Sequence(std::string name, const Layers& layers);
+  Sequence(std::string name, std::vector<std::unique_ptr<Layer>> layers)
+      : Sequence(std::move(name),
+                 Layers(std::make_move_iterator(layers.begin()),
+                        std::make_move_iterator(layers.end()))) {}
+
+  // The layers [begin, end) as a sequence of their own, whose variables are
+  // those from first_variable(begin) on: a stage of a pipeline. REQUIRES:
+  // begin < end <= size().
+  std::unique_ptr<Sequence> Range(size_t begin, size_t end) const;
+  size_t size() const { return stages_.size(); }
+  const Layer& layer(size_t i) const { return *stages_[i].layer; }
+  size_t first_variable(size_t i) const { return stages_[i].first_variable; }
 
   bool reads_output() const override {
     return last_ >= 0 && stages_[last_].layer->reads_output();
@@ -46,14 +63,14 @@ class Sequence : public Layer {
   }
   void BackwardWith(const BackwardPass& pass, Written written) const;
   HloValue Emit(const ProgramPass& pass) const override;
-  uint64_t flops() const override { return FlopsUntil(size()); }
+  uint64_t flops() const override { return FlopsUntil(count()); }
   // Those of KeepAgain.
   uint64_t flops_again() const { return FlopsUntil(end_again()); }
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 
  private:
   struct Stage {
-    std::unique_ptr<Layer> layer;
+    std::shared_ptr<const Layer> layer;
     size_t first_variable = 0;
   };
 
@@ -70,10 +87,9 @@ class Sequence : public Layer {
   uint64_t GradientBytes(uint64_t examples, DType dtype) const;
   // The nearest layer before this one that is no view, or -1.
   int Before(int stage) const;
+  int count() const { return static_cast<int>(stages_.size()); }
   // The pass of a layer whose memory begins at `kept`.
   Pass Enter(int stage, const Pass& pass, std::byte* kept) const;
-
-  int size() const { return static_cast<int>(stages_.size()); }
 
   std::vector<Stage> stages_;
   // The last layer that is no view; -1 if all are.

@@ -1,0 +1,263 @@
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+#include "base/print.h"
+#include "base/status_macros.h"
+#include "cli/commands/command.h"
+#include "cli/process/exit_code.h"
+#include "cli/process/job_flags.h"
+#include "cli/terminal/text_layout.h"
+#include "config/batch_rule.h"
+#include "config/strategy.h"
+#include "worker/device/cpu_device.h"
+#include "worker/input/open_pipeline.h"
+#include "worker/model/network_plan.h"
+#include "worker/pipeline/measure.h"
+#include "worker/pipeline/partition.h"
+#include "worker/pipeline/pipeline_model.h"
+#include "worker/pipeline/schedule.h"
+#include "worker/pipeline/timeline.h"
+
+namespace paramd {
+namespace {
+
+constexpr int kRepetitions = 5;
+// More micro-batches for each stage than this shorten the wait by little.
+constexpr uint32_t kMostOfAStage = 8;
+
+// A cut that was measured with so many micro-batches.
+struct MeasuredPlan {
+  uint32_t micro_batches = 1;
+  std::vector<LayerTimes> layers;  // For one micro-batch.
+  Partition partition;
+  PipelineNeeds needs;
+  Timeline timeline;
+  double in_one_piece_s = 0;  // A batch, on one device.
+  double equal_counts_s = 0;  // By stages of equally many layers.
+};
+
+std::string Milliseconds(double seconds) {
+  return absl::StrFormat("%.3f ms", 1e3 * seconds);
+}
+
+std::string Kibibytes(uint64_t bytes) {
+  return absl::StrCat((bytes + 1023) / 1024, " KiB");
+}
+
+// The layers [begin, end) as one.
+LayerTimes Sum(absl::Span<const LayerTimes> layers, size_t begin, size_t end) {
+  LayerTimes sum;
+  for (size_t i = begin; i < end; ++i) {
+    sum.forward_s += layers[i].forward_s;
+    sum.backward_s += layers[i].backward_s;
+    sum.kept_bytes += layers[i].kept_bytes;
+    sum.variable_bytes += layers[i].variable_bytes;
+  }
+  return sum;
+}
+
+// The end of stage s.
+size_t EndOf(const Partition& partition, size_t s, size_t layers) {
+  return s + 1 < partition.begins.size() ? partition.begins[s + 1] : layers;
+}
+
+Timeline RunStages(const PipelineSchedule& schedule,
+                   absl::Span<const LayerTimes> layers,
+                   const Partition& partition) {
+  std::vector<StageTimes> times;
+  for (size_t s = 0; s < partition.begins.size(); ++s) {
+    const LayerTimes stage =
+        Sum(layers, partition.begins[s], EndOf(partition, s, layers.size()));
+    times.push_back({.forward = stage.forward_s,
+                     .backward_input = stage.backward_s / 2,
+                     .backward_weights = stage.backward_s / 2});
+  }
+  return RunOnClock(schedule, times);
+}
+
+absl::StatusOr<MeasuredPlan> MeasurePlan(
+    const v1::JobConfig& job, const std::shared_ptr<const NetworkPlan>& network,
+    const Batch& batch, uint32_t micro_batches) {
+  const uint64_t size = (batch.size() + micro_batches - 1) / micro_batches;
+  Batch part;
+  part.CopyExamples(batch, 0, size);
+  MeasuredPlan plan;
+  plan.micro_batches = static_cast<uint32_t>((batch.size() + size - 1) / size);
+  ASSIGN_OR_RETURN(plan.layers, MeasureLayers(network, part, kRepetitions, [] {
+                     return std::make_unique<CpuDevice>();
+                   }));
+  ASSIGN_OR_RETURN(const PipelinePlan asked,
+                   PlanPipeline(job.pipeline(), *network));
+  const auto stages = static_cast<uint32_t>(asked.begins.size());
+  if (job.pipeline().begin_at().empty()) {
+    PartitionOptions options;
+    options.stages = stages;
+    ASSIGN_OR_RETURN(plan.partition, PartitionLayers(plan.layers, options));
+  } else {
+    plan.partition.begins = asked.begins;
+  }
+  const PipelineSchedule schedule =
+      WithTransfers(asked.schedule(plan.micro_batches));
+  ASSIGN_OR_RETURN(plan.needs, CheckSchedule(schedule, plan.micro_batches));
+  plan.timeline = RunStages(schedule, plan.layers, plan.partition);
+  plan.equal_counts_s =
+      RunStages(schedule, plan.layers, EqualCounts(plan.layers, stages))
+          .makespan;
+  const LayerTimes whole = Sum(plan.layers, 0, plan.layers.size());
+  plan.in_one_piece_s =
+      plan.micro_batches * (whole.forward_s + whole.backward_s);
+  return plan;
+}
+
+// Of those that were measured the fastest; the whole model is as fast as with
+// the number of micro-batches that suits it.
+absl::StatusOr<MeasuredPlan> BestPlan(const v1::JobConfig& job) {
+  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const NetworkPlan> network,
+                   PlanNetwork(job.model(), training->spec()));
+  Batch batch;
+  const uint64_t size =
+      std::min<uint64_t>(job.batch_per_replica(), training->size());
+  RETURN_IF_ERROR(
+      training->Read({.epoch = 0, .begin = 0, .end = size}, &batch));
+  if (batch.size() == 0) {
+    return absl::InvalidArgumentError(
+        "the first batch of the training data has no example to measure on");
+  }
+  const uint32_t asked = job.pipeline().micro_batches();
+  uint32_t count = asked > 0 ? asked : 1;
+  const uint32_t most = asked > 0
+                            ? asked
+                            : static_cast<uint32_t>(std::min<uint64_t>(
+                                  batch.size(), uint64_t{kMostOfAStage} *
+                                                    job.pipeline().stages()));
+  absl::StatusOr<MeasuredPlan> best = absl::InternalError("nothing measured");
+  double in_one_piece_s = 0;
+  for (; count <= most; count *= 2) {
+    ASSIGN_OR_RETURN(MeasuredPlan plan,
+                     MeasurePlan(job, network, batch, count));
+    in_one_piece_s = in_one_piece_s == 0
+                         ? plan.in_one_piece_s
+                         : std::min(in_one_piece_s, plan.in_one_piece_s);
+    if (!best.ok() || plan.timeline.makespan < best->timeline.makespan) {
+      best = std::move(plan);
+    }
+  }
+  best->in_one_piece_s = in_one_piece_s;
+  return best;
+}
+
+std::string DescribeStages(const MeasuredPlan& plan) {
+  std::vector<std::vector<std::string>> rows = {
+      {"stage", "layers", "forward", "backward", "micro-batches kept",
+       "activations", "weights, gradients"}};
+  const size_t layers = plan.layers.size();
+  for (size_t s = 0; s < plan.partition.begins.size(); ++s) {
+    const size_t begin = plan.partition.begins[s];
+    const size_t end = EndOf(plan.partition, s, layers);
+    const LayerTimes stage = Sum(plan.layers, begin, end);
+    rows.push_back(
+        {absl::StrCat(s),
+         end == begin + 1 ? plan.layers[begin].name
+                          : absl::StrCat(plan.layers[begin].name, " to ",
+                                         plan.layers[end - 1].name),
+         Milliseconds(stage.forward_s), Milliseconds(stage.backward_s),
+         absl::StrCat(plan.needs.live[s]),
+         Kibibytes(plan.needs.live[s] * stage.kept_bytes),
+         Kibibytes(stage.variable_bytes)});
+  }
+  return Table(rows);
+}
+
+// What to write into the job file.
+std::string SettingOf(const v1::JobConfig& job, const MeasuredPlan& plan) {
+  std::vector<std::string> names;
+  for (size_t s = 1; s < plan.partition.begins.size(); ++s) {
+    names.push_back(
+        absl::StrCat("\"", plan.layers[plan.partition.begins[s]].name, "\""));
+  }
+  return absl::StrCat("\"pipeline\": {\"stages\": ", job.pipeline().stages(),
+                      ", \"micro_batches\": ", plan.micro_batches,
+                      ", \"begin_at\": [", absl::StrJoin(names, ", "), "]}");
+}
+
+std::string DescribePlan(const v1::JobConfig& job, const MeasuredPlan& plan) {
+  const double time = plan.timeline.makespan;
+  const auto devices = static_cast<double>(plan.timeline.devices.size());
+  std::string text = DescribeStages(plan);
+  absl::StrAppend(
+      &text, "\nOne batch in ", plan.micro_batches,
+      " micro-batches, as measured on this processor, one layer at a time:\n");
+  text += Table(
+      {{"in one piece, on one device", Milliseconds(plan.in_one_piece_s), ""},
+       {absl::StrCat("in these stages, on ", plan.timeline.devices.size(),
+                     " devices"),
+        Milliseconds(time),
+        absl::StrFormat("%.2f times as fast; devices wait %.0f %% of the time",
+                        plan.in_one_piece_s / time,
+                        100 * plan.timeline.bubble())},
+       {"in stages of as many layers each", Milliseconds(plan.equal_counts_s),
+        absl::StrFormat("%.2f times as fast",
+                        plan.in_one_piece_s / plan.equal_counts_s)},
+       {absl::StrCat("by ", plan.timeline.devices.size(),
+                     " replicas, without their sum"),
+        Milliseconds(plan.in_one_piece_s / devices), ""}});
+  if (time >= plan.in_one_piece_s) {
+    absl::StrAppend(&text,
+                    "\nDo not cut this model: in one piece it is faster.\n");
+  } else {
+    absl::StrAppend(&text,
+                    "\nDo not cut a model that fits on a device: replicas of "
+                    "it are faster. If it does not fit:\n",
+                    SettingOf(job, plan), "\n");
+  }
+  return text;
+}
+
+absl::StatusOr<std::string> PlanOf(const JobFlags& flags) {
+  ASSIGN_OR_RETURN(LoadedJob job, flags.Load());
+  if (job.config.pipeline().stages() < 2) {
+    return absl::InvalidArgumentError(
+        "a plan is for two stages or more: give --set pipeline.stages=N");
+  }
+  if (job.config.model().custom()) {
+    return absl::InvalidArgumentError(
+        "the job's model is custom: only a model in the job file is cut");
+  }
+  RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job.config), &job.config));
+  ASSIGN_OR_RETURN(const MeasuredPlan plan, BestPlan(job.config));
+  return DescribePlan(job.config, plan);
+}
+
+}  // namespace
+
+int PlanCommand(const Invocation& invocation) {
+  JobFlags job;
+  Flags flags(
+      "plan", "--job FILE --set pipeline.stages=N [flags]",
+      "Cuts the job's model into pipeline.stages stages so that the slowest is "
+      "as fast\nas can be, and says what that comes to: what each stage takes "
+      "and keeps, how long\na batch takes by pipeline.schedule, how much of "
+      "it devices wait, and what the\nalternatives take. Each layer is "
+      "measured "
+      "on a batch of the training data, on this\nprocessor; the number of "
+      "micro-batches is the fastest unless\npipeline.micro_batches gives it. "
+      "Ends with the setting for the job file.");
+  job.AddTo(&flags);
+  if (const auto code = ParseFlags(invocation, &flags)) return *code;
+  const absl::StatusOr<std::string> plan = PlanOf(job);
+  PrintError(plan.status());
+  if (!plan.ok()) return kExitBadConfiguration;
+  Print(*plan);
+  return kExitFinished;
+}
+
+}  // namespace paramd

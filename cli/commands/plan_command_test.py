@@ -1,0 +1,61 @@
+"""`paramd plan` cuts a model by what its layers take."""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+from tests.cluster import paramd
+
+
+class PlanTest(unittest.TestCase):
+
+    def plan(self, *flags, layers):
+        directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        job = paramd.tiny_job(directory)
+        job["model"]["layers"] = layers
+        job["batch_per_replica"] = 64
+        path = os.path.join(directory, "job.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        done = subprocess.run([paramd.BINARY, "plan", "--job", path, *flags],
+                              capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_a_large_layer_is_a_stage_of_its_own(self):
+        # The second product takes some 100 times as long as the others.
+        layers = ["flatten", {"dense": 1024}, {"dense": 1024}, {"dense": 8},
+                  {"dense": 8}, {"dense": 10}]
+        code, out, err = self.plan("--set=pipeline.stages=3", layers=layers)
+        self.assertEqual((0, ""), (code, err))
+        rows = [line.split() for line in out.splitlines()[1:4]]
+        self.assertEqual(["0", "1", "2"], [row[0] for row in rows])
+        self.assertEqual("dense_2", rows[1][1])
+        self.assertRegex(out, r"devices wait \d+ % of the time")
+        if "Do not cut this model" in out:
+            return  # On a machine where that layer is no slower than others.
+        setting = json.loads("{" + re.search(r'"pipeline".*', out)[0] + "}")
+        self.assertEqual(["dense_2", "dense_3"],
+                         setting["pipeline"]["begin_at"])
+        # What it prints is a setting that it takes.
+        flags = [f"--set=pipeline.{key}={json.dumps(value)}"
+                 for key, value in setting["pipeline"].items()]
+        code, out, err = self.plan(*flags, layers=layers)
+        self.assertEqual((0, ""), (code, err))
+        self.assertIn(
+            f"in {setting['pipeline']['micro_batches']} micro-batches", out)
+
+    def test_what_has_no_plan_is_said(self):
+        layers = ["flatten", {"dense": 10}]
+        code, _, err = self.plan(layers=layers)
+        self.assertEqual(2, code)
+        self.assertIn("give --set pipeline.stages=N", err)
+        code, _, err = self.plan("--set=pipeline.stages=5", layers=layers)
+        self.assertEqual(2, code)
+        self.assertIn("the model has 2 layers that can be cut", err)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,168 @@
+#include "worker/pipeline/measure.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "worker/model/network_batch.h"
+#include "worker/pipeline/pipeline_stage.h"
+
+namespace paramd {
+namespace {
+
+// Numbers that no layer finds odd: a variance is above 0.
+std::vector<float> SomeNumbers(size_t count) {
+  std::vector<float> numbers(count);
+  for (size_t i = 0; i < count; ++i) {
+    numbers[i] = 0.05f + 0.001f * static_cast<float>(i % 97);
+  }
+  return numbers;
+}
+
+Buffer SomeGradient(size_t bytes) {
+  const std::vector<float> numbers = SomeNumbers(bytes / sizeof(float) + 1);
+  return Buffer::Copy(AsBytes(absl::MakeConstSpan(numbers)).first(bytes));
+}
+
+// The model's variables, of sparse ones the rows that the batch reads.
+struct SomeWeights {
+  std::vector<std::vector<uint64_t>> rows;
+  std::vector<absl::Span<const uint64_t>> row_spans;
+  std::vector<std::vector<float>> values;
+  std::vector<absl::Span<const float>> spans;
+};
+
+absl::StatusOr<SomeWeights> WeightsFor(const NetworkPlan& network,
+                                       const Batch& batch) {
+  SomeWeights weights;
+  const auto sparse = std::count_if(
+      network.variables.begin(), network.variables.end(),
+      [](const v1::Variable& variable) { return variable.sparse(); });
+  weights.rows.resize(sparse);
+  RETURN_IF_ERROR(FindRows(network, batch, absl::MakeSpan(weights.rows)));
+  for (std::vector<uint64_t>& rows : weights.rows) {
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    weights.row_spans.push_back(rows);
+  }
+  for (size_t v = 0; v < network.variables.size(); ++v) {
+    const v1::Variable& variable = network.variables[v];
+    Dims dims(variable.shape().begin(), variable.shape().end());
+    if (variable.sparse()) {
+      dims[0] = weights.rows[network.sparse_before[v]].size();
+    }
+    weights.values.push_back(SomeNumbers(SizeOf(dims)));
+  }
+  weights.spans.assign(weights.values.begin(), weights.values.end());
+  return weights;
+}
+
+// Runs the one layer of a stage; `input` is of the layer before.
+class LayerRun {
+ public:
+  LayerRun(const NetworkPlan& network, const SomeWeights& weights,
+           const Batch& batch, const ConstTensor& first_input,
+           PipelineStage* stage)
+      : network_(network),
+        weights_(weights),
+        batch_(batch),
+        first_input_(first_input),
+        stage_(*stage) {
+    context_.training = true;
+    context_.draws = network.draws;
+    context_.starts = network.starts;
+    context_.examples = batch.size();
+    context_.epoch = batch.range.epoch;
+    context_.first = batch.range.begin;
+    for (size_t i = 0; i < stage->uses(); ++i) {
+      gradients_.emplace_back(
+          weights.spans[network.shared[stage->first_use() + i]].size());
+    }
+  }
+
+  // Sets `output` to what the layer gave.
+  absl::Status Once(size_t i, const Buffer& input, LayerTimes* times,
+                    Buffer* output) {
+    RETURN_IF_ERROR(
+        stage_.Begin(weights_.spans, weights_.row_spans, /*slots=*/1));
+    const Time begin = MonotonicNow();
+    RETURN_IF_ERROR(
+        i == 0 ? stage_.Forward(0, context_, batch_.offsets, first_input_)
+               : stage_.Forward(0, context_, batch_.offsets, input));
+    ASSIGN_OR_RETURN(*output, stage_.TakeOutput(0));
+    const Time middle = MonotonicNow();
+    if (i + 1 == network_.layers->size()) {
+      RETURN_IF_ERROR(
+          stage_.ComputeLoss(0, batch_.Find(network_.label.name)->tensor(), 1)
+              .status());
+    } else if (gradient_.size() != output->size()) {
+      gradient_ = SomeGradient(output->size());
+    }
+    std::vector<absl::Span<float>> spans;
+    for (auto& one : gradients_) spans.push_back(absl::MakeSpan(one));
+    RETURN_IF_ERROR(stage_.PlaceGradients(std::move(spans)));
+    const Time before = MonotonicNow();
+    RETURN_IF_ERROR(stage_.Backward(0, gradient_));
+    RETURN_IF_ERROR(stage_.TakeGradients());
+    const Time end = MonotonicNow();
+    const double forward = absl::ToDoubleSeconds(middle - begin);
+    const double backward = absl::ToDoubleSeconds(end - before);
+    times->forward_s =
+        is_first_ ? forward : std::min(times->forward_s, forward);
+    times->backward_s =
+        is_first_ ? backward : std::min(times->backward_s, backward);
+    is_first_ = false;
+    return absl::OkStatus();
+  }
+
+ private:
+  const NetworkPlan& network_;
+  const SomeWeights& weights_;
+  const Batch& batch_;
+  const ConstTensor first_input_;
+  PipelineStage& stage_;
+  Layer::Context context_;
+  std::vector<std::vector<float>> gradients_;
+  Buffer gradient_;
+  bool is_first_ = true;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<LayerTimes>> MeasureLayers(
+    const std::shared_ptr<const NetworkPlan>& network, const Batch& batch,
+    int repetitions, absl::FunctionRef<std::unique_ptr<Device>()> make_device) {
+  RETURN_IF_ERROR(CheckBatch(*network, batch));
+  ASSIGN_OR_RETURN(const SomeWeights weights, WeightsFor(*network, batch));
+  std::vector<int32_t> places;
+  const ConstTensor input =
+      InputOf(*network, batch, weights.row_spans, &places);
+  std::vector<LayerTimes> measured;
+  Buffer output;
+  for (size_t i = 0; i < network->layers->size(); ++i) {
+    const Buffer before = output;
+    PipelineStage stage(network, i, i + 1, make_device());
+    LayerTimes& times = measured.emplace_back();
+    times.name = network->layers->layer(i).name();
+    LayerRun run(*network, weights, batch, input, &stage);
+    // The first time memory is allocated.
+    LayerTimes warm_up;
+    RETURN_IF_ERROR(run.Once(i, before, &warm_up, &output));
+    LayerRun timed(*network, weights, batch, input, &stage);
+    for (int r = 0; r < repetitions; ++r) {
+      RETURN_IF_ERROR(timed.Once(i, before, &times, &output));
+    }
+    times.kept_bytes = stage.KeptBytes(batch.size());
+    for (size_t use = 0; use < stage.uses(); ++use) {
+      // And a gradient.
+      times.variable_bytes +=
+          2 * sizeof(float) *
+          weights.spans[network->shared[stage.first_use() + use]].size();
+    }
+  }
+  return measured;
+}
+
+}  // namespace paramd

@@ -1,0 +1,415 @@
+#include "worker/pipeline/pipeline_model.h"
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+#include "base/random.h"
+#include "worker/device/testing/test_device.h"
+#include "worker/model/network.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+using Values = std::vector<std::vector<float>>;  // By variable.
+
+using PipelineModelTest = OnTestDevice;
+
+const InputSpec kPictures = LabelledImages({6, 6}, 4);
+const InputSpec kWords{
+    {FeatureSpec{
+         .name = "text", .dtype = DType::kInt32, .dims = {8}, .classes = 7},
+     FeatureSpec{
+         .name = "label", .dtype = DType::kInt32, .dims = {8}, .classes = 7}}};
+
+struct CutCase {
+  std::string name;
+  InputSpec input;
+  std::string layers;
+  // Layers of one name: the order of their sums is the pipeline's.
+  bool shares = false;
+};
+
+// Eight layers at least, for as many stages.
+std::vector<CutCase> CutCases() {
+  return {{"Mlp", kPictures, R"(
+          layers { flatten {} } layers { dense { units: 12 } } layers { relu {} }
+          layers { dense { units: 14 } } layers { gelu {} }
+          layers { dropout { rate: 0.3 } } layers { dense { units: 10 } }
+          layers { tanh {} } layers { dense { units: 4 } })"},
+          {"Cnn", kPictures, R"(
+          layers { conv2d { filters: 4 kernel: 3 stride: 1 groups: 1 } }
+          layers { batch_norm { momentum: 0.9 epsilon: 1e-5 } }
+          layers { relu {} }
+          layers { residual { drop_rate: 0.3
+            layers { batch_norm { momentum: 0.9 epsilon: 1e-5 } }
+            layers { conv2d { filters: 4 kernel: 3 stride: 1 groups: 1
+                              padding: SAME } } } }
+          layers { recompute { layers { max_pool { size: 2 stride: 2 } }
+                               layers { relu {} } } }
+          layers { flatten {} } layers { dense { units: 9 } }
+          layers { sigmoid {} } layers { dense { units: 4 } })"},
+          {"Gpt", kWords, R"(
+          layers { embedding { width: 8 } } layers { positional_embedding {} }
+          layers { dropout { rate: 0.1 } }
+          layers { residual {
+            layers { layer_norm { epsilon: 1e-5 } }
+            layers { attention { heads: 2 causal: true } } } }
+          layers { residual {
+            layers { layer_norm { epsilon: 1e-5 } }
+            layers { dense { units: 16 } } layers { gelu {} }
+            layers { dense { units: 8 } } } }
+          layers { layer_norm { epsilon: 1e-5 } } layers { relu {} }
+          layers { dense { units: 7 } })"},
+          {"Shared", kPictures, R"(
+          layers { flatten {} } layers { dense { units: 12 name: "in" } }
+          layers { tanh {} } layers { dense { units: 12 name: "again" } }
+          layers { tanh {} } layers { dense { units: 12 name: "again" } }
+          layers { sigmoid {} } layers { dense { units: 12 name: "again" } }
+          layers { relu {} } layers { dense { units: 4 } })",
+           /*shares=*/true}};
+}
+
+v1::ModelConfig ConfigOf(const CutCase& one) {
+  v1::ModelConfig config;
+  EXPECT_TRUE(
+      google::protobuf::TextFormat::ParseFromString(one.layers, &config))
+      << one.layers;
+  config.set_loss(v1::SOFTMAX_CROSS_ENTROPY);
+  return config;
+}
+
+Batch DrawnBatch(const InputSpec& input, uint64_t size, uint64_t seed = 7) {
+  RandomStream random(seed);
+  Batch batch;
+  batch.Reset(input, size);
+  batch.range = {.epoch = 2, .begin = 10, .end = 10 + size};
+  for (Column& column : batch.columns) {
+    if (column.spec().dtype == DType::kFloat32) {
+      for (float& value : column.values<float>()) value = random.Uniform();
+      continue;
+    }
+    for (int32_t& value : column.values<int32_t>()) {
+      value = static_cast<int32_t>(random.Below(column.spec().classes));
+    }
+  }
+  return batch;
+}
+
+// A model's weights and gradients.
+struct Memory {
+  explicit Memory(const std::vector<v1::Variable>& variables) {
+    RandomStream random(5);
+    for (const v1::Variable& variable : variables) {
+      size_t size = 1;
+      for (const uint64_t dimension : variable.shape()) size *= dimension;
+      std::vector<float>& values = weights.emplace_back(size);
+      for (float& value : values) value = random.Uniform() - 0.3f;
+      gradients.emplace_back(size);
+    }
+  }
+  std::vector<absl::Span<const float>> Weights() const {
+    return {weights.begin(), weights.end()};
+  }
+  std::vector<absl::Span<float>> Gradients() {
+    std::vector<absl::Span<float>> spans;
+    for (std::vector<float>& one : gradients) {
+      one.assign(one.size(), std::numeric_limits<float>::quiet_NaN());
+      spans.push_back(absl::MakeSpan(one));
+    }
+    return spans;
+  }
+  void Move() {
+    for (size_t v = 0; v < weights.size(); ++v) {
+      for (size_t i = 0; i < weights[v].size(); ++i) {
+        weights[v][i] -= 0.1f * gradients[v][i];
+      }
+    }
+  }
+
+  Values weights;
+  Values gradients;
+};
+
+v1::PipelineConfig Pipeline(
+    uint32_t stages, uint32_t micro_batches,
+    v1::PipelineConfig::Schedule schedule = v1::PipelineConfig::SCHEDULE_1F1B,
+    uint32_t stages_per_device = 1) {
+  v1::PipelineConfig config;
+  config.set_stages(stages);
+  config.set_micro_batches(micro_batches);
+  config.set_schedule(schedule);
+  config.set_stages_per_device(stages_per_device);
+  return config;
+}
+
+std::unique_ptr<PipelineModel> CutModel(const CutCase& one,
+                                        const v1::PipelineConfig& pipeline) {
+  std::shared_ptr<const NetworkPlan> network =
+      *PlanNetwork(ConfigOf(one), one.input);
+  auto plan = PlanPipeline(pipeline, *network);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return std::make_unique<PipelineModel>(
+      network, *std::move(plan),
+      std::vector<PipelineModel::MakeDevice>{MakeTestDevice}, "test");
+}
+
+// So many steps on batches of so many examples; what the last one gave.
+Metrics Train(TrainedModel* model, const InputSpec& input, uint64_t examples,
+              int steps, Memory* memory) {
+  Metrics metrics;
+  for (int step = 0; step < steps; ++step) {
+    const Batch batch = DrawnBatch(input, examples, step + 1);
+    metrics =
+        *model->Step(memory->Weights(), batch,
+                     {.divisor = static_cast<double>(examples), .seed = 3},
+                     memory->Gradients(), [](size_t) {});
+    memory->Move();
+  }
+  return metrics;
+}
+
+// The same by a whole model, whose gradients are added over micro-batches.
+void TrainWhole(TrainedModel* model, const InputSpec& input, uint64_t examples,
+                uint64_t micro, int steps, Memory* memory) {
+  Memory sum(model->variables());
+  for (int step = 0; step < steps; ++step) {
+    const Batch batch = DrawnBatch(input, examples, step + 1);
+    for (uint64_t begin = 0; begin < examples; begin += micro) {
+      Batch part;
+      part.CopyExamples(batch, begin, std::min(begin + micro, examples));
+      ASSERT_TRUE(
+          model
+              ->Step(memory->Weights(), part,
+                     {.divisor = static_cast<double>(examples), .seed = 3},
+                     memory->Gradients(), [](size_t) {})
+              .ok());
+      for (size_t v = 0; v < sum.gradients.size(); ++v) {
+        if (begin == 0) {
+          sum.gradients[v] = memory->gradients[v];
+          continue;
+        }
+        for (size_t i = 0; i < sum.gradients[v].size(); ++i) {
+          sum.gradients[v][i] += memory->gradients[v][i];
+        }
+      }
+    }
+    memory->gradients = sum.gradients;
+    memory->Move();
+  }
+}
+
+struct Form {
+  uint32_t stages;
+  v1::PipelineConfig::Schedule schedule;
+  uint32_t stages_per_device = 1;
+};
+
+std::vector<Form> Forms() {
+  std::vector<Form> forms = {{1, v1::PipelineConfig::SCHEDULE_GPIPE},
+                             {4, v1::PipelineConfig::SCHEDULE_INTERLEAVED, 2},
+                             {8, v1::PipelineConfig::SCHEDULE_INTERLEAVED, 4},
+                             {3, v1::PipelineConfig::SCHEDULE_INTERLEAVED, 3}};
+  for (const uint32_t stages : {2, 4, 8}) {
+    forms.push_back({stages, v1::PipelineConfig::SCHEDULE_NAIVE});
+    forms.push_back({stages, v1::PipelineConfig::SCHEDULE_GPIPE});
+    forms.push_back({stages, v1::PipelineConfig::SCHEDULE_1F1B});
+  }
+  return forms;
+}
+
+TEST_F(PipelineModelTest, EachCutAndScheduleHasTheBitsOfAccumulating) {
+  for (const CutCase& one : CutCases()) {
+    const auto network =
+        *Network::Create(ConfigOf(one), one.input, MakeTestDevice);
+    // The last micro-batch is short: 3, 3, 3, 2.
+    Memory whole(network->variables());
+    if (!one.shares) TrainWhole(network.get(), one.input, 11, 3, 3, &whole);
+    bool is_first = true;
+    for (const Form& form : Forms()) {
+      SCOPED_TRACE(
+          absl::StrCat(one.name, ", ", form.stages, " stages, ",
+                       v1::PipelineConfig::Schedule_Name(form.schedule), " x",
+                       form.stages_per_device));
+      const auto model = CutModel(
+          one, Pipeline(form.stages, 4, form.schedule, form.stages_per_device));
+      Memory memory(model->variables());
+      const Metrics metrics = Train(model.get(), one.input, 11, 3, &memory);
+      EXPECT_EQ(metrics.examples, 11u);
+      EXPECT_TRUE(std::isfinite(metrics.loss_sum));
+      if (one.shares && is_first) whole = memory;
+      EXPECT_EQ(memory.weights, whole.weights);
+      is_first = false;
+    }
+  }
+}
+
+TEST_F(PipelineModelTest, TheGradientOfASharedVariableIsOfAllItsUses) {
+  const CutCase shared = CutCases()[3];
+  const auto network =
+      *Network::Create(ConfigOf(shared), shared.input, MakeTestDevice);
+  Memory whole(network->variables());
+  TrainWhole(network.get(), shared.input, 8, 2, 1, &whole);
+  const auto model = CutModel(shared, Pipeline(4, 4));
+  Memory memory(model->variables());
+  Train(model.get(), shared.input, 8, 1, &memory);
+  for (size_t v = 0; v < whole.weights.size(); ++v) {
+    for (size_t i = 0; i < whole.weights[v].size(); ++i) {
+      EXPECT_NEAR(memory.gradients[v][i], whole.gradients[v][i],
+                  1e-5 * (1 + std::abs(whole.gradients[v][i])));
+    }
+  }
+}
+
+TEST_F(PipelineModelTest, ItEvaluatesAndPredictsAsTheWholeModelDoes) {
+  for (const CutCase& one : CutCases()) {
+    SCOPED_TRACE(one.name);
+    const auto network =
+        *Network::Create(ConfigOf(one), one.input, MakeTestDevice);
+    const Memory memory(network->variables());
+    const Batch batch = DrawnBatch(one.input, 5);
+    const Metrics whole = *network->Evaluate(memory.Weights(), batch);
+    Batch whole_out;
+    ASSERT_TRUE(network->Predict(memory.Weights(), batch, &whole_out).ok());
+    for (const uint32_t stages : {1, 3, 8}) {
+      const auto model = CutModel(one, Pipeline(stages, 2));
+      const Metrics metrics = *model->Evaluate(memory.Weights(), batch);
+      EXPECT_EQ(metrics.loss_sum, whole.loss_sum);
+      EXPECT_EQ(metrics.examples, whole.examples);
+      Batch out;
+      ASSERT_TRUE(model->Predict(memory.Weights(), batch, &out).ok());
+      EXPECT_EQ(out.columns[0].values<float>(),
+                whole_out.columns[0].values<float>());
+    }
+  }
+}
+
+TEST_F(PipelineModelTest, ABatchMayHaveFewerExamplesThanThereAreParts) {
+  const CutCase mlp = CutCases()[0];
+  const auto model = CutModel(mlp, Pipeline(4, 8));
+  const auto network =
+      *Network::Create(ConfigOf(mlp), mlp.input, MakeTestDevice);
+  for (const uint64_t examples : {1, 2, 5, 40}) {
+    Memory memory(model->variables()), whole(model->variables());
+    Train(model.get(), mlp.input, examples, 1, &memory);
+    TrainWhole(network.get(), mlp.input, examples, (examples + 7) / 8, 1,
+               &whole);
+    EXPECT_EQ(memory.weights, whole.weights);
+  }
+  // One that a filter emptied.
+  Memory memory(model->variables());
+  std::vector<size_t> ready;
+  ASSERT_TRUE(model
+                  ->Step(memory.Weights(), DrawnBatch(mlp.input, 0), {},
+                         memory.Gradients(),
+                         [&](size_t v) { ready.push_back(v); })
+                  .ok());
+  EXPECT_EQ(ready.size(), memory.weights.size());
+  for (const std::vector<float>& gradient : memory.gradients) {
+    EXPECT_EQ(gradient, std::vector<float>(gradient.size(), 0));
+  }
+}
+
+TEST_F(PipelineModelTest, EveryVariableIsReadyUnlessTheLossIsNotFinite) {
+  const CutCase mlp = CutCases()[0];
+  const auto model = CutModel(mlp, Pipeline(3, 4));
+  Memory memory(model->variables());
+  Batch batch = DrawnBatch(mlp.input, 8);
+  std::vector<size_t> ready;
+  const auto note = [&](size_t v) { ready.push_back(v); };
+  ASSERT_TRUE(model
+                  ->Step(memory.Weights(), batch, {.divisor = 8},
+                         memory.Gradients(), note)
+                  .ok());
+  ASSERT_EQ(ready.size(), memory.weights.size());
+  EXPECT_EQ(ready.front(), memory.weights.size() - 1);
+  ready.clear();
+  batch.columns[0].values<float>()[36 * 5] =
+      std::numeric_limits<float>::quiet_NaN();
+  const auto metrics = model->Step(memory.Weights(), batch, {.divisor = 8},
+                                   memory.Gradients(), note);
+  ASSERT_TRUE(metrics.ok());
+  EXPECT_FALSE(std::isfinite(metrics->loss_sum));
+  EXPECT_TRUE(ready.empty());
+}
+
+TEST_F(PipelineModelTest, AWrongExampleIsNamedAsOfAWholeModel) {
+  const CutCase mlp = CutCases()[0];
+  const auto model = CutModel(mlp, Pipeline(2, 4));
+  Memory memory(model->variables());
+  Batch batch = DrawnBatch(mlp.input, 8);
+  batch.columns[1].values<int32_t>()[6] = 9;
+  EXPECT_THAT(model
+                  ->Step(memory.Weights(), batch, {.divisor = 8},
+                         memory.Gradients(), [](size_t) {})
+                  .status()
+                  .message(),
+              HasSubstr("example 6"));
+}
+
+TEST_F(PipelineModelTest, AStepThatIsAbandonedEnds) {
+  const CutCase mlp = CutCases()[0];
+  const auto model = CutModel(mlp, Pipeline(4, 8));
+  Memory memory(model->variables());
+  const std::atomic<bool> abandoned = true;
+  EXPECT_TRUE(model
+                  ->Step(memory.Weights(), DrawnBatch(mlp.input, 16),
+                         {.divisor = 16, .abandoned = &abandoned},
+                         memory.Gradients(), [](size_t) {})
+                  .ok());
+  // And the next one is as if it had not been.
+  Memory fresh(model->variables());
+  Train(model.get(), mlp.input, 11, 1, &memory);
+  Train(CutModel(mlp, Pipeline(4, 8)).get(), mlp.input, 11, 1, &fresh);
+  EXPECT_EQ(memory.weights, fresh.weights);
+}
+
+TEST_F(PipelineModelTest, ACloneComputesTheSame) {
+  const CutCase cnn = CutCases()[1];
+  const auto model = CutModel(cnn, Pipeline(3, 4));
+  const auto clone = model->CloneForReplica(1);
+  Memory memory(model->variables()), of_clone(model->variables());
+  Train(model.get(), cnn.input, 11, 2, &memory);
+  Train(clone.get(), cnn.input, 11, 2, &of_clone);
+  EXPECT_EQ(memory.weights, of_clone.weights);
+}
+
+TEST(PlanPipelineTest, StagesAreOfAboutEqualCostOrBeginWhereTheJobSays) {
+  const auto network = *PlanNetwork(ConfigOf(CutCases()[0]), kPictures);
+  v1::PipelineConfig config = Pipeline(2, 0);
+  auto plan = PlanPipeline(config, *network);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // The first product is 36 x 12, the others 12 x 14, 14 x 10 and 10 x 4.
+  EXPECT_THAT(plan->begins, ::testing::ElementsAre(0, 2));
+  EXPECT_EQ(plan->micro_batches, 8u);
+  config.add_begin_at(network->layers->layer(3).name());
+  plan = PlanPipeline(config, *network);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(plan->begins, ::testing::ElementsAre(0, 3));
+}
+
+TEST(PlanPipelineTest, WhatCannotBeCutSaysWhy) {
+  const auto network = *PlanNetwork(ConfigOf(CutCases()[0]), kPictures);
+  EXPECT_THAT(PlanPipeline(Pipeline(12, 0), *network).status().message(),
+              HasSubstr("the model has 9 layers that can be cut"));
+  v1::PipelineConfig config = Pipeline(3, 0);
+  config.add_begin_at("dense_2");
+  EXPECT_THAT(PlanPipeline(config, *network).status().message(),
+              HasSubstr("which makes 2 stages; pipeline.stages is 3"));
+  config.add_begin_at("dense_2");
+  EXPECT_THAT(PlanPipeline(config, *network).status().message(),
+              HasSubstr("none of that name after 'dense_2'"));
+}
+
+}  // namespace
+}  // namespace paramd
