@@ -63,12 +63,12 @@ absl::StatusOr<SomeWeights> WeightsFor(const NetworkPlan& network,
 class LayerRun {
  public:
   LayerRun(const NetworkPlan& network, const SomeWeights& weights,
-           const Batch& batch, const ConstTensor& first_input,
+           const Batch& batch, absl::Span<const ConstTensor> inputs,
            PipelineStage* stage)
       : network_(network),
         weights_(weights),
         batch_(batch),
-        first_input_(first_input),
+        inputs_(inputs),
         stage_(*stage) {
     context_.training = true;
     context_.draws = network.draws;
@@ -89,8 +89,7 @@ class LayerRun {
         stage_.Begin(weights_.spans, weights_.row_spans, /*slots=*/1));
     const Time begin = MonotonicNow();
     RETURN_IF_ERROR(
-        i == 0 ? stage_.Forward(0, context_, batch_.offsets, first_input_)
-               : stage_.Forward(0, context_, batch_.offsets, input));
+        stage_.Forward(0, context_, batch_.offsets, inputs_, input));
     ASSIGN_OR_RETURN(*output, stage_.TakeOutput(0));
     const Time middle = MonotonicNow();
     if (i + 1 == network_.layers->size()) {
@@ -121,7 +120,7 @@ class LayerRun {
   const NetworkPlan& network_;
   const SomeWeights& weights_;
   const Batch& batch_;
-  const ConstTensor first_input_;
+  const absl::Span<const ConstTensor> inputs_;
   PipelineStage& stage_;
   Layer::Context context_;
   std::vector<std::vector<float>> gradients_;
@@ -136,9 +135,12 @@ absl::StatusOr<std::vector<LayerTimes>> MeasureLayers(
     int repetitions, absl::FunctionRef<std::unique_ptr<Device>()> make_device) {
   RETURN_IF_ERROR(CheckBatch(*network, batch));
   ASSIGN_OR_RETURN(const SomeWeights weights, WeightsFor(*network, batch));
-  std::vector<int32_t> places;
-  const ConstTensor input =
-      InputOf(*network, batch, weights.row_spans, &places);
+  std::vector<std::vector<int32_t>> places(network->inputs.size());
+  std::vector<ConstTensor> inputs;
+  for (size_t f = 0; f < places.size(); ++f) {
+    inputs.push_back(
+        InputOf(*network, f, batch, weights.row_spans, &places[f]));
+  }
   std::vector<LayerTimes> measured;
   Buffer output;
   for (size_t i = 0; i < network->layers->size(); ++i) {
@@ -146,11 +148,11 @@ absl::StatusOr<std::vector<LayerTimes>> MeasureLayers(
     PipelineStage stage(network, i, i + 1, make_device());
     LayerTimes& times = measured.emplace_back();
     times.name = network->layers->layer(i).name();
-    LayerRun run(*network, weights, batch, input, &stage);
+    LayerRun run(*network, weights, batch, inputs, &stage);
     // The first time memory is allocated.
     LayerTimes warm_up;
     RETURN_IF_ERROR(run.Once(i, before, &warm_up, &output));
-    LayerRun timed(*network, weights, batch, input, &stage);
+    LayerRun timed(*network, weights, batch, inputs, &stage);
     for (int r = 0; r < repetitions; ++r) {
       RETURN_IF_ERROR(timed.Once(i, before, &times, &output));
     }

@@ -187,7 +187,11 @@ void PipelineModel::Cut(const Batch& batch, uint64_t size, RowNumbers rows,
     MicroBatch& part = parts_[i];
     part.batch.CopyExamples(batch, i * size,
                             std::min((i + 1) * size, batch.size()));
-    part.input = InputOf(*network_, part.batch, rows, &part.places);
+    part.places.resize(network_->inputs.size());
+    part.inputs.resize(network_->inputs.size());
+    for (size_t f = 0; f < part.inputs.size(); ++f) {
+      part.inputs[f] = InputOf(*network_, f, part.batch, rows, &part.places[f]);
+    }
     part.metrics = Metrics();
     part.context = context;
     part.context.draws = network_->draws;
@@ -231,11 +235,9 @@ absl::Status PipelineModel::RunOp(const MiniBatch& mini, const PipelineOp& op) {
   }
   switch (op.kind) {
     case Kind::kForward: {
-      const auto& offsets = part.batch.offsets;
-      RETURN_IF_ERROR(
-          op.stage == 0 ? stage.Forward(slot, part.context, offsets, part.input)
-                        : stage.Forward(slot, part.context, offsets,
-                                        std::move(activations_[op.stage])));
+      RETURN_IF_ERROR(stage.Forward(slot, part.context, part.batch.offsets,
+                                    part.inputs,
+                                    std::move(activations_[op.stage])));
       if (!alone || is_last) return absl::OkStatus();
       ASSIGN_OR_RETURN(activations_[op.stage + 1], stage.TakeOutput(slot));
       return absl::OkStatus();

@@ -103,8 +103,9 @@ class PipelineModel : public TrainedModel {
   // Some examples of a batch, one after the other.
   struct MicroBatch {
     Batch batch;
-    std::vector<int32_t> places;  // See InputOf.
-    ConstTensor input;
+    // Of each feature that layers read: see InputOf.
+    std::vector<std::vector<int32_t>> places;
+    std::vector<ConstTensor> inputs;
     Layer::Context context;
     Metrics metrics;
   };

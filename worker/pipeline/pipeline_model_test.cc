@@ -32,6 +32,13 @@ const InputSpec kWords{
      FeatureSpec{
          .name = "label", .dtype = DType::kInt32, .dims = {8}, .classes = 7}}};
 
+const InputSpec kBoth{
+    {FeatureSpec{.name = "numbers", .dims = {5}},
+     FeatureSpec{
+         .name = "words", .dtype = DType::kInt32, .dims = {3}, .classes = 7},
+     FeatureSpec{
+         .name = "label", .dtype = DType::kInt32, .dims = {}, .classes = 4}}};
+
 struct CutCase {
   std::string name;
   InputSpec input;
@@ -71,6 +78,17 @@ std::vector<CutCase> CutCases() {
             layers { dense { units: 8 } } } }
           layers { layer_norm { epsilon: 1e-5 } } layers { relu {} }
           layers { dense { units: 7 } })"},
+          {"Features", kBoth, R"(
+          layers { parallel {
+            branches { input: "numbers" layers { dense { units: 6 } } }
+            branches { input: "words" layers { embedding { width: 3 } }
+                       layers { flatten {} } } } }
+          layers { relu {} } layers { dense { units: 8 } }
+          layers { residual { layers { parallel {
+            branches { layers { dense { units: 4 } } }
+            branches { input: "numbers" layers { dense { units: 4 } } } } } } }
+          layers { tanh {} } layers { dense { units: 6 } } layers { gelu {} }
+          layers { dense { units: 4 } })"},
           {"Shared", kPictures, R"(
           layers { flatten {} } layers { dense { units: 12 name: "in" } }
           layers { tanh {} } layers { dense { units: 12 name: "again" } }
@@ -255,7 +273,7 @@ TEST_F(PipelineModelTest, EachCutAndScheduleHasTheBitsOfAccumulating) {
 }
 
 TEST_F(PipelineModelTest, TheGradientOfASharedVariableIsOfAllItsUses) {
-  const CutCase shared = CutCases()[3];
+  const CutCase shared = CutCases().back();
   const auto network =
       *Network::Create(ConfigOf(shared), shared.input, MakeTestDevice);
   Memory whole(network->variables());

@@ -69,9 +69,30 @@ absl::StatusOr<Buffer> PipelineStage::Hand(const void* from, uint64_t bytes,
   return handed;
 }
 
-absl::Status PipelineStage::Run(Slot* slot, const Layer::Context& context,
-                                absl::Span<const uint64_t> offsets,
-                                const ConstTensor& input) {
+absl::StatusOr<ConstTensor> PipelineStage::BringInput(const ConstTensor& input,
+                                                      GrowingMemory* there,
+                                                      GrowingMemory* half) {
+  ConstTensor brought = input;
+  brought.data = Bring(input.data, input.size() * SizeOf(input.dtype), there);
+  const DType wanted = device_->activations();
+  if (input.dtype != DType::kFloat32 || !IsHalf(wanted)) {
+    RETURN_IF_ERROR(device_->status());
+    return brought;
+  }
+  const Tensor converted = {
+      exchange_.Reserve(input.size() * SizeOf(wanted), half), wanted,
+      input.dims};
+  RETURN_IF_ERROR(device_->status());
+  device_->Convert(brought, converted);
+  return converted;
+}
+
+absl::Status PipelineStage::Forward(size_t number,
+                                    const Layer::Context& context,
+                                    absl::Span<const uint64_t> offsets,
+                                    absl::Span<const ConstTensor> inputs,
+                                    Buffer input) {
+  Slot* const slot = &slots_[number];
   slot->context = context;
   slot->context.device = device_.get();
   slot->context.dtype = device_->activations();
@@ -82,12 +103,26 @@ absl::Status PipelineStage::Run(Slot* slot, const Layer::Context& context,
       offsets.size()};
   const uint64_t examples = context.examples;
   const DType dtype = slot->context.dtype;
+  slot->inputs.resize(inputs.size());
+  slot->inputs_there.resize(inputs.size());
+  slot->half_inputs.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ASSIGN_OR_RETURN(
+        slot->inputs[i],
+        BringInput(inputs[i], &slot->inputs_there[i], &slot->half_inputs[i]));
+  }
+  slot->context.inputs = slot->inputs;
   Layer::Pass& pass = slot->pass;
   pass.context = &slot->context;
   pass.weights = weights_;
-  pass.input = input;
-  pass.input.data =
-      Bring(input.data, input.size() * SizeOf(input.dtype), &slot->input_there);
+  if (is_first()) {
+    pass.input = slot->inputs.front();
+  } else {
+    slot->input = std::move(input);
+    pass.input = {Bring(slot->input.bytes().data(), slot->input.size(),
+                        &slot->input_there),
+                  dtype, Batched(examples, layers_->input_dims())};
+  }
   pass.output = {nullptr, dtype, Batched(examples, layers_->output_dims())};
   const uint64_t bytes = pass.output.size() * SizeOf(dtype);
   if (crosses()) {
@@ -102,31 +137,8 @@ absl::Status PipelineStage::Run(Slot* slot, const Layer::Context& context,
   pass.scratch =
       exchange_.Reserve(layers_->ScratchBytes(examples, dtype), &scratch_);
   RETURN_IF_ERROR(device_->status());
-  if (input.dtype == DType::kFloat32 && IsHalf(dtype)) {
-    const Tensor half = {
-        exchange_.Reserve(input.size() * SizeOf(dtype), &slot->half_input),
-        dtype, input.dims};
-    RETURN_IF_ERROR(device_->status());
-    device_->Convert(pass.input, half);
-    pass.input = half;
-  }
   layers_->Forward(pass);
   return device_->status();
-}
-
-absl::Status PipelineStage::Forward(size_t slot, const Layer::Context& context,
-                                    absl::Span<const uint64_t> offsets,
-                                    const ConstTensor& input) {
-  return Run(&slots_[slot], context, offsets, input);
-}
-
-absl::Status PipelineStage::Forward(size_t slot, const Layer::Context& context,
-                                    absl::Span<const uint64_t> offsets,
-                                    Buffer input) {
-  slots_[slot].input = std::move(input);
-  return Run(&slots_[slot], context, offsets,
-             {slots_[slot].input.bytes().data(), device_->activations(),
-              Batched(context.examples, layers_->input_dims())});
 }
 
 absl::StatusOr<Buffer> PipelineStage::TakeOutput(size_t slot) {

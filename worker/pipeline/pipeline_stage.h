@@ -43,15 +43,13 @@ class PipelineStage {
   absl::Status Begin(WeightSpans weights, RowNumbers rows, size_t slots);
 
   // Runs the forward pass. `context` is that of the micro-batch, but for
-  // device, dtype and offsets, which are set here. `input`, in host memory,
-  // stays until the backward pass has ended.
+  // device, dtype, offsets and inputs, which are set here. `inputs` is what
+  // layers read of each feature (see InputOf), in host memory that stays until
+  // the backward pass has ended; `input` is the TakeOutput of the stage before,
+  // which the first one has not.
   absl::Status Forward(size_t slot, const Layer::Context& context,
                        absl::Span<const uint64_t> offsets,
-                       const ConstTensor& input);
-  // The same where the input is what the stage before it gave: `input` is that
-  // stage's TakeOutput.
-  absl::Status Forward(size_t slot, const Layer::Context& context,
-                       absl::Span<const uint64_t> offsets, Buffer input);
+                       absl::Span<const ConstTensor> inputs, Buffer input);
   // What Forward has computed, for the next stage.
   absl::StatusOr<Buffer> TakeOutput(size_t slot);
 
@@ -85,8 +83,11 @@ class PipelineStage {
     Buffer input;   // Of the stage before; keeps it alive.
     Buffer output;  // Where the device's memory is the host's.
     GrowingMemory kept;
+    // Of each feature.
+    std::vector<ConstTensor> inputs;
+    std::vector<GrowingMemory> inputs_there;
+    std::vector<GrowingMemory> half_inputs;
     GrowingMemory input_there;
-    GrowingMemory half_input;
     GrowingMemory output_there;
     GrowingMemory offsets_there;
   };
@@ -99,9 +100,10 @@ class PipelineStage {
   // What the device has written, in host memory of a border.
   absl::StatusOr<Buffer> Hand(const void* from, uint64_t bytes,
                               BorderMemory* memory);
-  absl::Status Run(Slot* slot, const Layer::Context& context,
-                   absl::Span<const uint64_t> offsets,
-                   const ConstTensor& input);
+  // A feature, or the output of the stage before, as the layers read it.
+  absl::StatusOr<ConstTensor> BringInput(const ConstTensor& input,
+                                         GrowingMemory* there,
+                                         GrowingMemory* half);
   // Gradients of one use after another, where those of one layer do not
   // overlap; bytes.
   uint64_t LayOutParts(std::byte* memory);
