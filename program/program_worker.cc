@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "cli/process/prepared_process.h"
+#include "client/core/untouched.h"
 #include "proto/refusal.h"
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/model_factory.h"
@@ -26,8 +27,6 @@ namespace {
 constexpr uint64_t kLeavingBytes = uint64_t{1} << 20;
 // Nothing of the worker is left then; gRPC may be at it for a moment.
 constexpr absl::Duration kReturnWarning = absl::Seconds(10);
-Buffer UntouchedGradient() { return Buffer::Allocate(1); }
-bool IsUntouched(const Buffer& gradient) { return gradient.size() == 1; }
 constexpr char kRateScale[] = "learning_rate_scale";
 // As long as `paramd set` waits.
 constexpr absl::Duration kSetPatience = absl::Minutes(1);

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "client/core/untouched.h"
 #include "config/wire_format.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
@@ -48,8 +49,6 @@ bool IsWorthARetry(const absl::Status& status, v1::Refusal::Reason reason) {
       return true;
   }
 }
-
-bool IsUntouched(const Buffer& gradient) { return gradient.size() == 1; }
 
 // Whether a push of these gradients leaves the variable as it is.
 bool Leaves(const std::vector<Buffer>& gradients, uint32_t variable) {

@@ -8,6 +8,7 @@
 #include "client/core/session.h"
 #include "client/core/testing/configurations.h"
 #include "client/core/testing/session_test_base.h"
+#include "client/core/untouched.h"
 
 namespace paramd {
 namespace {
@@ -98,8 +99,6 @@ TEST_F(SessionLayersTest, GradientsOfAPushThatHasEndedChangeNothing) {
   Add({0, 1});
   EXPECT_TRUE(Sent().empty());
 }
-
-Buffer UntouchedGradient() { return Buffer::Allocate(1); }
 
 // ---- variables that a push leaves as they are ------------------------------
 

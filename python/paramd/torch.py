@@ -18,8 +18,7 @@ import threading
 import warnings
 import weakref
 from typing import (Any, Callable, Dict, Iterable, Iterator, List, Mapping,
-                    Optional, Sequence,
-                    Set, Tuple, Union)
+                    Optional, Sequence, Set, Tuple, Union)
 
 import torch
 from torch.utils.data import default_collate
