@@ -254,12 +254,16 @@ class TorchTest(ArgumentsCase, unittest.TestCase):
         self.train(self.worker(), count=count)
 
     def all_Worker_step(self):
-        return {"scaler": None, "backward": False}
+        return {"scaler": None, "backward": False, "only": lambda model: model[1]}
 
     def call_Worker_step(self, **arguments):
+        only = arguments.pop("only", None)
+
         def step(worker, loss):
             if not arguments.get("backward", True):
                 loss.backward()
+            if only is not None:
+                arguments["only"] = only(worker.model)
             worker.step(loss, **arguments)
         self.train(self.worker(), step)
 
