@@ -220,10 +220,11 @@ PARAMD_PUBLIC int paramd_worker_lend_gradients(paramd_worker* worker,
  * is, as do its momenta, its moments and the steps that its optimizer counts;
  * one of zeros would move them. So two models of one job are stepped in turn.
  * Before any gradient is ready; until one of it is lent, or until
- * paramd_worker_recompute. PARAMD_INVALID_ARGUMENT if it is untrained or sparse,
- * PARAMD_ABORTED, as above, if gradients have left, PARAMD_UNIMPLEMENTED where
- * they are added up or clipped before they leave (accumulate, push_every,
- * replicas, optimizer.clip_global_norm, the mirrored strategies). */
+ * paramd_worker_recompute. PARAMD_INVALID_ARGUMENT if it is untrained or
+ * sparse, PARAMD_ABORTED, as above, if gradients have left,
+ * PARAMD_UNIMPLEMENTED where they are added up or clipped before they leave
+ * (accumulate, push_every, replicas, optimizer.clip_global_norm, the mirrored
+ * strategies). */
 PARAMD_PUBLIC int paramd_worker_leave_untouched(paramd_worker* worker,
                                                 size_t variable);
 

@@ -1,0 +1,263 @@
+// A model in stages: two for real, on two cores, and eight on a clock that is
+// fed with what each layer takes. See README.md.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/text_format.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "bench/harness/report.h"
+#include "bench/harness/samples.h"
+#include "worker/device/cpu_device.h"
+#include "worker/model/network.h"
+#include "worker/model/network_plan.h"
+#include "worker/pipeline/measure.h"
+#include "worker/pipeline/partition.h"
+#include "worker/pipeline/pipeline_model.h"
+#include "worker/pipeline/schedule.h"
+#include "worker/pipeline/timeline.h"
+
+namespace paramd {
+namespace {
+
+constexpr uint32_t kMicroBatches = 32;
+
+struct Subject {
+  std::string name;
+  InputSpec input;
+  uint64_t batch;  // A multiple of the micro-batches.
+  std::string model;
+};
+
+std::string TransformerModel() {
+  std::string model =
+      "layers { embedding { width: 64 } } layers { positional_embedding {} } ";
+  for (int block = 0; block < 16; ++block) {
+    model += R"(
+      layers { residual {
+        layers { layer_norm { epsilon: 1e-5 } }
+        layers { attention { heads: 4 causal: true } }
+        layers { dense { units: 256 } } layers { gelu {} }
+        layers { dense { units: 64 } } } } )";
+  }
+  return model + R"(layers { dense { units: 32 } }
+                    loss: SOFTMAX_CROSS_ENTROPY)";
+}
+
+std::string CnnModel() {
+  std::string model;
+  for (const int filters : {16, 32, 32, 64, 64, 64}) {
+    absl::StrAppend(&model, "layers { conv2d { filters: ", filters,
+                    " kernel: 3 stride: 1 groups: 1 bias: true padding: SAME } "
+                    "} layers { relu {} } ");
+    if (filters == 32) model += "layers { max_pool { size: 2 stride: 2 } } ";
+  }
+  return model + R"(layers { flatten {} } layers { dense { units: 64 } }
+                    layers { relu {} } layers { dense { units: 10 } }
+                    loss: SOFTMAX_CROSS_ENTROPY)";
+}
+
+std::vector<Subject> Subjects() {
+  const FeatureSpec text{
+      .name = "text", .dtype = DType::kInt32, .dims = {32}, .classes = 32};
+  FeatureSpec next = text;
+  next.name = "label";
+  return {{"transformer", InputSpec{{text, next}}, 128, TransformerModel()},
+          {"cnn", LabelledImages({28, 28}, 10), 128, CnnModel()}};
+}
+
+Batch DrawnBatch(const Subject& subject) {
+  RandomStream random(1);
+  Batch batch;
+  batch.Reset(subject.input, subject.batch);
+  batch.range.end = subject.batch;
+  for (Column& column : batch.columns) {
+    if (column.spec().dtype == DType::kFloat32) {
+      for (float& value : column.values<float>()) value = random.Uniform();
+      continue;
+    }
+    for (int32_t& value : column.values<int32_t>()) {
+      value = static_cast<int32_t>(random.Below(column.spec().classes));
+    }
+  }
+  return batch;
+}
+
+// A model with its weights and gradients.
+class Trained {
+ public:
+  explicit Trained(std::unique_ptr<TrainedModel> model)
+      : model_(std::move(model)) {
+    RandomStream random(2);
+    for (const v1::Variable& variable : model_->variables()) {
+      size_t size = 1;
+      for (const uint64_t dimension : variable.shape()) size *= dimension;
+      std::vector<float>& values = values_.emplace_back(size);
+      for (float& value : values) value = 0.1f * (random.Uniform() - 0.5f);
+      gradients_.emplace_back(size);
+    }
+    for (const auto& one : values_) weights_.emplace_back(one);
+    for (auto& one : gradients_) spans_.push_back(absl::MakeSpan(one));
+  }
+
+  // Seconds of a step on each of the batches.
+  double Step(absl::Span<const Batch> batches) {
+    const Time begin = MonotonicNow();
+    for (const Batch& batch : batches) {
+      CHECK(model_
+                ->Step(weights_, batch,
+                       {.divisor = static_cast<double>(batch.size())}, spans_,
+                       [](size_t) {})
+                .ok(),
+            "a step is computed");
+    }
+    return absl::ToDoubleSeconds(MonotonicNow() - begin);
+  }
+
+ private:
+  const std::unique_ptr<TrainedModel> model_;
+  std::vector<std::vector<float>> values_, gradients_;
+  std::vector<absl::Span<const float>> weights_;
+  std::vector<absl::Span<float>> spans_;
+};
+
+using NetworkRef = std::shared_ptr<const NetworkPlan>;
+
+std::vector<LayerTimes> Measured(const NetworkRef& network, const Batch& batch,
+                                 uint64_t examples, int repetitions) {
+  Batch part;
+  part.CopyExamples(batch, 0, examples);
+  auto times = MeasureLayers(network, part, repetitions,
+                             [] { return std::make_unique<CpuDevice>(); });
+  CHECK(times.ok(), "the models of the benchmark are computed");
+  return *std::move(times);
+}
+
+std::vector<StageTimes> StagesOf(absl::Span<const LayerTimes> layers,
+                                 uint32_t stages) {
+  PartitionOptions options;
+  options.stages = stages;
+  const auto partition = PartitionLayers(layers, options);
+  CHECK(partition.ok(), "the models of the benchmark can be cut");
+  std::vector<StageTimes> times(stages);
+  for (uint32_t s = 0; s < stages; ++s) {
+    const size_t end =
+        s + 1 < stages ? partition->begins[s + 1] : layers.size();
+    for (size_t i = partition->begins[s]; i < end; ++i) {
+      times[s].forward += layers[i].forward_s;
+      times[s].backward_input += layers[i].backward_s / 2;
+      times[s].backward_weights += layers[i].backward_s / 2;
+    }
+  }
+  return times;
+}
+
+void OnTheClock(const Subject& subject, const NetworkRef& network,
+                const Batch& batch, int repetitions, Report* report) {
+  const auto micro =
+      Measured(network, batch, subject.batch / kMicroBatches, repetitions);
+  const auto whole = Measured(network, batch, subject.batch, repetitions);
+  const auto eight = StagesOf(micro, 8);
+  const Timeline pipelined =
+      RunOnClock(OneForwardOneBackward(8, kMicroBatches), eight);
+  Figure speedup{subject.name + ".2_to_8_speedup", "", {}, {}};
+  speedup.values.Add(
+      RunOnClock(NaiveSchedule(2, 1), StagesOf(whole, 2)).makespan /
+      pipelined.makespan);
+  report->Add(speedup);
+  const Samples formula = [] {
+    Samples samples;
+    samples.Add(7.0 / (kMicroBatches + 7));
+    return samples;
+  }();
+  const auto bubble = [&](const std::string& schedule, double value) {
+    Figure figure{absl::StrCat(subject.name, ".bubble_", schedule),
+                  "",
+                  {},
+                  Figure::Peer{"(K-1)/(M+K-1)", formula}};
+    figure.values.Add(value);
+    report->Add(figure);
+  };
+  bubble("1f1b", pipelined.bubble());
+  bubble("gpipe", RunOnClock(GpipeSchedule(8, kMicroBatches), eight).bubble());
+  bubble("zero_bubble",
+         RunOnClock(ZeroBubbleSchedule(8, kMicroBatches), eight).bubble());
+}
+
+void ForReal(const Subject& subject, const NetworkRef& network,
+             const Batch& batch, int rounds, Report* report) {
+  v1::PipelineConfig config;
+  config.set_stages(2);
+  config.set_micro_batches(kMicroBatches);
+  const uint64_t size = subject.batch / kMicroBatches;
+  const auto micro = Measured(network, batch, size, rounds);
+  PartitionOptions options;
+  options.stages = 2;
+  const auto partition = PartitionLayers(micro, options);
+  CHECK(partition.ok(), "the models of the benchmark can be cut");
+  auto plan = PlanPipeline(config, *network);
+  CHECK(plan.ok(), "the models of the benchmark can be cut");
+  plan->begins = partition->begins;
+  Trained cut(std::make_unique<PipelineModel>(
+      network, *std::move(plan), std::vector<PipelineModel::MakeDevice>(),
+      "cpu"));
+  Trained whole(std::make_unique<Network>(
+      network, [] { return std::make_unique<CpuDevice>(); }, "cpu"));
+  std::vector<Batch> parts(kMicroBatches);
+  for (uint32_t m = 0; m < kMicroBatches; ++m) {
+    parts[m].CopyExamples(batch, m * size, (m + 1) * size);
+  }
+  cut.Step({&batch, 1});
+  whole.Step(parts);
+  Figure figure{
+      subject.name + ".two_stages", "ms", {}, Figure::Peer{"one core", {}}};
+  for (int round = 0; round < rounds; ++round) {
+    figure.values.Add(1e3 * cut.Step({&batch, 1}));
+    figure.peer->values.Add(1e3 * whole.Step(parts));
+  }
+  report->Add(figure);
+  Figure predicted{subject.name + ".two_stages_predicted",
+                   "ms",
+                   {},
+                   Figure::Peer{"measured", figure.values}};
+  predicted.values.Add(1e3 * RunOnClock(OneForwardOneBackward(2, kMicroBatches),
+                                        StagesOf(micro, 2))
+                                 .makespan);
+  report->Add(predicted);
+}
+
+void MeasureSubject(const Subject& subject, Report* report) {
+  report->Progress("pipeline: " + subject.name);
+  v1::ModelConfig config;
+  CHECK(google::protobuf::TextFormat::ParseFromString(subject.model, &config),
+        "the models of the benchmark are read");
+  auto planned = PlanNetwork(config, subject.input);
+  CHECK(planned.ok(), "the models of the benchmark fit their input");
+  const NetworkRef network = *std::move(planned);
+  const Batch batch = DrawnBatch(subject);
+  const int rounds = report->quick() ? 3 : 9;
+  ForReal(subject, network, batch, rounds, report);
+  OnTheClock(subject, network, batch, rounds, report);
+}
+
+}  // namespace
+}  // namespace paramd
+
+int main(int argc, char** argv) {
+  // A stage is a thread; a library's own would help only one side.
+  setenv("OMP_NUM_THREADS", "1", 1);
+  paramd::Report report("pipeline", argc, argv);
+  for (const paramd::Subject& subject : paramd::Subjects()) {
+    if (report.Wants(subject.name)) {
+      paramd::MeasureSubject(subject, &report);
+    }
+  }
+}
