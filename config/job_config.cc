@@ -222,14 +222,14 @@ void CheckPipeline(const v1::JobConfig& config,
                    const std::function<void(const std::string& path,
                                             absl::string_view sentence)>& add) {
   const v1::PipelineConfig& pipeline = config.pipeline();
-  if (pipeline.stages() <= 1) return;
+  if (!IsPipelined(config)) return;
   if (config.model().custom()) {
-    add("pipeline.stages",
+    add("pipeline",
         "cuts a model in the job file; with model.custom the program decides "
         "how it computes, so leave it out");
   }
   if (config.compute_format() == v1::JobConfig::COMPUTE_FORMAT_FP16) {
-    add("pipeline.stages",
+    add("pipeline",
         "is not for compute_format \"fp16\", whose loss is scaled step by "
         "step; choose bf16");
   }

@@ -46,6 +46,10 @@ uint32_t ReplicasOf(const Job& job) {
   return std::max<uint32_t>(job.replicas(), 1);
 }
 
+bool IsPipelined(const v1::JobConfig& job) {
+  return job.pipeline().stages() > 1 || job.pipeline().micro_batches() > 1;
+}
+
 void CheckStrategySettings(
     const Job& job,
     const std::function<void(const std::string& path,

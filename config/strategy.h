@@ -22,6 +22,9 @@ bool UsesServers(const v1::JobConfig& job);
 // Replicas of the model in one process; at least 1.
 uint32_t ReplicasOf(const v1::JobConfig& job);
 
+// Whether the model computes micro-batches of a batch, in stages or in one.
+bool IsPipelined(const v1::JobConfig& job);
+
 // Tells `add` what settings say that the strategy can't do, each by its path.
 // REQUIRES: defaults are filled in.
 void CheckStrategySettings(

@@ -87,10 +87,10 @@ absl::Status CantUse(const v1::JobConfig& job, absl::string_view why) {
 
 absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
                                const DeviceChoice& choice) {
-  if (job.pipeline().stages() > 1) {
+  if (IsPipelined(job)) {
     return CantUse(job,
                    "a plugin compiles the model as a whole, and can't have "
-                   "pipeline.stages; every strategy also runs on cpu");
+                   "a pipeline; every strategy also runs on cpu");
   }
   const auto index = static_cast<size_t>(choice.index);
   const size_t needed = PluginDevicesOf(job);
@@ -212,7 +212,7 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
   for (NamedDevice& device : devices) {
     makers.push_back(InFormat(format, std::move(device.make)));
   }
-  if (job.pipeline().stages() > 1) {
+  if (IsPipelined(job)) {
     ASSIGN_OR_RETURN(std::shared_ptr<const NetworkPlan> plan,
                      PlanNetwork(job.model(), input));
     ASSIGN_OR_RETURN(PipelinePlan pipeline,

@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
+#include "worker/input/testing/random_batch.h"
 #include "worker/model/network.h"
 
 namespace paramd {
@@ -99,22 +100,6 @@ std::vector<Shape> Shapes() {
           {"gpt", 16, InputSpec{{text, next}}, GptModel()}};
 }
 
-Batch RandomBatch(const Shape& shape) {
-  RandomStream random(1);
-  Batch batch;
-  batch.Reset(shape.input, shape.batch);
-  for (Column& column : batch.columns) {
-    if (column.spec().dtype == DType::kFloat32) {
-      for (float& value : column.values<float>()) value = random.Uniform();
-      continue;
-    }
-    for (int32_t& value : column.values<int32_t>()) {
-      value = static_cast<int32_t>(random.Below(column.spec().classes));
-    }
-  }
-  return batch;
-}
-
 v1::ModelConfig ConfigOf(const Shape& shape) {
   v1::ModelConfig config;
   CHECK(google::protobuf::TextFormat::ParseFromString(shape.model, &config),
@@ -156,7 +141,7 @@ double CpuSeconds() {
 class Steps {
  public:
   Steps(const Shape& shape, const v1::ModelConfig& config)
-      : batch_(RandomBatch(shape)) {
+      : batch_(RandomBatch(shape.input, {.end = shape.batch}, 1)) {
     auto network = Network::Create(config, shape.input);
     CHECK(network.ok(), "the models of the benchmark fit their input");
     network_ = *std::move(network);

@@ -17,6 +17,7 @@
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
 #include "worker/device/cpu_device.h"
+#include "worker/input/testing/random_batch.h"
 #include "worker/model/network.h"
 #include "worker/model/network_plan.h"
 #include "worker/pipeline/measure.h"
@@ -72,23 +73,6 @@ std::vector<Subject> Subjects() {
   next.name = "label";
   return {{"transformer", InputSpec{{text, next}}, 128, TransformerModel()},
           {"cnn", LabelledImages({28, 28}, 10), 128, CnnModel()}};
-}
-
-Batch DrawnBatch(const Subject& subject) {
-  RandomStream random(1);
-  Batch batch;
-  batch.Reset(subject.input, subject.batch);
-  batch.range.end = subject.batch;
-  for (Column& column : batch.columns) {
-    if (column.spec().dtype == DType::kFloat32) {
-      for (float& value : column.values<float>()) value = random.Uniform();
-      continue;
-    }
-    for (int32_t& value : column.values<int32_t>()) {
-      value = static_cast<int32_t>(random.Below(column.spec().classes));
-    }
-  }
-  return batch;
 }
 
 // A model with its weights and gradients.
@@ -242,7 +226,7 @@ void MeasureSubject(const Subject& subject, Report* report) {
   auto planned = PlanNetwork(config, subject.input);
   CHECK(planned.ok(), "the models of the benchmark fit their input");
   const NetworkRef network = *std::move(planned);
-  const Batch batch = DrawnBatch(subject);
+  const Batch batch = RandomBatch(subject.input, {.end = subject.batch}, 1);
   const int rounds = report->quick() ? 3 : 9;
   ForReal(subject, network, batch, rounds, report);
   OnTheClock(subject, network, batch, rounds, report);

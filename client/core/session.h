@@ -128,7 +128,8 @@ class Session {
   // Pushes one gradient for each variable, float, row-major, of a sparse one of
   // the rows in `info`; none if the push is empty. A gradient without bytes is
   // still being computed and follows by AddGradients; what waits for it leaves
-  // then.
+  // then. UntouchedGradient (untouched.h) stands for one of a variable that the
+  // push leaves as it is; a sparse one without rows is left anyway.
   // REQUIRES: configured(), no push is open, sizes match the placement.
   void StartPush(OpId op, const PushInfo& info, std::vector<Buffer> gradients,
                  Time now, Outbox* out);

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "worker/device/testing/test_device.h"
+#include "worker/input/testing/random_batch.h"
 #include "worker/model/network.h"
 
 namespace paramd {
@@ -137,21 +138,8 @@ v1::ModelConfig Without(v1::ModelConfig config) {
   return config;
 }
 
-Batch RandomBatch(const InputSpec& input, uint64_t size, uint64_t seed) {
-  RandomStream random(seed);
-  Batch batch;
-  batch.Reset(input, size);
-  batch.range = {.epoch = 2, .begin = 10, .end = 10 + size};
-  for (Column& column : batch.columns) {
-    if (column.spec().dtype == DType::kFloat32) {
-      for (float& value : column.values<float>()) value = random.Uniform();
-      continue;
-    }
-    for (int32_t& value : column.values<int32_t>()) {
-      value = static_cast<int32_t>(random.Below(column.spec().classes));
-    }
-  }
-  return batch;
+Batch BatchOf(const InputSpec& input, uint64_t size, uint64_t seed) {
+  return RandomBatch(input, {.epoch = 2, .begin = 10, .end = 10 + size}, seed);
 }
 
 // A network with weights that its variables' shapes decide.
@@ -218,7 +206,7 @@ TEST_F(RecomputeTest, GivesTheBitsAndTheNamesOfTheLayersAlone) {
       Trained alone(Without(config), one.input, format);
       ASSERT_EQ(again.names(), alone.names());
       for (uint64_t size = 6; size >= 4; --size) {
-        const Batch batch = RandomBatch(one.input, size, size);
+        const Batch batch = BatchOf(one.input, size, size);
         const Metrics found = again.Step(batch, 6);
         EXPECT_TRUE(std::isfinite(found.loss_sum));
         EXPECT_EQ(found.loss_sum, alone.Step(batch, 6).loss_sum);
@@ -235,7 +223,7 @@ TEST_F(RecomputeTest, AStepThatOverflowsIsComputedAgainToTheSameBits) {
   const v1::ModelConfig config = Parsed(gpt.layers);
   Trained again(config, gpt.input, ComputeFormat::kFp16);
   Trained alone(Without(config), gpt.input, ComputeFormat::kFp16);
-  const Batch batch = RandomBatch(gpt.input, 6, 1);
+  const Batch batch = BatchOf(gpt.input, 6, 1);
   again.Step(batch, 0.01);
   alone.Step(batch, 0.01);
   EXPECT_GT(again.network().loss_scaling().overflows, 0u);
@@ -248,7 +236,7 @@ TEST_F(RecomputeTest, MovesTheStatisticsOfABatchNormOnce) {
   const Case cnn = Cases()[1];
   Trained again(Parsed(cnn.layers), cnn.input);
   Trained alone(Without(Parsed(cnn.layers)), cnn.input);
-  const Batch batch = RandomBatch(cnn.input, 6, 1);
+  const Batch batch = BatchOf(cnn.input, 6, 1);
   again.Step(batch, 6);
   alone.Step(batch, 6);
   size_t statistics = 0;

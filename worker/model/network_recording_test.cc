@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "worker/device/device_link.h"
 #include "worker/device/testing/test_device.h"
+#include "worker/input/testing/random_batch.h"
 #include "worker/model/network.h"
 
 namespace paramd {
@@ -68,21 +69,8 @@ v1::ModelConfig Parsed(const std::string& layers) {
   return config;
 }
 
-Batch RandomBatch(const InputSpec& input, const Portion& range) {
-  RandomStream random(range.epoch * 1000 + range.begin);
-  Batch batch;
-  batch.Reset(input, range.size());
-  batch.range = range;
-  for (Column& column : batch.columns) {
-    if (column.spec().dtype == DType::kFloat32) {
-      for (float& value : column.values<float>()) value = random.Uniform();
-      continue;
-    }
-    for (int32_t& value : column.values<int32_t>()) {
-      value = static_cast<int32_t>(random.Below(column.spec().classes));
-    }
-  }
-  return batch;
+Batch BatchOf(const InputSpec& input, const Portion& range) {
+  return RandomBatch(input, range, range.epoch * 1000 + range.begin);
 }
 
 // A network that does one step after the other, and a new one for each step.
@@ -109,7 +97,7 @@ class Lasting {
 
   // Both give the same bits; then weights are moved.
   void Step(const Portion& range, Options options = {}) {
-    const Batch batch = RandomBatch(input_, range);
+    const Batch batch = BatchOf(input_, range);
     options.divisor = kBatch;
     options.seed = 3;
     const auto found = GradientsOf(network_.get(), batch, options);
@@ -123,7 +111,7 @@ class Lasting {
     }
   }
   void Evaluate(size_t examples) {
-    const Batch batch = RandomBatch(input_, {0, 500, 500 + examples});
+    const Batch batch = BatchOf(input_, {0, 500, 500 + examples});
     const std::vector<absl::Span<const float>> views(weights.begin(),
                                                      weights.end());
     EXPECT_EQ(network_->Evaluate(views, batch)->loss_sum,
@@ -261,7 +249,7 @@ TEST_F(NetworkRecordingTest, RowsOfSparseVariablesAreThoseOfTheStep) {
     for (float& value : *one) value = random.Uniform() - 0.5f;
   }
   for (uint64_t step = 0; step < 8; ++step) {
-    const Batch batch = RandomBatch(input, {1, step, step + kBatch});
+    const Batch batch = BatchOf(input, {1, step, step + kBatch});
     std::vector<std::vector<uint64_t>> found(1);
     ASSERT_TRUE(lasting->FindRows(batch, absl::MakeSpan(found)).ok());
     std::vector<uint64_t>& rows = found[0];
@@ -298,7 +286,7 @@ TEST_F(NetworkRecordingTest, RowsOfSparseVariablesAreThoseOfTheStep) {
 }
 
 TEST_F(NetworkRecordingTest, ReadyHearsOfEachGradientInTheSameOrder) {
-  const Batch batch = RandomBatch(kImages, {1, 0, kBatch});
+  const Batch batch = BatchOf(kImages, {1, 0, kBatch});
   const auto network = *Network::Create(Parsed(kMlp), kImages, MakeTestDevice);
   std::vector<std::vector<float>> weights;
   for (const v1::Variable& variable : network->variables()) {

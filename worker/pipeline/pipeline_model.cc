@@ -17,6 +17,10 @@ namespace {
 
 using Kind = PipelineOp::Kind;
 
+// Unless the job says how many. The same for any number of stages, as what is
+// computed depends on it.
+constexpr uint32_t kMicroBatches = 16;
+
 // Each stage once forward: what an evaluation is.
 PipelineSchedule ForwardSchedule(uint32_t stages, uint32_t devices) {
   PipelineSchedule schedule;
@@ -97,8 +101,9 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::PipelineConfig& config,
                                     ? BeginsByCost(stages, *network.layers)
                                     : BeginsByName(config, *network.layers));
   plan.devices = stages / chunks;
-  plan.micro_batches =
-      config.micro_batches() == 0 ? 4 * stages : config.micro_batches();
+  plan.micro_batches = config.micro_batches() > 0 ? config.micro_batches()
+                       : stages > 1               ? kMicroBatches
+                                                  : 1;
   switch (config.schedule()) {
     case v1::PipelineConfig::SCHEDULE_NAIVE:
       plan.schedule = [stages](uint32_t m) { return NaiveSchedule(stages, m); };

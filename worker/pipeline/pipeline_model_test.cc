@@ -15,6 +15,7 @@
 
 #include "base/random.h"
 #include "worker/device/testing/test_device.h"
+#include "worker/input/testing/random_batch.h"
 #include "worker/model/network.h"
 
 namespace paramd {
@@ -108,20 +109,7 @@ v1::ModelConfig ConfigOf(const CutCase& one) {
 }
 
 Batch DrawnBatch(const InputSpec& input, uint64_t size, uint64_t seed = 7) {
-  RandomStream random(seed);
-  Batch batch;
-  batch.Reset(input, size);
-  batch.range = {.epoch = 2, .begin = 10, .end = 10 + size};
-  for (Column& column : batch.columns) {
-    if (column.spec().dtype == DType::kFloat32) {
-      for (float& value : column.values<float>()) value = random.Uniform();
-      continue;
-    }
-    for (int32_t& value : column.values<int32_t>()) {
-      value = static_cast<int32_t>(random.Below(column.spec().classes));
-    }
-  }
-  return batch;
+  return RandomBatch(input, {.epoch = 2, .begin = 10, .end = 10 + size}, seed);
 }
 
 // A model's weights and gradients.
@@ -409,7 +397,9 @@ TEST(PlanPipelineTest, StagesAreOfAboutEqualCostOrBeginWhereTheJobSays) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   // The first product is 36 x 12, the others 12 x 14, 14 x 10 and 10 x 4.
   EXPECT_THAT(plan->begins, ::testing::ElementsAre(0, 2));
-  EXPECT_EQ(plan->micro_batches, 8u);
+  EXPECT_EQ(plan->micro_batches, 16u);
+  EXPECT_EQ(PlanPipeline(Pipeline(3, 0), *network)->micro_batches, 16u);
+  EXPECT_EQ(PlanPipeline(Pipeline(1, 0), *network)->micro_batches, 1u);
   config.add_begin_at(network->layers->layer(3).name());
   plan = PlanPipeline(config, *network);
   ASSERT_TRUE(plan.ok()) << plan.status();
