@@ -25,7 +25,9 @@ absl::Status StageThreads::Run(
       const absl::Status status = work(d);
       if (!status.ok()) failed();
       const MutexLock lock(&mutex);
-      if (first.ok() || absl::IsCancelled(first)) first = status;
+      if (!status.ok() && (first.ok() || absl::IsCancelled(first))) {
+        first = status;
+      }
       --running;
       changed.NotifyAll();
     });
