@@ -11,7 +11,7 @@ import unittest
 from tests.cluster import paramd
 
 WORKERS = 3
-TESTED = 5200  # 11 batches.
+TESTED = 100200  # 201 batches.
 
 
 def job(sparse, **settings):
@@ -70,7 +70,8 @@ class SharedEvaluationTest(unittest.TestCase):
         self.assertEqual(shared["metrics"], metrics)
         self.assertIn("auc", metrics)
 
-    def test_all_workers_take_part_and_find_what_one_process_does(self):
+    def test_workers_share_and_find_what_one_process_does(self):
+        took_part = []  # How many workers, in each run.
         for sparse in (False, True):
             for staleness in ("async", "sync"):
                 with self.subTest(sparse=sparse, staleness=staleness):
@@ -79,10 +80,13 @@ class SharedEvaluationTest(unittest.TestCase):
                         f"--workers={WORKERS}")
                     self.check(run)
                     parts = [self.parts(run, w) for w in range(WORKERS)]
-                    self.assertNotIn([], parts)
+                    took_part.append(sum(part != [] for part in parts))
                     batches = [batch for part in sum(parts, [])
                                for batch in range(*part)]
-                    self.assertEqual(sorted(batches), list(range(11)))
+                    self.assertEqual(sorted(batches), list(range(201)))
+        # Parts go to whoever asks: where others have no processor just then,
+        # one worker may have asked for all of them.
+        self.assertGreater(max(took_part), 1, took_part)
 
     def test_one_worker_evaluates_all_at_once(self):
         run = self.train(job(False), "--servers=1", "--workers=1")
