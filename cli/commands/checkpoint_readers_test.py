@@ -44,7 +44,8 @@ READ_MANIFESTS = {
 }
 READ_NONE = {
     "checkpoint now", "config check", "config print", "model print", "plan",
-    "input bench", "status", "set", "tls init", "tls renew", "completion", "version",
+    "input bench", "status", "top", "set", "tls init", "tls renew", "completion",
+    "version",
 }
 
 

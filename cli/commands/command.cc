@@ -48,6 +48,7 @@ const std::vector<Command>& Commands() {
        PredictCommand},
       {"status", "a running cluster: who, where, how far, who waits for whom",
        StatusCommand},
+      {"top", "a running cluster, watched on the whole terminal", TopCommand},
       {"set", "a setting of a running job is changed", SetCommand},
       {"tls init", "keys and certificates for the processes of a job",
        TlsInitCommand},

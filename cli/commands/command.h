@@ -53,6 +53,7 @@ int InputBenchCommand(const Invocation& invocation);
 int EvaluateCommand(const Invocation& invocation);
 int PredictCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
+int TopCommand(const Invocation& invocation);
 int SetCommand(const Invocation& invocation);
 int CompletionCommand(const Invocation& invocation);
 int TlsInitCommand(const Invocation& invocation);

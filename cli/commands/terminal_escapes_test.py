@@ -43,6 +43,7 @@ USES = {
     "predict": [["--job", "JOB", "--checkpoint", "RUN"],
                 ["--job", "JOB", "--checkpoint", "PRISTINE"]],
     "status": [["--address", "RUN"], ["RUN"]],
+    "top": [["RUN"], ["127.0.0.1:1", "--sort=RUN"]],
     "set": [["--run_dir", "RUN", "RUN=1"]],
     "tls init": [["--dir", "OUT", "--job", "JOB"], ["--dir", "OUT"]],
     "tls renew": [["--dir", "RUN"]],

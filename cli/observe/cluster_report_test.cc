@@ -138,6 +138,24 @@ TEST_F(ClusterReportTest, AMemberWithoutAnAddressIsNotAsked) {
             "the chief is not told where it listens");
 }
 
+TEST_F(ClusterReportTest, AProcessThatIsTheWholeJobIsEachOfItsMembers) {
+  v1::StatusReply& all = replies_["here"];
+  *all.mutable_task() = TaskOf(v1::WORKER, 0);
+  all.mutable_server()->set_pulls(7);
+  all.mutable_worker()->set_pushes(8);
+  for (const v1::TaskType type : {v1::PS, v1::WORKER}) {
+    *all.mutable_job()->add_members()->mutable_task() = TaskOf(type, 0);
+  }
+  const auto report = ReportAt("here");
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->processes_size(), 2);
+  EXPECT_EQ(report->processes(0).status().server().pulls(), 7u);
+  EXPECT_FALSE(report->processes(0).status().has_worker());
+  EXPECT_EQ(report->processes(1).status().worker().pushes(), 8u);
+  EXPECT_FALSE(report->processes(1).status().has_server());
+  EXPECT_THAT(RenderReport(*report), HasSubstr("asked worker-0 at here"));
+}
+
 TEST_F(ClusterReportTest, EachShardOfAProcessHasItsOwnFigures) {
   v1::StatusReply& ps = replies_["p0:1"];
   for (const uint64_t pulls : {10, 11}) ps.add_shards()->set_pulls(pulls);

@@ -8,11 +8,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
@@ -42,6 +45,21 @@ absl::string_view HostIn(absl::string_view value) {
   return value.substr(0, value.find(':'));
 }
 
+// What a request says in the header fields of this name.
+std::vector<absl::string_view> FieldsOf(absl::string_view request,
+                                        absl::string_view name) {
+  std::vector<absl::string_view> values;
+  for (const absl::string_view line :
+       absl::StrSplit(request.substr(0, request.find("\r\n\r\n")), "\r\n")) {
+    const size_t colon = line.find(':');
+    if (colon != absl::string_view::npos &&
+        absl::EqualsIgnoreCase(line.substr(0, colon), name)) {
+      values.push_back(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+    }
+  }
+  return values;
+}
+
 bool MayComeLater(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
@@ -56,6 +74,10 @@ absl::string_view ReasonOf(int code) {
       return "Method Not Allowed";
     case 421:
       return "Misdirected Request";
+    case 500:
+      return "Internal Server Error";
+    case 503:
+      return "Service Unavailable";
     default:
       return "Bad Request";
   }
@@ -65,7 +87,7 @@ std::string Render(const HttpServer::Response& response, bool with_body) {
   return absl::StrCat("HTTP/1.1 ", response.code, " ", ReasonOf(response.code),
                       "\r\nContent-Type: ", response.content_type,
                       "\r\nContent-Length: ", response.body.size(),
-                      "\r\nConnection: close\r\n\r\n",
+                      "\r\nConnection: close\r\n", response.header, "\r\n",
                       with_body ? response.body : "");
 }
 
@@ -187,26 +209,22 @@ std::string HttpServer::AnswerTo(const std::string& request) const {
     return Render({421, "text/plain", "the Host of the request is not this\n"},
                   true);
   }
-  const std::string path(words[1].substr(0, words[1].find('?')));
-  return Render(handler_(path), words[0] == "GET");
+  const std::pair<absl::string_view, absl::string_view> target =
+      absl::StrSplit(words[1], absl::MaxSplits('?', 1));
+  return Render(handler_({std::string(target.first), std::string(target.second),
+                          absl::StrContains(
+                              absl::StrJoin(FieldsOf(request, "accept"), ","),
+                              "text/html")}),
+                words[0] == "GET");
 }
 
 // A request that names no host does not come from a page.
 bool HttpServer::IsForUs(const std::string& request) const {
   if (is_ours_ == nullptr) return true;
-  const absl::string_view head =
-      absl::string_view(request).substr(0, request.find("\r\n\r\n"));
-  for (absl::string_view line : absl::StrSplit(head, "\r\n")) {
-    const size_t colon = line.find(':');
-    if (colon == absl::string_view::npos ||
-        !absl::EqualsIgnoreCase(line.substr(0, colon), "host")) {
-      continue;
-    }
-    if (!is_ours_(HostIn(absl::StripAsciiWhitespace(line.substr(colon + 1))))) {
-      return false;
-    }
-  }
-  return true;
+  const std::vector<absl::string_view> hosts = FieldsOf(request, "host");
+  return std::all_of(
+      hosts.begin(), hosts.end(),
+      [this](absl::string_view host) { return is_ours_(HostIn(host)); });
 }
 
 }  // namespace paramd

@@ -26,14 +26,20 @@ namespace paramd {
 // thread-local storage, and takes 2 s to end.
 class HttpServer {
  public:
+  struct Request {
+    std::string path;         // Without what follows '?'.
+    std::string query;        // That.
+    bool wants_html = false;  // As browsers do, and curl does not.
+  };
   struct Response {
     int code = 200;
     std::string content_type;
     std::string body;
+    // Further header fields, each ended by "\r\n".
+    std::string header = {};
   };
-  // Called on the server's thread with the path, without what follows '?'.
-  // While it runs other connections wait.
-  using Handler = std::function<Response(const std::string& path)>;
+  // Called on the server's thread. While it runs other connections wait.
+  using Handler = std::function<Response(const Request& request)>;
 
   // Whether it answers a request for this host, without port or brackets. A
   // page of a stranger that a browser here shows reaches us under a name of its

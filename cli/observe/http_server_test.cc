@@ -28,9 +28,13 @@ using ::testing::StartsWith;
 class HttpServerTest : public ::testing::Test {
  protected:
   HttpServerTest() {
-    server_ =
-        std::make_unique<HttpServer>(Listeners(), [](const std::string& path) {
-          return HttpServer::Response{200, "text/plain", "you said " + path};
+    server_ = std::make_unique<HttpServer>(
+        Listeners(), [](const HttpServer::Request& request) {
+          return HttpServer::Response{
+              200, "text/plain",
+              absl::StrCat("you said ", request.path,
+                           request.query.empty() ? "" : " and ", request.query,
+                           request.wants_html ? " in a browser" : "")};
         });
   }
 
@@ -83,8 +87,29 @@ class HttpServerTest : public ::testing::Test {
 TEST_F(HttpServerTest, AGetIsAnsweredAndTheConnectionClosed) {
   EXPECT_EQ(Ask("GET /a/b?c=d HTTP/1.1\r\nHost: x\r\n\r\n"),
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
-            "Content-Length: 13\r\nConnection: close\r\n\r\nyou said /a/b");
+            "Content-Length: 21\r\nConnection: close\r\n\r\n"
+            "you said /a/b and c=d");
   EXPECT_THAT(Ask("HEAD / HTTP/1.0\r\n\r\n"), EndsWith("close\r\n\r\n"));
+}
+
+TEST_F(HttpServerTest, ABrowserSaysThatItWantsHtml) {
+  EXPECT_THAT(Ask("GET /a HTTP/1.1\r\nAccept: text/html,*/*\r\n\r\n"),
+              EndsWith("you said /a in a browser"));
+  EXPECT_THAT(Ask("GET /a HTTP/1.1\r\nAccept: */*\r\n\r\n"),
+              EndsWith("you said /a"));
+  // What comes after the header is nobody's.
+  EXPECT_THAT(Ask("GET /a HTTP/1.1\r\n\r\nAccept: text/html\r\n\r\n"),
+              EndsWith("you said /a"));
+}
+
+TEST_F(HttpServerTest, FurtherFieldsStandInTheHeader) {
+  HttpServer server(Listeners(), [](const HttpServer::Request&) {
+    return HttpServer::Response{200, "text/plain", "x", "A: b\r\nC: d\r\n"};
+  });
+  const int fd = Connect(server.port());
+  Send(fd, "GET / HTTP/1.1\r\n\r\n");
+  EXPECT_THAT(ReceiveAll(fd),
+              EndsWith("Connection: close\r\nA: b\r\nC: d\r\n\r\nx"));
 }
 
 TEST_F(HttpServerTest, WhatIsNoGetIsRefused) {
@@ -162,7 +187,7 @@ TEST_F(HttpServerTest, ItAnswersAtEachOfItsAddresses) {
   sockaddr_in second = {};
   socklen_t size = sizeof(second);
   getsockname(listeners[1], reinterpret_cast<sockaddr*>(&second), &size);
-  server_ = std::make_unique<HttpServer>(listeners, [](const std::string&) {
+  server_ = std::make_unique<HttpServer>(listeners, [](const auto&) {
     return HttpServer::Response{200, "text/plain", "here"};
   });
   for (const int port : {server_->port(), int{ntohs(second.sin_port)}}) {

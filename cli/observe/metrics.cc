@@ -416,6 +416,12 @@ constexpr Metric kMetrics[] = {
        if (from.job().checkpoint_bytes() == 0) return;
        to->Add(from.job().checkpoint_ms() / 1000);
      }},
+    {"paramd_checkpoint_age_seconds", kGauge, "",
+     "How long ago the newest checkpoint that this chief wrote was committed.",
+     [](const Source& from, Samples* to) {
+       if (!from.job().has_checkpoint_ago_ms()) return;
+       to->Add(Seconds(from.job().checkpoint_ago_ms()));
+     }},
 };
 
 }  // namespace

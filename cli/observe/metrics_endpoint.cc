@@ -7,18 +7,23 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/types/optional.h"
 
 #include "base/clock.h"
+#include "base/escape.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "base/time.h"
 #include "cli/observe/metrics.h"
 #include "cli/observe/process_usage.h"
+#include "cli/observe/status_page_text.h"
 #include "net/listen_address.h"
 #include "prometheus/metric_family.h"
 #include "prometheus/text_serializer.h"
+#include "proto/message_json.h"
 
 namespace paramd {
 
@@ -41,6 +46,14 @@ prometheus::MetricFamily CertificateExpiry(absl::Time until) {
   family.metric[0].gauge.value =
       absl::ToDoubleSeconds(until - absl::UnixEpoch());
   return family;
+}
+
+constexpr char kText[] = "text/plain; charset=utf-8";
+constexpr char kNoStore[] =
+    "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n";
+
+HttpServer::Response Unavailable() {
+  return {503, kText, "this process has not said anything yet\n", kNoStore};
 }
 
 // Who listens on this machine alone is asked for by an address or by a name
@@ -76,21 +89,28 @@ class MetricsEndpoint::Statuses
 
   // What a scrape gets.
   std::vector<prometheus::MetricFamily> Collect() {
-    Ask();
+    const absl::optional<v1::StatusReply> status = Newest();
     std::vector<prometheus::MetricFamily> all = ProcessUsage();
     if (certificate_until_ != nullptr) {
       all.push_back(CertificateExpiry(certificate_until_()));
     }
+    if (!status.has_value()) return all;
+    MutexLock lock(&mutex_);
+    for (auto& family : MetricsOf(*status, MonotonicNow() - taken_)) {
+      all.push_back(std::move(family));
+    }
+    return all;
+  }
+
+  // A fresh status, or the last one if none comes; nullopt: none ever came.
+  absl::optional<v1::StatusReply> Newest() {
+    Ask();
     MutexLock lock(&mutex_);
     const Time until = MonotonicNow() + patience_;
     while (is_open_ && MonotonicNow() < until) {
       changed_.WaitFor(&mutex_, until - MonotonicNow());
     }
-    if (!newest_.has_value()) return all;
-    for (auto& family : MetricsOf(*newest_, MonotonicNow() - taken_)) {
-      all.push_back(std::move(family));
-    }
-    return all;
+    return newest_;
   }
 
  private:
@@ -148,18 +168,54 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(
   std::unique_ptr<MetricsEndpoint> endpoint(new MetricsEndpoint);
   endpoint->host_ = options.address.substr(0, options.address.rfind(':'));
   endpoint->statuses_ = std::make_shared<Statuses>(options);
+  ClusterWatch::Options watched;
+  watched.own_status = [statuses = endpoint->statuses_] {
+    return statuses->Newest();
+  };
+  watched.tls = options.tls;
+  watched.checkpoint_interval = options.checkpoint_interval;
+  endpoint->watch_ = std::make_unique<ClusterWatch>(std::move(watched));
   endpoint->server_ = std::make_unique<HttpServer>(
       std::move(listeners),
-      [statuses = endpoint->statuses_](
-          const std::string& path) -> HttpServer::Response {
-        if (path != "/metrics") {
-          return {404, "text/plain", "only /metrics is served here\n"};
-        }
-        return {200, "text/plain; version=0.0.4; charset=utf-8",
-                prometheus::TextSerializer().Serialize(statuses->Collect())};
+      [endpoint = endpoint.get(), configuration = options.configuration,
+       patience = options.patience](const HttpServer::Request& request) {
+        return endpoint->Answer(request, configuration, patience);
       },
       HostsOf(options, endpoint->host_));
   return endpoint;
+}
+
+HttpServer::Response MetricsEndpoint::Answer(const HttpServer::Request& request,
+                                             const std::string& configuration,
+                                             absl::Duration patience) {
+  if (request.path == "/metrics") {
+    return {200, "text/plain; version=0.0.4; charset=utf-8",
+            prometheus::TextSerializer().Serialize(statuses_->Collect())};
+  }
+  if (request.path == "/" && request.wants_html) {
+    return {200, "text/html; charset=utf-8", StatusPageHtml(),
+            StatusPageHeader()};
+  }
+  if (request.path == "/") {
+    const auto text = watch_->Text(patience);
+    if (!text.has_value()) return Unavailable();
+    return {200, kText, EscapeControls(*text), kNoStore};
+  }
+  if (request.path == "/status.json") {
+    uint64_t since = 0;  // Of a client that says something else: all there is.
+    absl::string_view number = request.query;
+    if (absl::ConsumePrefix(&number, "since=") &&
+        !absl::SimpleAtoi(number, &since)) {
+      since = 0;
+    }
+    const auto page = watch_->Page(since, patience);
+    if (!page.has_value()) return Unavailable();
+    const auto json = MessageJson(*page);
+    if (!json.ok()) return {500, kText, std::string(json.status().message())};
+    return {200, "application/json", *json, kNoStore};
+  }
+  if (request.path == "/config") return {200, kText, configuration, kNoStore};
+  return {404, kText, "here are /, /status.json, /config and /metrics\n"};
 }
 
 void MetricsEndpoint::SetSource(AskStatus ask) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <future>
 #include <thread>
 #include <utility>
@@ -73,16 +74,60 @@ TEST(MetricsEndpointTest, AScrapeGetsAFreshStatus) {
   auto endpoint = Endpoint();
   uint64_t pulls = 40;
   endpoint->SetSource([&](auto done) { done(WithPulls(++pulls)); });
-  EXPECT_THAT(Get(*endpoint, "/metrics"), StartsWith("HTTP/1.1 200"));
+  const std::string first = Get(*endpoint, "/metrics");
+  EXPECT_THAT(first, StartsWith("HTTP/1.1 200"));
   const std::string second = Get(*endpoint, "/metrics");
   EXPECT_THAT(second, HasSubstr("Content-Type: text/plain; version=0.0.4;"));
-  EXPECT_THAT(second,
-              HasSubstr("# HELP paramd_server_answered_pulls_total Pulls "
-                        "answered.\n"
-                        "# TYPE paramd_server_answered_pulls_total counter\n"
-                        "paramd_server_answered_pulls_total 42\n"));
+  const std::string sample =
+      "# HELP paramd_server_answered_pulls_total Pulls answered.\n"
+      "# TYPE paramd_server_answered_pulls_total counter\n"
+      "paramd_server_answered_pulls_total ";
+  const auto pulls_in = [&](const std::string& answer) {
+    const size_t at = answer.find(sample);
+    EXPECT_NE(at, std::string::npos) << answer;
+    return std::atoi(answer.c_str() + at + sample.size());
+  };
+  EXPECT_GT(pulls_in(first), 40);
+  EXPECT_GT(pulls_in(second), pulls_in(first));
   EXPECT_THAT(second, HasSubstr("\nprocess_cpu_seconds_total "));
-  EXPECT_THAT(Get(*endpoint, "/"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Get(*endpoint, "/other"), StartsWith("HTTP/1.1 404"));
+}
+
+TEST(MetricsEndpointTest, ThePageItsTextAndItsFiguresAreServed) {
+  MetricsEndpoint::Options options;
+  options.address = "127.0.0.1:0";
+  options.configuration = "epochs  3  from the job file\n";
+  options.patience = absl::Minutes(1);
+  const auto endpoint = MetricsEndpoint::Listen(options);
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  (*endpoint)->SetSource([](auto done) {
+    v1::StatusReply status;
+    status.mutable_task()->set_type(v1::WORKER);
+    status.mutable_job()->set_name("<b>j\x1b[2J</b>");
+    status.mutable_job()->set_state(v1::RUNNING);
+    done(status);
+  });
+  const std::string text = Get(**endpoint, "/");
+  EXPECT_THAT(text, HasSubstr("Content-Type: text/plain"));
+  EXPECT_THAT(text, HasSubstr("\r\n\r\ntrains: "));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b"))) << "a terminal would obey it";
+  const std::string json = Get(**endpoint, "/status.json?since=x");
+  EXPECT_THAT(json, HasSubstr("Content-Type: application/json"));
+  EXPECT_THAT(json, HasSubstr("\"verdict\": \"trains: "));
+  EXPECT_THAT(Get(**endpoint, "/config"), HasSubstr("from the job file"));
+  const std::string page =
+      Get(**endpoint, "/", "localhost\r\nAccept: text/html");
+  EXPECT_THAT(page, HasSubstr("Content-Type: text/html"));
+  EXPECT_THAT(page, HasSubstr("Content-Security-Policy: default-src 'none'; "
+                              "script-src 'sha256-"));
+  EXPECT_THAT(page, Not(HasSubstr("src="))) << "it loads something";
+  EXPECT_LT(page.size(), 100u << 10);
+}
+
+TEST(MetricsEndpointTest, WhoSaysNothingYetIsUnavailable) {
+  const auto endpoint = Endpoint(absl::Milliseconds(1));
+  EXPECT_THAT(Get(*endpoint, "/"), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(Get(*endpoint, "/status.json"), StartsWith("HTTP/1.1 503"));
 }
 
 TEST(MetricsEndpointTest, WithoutAnAnswerTheLastStatusIsServedAndAskedForOnce) {
@@ -116,8 +161,9 @@ TEST(MetricsEndpointTest, WithoutAnAnswerTheLastStatusIsServedAndAskedForOnce) {
 TEST(MetricsEndpointTest, NobodyIsAskedAnyMoreWhenTheSourceHasChanged) {
   auto endpoint = Endpoint();
   std::promise<void> asked, release;
-  std::atomic<bool> is_over{false};
+  std::atomic<bool> has_begun{false}, is_over{false};
   endpoint->SetSource([&](auto done) {
+    if (has_begun.exchange(true)) return done(WithPulls(1));
     asked.set_value();
     release.get_future().wait();
     is_over = true;

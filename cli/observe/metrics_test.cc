@@ -54,6 +54,7 @@ v1::StatusReply Everything() {
   job->set_pushes_doubled(6);
   job->set_checkpoint_bytes(5);
   job->set_checkpoint_ms(1500);
+  job->set_checkpoint_ago_ms(2000);
   job->set_checkpoints_failed(9);
   job->set_checkpoint_directory_lost(true);
   job->mutable_evaluation()->set_examples(8);

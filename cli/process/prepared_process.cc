@@ -18,6 +18,7 @@
 #include "cli/process/start_checks.h"
 #include "cli/process/version.h"
 #include "config/cluster_agreement.h"
+#include "config/print_config.h"
 #include "config/strategy.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/coordinator_process.h"
@@ -248,6 +249,11 @@ absl::Status ServeMetrics(bool insecure, PreparedProcess* prepared) {
     };
   }
   if (options.address.empty()) return absl::OkStatus();
+  options.tls = prepared->tls;
+  options.checkpoint_interval =
+      absl::Seconds(prepared->job.config.checkpoint().every_seconds());
+  ASSIGN_OR_RETURN(options.configuration,
+                   PrintConfig(prepared->job, prepared->cluster, "text"));
   ASSIGN_OR_RETURN(prepared->metrics, MetricsEndpoint::Listen(options));
   AskForMetrics(prepared);
   Log(LogLevel::kInfo, "serving metrics", {{"url", prepared->metrics->url()}});

@@ -20,7 +20,7 @@ constexpr size_t kOfAWorker = 4;
 // gRPC's, of which it has as many again for each processor; and what listens.
 constexpr size_t kOfGrpc = 6;
 constexpr size_t kOfGrpcByProcessor = 2;
-constexpr size_t kOfMetrics = 2;
+constexpr size_t kOfMetrics = 3;  // A server, a watch, and its questions.
 constexpr size_t kOfProgress = 1;
 // Beside stacks and products: messages, files, and what is fetched ahead.
 constexpr uint64_t kOtherBytes = uint64_t{128} << 20;

@@ -296,7 +296,7 @@ void Checkpoints::OnCommitted(const IoResult& result, Turn* turn) {
   round_.reset();
   failure_.clear();
   newest_ = {*committed, round.number(), round.step(), round.input(),
-             absl::ToDoubleMilliseconds(turn->now - round.opened())};
+             absl::ToDoubleMilliseconds(turn->now - round.opened()), turn->now};
   accounts_.Committed(newest_.number, turn->out);
   bases_.Committed(newest_.path());
   for (const v1::SnapshotNumber& old : committed->to_retire()) {
@@ -386,13 +386,17 @@ std::string Checkpoints::waiting_for(const JobView& job) const {
   return round_->waiting_for(live);
 }
 
-void Checkpoints::FillStatus(v1::JobStats* job) const {
+void Checkpoints::FillStatus(Time now, v1::JobStats* job) const {
   if (!newest_.path().empty()) {
     *job->mutable_checkpoint() = newest_.number;
     job->set_checkpoint_path(newest_.path());
     job->set_checkpoint_step(newest_.step);
     job->set_checkpoint_bytes(newest_.files.bytes());
     job->set_checkpoint_ms(newest_.milliseconds);
+    if (newest_.committed.has_value()) {
+      job->set_checkpoint_ago_ms(
+          absl::ToInt64Milliseconds(now - *newest_.committed));
+    }
   }
   job->set_checkpoints_failed(failures_);
   job->set_checkpoint_failure(failure_);

@@ -35,6 +35,7 @@ class Checkpoints : public SnapshotCalls {
     uint64_t step = 0;
     v1::SavedInput input;
     double milliseconds = 0;  // That it took; 0: it was found.
+    absl::optional<Time> committed = {};  // Unset: it was found.
 
     const std::string& path() const { return files.path(); }
   };
@@ -90,7 +91,7 @@ class Checkpoints : public SnapshotCalls {
   std::string waiting_for(const JobView& job) const;
   // Of the newest one that failed; empty: it was committed.
   const std::string& failure() const { return failure_; }
-  void FillStatus(v1::JobStats* job) const;
+  void FillStatus(Time now, v1::JobStats* job) const;
 
  private:
   // A server's file, written by itself or window by window through here.

@@ -133,7 +133,7 @@ void JobReport::FillStatus(Time now, v1::StatusReply* status) const {
   job->set_servers(view.options.servers);
   job->set_workers(view.options.workers);
   parts_.input.FillStatus(job);
-  parts_.checkpoints.FillStatus(job);
+  parts_.checkpoints.FillStatus(now, job);
   if (parts_.evaluations.newest().examples() > 0) {
     *job->mutable_evaluation() = parts_.evaluations.newest();
   }
