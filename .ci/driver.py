@@ -393,6 +393,18 @@ class Build:
         if run.returncode != 0:
             print(first_line(run.stderr), "\ngoing on without it")
 
+    def install_browser(self):
+        """Chromium, in which the status page is tested."""
+        if not self.install or shutil.which("chromedriver"):
+            return
+        print("installing chromium-driver, python3-selenium", flush=True)
+        run = subprocess.run(
+            ["bash", "-ec", ". third_party/packages.sh; install_packages "
+             "chromium-driver python3-selenium"],
+            cwd=ROOT, capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            print(first_line(run.stderr), "\ngoing on without it")
+
 
 # The run --------------------------------------------------------------------
 
@@ -538,6 +550,8 @@ def run_all(options, build, tally):
         (package + "/").startswith(FRAMEWORK_FOLDERS) for package in changed)))
     if options.all or options.changed:
         build.fetch_promtool()
+    if options.all:
+        build.install_browser()
     manual = "attr(tags, '[\\[ ]manual[,\\]]', tests(//...))"
     labels = build.query(f"tests(//...) except {manual}")
     if labels is None:
