@@ -295,8 +295,12 @@ void Checkpoints::OnCommitted(const IoResult& result, Turn* turn) {
   const SnapshotRound round = *std::move(round_);
   round_.reset();
   failure_.clear();
-  newest_ = {*committed, round.number(), round.step(), round.input(),
-             absl::ToDoubleMilliseconds(turn->now - round.opened()), turn->now};
+  newest_ = {*committed,
+             round.number(),
+             round.step(),
+             round.input(),
+             absl::ToDoubleMilliseconds(turn->now - round.opened()),
+             turn->now};
   accounts_.Committed(newest_.number, turn->out);
   bases_.Committed(newest_.path());
   for (const v1::SnapshotNumber& old : committed->to_retire()) {
