@@ -21,6 +21,7 @@ namespace paramd {
 namespace {
 
 std::string RoleName(v1::Role role) {
+  if (role == v1::ROLE_ANYONE) return "members of the job and operators";
   return absl::AsciiStrToLower(absl::StripPrefix(v1::Role_Name(role), "ROLE_"));
 }
 
@@ -35,10 +36,11 @@ std::string AddressOf(absl::string_view grpc_peer) {
 }
 
 absl::Status BadCaller(absl::string_view text) {
-  return Refuse(v1::Refusal::INVALID, kCallerKey,
-                absl::StrCat(kCallerKey, " is '", text.substr(0, 64),
-                             "'; expected ps, worker, chief or operator with "
-                             "an index, as in worker/1"));
+  return Refuse(
+      v1::Refusal::INVALID, kCallerKey,
+      absl::StrCat(kCallerKey, " is '", text.substr(0, 64),
+                   "'; expected ps, worker, chief, operator or reader "
+                   "with an index, as in worker/1"));
 }
 
 absl::Status NotProved(absl::string_view sentence) {
@@ -58,6 +60,9 @@ void SetRole(const CertifiedName& name, Caller* caller) {
       break;
     case CertifiedName::Role::kOperator:
       caller->role = v1::ROLE_OPERATOR;
+      break;
+    case CertifiedName::Role::kReader:
+      caller->role = v1::ROLE_READER;
       break;
     case CertifiedName::Role::kEvaluator:
       break;
@@ -101,6 +106,8 @@ absl::StatusOr<Caller> IdentifyCaller(absl::string_view text,
     caller.task = PeerId::Coordinator();
   } else if (parts.first == "operator") {
     caller.role = v1::ROLE_OPERATOR;
+  } else if (parts.first == "reader") {
+    caller.role = v1::ROLE_READER;
   } else {
     return BadCaller(text);
   }
@@ -196,7 +203,8 @@ absl::Status CheckAllowed(const Caller& caller, const Method& method) {
   const auto may = [&](v1::Role role) {
     return std::find(callers.begin(), callers.end(), role) != callers.end();
   };
-  if (may(v1::ROLE_ANYONE)) return absl::OkStatus();
+  const bool is_reader = caller.role == v1::ROLE_READER;
+  if (may(v1::ROLE_ANYONE) && !is_reader) return absl::OkStatus();
   if (!may(caller.role)) {
     const std::string names = absl::StrJoin(
         callers, " or ",

@@ -20,6 +20,7 @@ constexpr std::pair<CertifiedName::Role, absl::string_view> kRoles[] = {
     {CertifiedName::Role::kWorker, "worker"},
     {CertifiedName::Role::kEvaluator, "evaluator"},
     {CertifiedName::Role::kOperator, "operator"},
+    {CertifiedName::Role::kReader, "reader"},
 };
 
 absl::string_view TextOf(CertifiedName::Role role) {

@@ -7,7 +7,8 @@ namespace paramd {
 namespace {
 
 TEST(CertifiedNameTest, AUriSaysJobRoleAndIndex) {
-  for (const char* task : {"ps-0", "worker-12", "evaluator-0", "operator-3"}) {
+  for (const char* task :
+       {"ps-0", "worker-12", "evaluator-0", "operator-3", "reader-1"}) {
     const auto name = NameOfTask("fashion", task);
     ASSERT_TRUE(name.ok()) << name.status();
     EXPECT_EQ(name->Task(), task);

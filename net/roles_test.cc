@@ -17,12 +17,13 @@ namespace paramd {
 namespace {
 
 constexpr char kMembers[] = "ps worker chief evaluator operator";
+constexpr char kAll[] = "ps worker chief evaluator operator reader";
 
 // With certificates. A method that is missing here fails the test.
 const std::map<std::string, std::string>& Table() {
   static const auto* const table = new std::map<std::string, std::string>{
-      {"Hello", kMembers},
-      {"Status", kMembers},
+      {"Hello", kAll},
+      {"Status", kAll},
       {"Stop", "operator"},
       {"Pull", kMembers},
       {"Push", "worker chief"},
@@ -72,6 +73,8 @@ const std::vector<Certified>& Callers() {
       {"ps", "spiffe://paramd/j/ps/1", ""},
       {"worker", "spiffe://paramd/j/worker/0", ""},
       {"operator", "spiffe://paramd/j/operator/0", ""},
+      {"reader", "spiffe://paramd/j/reader/0", "reader/0"},
+      {"reader", "spiffe://paramd/j/reader/0", ""},
   };
   return *callers;
 }
@@ -113,6 +116,7 @@ TEST(RolesTest, WithTlsWhoeverProvesNothingMayCallNothing) {
       {"chief/0", {kPeer, true, {"spiffe://paramd/j/ps/0"}}},
       {"chief/0", {kPeer, true, {"spiffe://paramd/j/operator/0"}}},
       {"worker/2", {kPeer, true, {"spiffe://paramd/j/worker/1"}}},
+      {"operator/0", {kPeer, true, {"spiffe://paramd/j/reader/0"}}},
       {"operator/0", {kPeer, true, {"spiffe://paramd/j/worker/0"}}},
       {"ps/0", {kPeer, true, {"spiffe://paramd/j/evaluator/0"}}},
       {"worker/1", {"unix:", false, {}}},  // The operators' socket.
@@ -141,7 +145,7 @@ TEST(RolesTest, WithTlsTheUnixSocketIsTheOperatorsStill) {
 TEST(RolesTest, WithoutCertificatesEachCellIsAsTheTableSays) {
   for (const Method& method : MethodTable::Get().methods()) {
     const std::string& roles = Table().at(method.name);
-    for (const char* role : {"ps", "worker", "chief"}) {
+    for (const char* role : {"ps", "worker", "chief", "reader"}) {
       const std::string text = absl::StrCat(role, "/0");
       EXPECT_EQ(Try(IdentifyCaller(text, kPeer), method).ok(),
                 IsIn(roles, role))

@@ -35,8 +35,8 @@ class Tls {
   // The errors that Make has.
   static absl::Status Check(const std::string& directory,
                             const CertifiedName& self);
-  // Of somebody who only calls: whoever the certificate names, operator-0 of a
-  // directory for all.
+  // Of somebody who only calls: whoever the certificate names, an operator or a
+  // reader, or operator-0 of a directory for all.
   static absl::StatusOr<std::shared_ptr<Tls>> MakeOperator(
       const std::string& directory);
 

@@ -245,6 +245,10 @@ TEST_F(TlsRuntimeTest, ARoleIsWhatTheCertificateSays) {
   EXPECT_TRUE(CallBy(worker, kPush, "worker/1").ok());
   EXPECT_TRUE(CallBy(worker, kPull, "").ok());
   EXPECT_TRUE(CallBy(Certified("operator-0"), kStatus, "operator/0").ok());
+  EXPECT_TRUE(CallBy(Certified("reader-0"), kStatus, "").ok());
+  EXPECT_EQ(CallBy(Certified("reader-0"), kPull, "").message(),
+            "Pull is for members of the job and operators; the caller is "
+            "reader");
   EXPECT_EQ(received_, 2);
 }
 

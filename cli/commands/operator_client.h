@@ -15,8 +15,8 @@ namespace paramd {
 
 // What --tls_dir of a command that asks means.
 inline constexpr char kAskTlsDir[] =
-    "where processes speak TLS: the operator's certificate, of 'paramd tls "
-    "init' or an operator-0 in it";
+    "where processes speak TLS: a reader's or operator's certificate, or what "
+    "'paramd tls init' made, and operator-0 of it";
 
 // The socket of the one run under `root` whose chief listens. kNotFound if
 // there is none, kInvalidArgument, naming them, if there are several.

@@ -30,8 +30,11 @@ std::string Until(int days) {
 
 int TlsInitCommand(const Invocation& invocation) {
   std::string job, directory;
-  TlsTasks tasks = {
-      .servers = 1, .workers = 1, .evaluators = 0, .operators = 1};
+  TlsTasks tasks = {.servers = 1,
+                    .workers = 1,
+                    .evaluators = 0,
+                    .operators = 1,
+                    .readers = 0};
   int days = 365;
   Flags flags(
       "tls init", "--job NAME --dir DIR [flags]",
@@ -49,6 +52,8 @@ int TlsInitCommand(const Invocation& invocation) {
   flags.AddCount("evaluators", "evaluators", kCounts, &tasks.evaluators);
   flags.AddCount("operators", "people or programs that ask and set", kCounts,
                  &tasks.operators);
+  flags.AddCount("readers", "people or programs that only look at the job",
+                 kCounts, &tasks.readers);
   flags.AddCount("days", "how long the certificates hold", kDays, &days);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
   absl::Status status = CheckDirectory(directory);
@@ -57,10 +62,11 @@ int TlsInitCommand(const Invocation& invocation) {
   }
   PrintError(status);
   if (!status.ok()) return kExitBadConfiguration;
-  Print(absl::StrCat(
-      tasks.servers + tasks.workers + tasks.evaluators + tasks.operators,
-      " certificates of job '", job, "' in ", directory, ", until ",
-      Until(days), "; give each process its own with --tls_dir\n"));
+  Print(absl::StrCat(tasks.servers + tasks.workers + tasks.evaluators +
+                         tasks.operators + tasks.readers,
+                     " certificates of job '", job, "' in ", directory,
+                     ", until ", Until(days),
+                     "; give each process its own with --tls_dir\n"));
   return kExitFinished;
 }
 

@@ -104,6 +104,7 @@ std::vector<std::string> NamesOf(const TlsTasks& tasks) {
   add("worker", tasks.workers);
   add("evaluator", tasks.evaluators);
   add("operator", tasks.operators);
+  add("reader", tasks.readers);
   return names;
 }
 

@@ -22,6 +22,7 @@ struct TlsTasks {
   int workers = 0;
   int evaluators = 0;
   int operators = 0;
+  int readers = 0;
 };
 
 // Makes all of it, valid from an hour before `now` (for clocks that differ) for
