@@ -143,6 +143,7 @@ absl::StatusOr<Caller> ProveCaller(absl::string_view text,
                                   "; its certificate is that of ",
                                   name->Uri()));
   }
+  caller.name = name->RoleAndIndex();
   if (text.empty()) SetRole(*name, &caller);
   caller.claimed = false;
   return caller;

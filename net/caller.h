@@ -31,6 +31,7 @@ struct Caller {
   // unknown callers are outside.
   PeerId task;
   v1::Role role = v1::ROLE_ANYONE;
+  std::string name;  // Of its certificate, "operator/0"; empty: it has none.
   // True: nothing but the caller's word. Without TLS always, but for who could
   // open the process's Unix socket.
   bool claimed = true;

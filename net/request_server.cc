@@ -11,12 +11,14 @@
 #include "grpcpp/support/byte_buffer.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "net/caller.h"
 #include "net/completion.h"
 #include "net/grpc_status.h"
 #include "net/payload_path.h"
 #include "proto/paramd/v1/membership.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -63,6 +65,22 @@ absl::StatusOr<uint32_t> ShardOf(const Identity& self,
       v1::Refusal::INVALID, kShardKey,
       absl::StrCat(kShardKey, " is '", said.substr(0, 64), "'; a server has ",
                    self.shards_per_server, " shards, numbered from 0"));
+}
+
+// What operators do can be found again: who did what, and from where. What is
+// refused is counted and logged with all other refusals.
+void LogOperator(const Caller& caller, const Method& method,
+                 const google::protobuf::Message& request) {
+  if (method.callers != std::vector<v1::Role>{v1::ROLE_OPERATOR}) return;
+  const auto* const checkpoint =
+      DynamicCastToGenerated<v1::CheckpointRequest>(&request);
+  // Whether the one that was asked for before is there.
+  if (checkpoint != nullptr && checkpoint->has_snapshot()) return;
+  Log(LogLevel::kInfo, "an operator called",
+      {{"call", method.name},
+       {"asks", request.ShortDebugString()},
+       {"operator", caller.name.empty() ? "of the Unix socket" : caller.name},
+       {"at", caller.address}});
 }
 
 }  // namespace
@@ -216,6 +234,7 @@ absl::Status RequestServer::Take(Request* request) {
   RETURN_IF_ERROR(CheckAllowed(caller, method));
   ASSIGN_OR_RETURN(WireMessage message,
                    DecodeMessage(request->bytes, *method.request));
+  LogOperator(caller, method, *message.head);
   RETURN_IF_ERROR(TakePayload(request, &message));
   if (method.served_by == PeerId::Kind::kOutside) {
     return TakeControl(request, caller, message);

@@ -43,6 +43,11 @@ class SetCommandTest(unittest.TestCase):
         self.assertEqual(self.staleness(), "8")
         self.runs["worker-0"].wait_for(
             "an operator changed staleness from async to 8")
+        # And who that was.
+        self.assertRegex(
+            self.runs["worker-0"].output,
+            r'an operator called call=Set asks="key: \\"staleness\\" value: '
+            r'\\"8\\"" operator="of the Unix socket" at=unix:')
         self.runs["worker-0"].kill()
         self.start("worker-0")
         self.runs["worker-0"].wait_for("worker-0 joined")
