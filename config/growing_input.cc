@@ -19,7 +19,8 @@ void CheckGrowingInput(
         "needs input.train to name files by a pattern, as csv, libsvm, "
         "tfrecord or records");
   }
-  if (train.has_csv() && train.csv().columns().empty()) {
+  if (train.has_csv() && train.csv().columns().empty() &&
+      train.csv().features().empty()) {
     add("input.train.csv.columns",
         "is missing; with input.follow there may be no file yet that has them");
   }

@@ -457,6 +457,9 @@ TEST(JobConfigTest, AJobThatFollowsItsInputHasAsManyEpochsAsThereAre) {
   EXPECT_EQ(job->config.input().follow().max_files(), 256u);
   sources.settings = {{"epochs", "3"}};
   EXPECT_EQ(LoadJob(sources)->config.epochs(), 3u);
+  sources.settings = {{"input.train", R"({"csv": {"files": "*.csv", "features":
+                        [{"name": "keys", "columns": "ad"}]}})"}};
+  EXPECT_EQ(MessageOf(sources), "");
 }
 
 TEST(JobConfigTest, WhatDoesNotGoWithAnInputThatGrowsIsSaidAtOnce) {

@@ -1,16 +1,22 @@
 """Writes a click log whose best possible AUC is known.
 
     python3 examples/click_log.py DIRECTORY [--train N] [--test N] [--seed S]
-        [--keys N] [--vectors N] [--fields N] [--numbers N]
+        [--keys N] [--vectors N] [--fields N] [--numbers N] [--criteo]
 
 Each example has eight fields, or so many: keys drawn from a Zipf distribution of
-exponent 1.1 over 10,000 each, or so many, written as texts. A key has a true weight, drawn from
-a normal distribution; an example is clicked with the probability 1 / (1 +
-exp(-(bias + the sum of its weights))). With --vectors a key also has a vector of so
-many numbers, and the products of each two of an example's vectors are added to the
-sum: a linear model can't learn these. With --numbers it has so many real numbers, too,
-before its fields, of a normal distribution: their squares have weights. So nobody can rank the test set better than
-by these probabilities: their AUC is printed, as JSON, and written to best.json.
+exponent 1.1 over 10,000 each, or so many, written as texts. A key has a true weight,
+drawn from a normal distribution; an example is clicked with the probability
+1 / (1 + exp(-(bias + the sum of its weights))). With --vectors a key also has a vector
+of so many numbers, and the products of each two of an example's vectors are added to
+the sum: a linear model can't learn these. With --numbers it has so many real numbers,
+too, before its fields, of a normal distribution: their squares have weights. So nobody
+can rank the test set better than by these probabilities: their AUC is printed, as JSON,
+and written to best.json, with their normalised entropy.
+
+With --criteo the files are as Criteo distributes its own, train.txt and test.txt: tabs
+and no header; the click, 13 counts and 26 keys of eight hexadecimal digits. A tenth of
+the counts is missing, and one key of each field. What has a weight is the square of
+log(1 + count) - 2; a count that is missing weighs as 0.
 """
 
 import argparse
@@ -36,7 +42,24 @@ def area(scores, labels):
             / (clicked * rest))
 
 
-def draw(random, weights, vectors, of_squares, count):
+def normalised_entropy(probability, labels):
+    """The cross entropy, over that of who knows how many are clicked."""
+    def entropy(p):
+        return -np.where(labels == 1, np.log(p), np.log(1 - p)).mean()
+    return entropy(probability) / entropy(np.full(len(labels), labels.mean()))
+
+
+def draw_numbers(random, shape, criteo):
+    """As they are written, NaN for none, and what they are squared as."""
+    normal = random.normal(0, 1, shape).round(3)
+    if not criteo:
+        return normal, normal
+    counts = np.expm1(np.maximum(2 + normal, 0)).round()
+    counts[random.random(shape) < 0.1] = np.nan
+    return counts, np.log1p(np.nan_to_num(counts)) - 2
+
+
+def draw(random, weights, vectors, of_squares, count, criteo):
     """Keys [count, fields], numbers, probabilities and clicks."""
     fields = range(len(weights))
     shares = np.cumsum(np.arange(1, weights.shape[1] + 1) ** -EXPONENT)
@@ -47,9 +70,8 @@ def draw(random, weights, vectors, of_squares, count):
         total = sum(vectors[f, keys[:, f]] for f in fields)
         own = sum((vectors[f, keys[:, f]] ** 2).sum(1) for f in fields)
         score += ((total ** 2).sum(1) - own) / 2
-    # As they are written.
-    numbers = random.normal(0, 1, (count, len(of_squares))).round(3)
-    score += (numbers ** 2 - 1) @ of_squares
+    numbers, of_score = draw_numbers(random, (count, len(of_squares)), criteo)
+    score += (of_score ** 2 - 1) @ of_squares
     probability = 1 / (1 + np.exp(-score))
     clicks = (random.random(count) < probability).astype(int)
     return keys, numbers, probability, clicks
@@ -66,6 +88,16 @@ def write(path, keys, numbers, clicks):
                          + [f"{key:x}" for key in row])
 
 
+def write_criteo(path, keys, counts, clicks):
+    with open(path, "w", encoding="utf-8") as file:
+        for row, beside, click in zip(keys, counts, clicks):
+            texts = [str(click)]
+            texts += ["" if np.isnan(count) else f"{count:.0f}"
+                      for count in beside]
+            texts += ["" if key == 0 else f"{key:08x}" for key in row]
+            file.write("\t".join(texts) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory")
@@ -74,9 +106,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keys", type=int, default=10_000)
     parser.add_argument("--vectors", type=int, default=0)
-    parser.add_argument("--fields", type=int, default=8)
-    parser.add_argument("--numbers", type=int, default=0)
+    parser.add_argument("--fields", type=int)
+    parser.add_argument("--numbers", type=int)
+    parser.add_argument("--criteo", action="store_true")
     args = parser.parse_args()
+    if args.fields is None:
+        args.fields = 26 if args.criteo else 8
+    if args.numbers is None:
+        args.numbers = 13 if args.criteo else 0
     random = np.random.default_rng(args.seed)
     # All fields weigh as much as eight do, and so do all numbers.
     deviation = DEVIATION * (8 / args.fields) ** 0.5
@@ -90,10 +127,15 @@ def main():
     os.makedirs(args.directory, exist_ok=True)
     for name, count in (("train", args.train), ("test", args.test)):
         keys, numbers, probability, clicks = draw(random, weights, vectors,
-                                                  of_squares, count)
-        write(os.path.join(args.directory, f"{name}.csv"), keys, numbers,
-              clicks)
-    best = {"auc": area(probability, clicks), "clicked": float(clicks.mean())}
+                                                  of_squares, count,
+                                                  args.criteo)
+        path = os.path.join(args.directory, name)
+        if args.criteo:
+            write_criteo(path + ".txt", keys, numbers, clicks)
+        else:
+            write(path + ".csv", keys, numbers, clicks)
+    best = {"auc": area(probability, clicks), "clicked": float(clicks.mean()),
+            "normalised_entropy": normalised_entropy(probability, clicks)}
     with open(os.path.join(args.directory, "best.json"), "w",
               encoding="utf-8") as file:
         json.dump(best, file)

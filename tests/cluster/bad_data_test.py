@@ -62,13 +62,27 @@ class BadDataTest(unittest.TestCase):
         self.refuse_csv("1,two,3", "column 'y' needs a number; found 'two'")
 
     def test_a_label_out_of_range(self):
-        self.refuse_csv("1,2,10", "'label' is 10; it must be at least 0 and "
-                        "below 10")
+        self.refuse_csv("1,2,10", "column 'kind' needs a whole number from 0 "
+                        "to 9; found '10'")
 
     def test_a_column_that_the_job_alone_knows(self):
         files.write(self.data, "train.csv", b"x,y\n1,2\n")
         self.assert_refused(files.job(self.data, files.CSV), 2,
                             "train.csv' has no column 'kind'; it has x, y")
+
+    def test_columns_of_two_kinds(self):
+        def job(keys):
+            features = [{"name": "numbers", "columns": ["x"]},
+                        {"name": "keys", "columns": keys, "hash_buckets": 8}]
+            return files.job(self.data, {
+                "csv": {**files.CSV["csv"], "features": features}},
+                stages=[])
+        files.write(self.data, "train.csv", files.csv(files.csv_rows(COUNT)))
+        run = self.start(job(["y", "x"]))
+        self.assertEqual(run.wait(), 2, run.output)
+        self.assertIn("csv.features[1].columns reads 'x' as texts, and "
+                      "csv.features[0].columns as numbers", run.output)
+        self.assert_refused(job(["z"]), 2, "train.csv' has no column 'z'")
 
     def test_a_file_without_examples(self):
         files.write(self.data, "train.csv", files.csv([]))

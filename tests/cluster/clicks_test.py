@@ -72,8 +72,7 @@ class ClicksTest(unittest.TestCase):
             self.assertLess(auc, best)
 
     def test_numbers_beside_keys_say_more_than_keys_alone(self):
-        flags = ("--fields=26", "--numbers=13", "--keys=100")
-        best = self.write_log(*flags)
+        best = self.write_log("--criteo", "--keys=100")
         auc = self.learn("criteo_dlrm", "local", "--servers=2", "--workers=2")
         self.assertGreater(auc, 0.80)
         self.assertLess(auc, best)
@@ -85,8 +84,8 @@ class ClicksTest(unittest.TestCase):
         with open(self.job, encoding="utf-8") as file:
             job = json.load(file)
         for source in ("train", "test"):
-            keys = job["input"][source].pop("zip")["sources"][1]["csv"]
-            job["input"][source]["csv"] = {**keys, "label": "click"}
+            job["input"][source]["csv"]["features"].pop(0)
+        job["input"]["stages"].pop()
         layers = job["model"]["layers"]
         layers[0]["parallel"]["branches"].pop(0)
         layers[:3] = [

@@ -66,7 +66,7 @@ MAY_DRAW = {
     "worker/input/own_map.h",
     "worker/input/pipeline.cc",
     "worker/input/sources.cc",  # A function of feature and index.
-    "worker/input/csv_source.cc",  # A hash of texts.
+    "worker/input/csv_feature.cc",  # A hash of texts.
     "worker/input/describe_meaning.cc",  # The same.
     "client/core/session.h",  # The first id of its requests, of no account.
 }

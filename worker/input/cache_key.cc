@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 #include "base/random.h"
 #include "base/status_macros.h"
@@ -118,8 +119,9 @@ absl::Status AddShortForm(const v1::InputConfig& config, bool training,
 }
 
 void AddSourceNames(const SourceNames& names, std::string* text) {
-  for (const std::string& name : names.columns)
-    absl::StrAppend(text, name, "\n");
+  for (const std::vector<std::string>& feature : names.columns) {
+    absl::StrAppend(text, absl::StrJoin(feature, "\n"), "\n\n");
+  }
   absl::StrAppend(text, "\nclasses\n");
   for (const std::string& name : names.classes)
     absl::StrAppend(text, name, "\n");

@@ -115,7 +115,7 @@ TEST(CsvSourceTest, AKeyIsTheWholeHash) {
               ElementsAre(key("x", "site"), key("", "ad")));
   config.set_hash_buckets(10);
   EXPECT_THAT(OpenCsv("", config).status().message(),
-              HasSubstr("csv.hash_buckets and csv.hash_keys are both given"));
+              HasSubstr("csv.hash_buckets and hash_keys are both given"));
 }
 
 // A click: what was shown, and what was chosen before.
@@ -489,14 +489,204 @@ TEST(CsvSourceTest, ALabelOutOfRangeIsRefused) {
   EXPECT_EQ(ReadError(config, 0),
             absl::DataLossError(absl::StrCat(
                 "'", path,
-                "' line 2: 'label' is 3; it must be at least 0 and "
-                "below 3")));
+                "' line 2: column 'kind' needs a whole number from 0 to 2; "
+                "found '3'")));
   EXPECT_EQ(ReadError(config, 1),
             absl::DataLossError(
                 absl::StrCat("'", path,
-                             "' line 3: column 'kind' needs a whole number; "
-                             "found '1.5'")));
+                             "' line 3: column 'kind' needs a whole number "
+                             "from 0 to 2; found '1.5'")));
   EXPECT_EQ(ReadError(config, 2), absl::OkStatus());
+}
+
+// As Criteo's files are: a label, counts and keys, of which some are missing.
+v1::InputSource::Csv MixedConfig(const std::string& path) {
+  v1::InputSource::Csv config;
+  config.add_files(path);
+  config.set_separator("tab");
+  config.set_header(false);
+  config.set_name("features");
+  config.set_label("0");
+  config.set_group("6");
+  v1::InputSource::Csv::Feature* const numbers = config.add_features();
+  numbers->set_name("numbers");
+  numbers->add_columns("1-2");
+  numbers->add_missing(0);
+  numbers->add_missing(-1);
+  v1::InputSource::Csv::Feature* const keys = config.add_features();
+  keys->set_name("keys");
+  keys->add_columns("4-5");
+  keys->set_hash_keys(true);
+  v1::InputSource::Csv::Feature* const day = config.add_features();
+  day->set_name("day");
+  day->add_columns("3");
+  day->set_classes(7);
+  day->add_missing(6);
+  return config;
+}
+
+constexpr char kMixedRows[] = "1\t5\t-2\t3\t68fd1e64\tx\tann\n0\t\t\t\t\t\t\n";
+
+std::string RefusedMixed(const v1::InputSource::Csv& config) {
+  const absl::Status status = OpenCsv("", config).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  return std::string(status.message());
+}
+
+TEST(CsvSourceTest, ARowHasColumnsOfSeveralKinds) {
+  const std::string path = WriteTestFile("a.tsv", kMixedRows);
+  const auto source = OpenCsv("", MixedConfig(path));
+  ASSERT_TRUE(source.ok()) << source.status();
+  const std::vector<FeatureSpec> expected = {
+      {.name = "numbers", .dims = {2}},
+      {.name = "keys", .dtype = DType::kInt64, .dims = {2}},
+      {.name = "day", .dtype = DType::kInt32, .dims = {1}, .classes = 7},
+      {.name = "label", .dims = {}},
+      {.name = "group", .dtype = DType::kInt64, .dims = {}}};
+  EXPECT_EQ((*source)->spec().features, expected);
+  EXPECT_EQ((*source)->Names().columns, (std::vector<std::vector<std::string>>{
+                                            {"1", "2"}, {"4", "5"}, {"3"}}));
+  const auto key = [](const char* text, const char* column) {
+    return static_cast<int64_t>(StableHash(text, StableHash(column)));
+  };
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(), ElementsAre(5, -2));
+  EXPECT_THAT(example.values[1].values<int64_t>(),
+              ElementsAre(key("68fd1e64", "4"), key("x", "5")));
+  EXPECT_THAT(example.values[2].values<int32_t>(), ElementsAre(3));
+  EXPECT_THAT(example.values[3].values<float>(), ElementsAre(1));
+  EXPECT_THAT(example.values[4].values<int64_t>(),
+              ElementsAre(key("ann", "6")));
+  ASSERT_TRUE((*source)->Read(1, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(), ElementsAre(0, -1));
+  EXPECT_THAT(example.values[1].values<int64_t>(),
+              ElementsAre(key("", "4"), key("", "5")));
+  EXPECT_THAT(example.values[2].values<int32_t>(), ElementsAre(6));
+}
+
+TEST(CsvSourceTest, AFeatureOfManyReadsItsColumnsAsItWouldAlone) {
+  v1::InputSource::Csv alone = ListConfig(WriteTestFile("a.csv", kClicks));
+  v1::InputSource::Csv several = alone;
+  v1::InputSource::Csv::Feature* const feature = several.add_features();
+  feature->set_name("features");
+  *feature->mutable_columns() = alone.columns();
+  feature->set_hash_buckets(alone.hash_buckets());
+  feature->set_list_column(alone.list_column());
+  feature->set_list_separator(alone.list_separator());
+  feature->set_list_length(alone.list_length());
+  feature->set_list_of(alone.list_of());
+  feature->add_log_columns("hour");
+  alone.add_log_columns("hour");
+  several.clear_columns();
+  several.clear_hash_buckets();
+  several.clear_list_column();
+  several.clear_list_of();
+  const auto one = OpenCsv("", alone);
+  const auto other = OpenCsv("", several);
+  ASSERT_TRUE(one.ok()) << one.status();
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ((*one)->spec(), (*other)->spec());
+  Example a;
+  Example b;
+  ASSERT_TRUE((*one)->Read(0, &a).ok());
+  ASSERT_TRUE((*other)->Read(0, &b).ok());
+  for (size_t f = 0; f < a.values.size(); ++f) {
+    EXPECT_EQ(a.values[f].bytes(), b.values[f].bytes());
+  }
+}
+
+TEST(CsvSourceTest, WhereThereIsNoFileYetTheJobSaysWhatARowHas) {
+  const v1::InputSource::Csv config =
+      MixedConfig(WriteTestFile("a.tsv", kMixedRows));
+  const auto none = ReadCsv({}, config);
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ((*none)->size(), 0u);
+  EXPECT_EQ((*none)->spec(), (*OpenCsv("", config))->spec());
+}
+
+TEST(CsvSourceTest, AColumnIsOfOneKind) {
+  v1::InputSource::Csv config = MixedConfig(WriteTestFile("a.tsv", kMixedRows));
+  config.mutable_features(1)->add_columns("2");
+  EXPECT_EQ(RefusedMixed(config),
+            "csv.features[1].columns reads '2' as texts, and "
+            "csv.features[0].columns as numbers; a column is of one kind");
+  config = MixedConfig(config.files(0));
+  config.mutable_features(2)->set_columns(0, "1");
+  EXPECT_THAT(RefusedMixed(config),
+              HasSubstr("csv.features[2].columns reads '1' as classes"));
+  // Two tables may have the same keys.
+  config = MixedConfig(config.files(0));
+  *config.add_features() = config.features(1);
+  config.mutable_features(3)->set_name("wide");
+  EXPECT_TRUE(OpenCsv("", config).ok());
+}
+
+TEST(CsvSourceTest, WhatDoesNotGoWithSeveralFeaturesIsNamed) {
+  const std::string path = WriteTestFile("a.tsv", kMixedRows);
+  using Csv = v1::InputSource::Csv;
+  const auto refused = [&](auto change) {
+    Csv config = MixedConfig(path);
+    change(&config);
+    return RefusedMixed(config);
+  };
+  EXPECT_EQ(refused([](Csv* csv) { csv->set_hash_buckets(5); }),
+            "csv.features and csv.hash_buckets are both given; say it of each "
+            "of the features");
+  EXPECT_THAT(refused([](Csv* csv) { csv->add_columns("1"); }),
+              HasSubstr("csv.features and csv.columns are both given"));
+  EXPECT_THAT(refused([](Csv* csv) { csv->set_name("x"); }),
+              HasSubstr("csv.features and csv.name are both given"));
+  EXPECT_THAT(
+      refused(
+          [](Csv* csv) { csv->mutable_features(0)->set_columns(0, "0-2"); }),
+      HasSubstr("csv.features[0].columns names '0', which is the label"));
+  EXPECT_THAT(
+      refused([](Csv* csv) { csv->mutable_features(0)->set_columns(0, "9"); }),
+      HasSubstr("a.tsv' has no column '9'; it has 0, 1, 2"));
+  EXPECT_THAT(
+      refused(
+          [](Csv* csv) { csv->mutable_features(0)->set_columns(0, "2-1"); }),
+      HasSubstr("csv.features[0].columns has '2-1'; a range goes from"));
+  EXPECT_EQ(
+      refused([](Csv* csv) { csv->mutable_features(1)->set_name("day"); }),
+      "csv.features[2].name and csv.features[1].name are 'day'; give "
+      "each feature a name of its own");
+  EXPECT_THAT(
+      refused([](Csv* csv) { csv->mutable_features(1)->set_name("label"); }),
+      HasSubstr("csv.features[1].name is 'label', as the label is called"));
+  EXPECT_THAT(
+      refused([](Csv* csv) { csv->mutable_features(1)->set_name("group"); }),
+      HasSubstr("csv.group makes a feature 'group', and csv.features[1].name"));
+  EXPECT_THAT(
+      refused([](Csv* csv) { csv->mutable_features(1)->set_classes(2); }),
+      HasSubstr("csv.features[1].classes and hashes are both given"));
+  EXPECT_EQ(refused([](Csv* csv) { csv->mutable_features(0)->add_missing(1); }),
+            "csv.features[0].missing has 3 numbers for 2 columns; give one, or "
+            "one for each");
+  EXPECT_THAT(
+      refused([](Csv* csv) { csv->mutable_features(1)->add_missing(1); }),
+      HasSubstr("csv.features[1].missing is of columns of numbers"));
+  EXPECT_THAT(
+      refused([](Csv* csv) { csv->mutable_features(2)->set_missing(0, 7); }),
+      HasSubstr("csv.features[2].missing is 7; it must be a whole number from "
+                "0 to 6"));
+}
+
+TEST(CsvSourceTest, WhatDoesNotSuitItsKindIsNamedByLineAndColumn) {
+  v1::InputSource::Csv config = MixedConfig(WriteTestFile(
+      "a.tsv", absl::StrCat(kMixedRows, "1\tmany\t2\t3\tx\tx\ty\n",
+                            "1\t1\t2\t7\tx\tx\ty\n")));
+  EXPECT_THAT(ReadError(config, 2).message(),
+              HasSubstr("a.tsv' line 3: column '1' needs a number; found "
+                        "'many'"));
+  EXPECT_THAT(ReadError(config, 3).message(),
+              HasSubstr("a.tsv' line 4: column '3' needs a whole number from 0 "
+                        "to 6; found '7'"));
+  config.mutable_features(0)->clear_missing();
+  EXPECT_THAT(ReadError(config, 1).message(),
+              HasSubstr("line 2: column '1' needs a number; found ''; "
+                        "\"missing\": 0 would read that as 0"));
 }
 
 TEST(CsvSourceTest, AFileWithoutRowsIsRefused) {

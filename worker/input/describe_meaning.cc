@@ -28,8 +28,10 @@ constexpr size_t kMostKeptBytes = 100;
 // Which files, where, and how many examples of them; what a file's own form is,
 // where a wrong one is noticed; what is read by name.
 constexpr absl::string_view kHarmless[] = {
-    "csv.class_names",  // By name.
-    "csv.columns",      // By name.
+    "csv.class_names",       // By name.
+    "csv.columns",           // By name.
+    "csv.features.columns",  // By name.
+    "csv.features.name",     // Features are told apart by it.
     "csv.files",
     "csv.header",     // Columns would have other names.
     "csv.separator",  // There would be no such columns; see DescribeCsv.
@@ -174,6 +176,14 @@ std::vector<std::string> ValuesOf(const Message& message,
   return values;
 }
 
+std::vector<std::string> FactValues(const Message& message,
+                                    const FieldDescriptor* field) {
+  std::vector<std::string> values = ValuesOf(message, field);
+  // In any order they say the same.
+  if (field->name() == "log_columns") std::sort(values.begin(), values.end());
+  return values;
+}
+
 // The name in an element of a list of features, arrays.
 std::string NameIn(const Message& element) {
   const auto* name = element.GetDescriptor()->FindFieldByName("name");
@@ -189,7 +199,7 @@ void AddElement(const std::string& key, const Message& element,
     const std::string full = absl::StrCat(key, ".", field->name());
     if (IsHarmless(full)) continue;
     AddFact(absl::StrCat(full, " of '", name, "'"), name,
-            ValuesOf(element, field), meaning);
+            FactValues(element, field), meaning);
   }
 }
 
@@ -214,10 +224,7 @@ void AddKind(const std::string& kind, const Message& config,
     for (const auto& [about, name] : kFeatures) {
       if (about == key) feature = std::string(name);
     }
-    std::vector<std::string> values = ValuesOf(config, field);
-    // In any order they say the same.
-    if (key == "csv.log_columns") std::sort(values.begin(), values.end());
-    AddFact(key, feature, values, meaning);
+    AddFact(key, feature, FactValues(config, field), meaning);
   }
 }
 
@@ -231,7 +238,16 @@ void AddNames(const v1::InputSource& config, const ExampleSource& source,
   const SourceNames names = source.Names();
   const std::string first = FirstFeature(source);
   if (config.has_csv()) {
-    AddFact("csv.columns", first, names.columns, meaning);
+    const auto& features = config.csv().features();
+    AddFact("csv.features", first, {features.empty() ? "none" : "some"},
+            meaning);
+    for (size_t f = 0; f < names.columns.size(); ++f) {
+      const std::string& name = source.spec().features[f].name;
+      AddFact(features.empty()
+                  ? "csv.columns"
+                  : absl::StrCat("csv.features.columns of '", name, "'"),
+              name, names.columns[f], meaning);
+    }
     AddFact("csv.class_names", "label", names.classes, meaning);
     // What columns are called does not show that they are told apart otherwise.
     if (!config.csv().header()) {

@@ -108,6 +108,14 @@ constexpr char kNumbers[] = R"(csv {
 constexpr char kPlaces[] = R"(csv {
     files: "D/places.csv" columns: "0" separator: "," header: false
     hash_buckets: 1000 name: "x" })";
+constexpr char kMixed[] = R"(csv {
+    files: "D/a.csv" label: "y" class_names: ["no", "yes"] separator: ","
+    header: true
+    features: [{name: "n" columns: ["n", "m"] missing: [0, 1]},
+               {name: "c" columns: "d" classes: 9},
+               {name: "k" columns: ["u", "v", "p", "l"] hash_buckets: 1000
+                list_column: "l" list_separator: "|" list_length: 2
+                list_of: "v" log_columns: "p"}] })";
 constexpr char kLibSvm[] = R"(libsvm {
     files: "D/a.svm" columns: 4 first_index: 1 classes: 2 name: "x"
     list_length: 4 })";
@@ -145,6 +153,14 @@ struct Source {
   std::string text;
   std::vector<Row> rows;
 };
+
+// kMixed with other texts in it.
+Row MixedRow(const std::string& key,
+             const std::vector<std::pair<const char*, const char*>>& changes,
+             bool is_read = kRefused) {
+  return {absl::StrCat("csv.features.", key),
+          absl::StrReplaceAll(kMixed, changes), is_read};
+}
 
 std::string Features(const std::string& kind, const std::string& x,
                      const std::string& label) {
@@ -213,6 +229,26 @@ std::vector<Source> Table() {
            {"csv.columns", "csv { columns: ['b', 'a'] }", kRead},
            {"csv.columns", "csv { columns: 'a' }", kRefused},
            {"csv.hash_buckets", "csv { hash_buckets: 8 }", kRefused},
+       }},
+      {kMixed,
+       {
+           {"csv.files", "csv { files: 'D/b.csv' }", kRead},
+           MixedRow("name", {{"\"n\" col", "\"o\" col"}}),
+           MixedRow("columns", {{"[\"n\", \"m\"]", "[\"m\", \"n\"]"}}),
+           MixedRow("columns", {{"\"d\"", "\"g\""}}),
+           MixedRow("columns", {{"\"u\", \"v\"", "\"v\", \"u\""}}, kRead),
+           MixedRow("columns", {{"\"u\", \"v\"", "\"g\", \"v\""}}),
+           MixedRow("classes", {{"classes: 9", "classes: 8"}}),
+           MixedRow("hash_buckets", {{"1000", "500"}}),
+           MixedRow("hash_keys", {{"hash_buckets: 1000", "hash_keys: true"}}),
+           MixedRow("log_columns", {{"log_columns: \"p\"", ""}}),
+           MixedRow("list_column",
+                    {{"list_column: \"l\"", ""}, {"list_of: \"v\"", ""}}),
+           MixedRow("list_separator", {{"\"|\"", "\" \""}}),
+           MixedRow("list_length", {{"list_length: 2", "list_length: 3"}}),
+           MixedRow("list_of", {{"list_of: \"v\"", "list_of: \"u\""}}),
+           MixedRow("missing", {{"[0, 1]", "[1, 0]"}}),
+           MixedRow("missing", {{"[0, 1]", "0"}}),
        }},
       {kPlaces,
        {{"csv.separator", "csv { files: 'D/tabs.csv' separator: 'tab' }",
@@ -355,11 +391,14 @@ std::vector<Source> Table() {
 class DescribeMeaningTest : public ::testing::Test {
  protected:
   DescribeMeaningTest() {
-    const std::string rows = "u,v,n,l,g,y\ns,p,5,p|q,k,no\nt,q,900,q,k,yes\n";
+    const std::string rows =
+        "u,v,n,l,g,y,m,d,p\ns,p,5,p|q,k,no,2,3,70\nt,q,900,q,k,yes,4,5,80\n";
     directory_ = std::filesystem::path(WriteTestFile("a.csv", rows))
                      .parent_path()
                      .string();
-    WriteTestFile("b.csv", "l,n,y,g,v,u\np|q,5,no,k,p,s\nq,900,yes,k,q,t\n");
+    WriteTestFile("b.csv",
+                  "p,d,m,l,n,y,g,v,u\n70,3,2,p|q,5,no,k,p,s\n"
+                  "80,5,4,q,900,yes,k,q,t\n");
     WriteTestFile("tab.csv", absl::StrReplaceAll(rows, {{",", "\t"}}));
     WriteTestFile("numbers.csv", "a,b,y\n1,2,3\n4,5,6\n");
     WriteTestFile("turned.csv", "y,b,a\n3,2,1\n6,5,4\n");
@@ -558,33 +597,21 @@ void Alter(const FieldDescriptor* field, Message* message) {
 
 // Of each stage: whether it says what numbers mean. A new one must join.
 const std::map<std::string, bool>& Stages() {
-  static const auto* stages =
-      new std::map<std::string, bool>{{"batch", false},
-                                      {"bucket_by_length", false},
-                                      {"cache", false},
-                                      {"cast", true},
-                                      {"crop", false},
-                                      {"decode_image", true},
-                                      {"filter", false},
-                                      {"flip", false},
-                                      {"interleave", false},
-                                      {"map", true},
-                                      {"normalise", true},
-                                      {"one_hot", true},
-                                      {"pad", false},
-                                      {"padded_batch", false},
-                                      {"prefetch", false},
-                                      {"rand_augment", false},
-                                      {"random_brightness", false},
-                                      {"random_crop", false},
-                                      {"random_rotation", false},
-                                      {"repeat", false},
-                                      {"resize", false},
-                                      {"shuffle", false},
-                                      {"skip", false},
-                                      {"take", false},
-                                      {"tokenise", true},
-                                      {"window", true}};
+  static const auto* stages = new std::map<std::string, bool>{
+      {"batch", false},        {"bucket_by_length", false},
+      {"cache", false},        {"cast", true},
+      {"crop", false},         {"decode_image", true},
+      {"filter", false},       {"flip", false},
+      {"interleave", false},   {"log", true},
+      {"map", true},           {"normalise", true},
+      {"one_hot", true},       {"pad", false},
+      {"padded_batch", false}, {"prefetch", false},
+      {"rand_augment", false}, {"random_brightness", false},
+      {"random_crop", false},  {"random_rotation", false},
+      {"repeat", false},       {"resize", false},
+      {"shuffle", false},      {"skip", false},
+      {"take", false},         {"tokenise", true},
+      {"window", true}};
   return *stages;
 }
 

@@ -19,8 +19,9 @@ class GrowingSource;
 
 // Names that a source has numbered, of its files or of the job.
 struct SourceNames {
-  // Of what the numbers of the first feature stand in.
-  std::vector<std::string> columns;
+  // Of what the numbers of a feature stand in, of each feature that is made of
+  // columns.
+  std::vector<std::vector<std::string>> columns;
   // Of the labels 0, 1, 2 and so on.
   std::vector<std::string> classes;
   // Of a zip, those of each of its sources; else none.

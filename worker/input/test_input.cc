@@ -31,6 +31,18 @@ void Set(const std::vector<std::string>& names, Names* out) {
   for (const std::string& name : names) *out->Add() = name;
 }
 
+// `one` is a csv, or one of its features. What is said of each column by its
+// place keeps them in theirs.
+template <typename Columns>
+void ReadColumnsByName(const std::vector<std::string>& training, Columns* one) {
+  if (one->missing_size() > 1) return;
+  Names* const columns = one->mutable_columns();
+  if (columns->empty() ||
+      (AllAreAmong(training, *columns) && AllAreAmong(*columns, training))) {
+    Set(training, columns);
+  }
+}
+
 template <typename List>
 void EraseNamed(absl::Span<const std::string> names, List* list) {
   list->erase(std::remove_if(
@@ -96,10 +108,14 @@ v1::InputSource ReadByName(v1::InputSource test, const SourceNames& training) {
   }
   if (!test.has_csv()) return test;
   v1::InputSource::Csv* const csv = test.mutable_csv();
-  const Names& columns = csv->columns();
-  if (columns.empty() || (AllAreAmong(training.columns, columns) &&
-                          AllAreAmong(columns, training.columns))) {
-    Set(training.columns, csv->mutable_columns());
+  // As many features as the job names, or the one of csv itself.
+  const size_t features = static_cast<size_t>(csv->features_size());
+  if (features == 0 && training.columns.size() == 1) {
+    ReadColumnsByName(training.columns[0], csv);
+  }
+  for (size_t f = 0; f < std::min(features, training.columns.size()); ++f) {
+    ReadColumnsByName(training.columns[f],
+                      csv->mutable_features(static_cast<int>(f)));
   }
   const Names& classes = csv->class_names();
   if (!classes.empty() && AllAreAmong(training.classes, classes)) {
@@ -126,6 +142,7 @@ v1::InputSource WithoutFeatures(v1::InputSource source,
       csv->clear_class_names();
     }
     if (IsAmong(names, "group")) csv->clear_group();
+    EraseNamed(names, csv->mutable_features());
   }
   if (source.has_npy()) {
     EraseNamed(names, source.mutable_npy()->mutable_arrays());

@@ -101,6 +101,27 @@ Result MakeNormalise(const v1::InputStage::Normalise& config,
       });
 }
 
+Result MakeLog(const v1::InputStage::Log& config,
+               const TransformContext& context) {
+  ASSIGN_OR_RETURN(const size_t f,
+                   FindFeature(context.input, config.feature()));
+  InputSpec spec = context.input;
+  spec.features[f].dtype = DType::kFloat32;
+  spec.features[f].classes = 0;
+  return std::make_unique<FeatureTransform>(
+      "log", std::move(spec), f, context.key,
+      [](const OwnedTensor& in, RandomStream, OwnedTensor* out) {
+        out->Reset(DType::kFloat32, in.dims());
+        const absl::Span<float> to = out->values<float>();
+        for (uint64_t i = 0; i < to.size(); ++i) {
+          const double value = NumberAt(in, i);
+          to[i] = static_cast<float>(
+              std::copysign(std::log1p(std::abs(value)), value));
+        }
+        return absl::OkStatus();
+      });
+}
+
 Result MakeCast(const std::string& name, const std::string& feature_name,
                 DType dtype, double scale, const TransformContext& context) {
   ASSIGN_OR_RETURN(const size_t f, FindFeature(context.input, feature_name));
@@ -283,6 +304,8 @@ absl::StatusOr<std::unique_ptr<Transform>> MakeTransform(
   switch (config.kind_case()) {
     case v1::InputStage::kNormalise:
       return MakeNormalise(config.normalise(), context);
+    case v1::InputStage::kLog:
+      return MakeLog(config.log(), context);
     case v1::InputStage::kCast:
       return MakeCast("cast", config.cast().feature(),
                       ToDType(config.cast().type()), config.cast().scale(),

@@ -57,6 +57,19 @@ TEST(TransformTest, NormaliseSubtractsAndDividesByChannel) {
             "has numbers for 2 channels; 'x' is uint8 2x3");
 }
 
+TEST(TransformTest, LogIsThatOfOneMore) {
+  v1::InputStage stage;
+  stage.mutable_log()->set_feature("x");
+  const auto transform = *Make(stage, Spec(DType::kInt32, {4}, 99));
+  EXPECT_EQ(transform->spec(), Spec(DType::kFloat32, {4}));
+  Example example = Of<int32_t>(DType::kInt32, {4}, {0, 1, 99999, -1});
+  ASSERT_TRUE(transform->Apply({}, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(),
+              ElementsAre(0, ::testing::FloatEq(std::log(2.0f)),
+                          ::testing::FloatEq(std::log(1e5f)),
+                          ::testing::FloatEq(-std::log(2.0f))));
+}
+
 TEST(TransformTest, CastMultipliesAndStaysWithinItsType) {
   v1::InputStage stage;
   stage.mutable_cast()->set_feature("x");
