@@ -82,6 +82,16 @@ TEST(SettingChangesTest, ASettingThatTheRecordLacksHadItsDefault) {
   EXPECT_EQ(ChangesText(changes.may_not), "accumulate is 2, was not there");
 }
 
+// As one of a version whose default was another: its slots hold what it said.
+TEST(SettingChangesTest, ADefaultOfThenIsNotThatOfNow) {
+  v1::JobConfig job = Job();
+  job.mutable_optimizer()->mutable_adagrad()->set_initial_accumulator(0.1);
+  const std::vector<std::string> recorded = RecordedSettings(job);
+  job.mutable_optimizer()->mutable_adagrad()->set_initial_accumulator(0);
+  EXPECT_EQ(ChangesText(ChangesSince(recorded, job).may_not),
+            "optimizer.adagrad.initial_accumulator is 0, was 0.1");
+}
+
 TEST(SettingChangesTest, AnotherStrategyMayDivideAStepInAnotherWay) {
   v1::JobConfig job = Job();
   job.set_strategy(v1::JobConfig::ONE_DEVICE);

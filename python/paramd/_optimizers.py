@@ -9,8 +9,8 @@ class _Defaults(NamedTuple):
     beside: Mapping[str, Any]  # Of what stands beside it.
 
 
-# The job file's are those of TensorFlow where the two differ: what Adagrad begins
-# with, epsilons, and that weight decay does not go through the rule.
+# The job file's are those of TensorFlow where the two differ: Adam's epsilon, and that
+# weight decay does not go through the rule.
 DEFAULTS: Dict[str, _Defaults] = {
     "sgd": _Defaults({"momentum": 0, "nesterov": False},
                      {"learning_rate": 1e-3, "decay": "l2"}),

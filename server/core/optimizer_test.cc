@@ -419,11 +419,10 @@ TEST(OptimizerTest, ARowThatIsNotThereIsPassedOver) {
   EXPECT_EQ(state.values, (std::vector<float>{0, 0, -1, -2, 0, 0}));
 }
 
-TEST(OptimizerTest, OnlySumsOfSquaresBeginAboveZero) {
+TEST(OptimizerTest, OnlyTheSumOfFtrlBeginsAboveZero) {
   for (const v1::OptimizerConfig& config : AllConfigs()) {
     const Optimizer optimizer = *Optimizer::Create(config, 0);
-    EXPECT_EQ(optimizer.initial_slot(0),
-              config.has_adagrad() || config.has_ftrl() ? 0.1f : 0);
+    EXPECT_EQ(optimizer.initial_slot(0), config.has_ftrl() ? 0.1f : 0);
     EXPECT_EQ(config.has_ftrl() ? optimizer.initial_slot(1) : 0, 0);
   }
 }

@@ -46,8 +46,8 @@ class ClicksTest(unittest.TestCase):
     def test_workers_rank_the_clicks_of_a_log(self):
         best = self.write_log()
         auc = self.learn("clicks", "local", "--servers=2", "--workers=2")
-        # 0.757 was seen; of 400,000 examples the job learns 0.794.
-        self.assertGreater(auc, 0.72)
+        # 0.769 was seen; of 400,000 examples the job learns 0.799.
+        self.assertGreater(auc, 0.75)
         self.assertLess(auc, best)
 
     def test_keys_that_nobody_knew_before_rank_them_as_well(self):
@@ -55,7 +55,7 @@ class ClicksTest(unittest.TestCase):
         hashed = self.learn("clicks", "run")
         keyed = self.learn("clicks_keyed", "local", "--servers=2",
                            "--workers=2")
-        self.assertGreater(keyed, 0.72)
+        self.assertGreater(keyed, 0.75)
         # Workers of async mode do not do what one does.
         self.assertAlmostEqual(keyed, hashed, delta=0.01)
 
@@ -63,9 +63,9 @@ class ClicksTest(unittest.TestCase):
         best = self.write_log("--keys=20", "--vectors=2")  # 0.866
         linear = self.learn("clicks_logistic", "run")      # 0.784
         self.assertGreater(linear, 0.75)
-        for example, at_least in [("clicks_deepfm", 0.83),  # 0.847
-                                  ("clicks_dlrm", 0.81),    # 0.832
-                                  ("clicks_dcn", 0.80)]:    # 0.812
+        for example, at_least in [("clicks_deepfm", 0.845),  # 0.859
+                                  ("clicks_dlrm", 0.84),     # 0.854
+                                  ("clicks_dcn", 0.84)]:     # 0.855
             auc = self.learn(example, "run")
             self.assertGreater(auc, at_least)
             self.assertGreater(auc, linear)
@@ -74,7 +74,8 @@ class ClicksTest(unittest.TestCase):
     def test_numbers_beside_keys_say_more_than_keys_alone(self):
         best = self.write_log("--criteo", "--keys=100")
         auc = self.learn("criteo_dlrm", "local", "--servers=2", "--workers=2")
-        self.assertGreater(auc, 0.80)
+        # 0.875 was seen of one process.
+        self.assertGreater(auc, 0.84)
         self.assertLess(auc, best)
         predicted = subprocess.check_output(
             [paramd.BINARY, "predict", "--job", self.job,
@@ -103,8 +104,8 @@ class ClicksTest(unittest.TestCase):
     def test_vectors_of_users_and_items_give_what_the_model_predicts(self):
         best = self.write_log("--keys=20", "--vectors=2")  # 0.866
         auc = self.learn("two_tower", "local", "--servers=2", "--workers=2")
-        # 0.838 to 0.842 were seen; logistic regression reaches 0.784.
-        self.assertGreater(auc, 0.81)
+        # 0.851 was seen of one process; logistic regression reaches 0.784.
+        self.assertGreater(auc, 0.82)
         self.assertLess(auc, best)
         export = os.path.join(self.directory, "towers")
         subprocess.check_call([paramd.BINARY, "checkpoint", "export",

@@ -29,8 +29,8 @@ class AdadeltaRule : public Rule {
 
 absl::StatusOr<std::unique_ptr<const Rule>> MakeAdadelta(
     const v1::OptimizerConfig::Adadelta& config) {
-  const double rho = config.has_rho() ? config.rho() : 0.95;
-  const double epsilon = config.has_epsilon() ? config.epsilon() : 1e-7;
+  const double rho = config.has_rho() ? config.rho() : 0.9;
+  const double epsilon = config.has_epsilon() ? config.epsilon() : 1e-6;
   RETURN_IF_ERROR(CheckShare("adadelta.rho", rho));
   RETURN_IF_ERROR(CheckPositive("adadelta.epsilon", epsilon));
   return std::make_unique<AdadeltaRule>(rho, epsilon);
