@@ -66,7 +66,8 @@ void SubtractMetrics(const MetricSums& less, MetricSums* sums) {
 }
 
 bool LowerIsBetter(absl::string_view metric) {
-  return metric == "loss" || metric == "perplexity" || metric == "mse";
+  return metric == "loss" || metric == "perplexity" || metric == "mse" ||
+         metric == "normalised_entropy";
 }
 
 }  // namespace paramd

@@ -66,5 +66,14 @@ TEST(MetricSumTest, ValuesOfReplicasAreThoseOfAllTheirExamples) {
   EXPECT_TRUE(std::isnan(MetricValue(sums[1])));
 }
 
+TEST(MetricValuesTest, OfErrorsAndEntropiesTheLowerIsBetter) {
+  for (const char* name : {"loss", "perplexity", "mse", "normalised_entropy"}) {
+    EXPECT_TRUE(LowerIsBetter(name)) << name;
+  }
+  for (const char* name : {"accuracy", "top_5", "auc", "group_auc"}) {
+    EXPECT_FALSE(LowerIsBetter(name)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace paramd

@@ -18,7 +18,7 @@ absl::optional<Metrics::Sum> MetricNamed(absl::string_view name) {
   using Kind = Metrics::Kind;
   for (const Kind kind :
        {Kind::kAccuracy, Kind::kPerplexity, Kind::kMeanSquaredError, Kind::kAuc,
-        Kind::kGroupAuc}) {
+        Kind::kGroupAuc, Kind::kNormalisedEntropy, Kind::kCalibration}) {
     const Metrics::Sum sum = {.kind = kind};
     if (sum.name() == name) return sum;
   }
@@ -36,10 +36,7 @@ void SetMetrics(const Metrics& metrics, v1::ComputeGradientResult* result) {
   result->set_examples(metrics.examples);
   result->clear_metrics();
   for (const Metrics::Sum& sum : metrics.sums) {
-    if (sum.kind == Metrics::Kind::kAuc ||
-        sum.kind == Metrics::Kind::kGroupAuc) {
-      continue;
-    }
+    if (sum.is_of_outputs()) continue;
     const bool is_accuracy = sum.kind == Metrics::Kind::kAccuracy;
     v1::MetricSum* const message = result->add_metrics();
     message->set_name(sum.name());
@@ -75,6 +72,7 @@ v1::BatchMetrics BatchMetricsOf(const Metrics& metrics) {
     added->set_sum(sum.sum);
     added->set_count(sum.count);
     added->set_exp(sum.kind == Metrics::Kind::kPerplexity);
+    added->set_positives(sum.positives);
   }
   for (const Metrics::Score& score : metrics.scores) {
     message.add_scores(score.score);
@@ -104,6 +102,7 @@ absl::StatusOr<Metrics> MetricsOf(const v1::BatchMetrics& message) {
     metrics.sums.push_back(*sum);
     metrics.sums.back().sum = added.sum();
     metrics.sums.back().count = added.count();
+    metrics.sums.back().positives = added.positives();
   }
   const bool grouped = counts(Metrics::Kind::kGroupAuc);
   const bool scored = grouped || counts(Metrics::Kind::kAuc);

@@ -47,12 +47,14 @@ TEST(MetricMessagesTest, AModelWithoutAccuracySendsNone) {
   EXPECT_EQ(result.metrics_size(), 0);
 }
 
-TEST(MetricMessagesTest, AStepSendsSumsButOfTheArea) {
+TEST(MetricMessagesTest, AStepSendsSumsButOfOutputs) {
   Metrics metrics = OfSequences();
   metrics.sums.push_back(
       {.kind = Metrics::Kind::kTopK, .k = 3, .sum = 6, .count = 6});
   metrics.sums.push_back({.kind = Metrics::Kind::kAuc, .count = 6});
   metrics.sums.push_back({.kind = Metrics::Kind::kGroupAuc, .count = 6});
+  metrics.sums.push_back({.kind = Metrics::Kind::kNormalisedEntropy});
+  metrics.sums.push_back({.kind = Metrics::Kind::kCalibration});
   v1::ComputeGradientResult result;
   SetMetrics(metrics, &result);
   EXPECT_EQ(result.loss(), 4);
@@ -69,13 +71,14 @@ Metrics OfEverything() {
   Metrics metrics{
       .loss_sum = 0.1 + 0.2, .examples = 3, .correct = 2, .labels = 3};
   using Kind = Metrics::Kind;
-  for (const Kind kind :
-       {Kind::kAccuracy, Kind::kTopK, Kind::kPerplexity,
-        Kind::kMeanSquaredError, Kind::kAuc, Kind::kGroupAuc}) {
+  for (const Kind kind : {Kind::kAccuracy, Kind::kTopK, Kind::kPerplexity,
+                          Kind::kMeanSquaredError, Kind::kAuc, Kind::kGroupAuc,
+                          Kind::kNormalisedEntropy, Kind::kCalibration}) {
     metrics.sums.push_back({.kind = kind,
                             .k = kind == Kind::kTopK ? 7u : 0u,
                             .sum = 1.0 / 3,
-                            .count = 3});
+                            .count = 3,
+                            .positives = 0.1});
   }
   metrics.scores = {{0.1f, true}, {1e-40f, false}, {-0.0f, true}};
   metrics.groups = {int64_t{1} << 62, -5, 0};
@@ -98,6 +101,7 @@ void ExpectSame(const Metrics& found, const Metrics& expected) {
     EXPECT_EQ(found.sums[i].name(), expected.sums[i].name());
     EXPECT_EQ(found.sums[i].sum, expected.sums[i].sum);
     EXPECT_EQ(found.sums[i].count, expected.sums[i].count);
+    EXPECT_EQ(found.sums[i].positives, expected.sums[i].positives);
   }
 }
 

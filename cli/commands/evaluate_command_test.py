@@ -219,7 +219,8 @@ class EvaluateTest(unittest.TestCase):
             input={"train": source, "test": source},
             model={"layers": [{"dense": 4}, "relu", {"dense": 1}],
                    "loss": "binary_cross_entropy",
-                   "metrics": ["accuracy", "auc", "group_auc"]})
+                   "metrics": ["accuracy", "auc", "group_auc",
+                               "normalised_entropy", "calibration"]})
         return "--job", job, "--checkpoint", run
 
     def merge(self, files, *arguments):

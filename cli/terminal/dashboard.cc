@@ -306,7 +306,8 @@ std::string TestText(const v1::Evaluation& evaluation,
   }
   std::string text;
   for (const auto& [name, value] : MetricValues(evaluation)) {
-    const bool is_open = name == "perplexity" || name == "mse";
+    const bool is_open =
+        name == "perplexity" || name == "mse" || name == "calibration";
     absl::StrAppend(&text, text.empty() ? "" : ", ", name, between,
                     is_open ? absl::StrFormat("%.4g", value)
                             : absl::StrFormat("%.3f", value));

@@ -28,7 +28,8 @@ def job(sparse, **settings):
             "model": {"layers": [{"embedding": {"width": 4, "sparse": sparse}},
                                  "flatten", {"dense": 2}],
                       "loss": "softmax_cross_entropy",
-                      "metrics": ["accuracy", "auc"]},
+                      "metrics": ["accuracy", "auc", "normalised_entropy",
+                                  "calibration"]},
             "optimizer": {"sgd": {}, "learning_rate": 0.1}, **settings}
 
 

@@ -47,6 +47,21 @@ absl::Span<const double> RowAt(absl::Span<const double> numbers, uint64_t row) {
   return numbers.subspan(row * RowLoss::kNumbers, RowLoss::kNumbers);
 }
 
+// What a metric of outputs, but an area, is made of: `score` is the logarithm
+// of the odds that the label is 1.
+void AddScore(double score, double label, Metrics::Sum* sum) {
+  if (sum->kind == Metrics::Kind::kCalibration) {
+    sum->sum += 1 / (1 + std::exp(-score));
+    sum->count += label;
+  }
+  if (sum->kind == Metrics::Kind::kNormalisedEntropy) {
+    sum->sum += std::max(score, 0.0) - score * label +
+                std::log1p(std::exp(-std::abs(score)));
+    ++sum->count;
+    sum->positives += label;
+  }
+}
+
 }  // namespace
 
 Loss::Loss(Options options, Dims outputs)
@@ -176,6 +191,7 @@ void Loss::CountLabel(absl::Span<const double> row, Metrics* metrics) const {
   ++metrics->labels;
   if (is_known && above == 0) ++metrics->correct;
   for (Metrics::Sum& sum : metrics->sums) {
+    if (sum.is_of_outputs()) continue;
     ++sum.count;
     if (sum.kind == Metrics::Kind::kPerplexity) {
       sum.sum += row[RowLoss::kPlainLoss];
@@ -186,11 +202,9 @@ void Loss::CountLabel(absl::Span<const double> row, Metrics* metrics) const {
 }
 
 bool Loss::NeedsScores() const {
-  return std::any_of(options_.metrics.begin(), options_.metrics.end(),
-                     [](const Metrics::Sum& sum) {
-                       return sum.kind == Metrics::Kind::kAuc ||
-                              sum.kind == Metrics::Kind::kGroupAuc;
-                     });
+  return std::any_of(
+      options_.metrics.begin(), options_.metrics.end(),
+      [](const Metrics::Sum& sum) { return sum.is_of_outputs(); });
 }
 
 Metrics Loss::Compute(const ConstTensor& outputs, const ConstTensor& target,
@@ -216,25 +230,31 @@ template <class T>
 void Loss::KeepScores(const T* outputs, const ConstTensor& target,
                       absl::Span<const int64_t> groups,
                       Metrics* metrics) const {
-  const bool by_groups = std::any_of(
-      metrics->sums.begin(), metrics->sums.end(), [](const Metrics::Sum& sum) {
-        return sum.kind == Metrics::Kind::kGroupAuc;
-      });
-  const auto keep = [&](uint64_t example, T score, bool positive) {
-    metrics->scores.push_back({static_cast<float>(score), positive});
+  const auto has = [&](auto is_wanted) {
+    return std::any_of(metrics->sums.begin(), metrics->sums.end(), is_wanted);
+  };
+  const bool by_areas =
+      has([](const Metrics::Sum& sum) { return sum.is_area(); });
+  const bool by_groups = has([](const Metrics::Sum& sum) {
+    return sum.kind == Metrics::Kind::kGroupAuc;
+  });
+  const auto keep = [&](uint64_t example, T score, double label) {
+    for (Metrics::Sum& sum : metrics->sums) AddScore(score, label, &sum);
+    if (!by_areas) return;
+    metrics->scores.push_back({static_cast<float>(score), label > 0.5});
     if (by_groups) metrics->groups.push_back(groups[example]);
   };
   if (TargetIsIndex()) {
     ForEachLabel(target, [&](uint64_t row, uint64_t label, double /*weight*/,
                              double /*counted*/) {
       const T* const two = outputs + row * classes_;
-      keep(row / RowsOf(1), two[1] - two[0], label == 1);
+      keep(row / RowsOf(1), two[1] - two[0], label == 1 ? 1 : 0);
     });
     return;
   }
   const auto y = target.values<float>();
   for (uint64_t i = 0; i < y.size(); ++i) {
-    keep(i / outputs_, outputs[i], y[i] > 0.5f);
+    keep(i / outputs_, outputs[i], double{y[i]});
   }
 }
 

@@ -78,12 +78,12 @@ class Loss {
   // losses times `scale`. REQUIRES, of this and of Count: Check(target) is OK.
   void FillFactors(const ConstTensor& target, double scale,
                    std::vector<double>* factors) const;
-  // Of what the device said of the rows. Areas under a curve are left out.
+  // Of what the device said of the rows. Metrics of outputs are left out.
   Metrics Count(const ConstTensor& target,
                 absl::Span<const double> numbers) const;
 
-  // Whether a metric is an area under a curve, which is of each example's
-  // score.
+  // Whether a metric is of outputs: an area under a curve, which is of each
+  // example's score, a normalised entropy, a calibration.
   bool NeedsScores() const;
   // All at once, where the outputs are in host memory, float32 or float64. If
   // `gradient` has data it is overwritten with the derivative of the sum of the

@@ -218,6 +218,28 @@ TEST(LossTest, ScoresAreOfBinaryAndOfTwoClasses) {
   EXPECT_DOUBLE_EQ(two.Compute().Values()[1].value, 0.75);
 }
 
+// Labels may be numbers between; a training step counts neither.
+TEST(LossTest, EntropyAndCalibrationAreOfTheProbabilities) {
+  const Loss loss({.kind = v1::BINARY_CROSS_ENTROPY,
+                   .metrics = {{.kind = Metrics::Kind::kNormalisedEntropy},
+                               {.kind = Metrics::Kind::kCalibration}}},
+                  {1});
+  const std::vector<float> outputs = {std::log(3.0f), -1000};
+  const std::vector<float> labels = {0.5f, 0};
+  const auto compute = [&](bool scored) {
+    return loss.Compute(ConstTensor(outputs.data(), DType::kFloat32, {2, 1}),
+                        ConstTensor(labels.data(), DType::kFloat32, {2, 1}), 1,
+                        Tensor(), scored);
+  };
+  const Metrics metrics = compute(true);
+  EXPECT_TRUE(metrics.scores.empty());
+  const double entropy = -(std::log(0.75) + std::log(0.25)) / 4;
+  const double known = -std::log(0.25) / 4 - std::log(0.75) * 3 / 4;
+  EXPECT_NEAR(metrics.Values()[1].value, entropy / known, 1e-7);
+  EXPECT_NEAR(metrics.Values()[2].value, 0.75 / 0.5, 1e-7);
+  EXPECT_EQ(compute(false).sums[0].count, 0);
+}
+
 TEST(LossTest, AScoreHasTheGroupOfItsExample) {
   const std::vector<float> outputs = {0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6};
   const std::vector<int64_t> groups = {7, -1, 7};

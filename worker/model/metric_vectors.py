@@ -71,6 +71,11 @@ def of_sequences(rows, places, classes, k):
     }, dims=[places, classes])
 
 
+def normalised_entropy(labels, p):
+    share = np.full(len(labels), labels.mean())
+    return metrics.log_loss(labels, p) / metrics.log_loss(labels, share)
+
+
 def of_two_classes(rows):
     z = RANDOM.integers(-8, 9, (rows, 2)) / 4  # With ties between rows.
     z[z[:, 0] == z[:, 1], 1] += 0.125
@@ -79,16 +84,21 @@ def of_two_classes(rows):
         "loss": metrics.log_loss(labels, softmax(z)),
         "accuracy": metrics.accuracy_score(labels, z.argmax(axis=1)),
         "auc": metrics.roc_auc_score(labels, z[:, 1] - z[:, 0]),
+        "normalised_entropy": normalised_entropy(labels, softmax(z)[:, 1]),
+        "calibration": softmax(z)[:, 1].sum() / labels.sum(),
     }, dims=[2])
 
 
 def of_binary(rows):
     z = RANDOM.integers(-12, 12, rows) / 4 + 0.125
     labels = (z + RANDOM.normal(0, 2, rows) > 0).astype(int)
+    p = 1 / (1 + np.exp(-z))
     return case("BINARY_CROSS_ENTROPY", z, labels, {
-        "loss": metrics.log_loss(labels, 1 / (1 + np.exp(-z))),
+        "loss": metrics.log_loss(labels, p),
         "accuracy": metrics.accuracy_score(labels, z > 0),
         "auc": metrics.roc_auc_score(labels, z),
+        "normalised_entropy": normalised_entropy(labels, p),
+        "calibration": p.sum() / labels.sum(),
     }, dims=[1])
 
 

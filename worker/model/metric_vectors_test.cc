@@ -30,6 +30,10 @@ Metrics::Sum SumNamed(const std::string& name) {
   if (name == "perplexity") sum.kind = Metrics::Kind::kPerplexity;
   if (name == "mse") sum.kind = Metrics::Kind::kMeanSquaredError;
   if (name == "auc") sum.kind = Metrics::Kind::kAuc;
+  if (name == "normalised_entropy") {
+    sum.kind = Metrics::Kind::kNormalisedEntropy;
+  }
+  if (name == "calibration") sum.kind = Metrics::Kind::kCalibration;
   if (absl::StartsWith(name, "top_")) {
     sum.kind = Metrics::Kind::kTopK;
     sum.k = static_cast<uint32_t>(std::stoul(name.substr(4)));

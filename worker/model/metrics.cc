@@ -13,6 +13,8 @@
 namespace paramd {
 namespace {
 
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
 // What is known of some scores: of each pair (a positive, a negative) whether
 // the positive scores higher, or half of it.
 struct Ranking {
@@ -52,7 +54,7 @@ bool HasNaN(const std::vector<Metrics::Score>& scores) {
 }
 
 double AreaUnderCurve(std::vector<Metrics::Score> scores) {
-  if (HasNaN(scores)) return std::numeric_limits<double>::quiet_NaN();
+  if (HasNaN(scores)) return kNaN;
   std::sort(scores.begin(), scores.end(),
             [](const Metrics::Score& a, const Metrics::Score& b) {
               return a.score < b.score;
@@ -60,10 +62,18 @@ double AreaUnderCurve(std::vector<Metrics::Score> scores) {
   return RankingOf(scores.size(), [&](size_t i) { return scores[i]; }).area();
 }
 
+double NormalisedEntropy(const Metrics::Sum& sum) {
+  const double share = sum.positives / sum.count;
+  if (!(share > 0 && share < 1)) return kNaN;
+  const double known =
+      -share * std::log(share) - (1 - share) * std::log(1 - share);
+  return sum.sum / sum.count / known;
+}
+
 double AreaOverGroups(const std::vector<Metrics::Score>& scores,
                       const std::vector<int64_t>& groups) {
   CHECK(scores.size() == groups.size(), "each score has a group");
-  if (HasNaN(scores)) return std::numeric_limits<double>::quiet_NaN();
+  if (HasNaN(scores)) return kNaN;
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -102,6 +112,10 @@ std::string Metrics::Sum::name() const {
       return "auc";
     case Kind::kGroupAuc:
       return "group_auc";
+    case Kind::kNormalisedEntropy:
+      return "normalised_entropy";
+    case Kind::kCalibration:
+      return "calibration";
   }
   return "";
 }
@@ -121,6 +135,7 @@ Metrics& Metrics::operator+=(const Metrics& other) {
             "metrics that are added are of the same model");
       sums[i].sum += other.sums[i].sum;
       sums[i].count += other.sums[i].count;
+      sums[i].positives += other.sums[i].positives;
     }
   }
   scores.insert(scores.end(), other.scores.begin(), other.scores.end());
@@ -147,6 +162,8 @@ std::vector<NamedValue> Metrics::Values() const {
     if (sum.kind == Kind::kPerplexity) value = std::exp(mean);
     if (sum.kind == Kind::kAuc) value = AreaUnderCurve(scores);
     if (sum.kind == Kind::kGroupAuc) value = AreaOverGroups(scores, groups);
+    if (sum.kind == Kind::kNormalisedEntropy) value = NormalisedEntropy(sum);
+    if (sum.kind == Kind::kCalibration && sum.count == 0) value = kNaN;
     values.push_back({sum.name(), value});
   }
   return values;

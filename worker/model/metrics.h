@@ -31,16 +31,34 @@ struct Metrics {
     // The mean of the areas of each group's scores, by their number; a group
     // whose labels are all alike does not count.
     kGroupAuc,
+    // The cross entropy of a label, over that of who knows no more than how
+    // many are positive (He et al., 2014): below 1, the model knows more.
+    kNormalisedEntropy,
+    // The sum of the probabilities, over that of the labels: below 1, it
+    // predicts too few.
+    kCalibration,
   };
-  // One metric: `sum` over what it is a mean of, and how many there were.
+  // One metric: `sum` over what it is a mean of, and how many there were; of
+  // kCalibration the sum of the labels.
   struct Sum {
     Kind kind = Kind::kAccuracy;
     uint32_t k = 0;  // Of kTopK.
     double sum = 0;
     double count = 0;
+    double positives = 0;  // Of kNormalisedEntropy, the sum of the labels.
 
-    // "accuracy", "top_5", "perplexity", "mse", "auc", "group_auc".
+    // "accuracy", "top_5", "perplexity", "mse", "auc", "group_auc",
+    // "normalised_entropy", "calibration".
     std::string name() const;
+    bool is_area() const {
+      return kind == Kind::kAuc || kind == Kind::kGroupAuc;
+    }
+    // Whether it is made of the outputs of what is evaluated, and a training
+    // step has none of it.
+    bool is_of_outputs() const {
+      return is_area() || kind == Kind::kNormalisedEntropy ||
+             kind == Kind::kCalibration;
+    }
   };
   // What the area is computed from.
   struct Score {
@@ -70,7 +88,8 @@ struct Metrics {
 
   // "loss", then the model's metrics by name. An area without both kinds of
   // examples, or with a score that is NaN, is NaN; so is one over groups of
-  // which none counts.
+  // which none counts, a normalised entropy of labels that are all alike, and a
+  // calibration without positives.
   std::vector<NamedValue> Values() const;
 };
 

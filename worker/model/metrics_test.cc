@@ -147,5 +147,41 @@ TEST(MetricsTest, AreasOfReplicasAreThatOfAllTheirScores) {
   EXPECT_DOUBLE_EQ(first.Values()[1].value, 0.75);
 }
 
+TEST(MetricsTest, EntropyAndCalibrationOfReplicasAreThoseOfAllTheirExamples) {
+  using Kind = Metrics::Kind;
+  Metrics all;
+  for (const double part : {1.0, 3.0}) {
+    Metrics one;
+    one.sums.push_back({.kind = Kind::kNormalisedEntropy,
+                        .sum = 2 * part,
+                        .count = 4 * part,
+                        .positives = part});
+    one.sums.push_back({.kind = Kind::kCalibration, .sum = 1, .count = part});
+    all += one;
+  }
+  const std::vector<NamedValue> values = all.Values();
+  EXPECT_EQ(values[1].name, "normalised_entropy");
+  EXPECT_DOUBLE_EQ(values[1].value,
+                   -0.5 / (std::log(0.25) / 4 + std::log(0.75) * 3 / 4));
+  EXPECT_EQ(values[2].name, "calibration");
+  EXPECT_DOUBLE_EQ(values[2].value, 0.5);
+}
+
+TEST(MetricsTest, WhereNothingIsThereToCompareWithTheyAreNaN) {
+  using Kind = Metrics::Kind;
+  for (const double positives : {0.0, 4.0}) {
+    Metrics metrics;
+    metrics.sums.push_back({.kind = Kind::kNormalisedEntropy,
+                            .sum = 2,
+                            .count = 4,
+                            .positives = positives});
+    EXPECT_TRUE(std::isnan(metrics.Values()[1].value));
+  }
+  Metrics metrics;
+  metrics.sums.push_back({.kind = Kind::kNormalisedEntropy});
+  metrics.sums.push_back({.kind = Kind::kCalibration, .sum = 2});
+  for (int i : {1, 2}) EXPECT_TRUE(std::isnan(metrics.Values()[i].value));
+}
+
 }  // namespace
 }  // namespace paramd

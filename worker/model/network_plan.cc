@@ -216,6 +216,20 @@ absl::Status CheckOutput(v1::Loss loss, const LayerBuilder& built,
   return absl::OkStatus();
 }
 
+// Of those that need the outputs of two classes.
+Metrics::Kind KindOfOutputs(int metric) {
+  switch (metric) {
+    case v1::ModelConfig::GROUP_AUC:
+      return Metrics::Kind::kGroupAuc;
+    case v1::ModelConfig::NORMALISED_ENTROPY:
+      return Metrics::Kind::kNormalisedEntropy;
+    case v1::ModelConfig::CALIBRATION:
+      return Metrics::Kind::kCalibration;
+    default:
+      return Metrics::Kind::kAuc;
+  }
+}
+
 absl::StatusOr<Metrics::Sum> MetricOf(const v1::ModelConfig& config, int metric,
                                       uint64_t classes) {
   const v1::Loss loss = config.loss();
@@ -244,14 +258,12 @@ absl::StatusOr<Metrics::Sum> MetricOf(const v1::ModelConfig& config, int metric,
       }
       name = "mse";
       break;
-    default:
-      const bool grouped = metric == v1::ModelConfig::GROUP_AUC;
-      if (binary || (of_classes && classes == 2)) {
-        return Metrics::Sum{.kind = grouped ? Metrics::Kind::kGroupAuc
-                                            : Metrics::Kind::kAuc};
-      }
-      name = grouped ? "group_auc" : "auc";
+    default: {
+      const Metrics::Sum sum = {.kind = KindOfOutputs(metric)};
+      if (binary || (of_classes && classes == 2)) return sum;
+      name = sum.name();
       break;
+    }
   }
   return absl::InvalidArgumentError(
       absl::StrCat("the metric ", name, " can't be had of the loss ",

@@ -612,6 +612,32 @@ TEST_F(NetworkTest, AnAreaOverGroupsReadsTheirFeature) {
       trained.model->Predict(trained.weight_views, batch, &predicted).ok());
 }
 
+TEST_F(NetworkTest, EntropyAndCalibrationAreOfWhatIsEvaluated) {
+  v1::ModelConfig config = GroupedConfig();
+  config.clear_metrics();
+  config.add_metrics(v1::ModelConfig::NORMALISED_ENTROPY);
+  config.add_metrics(v1::ModelConfig::CALIBRATION);
+  const InputSpec spec = {{kGrouped.features[0], kGrouped.features[1]}};
+  Trained trained(config, spec);
+  EXPECT_THAT(trained.model->metrics(),
+              ElementsAre("normalised_entropy", "calibration"));
+  Batch batch;
+  batch.Reset(spec, 2);
+  for (Column& column : batch.columns) {
+    for (float& value : column.values<float>()) value = 0;
+  }
+  batch.columns[1].values<float>()[0] = 1;
+  trained.values = {{1, 1}, {0}};  // Which makes one half of zeros.
+  const auto values = trained.Evaluate(batch).Values();
+  ASSERT_EQ(values.size(), 3u);
+  EXPECT_NEAR(values[1].value, 1, 1e-6);
+  EXPECT_NEAR(values[2].value, 1, 1e-6);
+  config.set_loss(v1::MEAN_SQUARED_ERROR);
+  EXPECT_EQ(Refusal(config, spec),
+            "the metric normalised_entropy can't be had of the loss "
+            "mean_squared_error over 1 outputs");
+}
+
 TEST_F(NetworkTest, AGroupThatIsNotThereIsNamed) {
   v1::ModelConfig config = GroupedConfig();
   config.set_group("user");
