@@ -62,7 +62,7 @@ Tensor Arena::Take(DType dtype, Dims dims) {
 
 std::byte* Arena::TakeBytes(uint64_t bytes) {
   std::byte* data = memory_ == nullptr ? nullptr : memory_ + used_;
-  used_ += (bytes + 63) / 64 * 64;
+  used_ += Aligned(bytes);
   return data;
 }
 

@@ -179,6 +179,9 @@ class Layer {
 // [examples, dims...]
 Dims Batched(uint64_t examples, const Dims& dims);
 
+// Bytes of a piece of memory after which the next one may begin.
+inline uint64_t Aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 // Hands out memory from its beginning, each piece aligned to 64 bytes. Over
 // null it only counts.
 class Arena {

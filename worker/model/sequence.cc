@@ -7,12 +7,6 @@
 #include "worker/hlo/hlo_ops.h"
 
 namespace paramd {
-namespace {
-
-// As an Arena hands it out.
-uint64_t Aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace
 
 Sequence::Sequence(std::string name, const Layers& layers)
     : Layer(std::move(name), layers.front()->input_dims(),
@@ -51,6 +45,7 @@ uint64_t Sequence::StageBytes(int stage, uint64_t examples, DType dtype) const {
 uint64_t Sequence::GradientBytes(uint64_t examples, DType dtype) const {
   uint64_t largest = 0;
   for (const Stage& stage : stages_) {
+    if (stage.layer->is_view()) continue;
     largest = std::max(largest, stage.layer->input_size());
   }
   return Aligned(examples * largest * SizeOf(dtype));

@@ -37,6 +37,9 @@ class Sequence : public Layer {
   std::unique_ptr<Sequence> Range(size_t begin, size_t end) const;
   size_t size() const { return stages_.size(); }
   const Layer& layer(size_t i) const { return *stages_[i].layer; }
+  const std::shared_ptr<const Layer>& shared_layer(size_t i) const {
+    return stages_[i].layer;
+  }
   size_t first_variable(size_t i) const { return stages_[i].first_variable; }
 
   bool reads_output() const override {
