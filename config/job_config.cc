@@ -351,6 +351,12 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   }
   CheckFormats(config, add);
   CheckPipeline(config, add);
+  if (config.model().custom() &&
+      config.memory().activation_budget_bytes() > 0) {
+    add("memory.activation_budget_bytes",
+        "is for a model in the job file; with model.custom the program decides "
+        "what it keeps, so leave it out");
+  }
   CheckCheckpoints(config.checkpoint(), add);
   CheckBackup(config, reader, add);
   if (config.has_input() && !mistakes->HasAt("input")) {

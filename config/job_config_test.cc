@@ -139,6 +139,11 @@ TEST(JobConfigTest, AFormatToComputeInIsOfAModelInTheFile) {
             "--compute_format: compute_format: is of a model in the job file; "
             "with model.custom the program decides what it computes in, so "
             "leave it out");
+  sources.settings = {{"memory.activation_budget_bytes", "1000"}};
+  EXPECT_EQ(MessageOf(sources),
+            "--memory.activation_budget_bytes: memory.activation_budget_bytes: "
+            "is for a model in the job file; with model.custom the program "
+            "decides what it keeps, so leave it out");
 }
 
 TEST(JobConfigTest, ACustomModelNeedsNoLayersNoLossAndNoInput) {

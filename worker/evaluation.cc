@@ -132,7 +132,9 @@ absl::Status InOrder(const Pipeline& data, TrainedModel* model,
 }  // namespace
 
 uint64_t EvaluationBatch(const ModelCost& cost) {
-  const uint64_t bytes = std::max<uint64_t>(cost.activation_bytes, 1);
+  // The same in each process, whatever its budget for activations.
+  const uint64_t bytes =
+      std::max<uint64_t>(cost.activation_bytes + cost.saved_bytes, 1);
   return std::clamp<uint64_t>(kMostBytes / bytes, 1, kMostExamples);
 }
 

@@ -79,6 +79,13 @@ TEST(EvaluationTest, OfALargeModelFewerExamplesAreComputedAtATime) {
   EXPECT_EQ(batch_of(1 << 30), 1u);
 }
 
+TEST(EvaluationTest, ABudgetForActivationsChangesNoBatch) {
+  ModelCost cost;
+  cost.activation_bytes = 1 << 18;
+  cost.saved_bytes = (1 << 20) - (1 << 18);
+  EXPECT_EQ(EvaluationBatch(cost), 256u);
+}
+
 TEST(EvaluationTest, TheNumbersAreTheSameWhateverTheNumberOfThreads) {
   const auto data = TestData(std::make_unique<FakeSource>(kExamples));
   NumberModel model;

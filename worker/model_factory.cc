@@ -17,6 +17,7 @@
 #include "worker/model/compiled_network.h"
 #include "worker/model/network.h"
 #include "worker/model/network_plan.h"
+#include "worker/pipeline/activation_budget.h"
 #include "worker/pipeline/pipeline_model.h"
 #include "worker/pjrt/pjrt_client.h"
 
@@ -70,6 +71,10 @@ ComputeFormat FormatOf(const v1::JobConfig& job) {
   }
 }
 
+bool HasActivationBudget(const v1::JobConfig& job) {
+  return job.memory().activation_budget_bytes() > 0;
+}
+
 // What computes in that format.
 Network::MakeDevice InFormat(ComputeFormat format, Network::MakeDevice make) {
   return [format, make = std::move(make)] {
@@ -91,6 +96,11 @@ absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
     return CantUse(job,
                    "a plugin compiles the model as a whole, and can't have "
                    "a pipeline; every strategy also runs on cpu");
+  }
+  if (HasActivationBudget(job)) {
+    return CantUse(job,
+                   "a plugin decides itself what it computes again, and can't "
+                   "have memory.activation_budget_bytes; leave it out");
   }
   const auto index = static_cast<size_t>(choice.index);
   const size_t needed = PluginDevicesOf(job);
@@ -212,23 +222,25 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
   for (NamedDevice& device : devices) {
     makers.push_back(InFormat(format, std::move(device.make)));
   }
+  if (makers.empty()) makers.push_back(InFormat(format, nullptr));
+  const std::string name = devices.empty() ? "cpu" : devices.front().name;
+  ASSIGN_OR_RETURN(std::unique_ptr<NetworkPlan> plan,
+                   PlanNetwork(job.model(), input));
+  PipelinePlan pipeline = InOnePiece();
   if (IsPipelined(job)) {
-    ASSIGN_OR_RETURN(std::shared_ptr<const NetworkPlan> plan,
-                     PlanNetwork(job.model(), input));
-    ASSIGN_OR_RETURN(PipelinePlan pipeline,
-                     PlanPipeline(job.pipeline(), *plan));
-    if (makers.empty()) makers.push_back(InFormat(format, nullptr));
-    return Model(std::make_unique<PipelineModel>(
-        std::move(plan), std::move(pipeline), std::move(makers),
-        devices.empty() ? "cpu" : devices.front().name));
+    ASSIGN_OR_RETURN(pipeline, PlanPipeline(job.pipeline(), *plan));
   }
-  auto network =
-      devices.empty()
-          ? Network::Create(job.model(), input, InFormat(format, nullptr))
-          : Network::Create(job.model(), input, makers.front(),
-                            devices.front().name, makers);
-  if (!network.ok()) return network.status();
-  return Model(*std::move(network));
+  if (HasActivationBudget(job)) {
+    RETURN_IF_ERROR(FitActivations(job, makers.front()()->activations(),
+                                   plan.get(), &pipeline));
+  }
+  if (IsPipelined(job)) {
+    return Model(std::make_unique<PipelineModel>(
+        std::move(plan), std::move(pipeline), std::move(makers), name));
+  }
+  Network::MakeDevice first = makers.front();
+  return Model(std::make_unique<Network>(std::move(plan), std::move(first),
+                                         name, std::move(makers)));
 }
 
 }  // namespace
@@ -252,7 +264,13 @@ v1::JobConfig WithOneReplica(v1::JobConfig job) {
 }
 
 v1::JobConfig WithoutGpu(v1::JobConfig job) {
-  if (MayBeGpu(job)) job.set_device("cpu");
+  if (!MayBeGpu(job)) return job;
+  job.set_device("cpu");
+  // The processor has activations of twice as many bytes.
+  const ComputeFormat format = FormatOf(job);
+  if (format == ComputeFormat::kBf16 || format == ComputeFormat::kFp16) {
+    job.clear_memory();
+  }
   return job;
 }
 

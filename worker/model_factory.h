@@ -29,6 +29,7 @@ ModelFactory BuiltInModels();
 // prediction. Of several GPUs that it names, its device is the first.
 v1::JobConfig WithOneReplica(v1::JobConfig job);
 // The job for who computes nothing with the model: no GPU is opened or claimed.
+// Without a budget for activations whose type is the GPU's alone.
 v1::JobConfig WithoutGpu(v1::JobConfig job);
 // Whether this machine has the GPUs of the job's replicas, as BuiltInModels
 // says it; nobody's claim. The first one is opened for that.

@@ -52,6 +52,24 @@ TEST_F(ModelFactoryTest, AJobIsMadeForAPluginsDevice) {
   EXPECT_EQ((*MakeOn("cpu"))->device(), "cpu");
 }
 
+TEST_F(ModelFactoryTest, APluginHasNoBudgetForActivations) {
+  job_.mutable_memory()->set_activation_budget_bytes(1 << 20);
+  EXPECT_THAT(RefusalOn(std::string(kPlugin) + "0"),
+              HasSubstr("can't have memory.activation_budget_bytes"));
+  EXPECT_TRUE(MakeOn("cpu").ok());
+  job_.mutable_memory()->set_activation_budget_bytes(10);
+  EXPECT_THAT(std::string(MakeOn("cpu").status().message()),
+              HasSubstr("memory.activation_budget_bytes is 10; "));
+}
+
+TEST_F(ModelFactoryTest, WithoutItsGpuABudgetIsNotOfHalfAsManyBytes) {
+  job_.mutable_memory()->set_activation_budget_bytes(10);
+  job_.set_device("cuda:0");
+  EXPECT_TRUE(WithoutGpu(job_).has_memory());
+  job_.set_compute_format(v1::JobConfig::COMPUTE_FORMAT_BF16);
+  EXPECT_FALSE(WithoutGpu(job_).has_memory());
+}
+
 TEST_F(ModelFactoryTest, APluginThatCantBeUsedIsRefusedWithADeviceThatCan) {
   EXPECT_THAT(RefusalOn("pjrt:/nowhere/plugin.so:0"),
               HasSubstr("every strategy also runs on cpu"));

@@ -8,10 +8,13 @@
 
 #include "base/print.h"
 #include "base/status_macros.h"
+#include "cli/commands/chosen_recompute.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/job_flags.h"
 #include "cli/terminal/text_layout.h"
+#include "config/batch_rule.h"
+#include "config/strategy.h"
 #include "worker/input/open_pipeline.h"
 #include "worker/model_factory.h"
 
@@ -19,13 +22,6 @@ namespace paramd {
 namespace {
 
 using Row = std::vector<std::string>;
-
-// 1234567 → "1,234,567".
-std::string Grouped(uint64_t number) {
-  if (number < 1000) return absl::StrCat(number);
-  return absl::StrCat(Grouped(number / 1000), ",",
-                      absl::Dec(number % 1000, absl::kZeroPad3));
-}
 
 Row RowOf(const std::string& name, const std::string& output,
           uint64_t parameters, uint64_t flops, uint64_t bytes) {
@@ -54,11 +50,12 @@ std::string Describe(const ModelCost& cost) {
   rows.push_back(
       RowOf("all", "", cost.parameters, cost.flops, cost.activation_bytes));
   AlignNumbers(&rows);
-  return Table(rows);
+  return Table(rows) + DescribeChosen(cost.chosen);
 }
 
-absl::StatusOr<ModelCost> CostOf(const v1::JobConfig& job,
+absl::StatusOr<ModelCost> CostOf(v1::JobConfig job,
                                  const ModelFactory& models) {
+  RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job), &job));
   ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job));
   ASSIGN_OR_RETURN(const auto model, models(WithoutGpu(job), training->spec()));
   return model->cost();

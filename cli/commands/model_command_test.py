@@ -74,6 +74,40 @@ class ModelPrintTest(unittest.TestCase):
         # Outputs, and what one block keeps, in pieces of 64 bytes.
         self.assertEqual(kept, f"{64 + 64 + 40 + 2 * 4032:,}")
 
+    def test_what_a_budget_has_computed_again_is_shown(self):
+        layers = ["flatten", *8 * [{"dense": 100}, "tanh"], {"dense": 10}]
+        batch = "--set=batch_per_replica=10"
+        code, out, errors = self.print_model(
+            layers, batch, "--set=memory.activation_budget_bytes=50000")
+        self.assertEqual(code, 0, errors)
+        rows = [line.split() for line in out.splitlines()]
+        again = [row[0] for row in rows
+                 if row and row[0].startswith("recomputed_")]
+        chosen = rows[-1]
+        self.assertEqual(chosen[:5], ["0", "1", "x", "10", "50,000"])
+        without, taken = (int(number.replace(",", ""))
+                          for number in chosen[5:7])
+        # 16 outputs of 100 and two gradients at least.
+        self.assertGreater(without, 10 * 4 * (16 * 100 + 2 * 100))
+        self.assertLessEqual(taken, 50000)
+        self.assertRegex(out, r"\+\d+\.\d % +(dense|tanh)_\d to (dense|tanh)")
+        self.assertEqual(len(again), out.count(" to "))
+        # Without a budget nothing is said, and with enough nothing is chosen.
+        code, out, errors = self.print_model(layers, batch)
+        self.assertNotIn("memory", out)
+        code, out, errors = self.print_model(
+            layers, batch, "--set=memory.activation_budget_bytes=10000000")
+        self.assertRegex(out, r"\+0\.0 % +nothing\n$")
+        code, out, errors = self.print_model(
+            layers, batch, "--set=memory.activation_budget_bytes=1000")
+        self.assertEqual((code, out), (2, ""))
+        self.assertRegex(
+            errors, "^paramd: memory.activation_budget_bytes is 1000; "
+            "activations of 10 examples need \\d+ at least, and \\d+ if no "
+            "layer is computed again; the largest layer, '\\w+', needs "
+            "\\d+ alone, more than there is: give a smaller "
+            "batch_per_replica\n$")
+
     def test_layers_that_do_not_fit_are_one_sentence(self):
         code, out, errors = self.print_model(
             ["flatten", {"residual": {"layers": [{"dense": 7}]}}])

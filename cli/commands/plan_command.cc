@@ -8,9 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
 
 #include "base/print.h"
 #include "base/status_macros.h"
+#include "cli/commands/chosen_recompute.h"
 #include "cli/commands/command.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/job_flags.h"
@@ -20,6 +22,7 @@
 #include "worker/device/cpu_device.h"
 #include "worker/input/open_pipeline.h"
 #include "worker/model/network_plan.h"
+#include "worker/pipeline/activation_budget.h"
 #include "worker/pipeline/measure.h"
 #include "worker/pipeline/partition.h"
 #include "worker/pipeline/pipeline_model.h"
@@ -38,6 +41,7 @@ struct MeasuredPlan {
   uint32_t micro_batches = 1;
   std::vector<LayerTimes> layers;  // For one micro-batch.
   Partition partition;
+  PipelinePlan stages;  // Cut so.
   PipelineNeeds needs;
   Timeline timeline;
   double in_one_piece_s = 0;  // A batch, on one device.
@@ -114,6 +118,9 @@ absl::StatusOr<MeasuredPlan> MeasurePlan(
   const LayerTimes whole = Sum(plan.layers, 0, plan.layers.size());
   plan.in_one_piece_s =
       plan.micro_batches * (whole.forward_s + whole.backward_s);
+  plan.stages = asked;
+  plan.stages.begins = plan.partition.begins;
+  plan.stages.micro_batches = plan.micro_batches;
   return plan;
 }
 
@@ -222,19 +229,40 @@ std::string DescribePlan(const v1::JobConfig& job, const MeasuredPlan& plan) {
   return text;
 }
 
+// What the job's budget for activations comes to; empty without one. `cut`:
+// the stages, if they are others than the job says.
+absl::StatusOr<std::string> DescribeBudget(
+    const v1::JobConfig& job, const absl::optional<PipelinePlan>& cut) {
+  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job));
+  ASSIGN_OR_RETURN(const auto network,
+                   PlanNetwork(job.model(), training->spec()));
+  PipelinePlan stages = cut.value_or(InOnePiece());
+  if (!cut.has_value() && IsPipelined(job)) {
+    ASSIGN_OR_RETURN(stages, PlanPipeline(job.pipeline(), *network));
+  }
+  RETURN_IF_ERROR(
+      FitActivations(job, CpuDevice().activations(), network.get(), &stages));
+  return DescribeChosen(network->chosen);
+}
+
 absl::StatusOr<std::string> PlanOf(const JobFlags& flags) {
   ASSIGN_OR_RETURN(LoadedJob job, flags.Load());
-  if (job.config.pipeline().stages() < 2) {
+  const bool is_cut = job.config.pipeline().stages() > 1;
+  if (!is_cut && job.config.memory().activation_budget_bytes() == 0) {
     return absl::InvalidArgumentError(
-        "a plan is for two stages or more: give --set pipeline.stages=N");
+        "a plan is for two stages or more, or for a budget: give --set "
+        "pipeline.stages=N or --set memory.activation_budget_bytes=N");
   }
   if (job.config.model().custom()) {
     return absl::InvalidArgumentError(
         "the job's model is custom: only a model in the job file is cut");
   }
   RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job.config), &job.config));
+  if (!is_cut) return DescribeBudget(job.config, absl::nullopt);
   ASSIGN_OR_RETURN(const MeasuredPlan plan, BestPlan(job.config));
-  return DescribePlan(job.config, plan);
+  ASSIGN_OR_RETURN(const std::string budget,
+                   DescribeBudget(job.config, plan.stages));
+  return DescribePlan(job.config, plan) + budget;
 }
 
 }  // namespace
@@ -250,7 +278,9 @@ int PlanCommand(const Invocation& invocation) {
       "measured "
       "on a batch of the training data, on this\nprocessor; the number of "
       "micro-batches is the fastest unless\npipeline.micro_batches gives it. "
-      "Ends with the setting for the job file.");
+      "Ends with the setting for the job file.\n\nWith "
+      "memory.activation_budget_bytes it also says which layers that has "
+      "computed\nagain, in those stages or in one piece.");
   job.AddTo(&flags);
   if (const auto code = ParseFlags(invocation, &flags)) return *code;
   const absl::StatusOr<std::string> plan = PlanOf(job);

@@ -47,6 +47,22 @@ class PlanTest(unittest.TestCase):
         self.assertIn(
             f"in {setting['pipeline']['micro_batches']} micro-batches", out)
 
+    def test_a_budget_is_planned_in_one_piece_and_in_stages(self):
+        layers = ["flatten", *8 * [{"dense": 64}, "tanh"], {"dense": 10}]
+        budget = "--set=memory.activation_budget_bytes=250000"
+        code, out, err = self.plan(budget, layers=layers)
+        self.assertEqual((0, ""), (code, err))
+        self.assertRegex(out, r"0      1 x 64 .*\+\d+\.\d % +\w+ to \w+")
+        code, out, err = self.plan(budget, "--set=pipeline.stages=2",
+                                   "--set=pipeline.micro_batches=4",
+                                   layers=layers)
+        self.assertEqual((0, ""), (code, err))
+        self.assertRegex(out, r"\n0      2 x 16 .*\n1      1 x 16 ")
+        code, out, err = self.plan(
+            "--set=memory.activation_budget_bytes=9", layers=layers)
+        self.assertEqual((2, ""), (code, out))
+        self.assertIn("memory.activation_budget_bytes is 9; ", err)
+
     def test_what_has_no_plan_is_said(self):
         layers = ["flatten", {"dense": 10}]
         code, _, err = self.plan(layers=layers)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -82,6 +83,34 @@ class PipelineTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout)
             metrics.add(done.stdout)
         self.assertEqual(len(metrics), 1, metrics)
+
+    def test_a_budget_for_activations_changes_no_bit(self):
+        block = [{"dense": 48}, "batch_norm", "tanh", {"dropout": 0.1}]
+        self.job["model"]["layers"] = ["flatten", *6 * block, {"dense": 10}]
+        budget = {"activation_budget_bytes": 1}
+        for changes, pipeline in (
+            ({"batch_per_replica": 8}, {}),
+            ({"batch_per_replica": 2, "accumulate": 4},
+             {"stages": 2, "micro_batches": 4}),
+        ):
+            whole, evaluation = self.trained("run", **changes)
+            if pipeline:
+                changes = {"batch_per_replica": 8, "pipeline": pipeline}
+            code, run = self.run_job(["run"], memory=budget, **changes)
+            self.assertEqual(code, 2, run.output)
+            # Of the stage that it says; the other one needs less.
+            least = re.search(r"need (\d+) at least, and (\d+) if", run.output)
+            self.assertLess(int(least[1]), 0.9 * int(least[2]))
+            enough = {"activation_budget_bytes": int(least[1])}
+            for command in (["run", "--strategy=one_device"],
+                            ["local", "--servers=2", "--workers=1"]):
+                found, its = self.trained(*command, memory=enough, **changes)
+                self.assertEqual(found, whole, f"{pipeline} {command}")
+                self.assertEqual(its, evaluation)
+            code, run = self.run_job(
+                ["run"], **changes,
+                memory={"activation_budget_bytes": int(least[1]) - 1})
+            self.assertEqual(code, 2, run.output)
 
     def test_what_cannot_be_cut_is_refused_in_a_sentence(self):
         for pipeline, sentence in (

@@ -160,17 +160,18 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(
   if (make_device == nullptr) {
     make_device = [] { return std::make_unique<CpuDevice>(); };
   }
-  std::unique_ptr<Network> network(new Network(
-      std::move(plan), std::move(make_device), std::move(device_name)));
-  network->of_replicas_ = std::move(of_replicas);
-  return network;
+  return std::make_unique<Network>(std::move(plan), std::move(make_device),
+                                   std::move(device_name),
+                                   std::move(of_replicas));
 }
 
 Network::Network(std::shared_ptr<const NetworkPlan> plan,
-                 MakeDevice make_device, std::string device_name)
+                 MakeDevice make_device, std::string device_name,
+                 std::vector<MakeDevice> of_replicas)
     : plan_(std::move(plan)),
       make_device_(std::move(make_device)),
       device_name_(std::move(device_name)),
+      of_replicas_(std::move(of_replicas)),
       device_(make_device_()),
       exchange_(device_.get(), plan_->variables.size(), plan_->inputs.size()),
       scaler_(device_.get()),

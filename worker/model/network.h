@@ -47,7 +47,7 @@ class Network : public TrainedModel {
 
   // `plan` is immutable, and shared by clones.
   Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device,
-          std::string device_name);
+          std::string device_name, std::vector<MakeDevice> of_replicas = {});
 
   const std::vector<v1::Variable>& variables() const override {
     return plan_->variables;
@@ -157,7 +157,7 @@ class Network : public TrainedModel {
   const std::shared_ptr<const NetworkPlan> plan_;
   const MakeDevice make_device_;
   const std::string device_name_;
-  std::vector<MakeDevice> of_replicas_;
+  const std::vector<MakeDevice> of_replicas_;
   ChromeTrace* trace_ = nullptr;
   const std::unique_ptr<Device> device_;
   Exchange exchange_;

@@ -515,6 +515,8 @@ ModelCost NetworkPlan::cost() const {
     cost.parameters +=
         SizeOf(Dims(variable.shape().begin(), variable.shape().end()));
   }
+  cost.chosen = chosen;
+  cost.saved_bytes = saved_bytes;
   return cost;
 }
 

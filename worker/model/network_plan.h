@@ -37,6 +37,9 @@ struct NetworkPlan {
   std::vector<size_t> shared;
   // Layers draw what they leave out, in training.
   bool draws = false;
+  // See ModelCost.
+  std::vector<ChosenRecompute> chosen;
+  uint64_t saved_bytes = 0;
 
   // What an embedding looks up of an example's integers: `count` from `first`
   // on, in one of the variables.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -56,6 +57,24 @@ struct LayerCost {
   int depth = 0;
 };
 
+// Layers that memory.activation_budget_bytes has had computed again, of the
+// model or of one of its stages.
+struct ChosenRecompute {
+  // The first and the last layer of each range that is computed again.
+  std::vector<std::pair<std::string, std::string>> ranges;
+  // So many batches of so many examples are kept at once.
+  uint64_t live = 1;
+  uint64_t examples = 0;
+  // Of activations, kept and scratch: what was to be had, what this takes, and
+  // what would be taken if nothing was computed again.
+  uint64_t budget_bytes = 0;
+  uint64_t bytes = 0;
+  uint64_t bytes_without = 0;
+  // For one example: of the forward pass, and what is computed again.
+  uint64_t flops = 0;
+  uint64_t flops_again = 0;
+};
+
 struct ModelCost {
   std::vector<LayerCost> layers;
   // Over the layers of depth 0; a shared variable counts once. To activations
@@ -63,6 +82,10 @@ struct ModelCost {
   uint64_t parameters = 0;
   uint64_t flops = 0;
   uint64_t activation_bytes = 0;
+  // Of each stage; empty without a budget.
+  std::vector<ChosenRecompute> chosen;
+  // What activation_bytes would be more if nothing had been chosen.
+  uint64_t saved_bytes = 0;
 };
 
 // What became of gradients that were scaled to stay in the range of fp16.
