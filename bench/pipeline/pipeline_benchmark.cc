@@ -20,6 +20,8 @@
 #include "worker/input/testing/random_batch.h"
 #include "worker/model/network.h"
 #include "worker/model/network_plan.h"
+#include "worker/model/recompute_plan.h"
+#include "worker/pipeline/activation_budget.h"
 #include "worker/pipeline/measure.h"
 #include "worker/pipeline/partition.h"
 #include "worker/pipeline/pipeline_model.h"
@@ -218,6 +220,45 @@ void ForReal(const Subject& subject, const NetworkRef& network,
   report->Add(predicted);
 }
 
+// The least memory for activations that a budget may ask for, beside that
+// without one, and what a step then takes.
+void WithTightestBudget(const Subject& subject, const NetworkRef& network,
+                        const v1::ModelConfig& config, const Batch& batch,
+                        int rounds, Report* report) {
+  const auto chain = ChainOf(*network->layers, 0, network->layers->size(),
+                             subject.batch, DType::kFloat32);
+  const ChainUse use = {.border_bytes = chain.back().output_bytes};
+  v1::JobConfig job;
+  job.set_batch_per_replica(static_cast<uint32_t>(subject.batch));
+  job.mutable_memory()->set_activation_budget_bytes(
+      SmallestPlan(chain, use).bytes);
+  auto fitted = PlanNetwork(config, subject.input);
+  PipelinePlan whole = InOnePiece();
+  CHECK(fitted.ok() &&
+            FitActivations(job, DType::kFloat32, fitted->get(), &whole).ok(),
+        "the smallest plan fits");
+  const ChosenRecompute chosen = (*fitted)->chosen.front();
+  Figure ratio{subject.name + ".activation_memory_ratio", "", {}, {}};
+  ratio.values.Add(static_cast<double>(chosen.bytes_without) /
+                   static_cast<double>(chosen.bytes));
+  report->Add(ratio);
+  const auto make_device = [] { return std::make_unique<CpuDevice>(); };
+  Trained without(std::make_unique<Network>(network, make_device, "cpu"));
+  Trained with(
+      std::make_unique<Network>(*std::move(fitted), make_device, "cpu"));
+  without.Step({&batch, 1});
+  with.Step({&batch, 1});
+  Figure figure{subject.name + ".tightest_budget",
+                "ms",
+                {},
+                Figure::Peer{"without a budget", {}}};
+  for (int round = 0; round < rounds; ++round) {
+    figure.values.Add(1e3 * with.Step({&batch, 1}));
+    figure.peer->values.Add(1e3 * without.Step({&batch, 1}));
+  }
+  report->Add(figure);
+}
+
 void MeasureSubject(const Subject& subject, Report* report) {
   report->Progress("pipeline: " + subject.name);
   v1::ModelConfig config;
@@ -230,6 +271,7 @@ void MeasureSubject(const Subject& subject, Report* report) {
   const int rounds = report->quick() ? 3 : 9;
   ForReal(subject, network, batch, rounds, report);
   OnTheClock(subject, network, batch, rounds, report);
+  WithTightestBudget(subject, network, config, batch, rounds, report);
 }
 
 }  // namespace
