@@ -211,6 +211,59 @@ TEST_F(DeviceLossTest, EachKindAgreesWithFloat64) {
   }
 }
 
+TEST_F(DeviceLossTest, ADivergenceAtATemperatureAgreesWithFloat64) {
+  for (const uint64_t columns : {1, 2, 10, 1000}) {
+    for (const double temperature : {0.25, 1.0, 4.0, 1000.0}) {
+      ExpectAgrees(
+          RandomCase({.kind = Kind::kDivergence, .temperature = temperature},
+                     columns, -6, 6, columns));
+    }
+  }
+}
+
+// sum_j y[j] log(y[j] / softmax(z / T)[j]).
+double DivergenceOf(const Case& given, uint64_t row,
+                    const std::vector<double>& z) {
+  double sum = 0;
+  double loss = 0;
+  for (uint64_t c = 0; c < given.columns; ++c) {
+    sum += std::exp(z[c] / given.loss.temperature);
+  }
+  for (uint64_t c = 0; c < given.columns; ++c) {
+    const double y = given.numbers[row * given.columns + c];
+    if (y == 0) continue;
+    loss += y * (std::log(y) - z[c] / given.loss.temperature + std::log(sum));
+  }
+  return loss;
+}
+
+TEST_F(DeviceLossTest, ADivergenceAtATemperatureIsWhatTheFormulaSays) {
+  constexpr double kStep = 1e-5;
+  for (const double temperature : {0.5, 1.0, 3.0, 20.0}) {
+    const Case given = RandomCase(
+        {.kind = Kind::kDivergence, .temperature = temperature}, 7, -4, 4);
+    ReferenceDevice reference;
+    const Said said = Compute(given, DType::kFloat64, &reference);
+    for (uint64_t row = 0; row < kRows; ++row) {
+      const auto first = given.outputs.begin() + row * given.columns;
+      const std::vector<double> z(first, first + given.columns);
+      EXPECT_NEAR(said.numbers[row * RowLoss::kNumbers],
+                  DivergenceOf(given, row, z), 1e-12);
+      for (uint64_t c = 0; c < given.columns; ++c) {
+        std::vector<double> above = z;
+        std::vector<double> below = z;
+        above[c] += kStep;
+        below[c] -= kStep;
+        const double slope = (DivergenceOf(given, row, above) -
+                              DivergenceOf(given, row, below)) /
+                             (2 * kStep);
+        EXPECT_NEAR(said.gradient[row * given.columns + c],
+                    given.factors[row] * slope, 1e-8);
+      }
+    }
+  }
+}
+
 TEST_F(DeviceLossTest, IgnoredLabelsAgreeWhateverTheirRowsHold) {
   for (const int32_t ignored : {-100, 1}) {
     Case given = RandomCase({.smoothing = 0.1, .ignored = ignored}, 5, -3, 3);

@@ -141,10 +141,11 @@ struct Divergence {
     const uint64_t columns = rows.columns;
     const T* const z = rows.outputs + row * columns;
     const float* const y = target + row * columns;
+    const float temperature = static_cast<float>(rows.loss.temperature);
     SumOfExponentials exponentials;
     double mass = 0;
     for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
-      exponentials.Add(z[c]);
+      exponentials.Add(z[c] / temperature);
       mass += double{y[c]};
     }
     exponentials.Join(lanes);
@@ -153,7 +154,7 @@ struct Divergence {
     const double largest = double{exponentials.largest()};
     double total = 0;
     for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
-      const float x = z[c];
+      const float x = z[c] / temperature;
       // 0 log 0 is 0, but a broken output shows all the same.
       const float log_y = y[c] > 0 ? logf(y[c]) : 0.0f;
       total += double{y[c]} * (double{log_y} - (double{x} - largest - log_sum));
@@ -162,10 +163,11 @@ struct Divergence {
     if (lanes.lane() == 0) rows.Say(row, total, total, 0);
     if (rows.gradient == nullptr) return;
     T* const out = rows.gradient + row * columns;
-    const float factor = static_cast<float>(rows.factors[row]);
+    const float factor =
+        static_cast<float>(rows.factors[row] / rows.loss.temperature);
     const float all = static_cast<float>(mass);
     for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
-      out[c] = factor * (all * exponentials.ShareOf(z[c]) - y[c]);
+      out[c] = factor * (all * exponentials.ShareOf(z[c] / temperature) - y[c]);
     }
   }
 };

@@ -85,11 +85,13 @@ void SoftmaxCrossEntropy(const RowLoss& loss, int32_t label_or_none,
 }
 
 template <class T>
-void Divergence(const float* y, Row<T> row) {
-  const T largest = Largest(row.z, row.columns);
+void Divergence(const RowLoss& loss, const float* y, Row<T> row) {
+  const auto temperature = static_cast<T>(loss.temperature);
+  const T largest = Largest(row.z, row.columns) / temperature;
   T sum = 0;
   for (uint64_t j = 0; j < row.columns; ++j) {
-    sum += OrNaN(std::exp(row.z[j] - largest), row.z[j]);
+    const T z = row.z[j] / temperature;
+    sum += OrNaN(std::exp(z - largest), z);
   }
   const double log_sum = std::log(double{sum});
   double total = 0;
@@ -98,18 +100,19 @@ void Divergence(const float* y, Row<T> row) {
     mass += double{y[j]};
     // 0 log 0 is 0, but a broken output shows all the same.
     const double log_y = y[j] > 0 ? std::log(double{y[j]}) : 0;
-    total +=
-        double{y[j]} * (log_y - (double{row.z[j]} - double{largest} - log_sum));
+    const T z = row.z[j] / temperature;
+    total += double{y[j]} * (log_y - (double{z} - double{largest} - log_sum));
   }
   row.numbers[RowLoss::kLoss] = total;
   row.numbers[RowLoss::kPlainLoss] = total;
   row.numbers[RowLoss::kCount] = 0;
   if (row.gradient == nullptr) return;
   const T shift = std::log(sum) + largest;
+  const double factor = row.factor / loss.temperature;
   for (uint64_t j = 0; j < row.columns; ++j) {
+    const T share = std::exp(row.z[j] / temperature - shift);
     row.gradient[j] =
-        static_cast<T>(row.factor * (mass * double{std::exp(row.z[j] - shift)} -
-                                     double{y[j]}));
+        static_cast<T>(factor * (mass * double{share} - double{y[j]}));
   }
 }
 
@@ -174,7 +177,7 @@ void ReferenceDevice::Losses(const RowLoss& loss, const ConstTensor& outputs,
           SoftmaxCrossEntropy(loss, target.values<int32_t>()[i], row);
           break;
         case RowLoss::Kind::kDivergence:
-          Divergence(numbers_at(i), row);
+          Divergence(loss, numbers_at(i), row);
           break;
         case RowLoss::Kind::kBinaryCrossEntropy:
           BinaryCrossEntropies(numbers_at(i), row);

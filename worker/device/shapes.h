@@ -114,7 +114,8 @@ struct Drops {
 // columns and p[j] = exp(z[j]) / sum_k exp(z[k]):
 //   kSoftmaxCrossEntropy  -sum_j q[j] log p[j], where q is 1 - smoothing at l,
 //                         and smoothing / n each
-//   kDivergence           sum_j y[j] log(y[j] / p[j])
+//   kDivergence           sum_j y[j] log(y[j] / p[j]), of outputs z divided by
+//                         the temperature
 //   kBinaryCrossEntropy   sum_j log(1 + exp(z[j])) - y[j] z[j]
 //   kSquaredError         sum_j (z[j] - y[j])^2
 struct RowLoss {
@@ -140,6 +141,7 @@ struct RowLoss {
   // Rows of this label are left out: their numbers and derivatives are 0. None
   // are, if it is no int32.
   int64_t ignored = std::numeric_limits<int64_t>::min();
+  double temperature = 1;  // Above 0.
 };
 
 enum class Elementwise : uint8_t {
