@@ -1,0 +1,108 @@
+#include "config/recorded_model.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+#include "config/json_value.h"
+#include "config/mistakes.h"
+#include "config/setting_reader.h"
+#include "proto/paramd/v1/config.pb.h"
+
+namespace paramd {
+namespace {
+
+using Kind = JsonValue::Kind;
+
+// The member of that name, a new one of that kind if there is none. Null: there
+// is one of another kind.
+JsonValue* MemberOf(JsonValue* object, absl::string_view name, Kind kind) {
+  std::vector<JsonMember>& members = object->members;
+  const auto found = std::find_if(
+      members.begin(), members.end(),
+      [&](const JsonMember& member) { return member.name == name; });
+  if (found != members.end()) {
+    return found->value.kind == kind ? &found->value : nullptr;
+  }
+  members.push_back({std::string(name), JsonValue()});
+  members.back().value.kind = kind;
+  return &members.back().value;
+}
+
+// What `step`, "layers[2]" or "dense", leads to in an object. Null if that
+// can't be: elements of a list come in order.
+JsonValue* Enter(JsonValue* object, absl::string_view step) {
+  const size_t open = step.find('[');
+  if (open == absl::string_view::npos) {
+    return MemberOf(object, step, Kind::kObject);
+  }
+  JsonValue* const list = MemberOf(object, step.substr(0, open), Kind::kArray);
+  size_t index = 0;
+  if (list == nullptr || !absl::EndsWith(step, "]") ||
+      !absl::SimpleAtoi(step.substr(open + 1, step.size() - open - 2),
+                        &index) ||
+      index > list->elements.size()) {
+    return nullptr;
+  }
+  if (index == list->elements.size()) {
+    list->elements.emplace_back().kind = Kind::kObject;
+  }
+  return &list->elements[index];
+}
+
+// Adds "a.b[1].c=7". False if the line is no setting.
+bool AddSetting(absl::string_view line, JsonValue* root) {
+  const size_t equals = line.find('=');
+  if (equals == absl::string_view::npos) return false;
+  Mistakes mistakes;
+  absl::optional<JsonValue> value =
+      ParseJson(line.substr(equals + 1), {"", false}, {}, &mistakes);
+  const std::vector<absl::string_view> steps =
+      absl::StrSplit(line.substr(0, equals), '.');
+  if (!value.has_value() || steps.size() > size_t{JsonLimits().most_depth}) {
+    return false;
+  }
+  JsonValue* at = root;
+  for (const absl::string_view step : steps) {
+    at = Enter(at, step);
+    if (at == nullptr || at->kind != Kind::kObject) return false;
+  }
+  *at = *std::move(value);
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::ModelConfig> RecordedModel(
+    const google::protobuf::RepeatedPtrField<std::string>& settings) {
+  JsonValue root;
+  root.kind = Kind::kObject;
+  for (const std::string& line : settings) {
+    if (!absl::StartsWith(line, "model.")) continue;
+    if (!AddSetting(line, &root)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("its record has no setting in '", Excerpt(line), "'"));
+    }
+  }
+  Origins origins;
+  Mistakes mistakes;
+  v1::JobConfig job;
+  SettingReader reader(&origins, &mistakes);
+  reader.ReadMessage(root, {"its record", false}, "", &job);
+  if (!mistakes.empty()) return mistakes.ToStatus();
+  // The rest of the job, which is missing, is no matter.
+  Mistakes missing;
+  SettingReader(&origins, &missing).FillDefaults(&job);
+  if (missing.HasUnder("model")) {
+    return absl::InvalidArgumentError("its record says no model");
+  }
+  return job.model();
+}
+
+}  // namespace paramd

@@ -1,0 +1,21 @@
+#ifndef PARAMD_CONFIG_RECORDED_MODEL_H_
+#define PARAMD_CONFIG_RECORDED_MODEL_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "google/protobuf/repeated_ptr_field.h"
+
+#include "proto/paramd/v1/model.pb.h"
+
+namespace paramd {
+
+// The model among the settings that a run was recorded with (RecordedSettings),
+// with defaults for what they lack. INVALID_ARGUMENT, a sentence, if they are
+// not those of a model that this version knows.
+absl::StatusOr<v1::ModelConfig> RecordedModel(
+    const google::protobuf::RepeatedPtrField<std::string>& settings);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CONFIG_RECORDED_MODEL_H_

@@ -1,0 +1,111 @@
+#include "config/recorded_model.h"
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
+
+#include "config/job_config.h"
+#include "config/setting_changes.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+using Lines = google::protobuf::RepeatedPtrField<std::string>;
+
+Lines RecordOf(const v1::JobConfig& job) {
+  const std::vector<std::string> lines = RecordedSettings(job);
+  return {lines.begin(), lines.end()};
+}
+
+v1::JobConfig Loaded(const JobSources& sources) {
+  const absl::StatusOr<LoadedJob> job = LoadJob(sources);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return job.ok() ? job->config : v1::JobConfig();
+}
+
+void ExpectComesBack(const v1::JobConfig& job) {
+  const auto found = RecordedModel(RecordOf(job));
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE(
+      google::protobuf::util::MessageDifferencer::Equals(*found, job.model()))
+      << found->DebugString();
+}
+
+TEST(RecordedModelTest, TheModelOfEachExampleComesBackAsItWas) {
+  int examples = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("config/examples")) {
+    if (entry.path().extension() != ".json") continue;
+    SCOPED_TRACE(entry.path());
+    JobSources sources;
+    sources.file = entry.path().string();
+    ExpectComesBack(Loaded(sources));
+    ++examples;
+  }
+  EXPECT_GT(examples, 10);
+}
+
+TEST(RecordedModelTest, ABranchWithoutLayersComesBackToo) {
+  for (const std::string branches :
+       {R"([["relu"], [], []])", R"([[], {"layers": [{"dense": 3}]}])"}) {
+    JobSources sources;
+    sources.file = "job.json";
+    sources.text = R"({
+        "name": "a", "input": {"directory": "/data", "format": "idx"},
+        "optimizer": {"sgd": {}, "learning_rate": 1},
+        "model": {"loss": "softmax_cross_entropy", "layers": [
+          "flatten", {"parallel": {"branches": )" +
+                   branches + R"(}}, {"dense": 2}]}})";
+    ExpectComesBack(Loaded(sources));
+  }
+}
+
+TEST(RecordedModelTest, WhatIsLackingHasItsDefault) {
+  Lines lines;
+  *lines.Add() = "epochs=3";
+  *lines.Add() = "model.layers[0].dropout.rate=0.5";
+  *lines.Add() = "model.layers[1].dense.units=7";
+  *lines.Add() = "model.loss=\"softmax_cross_entropy\"";
+  const auto found = RecordedModel(lines);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->layers(1).dense().units(), 7u);
+  EXPECT_TRUE(found->layers(1).dense().has_name());
+}
+
+TEST(RecordedModelTest, WhatIsNoRecordOfAModelIsRefused) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"model.layers[1].relu={}", "no setting in 'model.layers[1].relu={}'"},
+      {"model.layers[4294967295].relu={}", "no setting in"},
+      {"model.layers[-1].relu={}", "no setting in"},
+      {"model.layers[0]relu={}", "no setting in"},
+      {"model.layers[0", "no setting in"},
+      {"model.loss", "no setting in"},
+      {"model.loss=", "no setting in"},
+      {"model.loss.a.b=1", "wants a string"},
+      {"model.warp=9", "unknown key"},
+      {"model.layers[0].warp={}", "unknown key"},
+      {"epochs=1", "says no model"},
+  };
+  for (const auto& [line, sentence] : wrong) {
+    Lines lines;
+    *lines.Add() = line;
+    const auto found = RecordedModel(lines);
+    EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument)
+        << line;
+    EXPECT_THAT(std::string(found.status().message()), HasSubstr(sentence));
+  }
+  std::string deep = "model";
+  for (int i = 0; i < 5000; ++i) deep += ".layers[0].residual";
+  Lines lines;
+  *lines.Add() = deep + "={}";
+  EXPECT_FALSE(RecordedModel(lines).ok());
+}
+
+}  // namespace
+}  // namespace paramd
