@@ -234,11 +234,28 @@ ConstTensor Exchange::TakeOutput(const Tensor& output) {
 }
 
 Metrics Exchange::ComputeLoss(const Loss& loss, const Tensor& output,
-                              const ConstTensor& target, double scale,
+                              const Loss::Target& target, double scale,
                               const Tensor& gradient) {
-  loss.FillFactors(target, scale, &row_factors_);
-  const auto losses = TakeLosses(loss.row_loss(), output, target, gradient);
-  return losses.empty() ? Metrics() : loss.Count(target, losses);
+  loss.FillFactors(target.labels, (1 - target.alpha) * scale, &row_factors_);
+  const auto losses =
+      TakeLosses(loss.row_loss(), output, target.labels, gradient);
+  if (losses.empty()) return Metrics();
+  Metrics metrics = loss.Count(target.labels, losses);
+  if (target.soft.data == nullptr) return metrics;
+  Tensor soft_gradient = gradient;
+  if (gradient.data != nullptr) {
+    soft_gradient.data =
+        Reserve(gradient.size() * SizeOf(gradient.dtype), &soft_gradient_);
+  }
+  loss.FillSoftFactors(target, scale, &row_factors_);
+  const auto soft =
+      TakeLosses(loss.SoftRowLoss(target), output, target.soft, soft_gradient);
+  if (soft.empty()) return Metrics();
+  if (gradient.data != nullptr) {
+    device_.Add(gradient, 1, soft_gradient, gradient);
+  }
+  loss.AddSoft(target, soft, &metrics);
+  return metrics;
 }
 
 absl::Span<const double> Exchange::TakeLosses(const RowLoss& loss,
@@ -359,7 +376,9 @@ uint64_t Exchange::MissingBytes(const Crossings& crossings,
     if (IsHalf(dtype)) add(crossings.input_bytes[i] / 2, inputs_[i].half);
   }
   add(crossings.offset_bytes, offsets_.on_device);
-  add(crossings.label_bytes, labels_.on_device);
+  add(std::max(crossings.label_bytes, crossings.soft * sizeof(float)),
+      labels_.on_device);
+  if (with_gradients) add(crossings.soft * SizeOf(dtype), soft_gradient_);
   add(crossings.rows * sizeof(double), factors_.on_device);
   add(crossings.rows * RowLoss::kNumbers * sizeof(double), losses_.on_device);
   if (IsHalf(dtype)) {

@@ -95,7 +95,7 @@ class Exchange {
   // loss times `scale`; what is called next comes after it. Waits; nothing
   // counts if `device->status()` is not OK then.
   Metrics ComputeLoss(const Loss& loss, const Tensor& output,
-                      const ConstTensor& target, double scale,
+                      const Loss::Target& target, double scale,
                       const Tensor& gradient);
 
   // The gradient of `v`, computed by what was called until now, begins to
@@ -124,6 +124,8 @@ class Exchange {
     uint64_t label_bytes = 0;
     uint64_t outputs = 0;
     uint64_t rows = 0;
+    // Values of a target beside the labels.
+    uint64_t soft = 0;
   };
   // Of the device, beyond what it has already, for these, and weights and
   // gradients of variables of so many values. `dtype`: of what layers hand on.
@@ -187,6 +189,7 @@ class Exchange {
   std::vector<double> row_factors_;  // Of the loss at hand.
   Crossing output_;  // Back. Its memory on the device is the network's.
   GrowingMemory wide_output_;  // What was converted.
+  GrowingMemory soft_gradient_;
 
   bool has_joined_ = false;
   Sharing sharing_ = Sharing::kAlone;

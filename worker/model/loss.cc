@@ -201,6 +201,36 @@ void Loss::CountLabel(absl::Span<const double> row, Metrics* metrics) const {
   }
 }
 
+RowLoss Loss::SoftRowLoss(const Target& target) const {
+  RowLoss loss;
+  loss.kind = RowLoss::Kind::kDivergence;
+  loss.temperature = target.temperature;
+  return loss;
+}
+
+void Loss::FillSoftFactors(const Target& target, double scale,
+                           std::vector<double>* factors) const {
+  // Squared, so that another temperature is not another weight.
+  const double part = target.alpha * target.temperature * target.temperature;
+  factors->assign(target.labels.size(), 0);
+  ForEachLabel(target.labels, [&](uint64_t row, uint64_t /*label*/,
+                                  double /*weight*/, double counted) {
+    (*factors)[row] = scale * part / counted;
+  });
+}
+
+void Loss::AddSoft(const Target& target, absl::Span<const double> numbers,
+                   Metrics* metrics) const {
+  double sum = 0;
+  ForEachLabel(target.labels, [&](uint64_t row, uint64_t /*label*/,
+                                  double /*weight*/, double counted) {
+    sum += RowAt(numbers, row)[RowLoss::kLoss] / counted;
+  });
+  metrics->loss_sum =
+      (1 - target.alpha) * metrics->loss_sum +
+      target.alpha * target.temperature * target.temperature * sum;
+}
+
 bool Loss::NeedsScores() const {
   return std::any_of(
       options_.metrics.begin(), options_.metrics.end(),
@@ -264,11 +294,13 @@ std::vector<std::string> Loss::metrics() const {
   return names;
 }
 
-void Loss::Predict(const ConstTensor& outputs, const Tensor& prediction) const {
+void Loss::Predict(const ConstTensor& outputs, const Tensor& prediction,
+                   double temperature) const {
   WithFloatType(outputs.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto from = outputs.values<T>();
     const auto to = prediction.values<T>();
+    const auto divisor = static_cast<T>(temperature);
     const bool classes = options_.kind == v1::SOFTMAX_CROSS_ENTROPY ||
                          options_.kind == v1::KL_DIVERGENCE;
     for (uint64_t at = 0; at < from.size(); at += classes_) {
@@ -277,11 +309,11 @@ void Loss::Predict(const ConstTensor& outputs, const Tensor& prediction) const {
       T sum = 0;
       for (uint64_t j = 0; j < classes_; ++j) {
         if (classes) {
-          sum += to[at + j] = std::exp(row[j] - largest);
+          sum += to[at + j] = std::exp((row[j] - largest) / divisor);
         } else if (options_.kind == v1::BINARY_CROSS_ENTROPY) {
-          to[at + j] = 1 / (1 + std::exp(-row[j]));
+          to[at + j] = 1 / (1 + std::exp(-row[j] / divisor));
         } else {
-          to[at + j] = row[j];
+          to[at + j] = row[j] / divisor;
         }
       }
       for (uint64_t j = 0; classes && j < classes_; ++j) to[at + j] /= sum;

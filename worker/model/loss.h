@@ -52,6 +52,19 @@ class Loss {
   // some. REQUIRES: the metrics are of this kind of loss.
   Loss(Options options, Dims outputs);
 
+  // What outputs of softmax cross entropy are compared with: labels and, beside
+  // them, what another model says of the same examples. The loss is then
+  //   (1 - alpha) * cross entropy + alpha * T^2 * sum_j p[j] log(p[j] / q[j])
+  // with q = softmax(z / T), the second sum of each label without its weight.
+  struct Target {
+    ConstTensor labels;
+    // Probabilities p, float32 like the outputs. No data: labels alone count,
+    // and alpha is 0.
+    ConstTensor soft = {};
+    double temperature = 1;  // T.
+    double alpha = 0;
+  };
+
   // How example i of a batch is called.
   using ExampleName = absl::FunctionRef<std::string(uint64_t i)>;
 
@@ -82,6 +95,15 @@ class Loss {
   Metrics Count(const ConstTensor& target,
                 absl::Span<const double> numbers) const;
 
+  // The same of the part that is not the labels', of a target that has one:
+  // REQUIRES: softmax cross entropy. AddSoft makes of the metrics of the labels
+  // those of the whole loss; what is counted besides stays of the labels.
+  RowLoss SoftRowLoss(const Target& target) const;
+  void FillSoftFactors(const Target& target, double scale,
+                       std::vector<double>* factors) const;
+  void AddSoft(const Target& target, absl::Span<const double> numbers,
+               Metrics* metrics) const;
+
   // Whether a metric is of outputs: an area under a curve, which is of each
   // example's score, a normalised entropy, a calibration.
   bool NeedsScores() const;
@@ -104,9 +126,10 @@ class Loss {
   // Names of what is counted.
   std::vector<std::string> metrics() const;
 
-  // What the outputs stand for: probabilities where the loss has classes or is
-  // binary, else themselves.
-  void Predict(const ConstTensor& outputs, const Tensor& prediction) const;
+  // What the outputs, divided by the temperature, stand for: probabilities
+  // where the loss has classes or is binary, else themselves.
+  void Predict(const ConstTensor& outputs, const Tensor& prediction,
+               double temperature = 1) const;
 
  private:
   // Calls f(row, label, weight, counted) for each that is not ignored; of its

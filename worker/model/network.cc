@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "worker/device/cpu_device.h"
+#include "worker/model/teachers.h"
 
 namespace paramd {
 namespace {
@@ -189,18 +190,30 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
   }
 }
 
+Network::~Network() = default;
+
+void Network::LearnFrom(std::unique_ptr<Teachers> teachers) {
+  teachers_ = std::move(teachers);
+}
+
 std::unique_ptr<TrainedModel> Network::Clone() const {
-  auto clone = std::make_unique<Network>(plan_, make_device_, device_name_);
-  if (trace_ != nullptr) clone->SetTrace(trace_);
-  return clone;
+  return CloneOn(make_device_, 0);
 }
 
 std::unique_ptr<TrainedModel> Network::CloneForReplica(uint32_t replica) const {
-  auto clone = std::make_unique<Network>(
-      plan_,
+  return CloneOn(
       replica < of_replicas_.size() ? of_replicas_[replica] : make_device_,
-      device_name_);
+      replica);
+}
+
+std::unique_ptr<TrainedModel> Network::CloneOn(MakeDevice make_device,
+                                               uint32_t replica) const {
+  auto clone =
+      std::make_unique<Network>(plan_, std::move(make_device), device_name_);
   if (trace_ != nullptr) clone->SetTrace(trace_);
+  if (teachers_ != nullptr) {
+    clone->LearnFrom(teachers_->CloneForReplica(replica));
+  }
   return clone;
 }
 
@@ -260,7 +273,8 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
                                  .label_bytes = examples * plan_->label.size() *
                                                 SizeOf(plan_->label.dtype),
                                  .outputs = pass.takes_outputs ? outputs : 0,
-                                 .rows = plan_->loss->RowsOf(examples)},
+                                 .rows = plan_->loss->RowsOf(examples),
+                                 .soft = teachers_ == nullptr ? 0 : outputs},
                                 sizes, pass.training, pass.dtype);
 }
 
@@ -380,6 +394,10 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                      [&](bool* finite) { return others.Meet(finite); });
   }
   RETURN_IF_ERROR(CheckBatch(*plan_, batch));
+  Loss::Target target{batch.Find(plan_->label.name)->tensor()};
+  if (teachers_ != nullptr) {
+    ASSIGN_OR_RETURN(target, teachers_->TargetOf(batch, target.labels));
+  }
   Layer::Context context = TrainingOf(CountedExamples(batch), options);
   ASSIGN_OR_RETURN(
       Layer::BackwardPass pass,
@@ -406,9 +424,9 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   bool finite;
   bool is_first = true;
   do {
-    metrics = exchange_.ComputeLoss(
-        *plan_->loss, pass.output, batch.Find(plan_->label.name)->tensor(),
-        scaler_.scale() / options.divisor, gradient);
+    metrics =
+        exchange_.ComputeLoss(*plan_->loss, pass.output, target,
+                              scaler_.scale() / options.divisor, gradient);
     RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
     finite = std::isfinite(metrics.loss_sum);
     RETURN_IF_ERROR(others.Meet(&finite));
@@ -545,7 +563,7 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
                    Forward(weights, batch, rows, takes_outputs, &context));
   if (!takes_outputs) {
     const Metrics metrics = exchange_.ComputeLoss(
-        *plan_->loss, pass.output, batch.Find(plan_->label.name)->tensor(),
+        *plan_->loss, pass.output, {batch.Find(plan_->label.name)->tensor()},
         /*scale=*/1, /*gradient=*/{});
     RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
     return metrics;
@@ -568,7 +586,8 @@ absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
       Forward(weights, batch, rows, /*takes_outputs=*/true, &context));
   ASSIGN_OR_RETURN(const ConstTensor outputs,
                    OutputsOf(pass, steps_done_.most(), &exchange_));
-  plan_->loss->Predict(outputs, out->columns.front().tensor());
+  plan_->loss->Predict(outputs, out->columns.front().tensor(),
+                       plan_->temperature);
   return absl::OkStatus();
 }
 

@@ -23,6 +23,8 @@
 
 namespace paramd {
 
+class Teachers;
+
 // The built-in model: the layers and the loss of a job file, on a device of its
 // own. Memory for activations is kept from step to step and grows with the
 // largest batch seen, so that later steps allocate nothing but what a metric
@@ -48,6 +50,12 @@ class Network : public TrainedModel {
   // `plan` is immutable, and shared by clones.
   Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device,
           std::string device_name, std::vector<MakeDevice> of_replicas = {});
+  ~Network() override;
+
+  // From now on its steps, and those of clones, learn of these too. An
+  // evaluation is of the labels alone. REQUIRES: softmax cross entropy, and
+  // predictions of the teachers look like the outputs.
+  void LearnFrom(std::unique_ptr<Teachers> teachers);
 
   const std::vector<v1::Variable>& variables() const override {
     return plan_->variables;
@@ -129,6 +137,9 @@ class Network : public TrainedModel {
     // As if every layer that contains layers were in a "recompute".
     bool recomputes = false;
   };
+  // A clone on the device that `make_device` makes.
+  std::unique_ptr<TrainedModel> CloneOn(MakeDevice make_device,
+                                        uint32_t replica) const;
   // How many more bytes the device must have for a pass over `examples`.
   uint64_t MissingBytes(uint64_t examples, WeightSpans weights,
                         const Reckoned& pass) const;
@@ -184,6 +195,7 @@ class Network : public TrainedModel {
   };
   Ahead ahead_;
   StepSizes steps_done_;
+  std::unique_ptr<Teachers> teachers_;  // Null: it learns of labels alone.
   // Null until it has joined other replicas.
   std::shared_ptr<ReplicaMeeting> replicas_;
 };

@@ -31,6 +31,8 @@ struct NetworkPlan {
   FeatureSpec group;
   std::unique_ptr<Sequence> layers;
   std::unique_ptr<Loss> loss;
+  // What a prediction's outputs are divided by.
+  double temperature = 1;
   // Those of the layers, a shared one once, where it is used first.
   std::vector<v1::Variable> variables;
   // For each variable of `layers`, which of `variables` it is.

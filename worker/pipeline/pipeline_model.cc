@@ -155,8 +155,12 @@ std::unique_ptr<TrainedModel> PipelineModel::Clone() const {
 
 std::unique_ptr<TrainedModel> PipelineModel::CloneForReplica(
     uint32_t replica) const {
-  return std::make_unique<PipelineModel>(network_, plan_, make_devices_,
-                                         device_name_, replica);
+  auto clone = std::make_unique<PipelineModel>(network_, plan_, make_devices_,
+                                               device_name_, replica);
+  if (teachers_ != nullptr) {
+    clone->LearnFrom(teachers_->CloneForReplica(replica));
+  }
+  return clone;
 }
 
 absl::Status PipelineModel::FindRows(
@@ -207,6 +211,20 @@ void PipelineModel::Cut(const Batch& batch, uint64_t size, RowNumbers rows,
   }
 }
 
+absl::Status PipelineModel::SetTargets() {
+  for (MicroBatch& part : parts_) {
+    part.target = {part.batch.Find(network_->label.name)->tensor()};
+    if (teachers_ == nullptr) continue;
+    ASSIGN_OR_RETURN(part.target,
+                     teachers_->TargetOf(part.batch, part.target.labels));
+    // The next call writes over it.
+    const auto soft = part.target.soft.values<float>();
+    part.soft.assign(soft.begin(), soft.end());
+    part.target.soft.data = part.soft.data();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status PipelineModel::RunAll(const MiniBatch& mini) {
   mail_.Begin();
   return threads_.Run([&](uint32_t d) { return RunDevice(mini, d); },
@@ -249,11 +267,8 @@ absl::Status PipelineModel::RunOp(const MiniBatch& mini, const PipelineOp& op) {
     }
     case Kind::kBackward: {
       if (is_last) {
-        ASSIGN_OR_RETURN(
-            part.metrics,
-            stage.ComputeLoss(slot,
-                              part.batch.Find(network_->label.name)->tensor(),
-                              1 / mini.divisor));
+        ASSIGN_OR_RETURN(part.metrics, stage.ComputeLoss(slot, part.target,
+                                                         1 / mini.divisor));
       }
       RETURN_IF_ERROR(
           stage.Backward(slot, std::move(output_gradients_[op.stage])));
@@ -334,6 +349,7 @@ absl::StatusOr<Metrics> PipelineModel::Step(WeightSpans weights,
   context.abandoned = options.abandoned;
   Cut(batch, (batch.size() + plan_.micro_batches - 1) / plan_.micro_batches,
       options.rows, context);
+  RETURN_IF_ERROR(SetTargets());
   for (MicroBatch& part : parts_) {
     part.context.share =
         static_cast<double>(CountedExamples(part.batch)) / options.divisor;
@@ -382,7 +398,7 @@ absl::StatusOr<Metrics> PipelineModel::EvaluateRows(WeightSpans weights,
       Infer(weights, batch, rows, [&](PipelineStage* last) -> absl::Status {
         if (!network_->loss->NeedsScores()) {
           metrics = last->ComputeLoss(
-              0, batch.Find(network_->label.name)->tensor(), /*scale=*/0);
+              0, {batch.Find(network_->label.name)->tensor()}, /*scale=*/0);
           return metrics.status();
         }
         ASSIGN_OR_RETURN(const ConstTensor outputs, last->TakeOutputs(0));

@@ -16,6 +16,7 @@
 #include "worker/device/device.h"
 #include "worker/input/batch.h"
 #include "worker/model/network_plan.h"
+#include "worker/model/teachers.h"
 #include "worker/model/trained_model.h"
 #include "worker/pipeline/pipeline_stage.h"
 #include "worker/pipeline/schedule.h"
@@ -66,6 +67,11 @@ class PipelineModel : public TrainedModel {
                 std::vector<MakeDevice> make_devices, std::string device_name,
                 uint32_t replica = 0);
 
+  // See Network::LearnFrom. They compute one micro-batch after the other.
+  void LearnFrom(std::unique_ptr<Teachers> teachers) {
+    teachers_ = std::move(teachers);
+  }
+
   const std::vector<v1::Variable>& variables() const override {
     return network_->variables;
   }
@@ -106,6 +112,8 @@ class PipelineModel : public TrainedModel {
     // Of each feature that layers read: see InputOf.
     std::vector<std::vector<int32_t>> places;
     std::vector<ConstTensor> inputs;
+    Loss::Target target;
+    std::vector<float> soft;  // Of the target.
     Layer::Context context;
     Metrics metrics;
   };
@@ -128,6 +136,8 @@ class PipelineModel : public TrainedModel {
   // Cuts the batch into micro-batches of so many examples, but for the last.
   void Cut(const Batch& batch, uint64_t size, RowNumbers rows,
            const Layer::Context& context);
+  // Sets the target of each micro-batch.
+  absl::Status SetTargets();
   // Has all devices do their lists.
   absl::Status RunAll(const MiniBatch& mini);
   absl::Status RunDevice(const MiniBatch& mini, uint32_t device);
@@ -149,6 +159,7 @@ class PipelineModel : public TrainedModel {
   std::map<uint32_t, Scheduled> scheduled_;  // By number of micro-batches.
   const Scheduled inference_;
   std::vector<MicroBatch> parts_;
+  std::unique_ptr<Teachers> teachers_;  // Null: it learns of labels alone.
   // Of uses of a variable but the last one's.
   std::vector<std::vector<float>> further_;
   // What has arrived for the next op: of a stage.

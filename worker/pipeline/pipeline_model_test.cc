@@ -18,6 +18,7 @@
 #include "worker/device/testing/test_device.h"
 #include "worker/input/testing/random_batch.h"
 #include "worker/model/network.h"
+#include "worker/model/teachers.h"
 #include "worker/pipeline/activation_budget.h"
 
 namespace paramd {
@@ -234,6 +235,46 @@ std::vector<Form> Forms() {
     forms.push_back({stages, v1::PipelineConfig::SCHEDULE_1F1B});
   }
   return forms;
+}
+
+// One that has learned something else, of the same outputs.
+std::unique_ptr<Teachers> TeacherOf(const CutCase& one) {
+  std::unique_ptr<NetworkPlan> plan = *PlanNetwork(ConfigOf(one), one.input);
+  plan->temperature = 2;
+  std::shared_ptr<TrainedModel> model =
+      std::make_unique<Network>(std::move(plan), MakeTestDevice, "test");
+  Memory memory(model->variables());
+  for (std::vector<float>& values : memory.weights) {
+    for (float& value : values) value = 0.7f - value;
+  }
+  const auto weights = std::make_shared<const Values>(memory.weights);
+  return std::make_unique<Teachers>(
+      std::vector<Teachers::Teacher>{{"a teacher", std::move(model), weights}},
+      /*temperature=*/2, /*alpha=*/0.6);
+}
+
+TEST_F(PipelineModelTest, WithATeacherEachCutHasTheBitsOfAccumulating) {
+  for (const CutCase& one : CutCases()) {
+    if (one.shares) continue;
+    SCOPED_TRACE(one.name);
+    const auto network =
+        *Network::Create(ConfigOf(one), one.input, MakeTestDevice);
+    Memory alone(network->variables());
+    TrainWhole(network.get(), one.input, 11, 3, 3, &alone);
+    network->LearnFrom(TeacherOf(one));
+    Memory whole(network->variables());
+    TrainWhole(network.get(), one.input, 11, 3, 3, &whole);
+    EXPECT_NE(whole.weights, alone.weights);
+    for (const uint32_t stages : {1, 3}) {
+      const auto model = CutModel(one, Pipeline(stages, 4));
+      model->LearnFrom(TeacherOf(one));
+      for (const auto& clone : {model->Clone(), model->CloneForReplica(1)}) {
+        Memory memory(clone->variables());
+        Train(clone.get(), one.input, 11, 3, &memory);
+        EXPECT_EQ(memory.weights, whole.weights);
+      }
+    }
+  }
 }
 
 TEST_F(PipelineModelTest, EachCutAndScheduleHasTheBitsOfAccumulating) {

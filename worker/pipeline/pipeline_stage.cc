@@ -149,7 +149,7 @@ absl::StatusOr<Buffer> PipelineStage::TakeOutput(size_t slot) {
 }
 
 absl::StatusOr<Metrics> PipelineStage::ComputeLoss(size_t slot,
-                                                   const ConstTensor& target,
+                                                   const Loss::Target& target,
                                                    double scale) {
   const Tensor& output = slots_[slot].pass.output;
   Tensor gradient;
