@@ -248,6 +248,25 @@ void CheckPipeline(const v1::JobConfig& config,
   }
 }
 
+// Adds what the settings about teachers say wrongly.
+void CheckDistill(const v1::JobConfig& config,
+                  const std::function<void(const std::string& path,
+                                           absl::string_view sentence)>& add) {
+  if (!config.has_distill()) return;
+  if (config.model().custom()) {
+    add("distill",
+        "is for a model in the job file; with model.custom the program decides "
+        "what it learns from, so leave it out");
+  } else if (config.model().has_loss() &&
+             config.model().loss() != v1::SOFTMAX_CROSS_ENTROPY) {
+    add("distill",
+        absl::StrCat(
+            "is for the loss softmax_cross_entropy, which has "
+            "classes; model.loss is ",
+            absl::AsciiStrToLower(v1::Loss_Name(config.model().loss()))));
+  }
+}
+
 // Adds what the settings about checkpoints say wrongly.
 void CheckCheckpoints(
     const v1::CheckpointConfig& config,
@@ -357,6 +376,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
         "is for a model in the job file; with model.custom the program decides "
         "what it keeps, so leave it out");
   }
+  CheckDistill(config, add);
   CheckCheckpoints(config.checkpoint(), add);
   CheckBackup(config, reader, add);
   if (config.has_input() && !mistakes->HasAt("input")) {

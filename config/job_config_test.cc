@@ -1,7 +1,10 @@
 #include "config/job_config.h"
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -492,6 +495,38 @@ TEST(JobConfigTest, AJobThatFollowsItsInputNeedsATestSet) {
   const size_t begin = text.find(",\n    \"test\"");
   text.erase(begin, text.find("\n  },", begin) - begin);
   EXPECT_THAT(MessageOf(From(text)), HasSubstr("name files to evaluate on"));
+}
+
+TEST(JobConfigTest, TeachersNeedAModelOfClasses) {
+  const auto with = [](absl::string_view setting, absl::string_view value) {
+    JobSources sources = From(kJob);
+    sources.settings = {{"distill.teachers", "[\"runs/a\",\"runs/b\"]"},
+                        {std::string(setting), std::string(value)}};
+    return sources;
+  };
+  const absl::StatusOr<LoadedJob> job = LoadJob(with("seed", "1"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->config.distill().teachers_size(), 2);
+  EXPECT_EQ(job->config.distill().temperature(), 2);
+  EXPECT_EQ(job->config.distill().alpha(), 0.5);
+  EXPECT_FALSE(LoadJob(From(kJob))->config.has_distill());
+  for (const auto& [setting, value, sentence] :
+       std::vector<std::array<const char*, 3>>{
+           {"distill.temperature", "0", "must be greater than 0"},
+           {"distill.temperature", "-2", "must be greater than 0"},
+           {"distill.alpha", "-0.1", "must be at least 0"},
+           {"distill.alpha", "1.1", "must be at most 1"},
+           {"distill.teachers", "[]", "must have at least 1"},
+           {"model.loss", "mean_squared_error",
+            "distill: is for the loss softmax_cross_entropy, which has "
+            "classes; model.loss is mean_squared_error"},
+           {"model.loss", "binary_cross_entropy",
+            "model.loss is binary_cross_entropy"},
+           {"model.custom", "true", "with model.custom the program decides"},
+       }) {
+    EXPECT_THAT(MessageOf(with(setting, value)), HasSubstr(sentence))
+        << setting << " " << value;
+  }
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "worker/device/cpu_device.h"
 #include "worker/device/cuda_device.h"
 #include "worker/device/device_claims.h"
+#include "worker/load_teachers.h"
 #include "worker/model/compiled_network.h"
 #include "worker/model/network.h"
 #include "worker/model/network_plan.h"
@@ -92,6 +93,11 @@ absl::Status CantUse(const v1::JobConfig& job, absl::string_view why) {
 
 absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
                                const DeviceChoice& choice) {
+  if (job.has_distill()) {
+    return CantUse(job,
+                   "a program that a plugin compiles learns of labels alone, "
+                   "and can't have distill; every strategy also runs on cpu");
+  }
   if (IsPipelined(job)) {
     return CantUse(job,
                    "a plugin compiles the model as a whole, and can't have "
@@ -199,6 +205,17 @@ absl::StatusOr<std::vector<NamedDevice>> DevicesOf(
   return devices;
 }
 
+// Gives the model its teachers, if the job has some.
+template <class M>
+absl::Status AddTeachers(const v1::JobConfig& job, const InputSpec& input,
+                         const NetworkPlan& plan, const TeacherDevices& devices,
+                         M* model) {
+  if (!job.has_distill()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(auto teachers, LoadTeachers(job, input, plan, devices));
+  model->LearnFrom(std::move(teachers));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
                                 const InputSpec& input) {
   std::vector<NamedDevice> devices;
@@ -224,23 +241,27 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
   }
   if (makers.empty()) makers.push_back(InFormat(format, nullptr));
   const std::string name = devices.empty() ? "cpu" : devices.front().name;
-  ASSIGN_OR_RETURN(std::unique_ptr<NetworkPlan> plan,
+  ASSIGN_OR_RETURN(std::unique_ptr<NetworkPlan> made,
                    PlanNetwork(job.model(), input));
   PipelinePlan pipeline = InOnePiece();
   if (IsPipelined(job)) {
-    ASSIGN_OR_RETURN(pipeline, PlanPipeline(job.pipeline(), *plan));
+    ASSIGN_OR_RETURN(pipeline, PlanPipeline(job.pipeline(), *made));
   }
   if (HasActivationBudget(job)) {
     RETURN_IF_ERROR(FitActivations(job, makers.front()()->activations(),
-                                   plan.get(), &pipeline));
+                                   made.get(), &pipeline));
   }
+  const std::shared_ptr<const NetworkPlan> plan = std::move(made);
+  const TeacherDevices teachers = {makers.front(), name, makers};
   if (IsPipelined(job)) {
-    return Model(std::make_unique<PipelineModel>(
-        std::move(plan), std::move(pipeline), std::move(makers), name));
+    auto model = std::make_unique<PipelineModel>(plan, std::move(pipeline),
+                                                 std::move(makers), name);
+    RETURN_IF_ERROR(AddTeachers(job, input, *plan, teachers, model.get()));
+    return Model(std::move(model));
   }
-  Network::MakeDevice first = makers.front();
-  return Model(std::make_unique<Network>(std::move(plan), std::move(first),
-                                         name, std::move(makers)));
+  auto network = std::make_unique<Network>(plan, makers.front(), name, makers);
+  RETURN_IF_ERROR(AddTeachers(job, input, *plan, teachers, network.get()));
+  return Model(std::move(network));
 }
 
 }  // namespace
@@ -248,6 +269,7 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
 v1::JobConfig WithOneReplica(v1::JobConfig job) {
   const bool is_one = ReplicasOf(job) == 1;
   job.set_replicas(1);
+  job.clear_distill();
   // One pipeline takes as many GPUs as it has; of a list for several, any.
   if (StageDevicesOf(job) > 1) {
     if (!is_one && absl::StartsWith(job.device(), "cuda:")) {

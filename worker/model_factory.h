@@ -25,8 +25,9 @@ using ModelFactory =
 // ChooseDevice for what may be wrong with that.
 ModelFactory BuiltInModels();
 
-// The job for who has one replica, whatever it says: an evaluation, a
-// prediction. Of several GPUs that it names, its device is the first.
+// The job for who has one replica and learns nothing, whatever it says: an
+// evaluation, a prediction. Of several GPUs that it names, its device is the
+// first; it has no teachers.
 v1::JobConfig WithOneReplica(v1::JobConfig job);
 // The job for who computes nothing with the model: no GPU is opened or claimed.
 // Without a budget for activations whose type is the GPU's alone.

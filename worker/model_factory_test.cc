@@ -183,6 +183,23 @@ TEST_F(ModelFactoryTest, AModelComputesInTheJobsFormat) {
   }
 }
 
+TEST_F(ModelFactoryTest, WhoLearnsNothingNeedsNoTeachers) {
+  job_.mutable_distill()->add_teachers("/nowhere");
+  EXPECT_FALSE(MakeOn("cpu").ok());
+  job_.set_device("cpu");
+  EXPECT_TRUE(
+      BuiltInModels()(WithOneReplica(job_), LabelledImages({2, 3}, 4)).ok());
+}
+
+TEST_F(ModelFactoryTest, APluginHasNoTeachers) {
+  job_.mutable_distill()->add_teachers("runs/teacher");
+  EXPECT_EQ(
+      RefusalOn(std::string(kPlugin) + "0"),
+      "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: a "
+      "program that a plugin compiles learns of labels alone, and can't have "
+      "distill; every strategy also runs on cpu");
+}
+
 TEST_F(ModelFactoryTest, ReplicasNeedADeviceEach) {
   job_.set_strategy(v1::JobConfig::CENTRAL_STORAGE);
   job_.set_replicas(2);

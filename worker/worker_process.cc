@@ -20,6 +20,7 @@
 #include "worker/evaluation.h"
 #include "worker/input/growing_source.h"
 #include "worker/input/open_pipeline.h"
+#include "worker/load_teachers.h"
 #include "worker/metric_messages.h"
 #include "worker/pinned_memory.h"
 
@@ -117,6 +118,7 @@ absl::StatusOr<WorkerProcess::Checked> WorkerProcess::Check(
   ASSIGN_OR_RETURN(checked.training, OpenTrainingData(job));
   ASSIGN_OR_RETURN(checked.test, OpenTestData(job.input(), *checked.training));
   RETURN_IF_ERROR(CheckGpus(job));
+  RETURN_IF_ERROR(CheckTeacherData(job, *checked.training));
   ASSIGN_OR_RETURN(const auto model,
                    models(WithoutGpu(job), checked.training->spec()));
   RETURN_IF_ERROR(model->CheckTestData(checked.test->spec()));
@@ -132,6 +134,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   ASSIGN_OR_RETURN(parts.training, OpenTrainingData(options.job));
   ASSIGN_OR_RETURN(parts.test,
                    OpenTestData(options.job.input(), *parts.training));
+  RETURN_IF_ERROR(CheckTeacherData(options.job, *parts.training));
   ASSIGN_OR_RETURN(parts.model, models(options.job, parts.training->spec()));
   RETURN_IF_ERROR(parts.model->CheckTestData(parts.test->spec()));
   if (trace != nullptr) parts.model->SetTrace(trace);

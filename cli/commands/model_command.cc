@@ -57,7 +57,8 @@ absl::StatusOr<ModelCost> CostOf(v1::JobConfig job,
                                  const ModelFactory& models) {
   RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job), &job));
   ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job));
-  ASSIGN_OR_RETURN(const auto model, models(WithoutGpu(job), training->spec()));
+  ASSIGN_OR_RETURN(const auto model,
+                   models(WithoutGpu(WithOneReplica(job)), training->spec()));
   return model->cost();
 }
 

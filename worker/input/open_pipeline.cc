@@ -332,13 +332,14 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenTestData(
 
 absl::Status CheckMeaning(const Pipeline& data, const std::string& path,
                           const v1::DataSet& trained,
-                          absl::Span<const std::string> unread) {
+                          absl::Span<const std::string> unread,
+                          absl::string_view called) {
   const std::string difference =
       MeaningDifference(data.meaning(), trained.meaning(), unread);
   if (difference.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the test data are read in another way than what checkpoint '", path,
-      "' was trained on: they have ", difference));
+  return absl::InvalidArgumentError(
+      absl::StrCat(called, " are read in another way than what checkpoint '",
+                   path, "' was trained on: they have ", difference));
 }
 
 std::string TrainingDirectory(const v1::InputConfig& config) {

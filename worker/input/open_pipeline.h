@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 #include "proto/paramd/v1/config.pb.h"
@@ -41,10 +42,12 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenTestData(
 
 // INVALID_ARGUMENT, naming the difference, if numbers of `data` mean another
 // thing than those of what checkpoint `path` was trained on. OK if that is not
-// known, of a checkpoint of an earlier version.
+// known, of a checkpoint of an earlier version. `called`: the data, in the
+// sentence.
 absl::Status CheckMeaning(const Pipeline& data, const std::string& path,
                           const v1::DataSet& trained,
-                          absl::Span<const std::string> unread = {});
+                          absl::Span<const std::string> unread = {},
+                          absl::string_view called = "the test data");
 
 // Where the training data lie: what DataSet.directory says of them.
 std::string TrainingDirectory(const v1::InputConfig& config);

@@ -1,0 +1,175 @@
+#include "worker/load_teachers.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "checkpoint/file.h"
+#include "checkpoint/verify.h"
+#include "config/recorded_model.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "worker/evaluator/checkpoint_weights.h"
+#include "worker/input/open_pipeline.h"
+
+namespace paramd {
+namespace {
+
+// What a job names that can't be used is the job's mistake.
+absl::Status OfTeacher(const std::string& path, const absl::Status& status) {
+  const std::string sentence =
+      absl::StrCat("distill.teachers: '", path, "': ", status.message());
+  return absl::IsUnavailable(status) ? absl::UnavailableError(sentence)
+                                     : absl::InvalidArgumentError(sentence);
+}
+
+// Without symbolic links, if it is a path of this machine.
+std::string RealPath(const std::string& path) {
+  const auto absolute = AbsolutePath(path);
+  if (!absolute.ok()) return path;
+  std::error_code error;
+  const std::string real =
+      std::filesystem::weakly_canonical(*absolute, error).string();
+  return error || !absl::StartsWith(*absolute, "/") ? *absolute : real;
+}
+
+bool IsIn(absl::string_view path, absl::string_view directory) {
+  return absl::ConsumePrefix(&path, directory) &&
+         (path.empty() || path.front() == '/');
+}
+
+absl::Status CheckIsAnother(const v1::JobConfig& job, const std::string& path) {
+  const std::string real = RealPath(path);
+  const std::string& run = job.run_dir();
+  const std::string& checkpoints = job.checkpoint().directory();
+  const bool is_own =
+      (!run.empty() && real == RealPath(run)) ||
+      (!checkpoints.empty() && IsIn(real, RealPath(checkpoints)));
+  if (!is_own) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "it is where this run writes, and a run can't be its own teacher; name "
+      "another run, or give another run_dir");
+}
+
+struct Found {
+  std::string path;  // Of the checkpoint.
+  v1::Manifest manifest;
+};
+
+absl::StatusOr<Found> FindTeacher(const v1::JobConfig& job,
+                                  const std::string& path) {
+  RETURN_IF_ERROR(CheckIsAnother(job, path));
+  ASSIGN_OR_RETURN(const auto checkpoints, CheckpointsAt(path));
+  Found found;
+  found.path = checkpoints.front();
+  RETURN_IF_ERROR(CheckIsAnother(job, found.path));
+  ASSIGN_OR_RETURN(found.manifest, ReadManifest(found.path));
+  ASSIGN_OR_RETURN(const std::string named, AbsolutePath(path));
+  // Each worker might find another one.
+  if (named != found.path && !found.manifest.final()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the run has not finished: its newest checkpoint, '",
+                     found.path, "', is of step ", found.manifest.global_step(),
+                     "; wait for its end, or name a checkpoint"));
+  }
+  return found;
+}
+
+// Its model, as one whose predictions are of outputs divided by the
+// temperature.
+absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanTeacher(
+    const v1::JobConfig& job, const Found& found, const InputSpec& input,
+    const NetworkPlan& student) {
+  ASSIGN_OR_RETURN(v1::ModelConfig model,
+                   RecordedModel(found.manifest.job().settings()));
+  if (model.custom()) {
+    return absl::InvalidArgumentError(
+        "a program has brought its model, which no job can build");
+  }
+  if (model.loss() != v1::SOFTMAX_CROSS_ENTROPY) {
+    return absl::InvalidArgumentError(
+        "its loss is not softmax_cross_entropy, so its outputs are not "
+        "probabilities of classes");
+  }
+  // It is compared with nothing.
+  model.set_label(job.model().label());
+  model.clear_metrics();
+  model.clear_class_weights();
+  ASSIGN_OR_RETURN(auto plan, PlanNetwork(model, input));
+  const Dims& its = plan->layers->output_dims();
+  const Dims& ours = student.layers->output_dims();
+  if (its != ours) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it gives ", absl::StrJoin(its, "x"),
+                     " values for an example, and this model ",
+                     absl::StrJoin(ours, "x"), ": both need the same classes"));
+  }
+  for (const v1::Variable& variable : plan->variables) {
+    if (!variable.keyed()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "its variable '", variable.name(),
+        "' has rows by key (capacity), which only a job of its own can look "
+        "up"));
+  }
+  plan->temperature = job.distill().temperature();
+  return plan;
+}
+
+absl::StatusOr<Teachers::Teacher> LoadTeacher(const v1::JobConfig& job,
+                                              const std::string& path,
+                                              const InputSpec& input,
+                                              const NetworkPlan& student,
+                                              const TeacherDevices& devices) {
+  ASSIGN_OR_RETURN(const Found found, FindTeacher(job, path));
+  ASSIGN_OR_RETURN(auto plan, PlanTeacher(job, found, input, student));
+  ASSIGN_OR_RETURN(auto weights,
+                   ReadWeights(found.path, plan->variables, job.seed(), {}));
+  Log(LogLevel::kInfo, "learning from a teacher",
+      {{"checkpoint", found.path},
+       {"run", found.manifest.run_id()},
+       {"step", found.manifest.global_step()}});
+  return Teachers::Teacher{
+      .name = found.path,
+      .model = Network::FromPlan(std::move(plan), devices.make, devices.name,
+                                 devices.of_replicas),
+      .weights = std::make_shared<const std::vector<std::vector<float>>>(
+          std::move(weights))};
+}
+
+}  // namespace
+
+absl::Status CheckTeacherData(const v1::JobConfig& job,
+                              const Pipeline& training) {
+  for (const std::string& path : job.distill().teachers()) {
+    const auto found = FindTeacher(job, path);
+    if (!found.ok()) return OfTeacher(path, found.status());
+    const absl::Status same =
+        CheckMeaning(training, found->path, found->manifest.job().data(), {},
+                     "the training data");
+    if (!same.ok()) return OfTeacher(path, same);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Teachers>> LoadTeachers(
+    const v1::JobConfig& job, const InputSpec& input,
+    const NetworkPlan& student, const TeacherDevices& devices) {
+  std::vector<Teachers::Teacher> teachers;
+  for (const std::string& path : job.distill().teachers()) {
+    auto teacher = LoadTeacher(job, path, input, student, devices);
+    if (!teacher.ok()) return OfTeacher(path, teacher.status());
+    teachers.push_back(*std::move(teacher));
+  }
+  return std::make_unique<Teachers>(
+      std::move(teachers), job.distill().temperature(), job.distill().alpha());
+}
+
+}  // namespace paramd

@@ -1,0 +1,48 @@
+#ifndef PARAMD_WORKER_LOAD_TEACHERS_H_
+#define PARAMD_WORKER_LOAD_TEACHERS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "proto/paramd/v1/config.pb.h"
+#include "worker/input/batch.h"
+#include "worker/input/pipeline.h"
+#include "worker/model/network.h"
+#include "worker/model/network_plan.h"
+#include "worker/model/teachers.h"
+
+namespace paramd {
+
+// The teachers of the setting `distill`: models and weights out of checkpoints.
+//
+// Their errors are sentences that name the teacher: INVALID_ARGUMENT if it is
+// the job's own run or one that has not finished; if its checkpoint is not
+// there, is damaged, or was trained by a program; if it has no classes, or the
+// student others; or if it reads what the student's data have not. UNAVAILABLE
+// if its files can't be read just now.
+
+// Whether numbers of the training data mean what they meant to each teacher.
+absl::Status CheckTeacherData(const v1::JobConfig& job,
+                              const Pipeline& training);
+
+// Where the teachers compute: see Network::Create.
+struct TeacherDevices {
+  Network::MakeDevice make;
+  std::string name = "cpu";
+  std::vector<Network::MakeDevice> of_replicas = {};
+};
+
+// The teachers of a student of this plan, whose examples look like this.
+// REQUIRES: the job has some. INVALID_ARGUMENT also if the student has no
+// classes.
+absl::StatusOr<std::unique_ptr<Teachers>> LoadTeachers(
+    const v1::JobConfig& job, const InputSpec& input,
+    const NetworkPlan& student, const TeacherDevices& devices);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_LOAD_TEACHERS_H_

@@ -1,0 +1,280 @@
+#include "worker/load_teachers.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+#include "checkpoint/directory.h"
+#include "checkpoint/shard_file.h"
+#include "checkpoint/testing/sample.h"
+#include "config/job_config.h"
+#include "config/setting_changes.h"
+#include "worker/device/cpu_device.h"
+#include "worker/evaluator/checkpoint_weights.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+
+const InputSpec kDigits = LabelledImages({2, 3}, 4);
+
+v1::JobConfig JobOf(const std::string& model) {
+  v1::JobConfig job;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      absl::StrCat("model { loss: SOFTMAX_CROSS_ENTROPY ", model, " }"), &job));
+  return job;
+}
+
+v1::JobConfig TeachersJob() {
+  return JobOf(
+      "layers { flatten {} } layers { dense { units: 5 } } layers { tanh {} } "
+      "layers { dropout { rate: 0.5 } } layers { dense { units: 4 } }");
+}
+
+class LoadTeachersTest : public ::testing::Test {
+ protected:
+  LoadTeachersTest()
+      : root_(absl::StrCat(
+            ::testing::TempDir(), "/",
+            ::testing::UnitTest::GetInstance()->current_test_info()->name())),
+        student_(JobOf("layers { flatten {} } layers { dense { units: 4 } }")) {
+    std::filesystem::remove_all(root_);
+    student_.mutable_distill()->set_temperature(3);
+    student_.mutable_distill()->set_alpha(0.5);
+  }
+
+  // A run in a directory of that name, with one checkpoint of the variables of
+  // `job` on `input`, whose record `change` may make wrong; the run's path.
+  std::string Commit(
+      const std::string& name, const v1::JobConfig& job,
+      const InputSpec& input = kDigits,
+      const std::function<void(v1::Manifest*)>& change = [](v1::Manifest*) {}) {
+    const std::string run = absl::StrCat(root_, "/", name);
+    const auto plan = PlanNetwork(job.model(), input);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    const std::vector<v1::Variable>& variables = (*plan)->variables;
+    CheckpointDirectory directory(run + "/checkpoints", /*nonce=*/1);
+    v1::CommitCheckpoint commit;
+    v1::Manifest& manifest = *commit.mutable_manifest();
+    manifest = testing::SampleManifest(variables, {}, 1, 1, 70);
+    manifest.set_final(true);
+    for (const std::string& line : RecordedSettings(job)) {
+      manifest.mutable_job()->add_settings(line);
+    }
+    change(&manifest);
+    v1::PrepareCheckpoint prepare;
+    *prepare.mutable_snapshot() = manifest.snapshot();
+    std::filesystem::create_directories(run);
+    commit.set_directory(directory.Prepare(prepare)->directory());
+    BufferChain payload;
+    const auto write = testing::SampleWrite(
+        commit.directory(), testing::CutForServers(variables, 1, 1 << 20), {},
+        0, 1, &payload);
+    *manifest.add_files() = WriteShardFile(write, payload)->file();
+    path_ = directory.Commit(commit)->path();
+    return run;
+  }
+
+  absl::StatusOr<std::unique_ptr<Teachers>> Load(
+      const std::vector<std::string>& paths, const InputSpec& input = kDigits) {
+    student_.mutable_distill()->clear_teachers();
+    for (const std::string& path : paths) {
+      student_.mutable_distill()->add_teachers(path);
+    }
+    const auto plan = PlanNetwork(student_.model(), input);
+    if (!plan.ok()) return plan.status();
+    return LoadTeachers(student_, input, **plan,
+                        {.make = [] { return std::make_unique<CpuDevice>(); }});
+  }
+
+  // What becomes exit code 2, and names the teacher.
+  std::string RefusalOf(const std::string& path) {
+    const auto made = Load({path});
+    EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument)
+        << made.status();
+    EXPECT_THAT(std::string(made.status().message()),
+                HasSubstr(absl::StrCat("distill.teachers: '", path, "': ")));
+    return std::string(made.status().message());
+  }
+
+  const std::string root_;
+  v1::JobConfig student_;
+  std::string path_;  // Of the checkpoint that was committed last.
+};
+
+TEST_F(LoadTeachersTest, WhatATeacherSaysIsItsModelWithTheCheckpointsWeights) {
+  const v1::JobConfig job = TeachersJob();
+  const std::string run = Commit("run", job);
+  const auto teachers = Load({run});
+  ASSERT_TRUE(teachers.ok()) << teachers.status();
+
+  const auto model = *Network::Create(job.model(), kDigits);
+  const auto weights = *ReadWeights(path_, model->variables(), 1, {});
+  Batch batch;
+  batch.Reset(kDigits, 2);
+  float next = 0;
+  for (float& value : batch.Find("image")->values<float>()) {
+    value = next += 0.05f;
+  }
+  for (int32_t& label : batch.Find("label")->values<int32_t>()) label = 1;
+  Batch predicted;
+  ASSERT_TRUE(model
+                  ->Predict(std::vector<absl::Span<const float>>(
+                                weights.begin(), weights.end()),
+                            batch, &predicted)
+                  .ok());
+  const auto target =
+      (*teachers)->TargetOf(batch, batch.Find("label")->tensor());
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_EQ(target->temperature, 3);
+  EXPECT_EQ(target->alpha, 0.5);
+  const auto plain = predicted.columns.front().values<float>();
+  const auto soft = target->soft.values<float>();
+  ASSERT_EQ(soft.size(), 8u);
+  for (size_t i = 0; i < soft.size(); i += 4) {
+    double sum = 0;
+    for (size_t c = 0; c < 4; ++c) sum += std::cbrt(plain[i + c]);
+    for (size_t c = 0; c < 4; ++c) {
+      EXPECT_NEAR(soft[i + c], std::cbrt(plain[i + c]) / sum, 1e-6);
+    }
+  }
+}
+
+TEST_F(LoadTeachersTest, ARunMustHaveFinishedACheckpointNeedNot) {
+  const std::string run =
+      Commit("run", TeachersJob(), kDigits,
+             [](v1::Manifest* manifest) { manifest->set_final(false); });
+  EXPECT_THAT(RefusalOf(run), HasSubstr("the run has not finished: its newest "
+                                        "checkpoint, '"));
+  EXPECT_THAT(RefusalOf(run), HasSubstr("is of step 70"));
+  EXPECT_TRUE(Load({path_}).ok());
+}
+
+TEST_F(LoadTeachersTest, ARunIsNotItsOwnTeacher) {
+  const std::string run = Commit("run", TeachersJob());
+  for (const std::string& own : {run, run + "/", root_ + "/link"}) {
+    std::filesystem::remove(root_ + "/link");
+    std::filesystem::create_directory_symlink(run, root_ + "/link");
+    student_.clear_checkpoint();
+    SetRunDirectory(own, &student_);
+    EXPECT_THAT(RefusalOf(run), HasSubstr("a run can't be its own teacher"));
+    EXPECT_THAT(RefusalOf(path_), HasSubstr("a run can't be its own teacher"));
+  }
+  // A run that lies in another's directory is not that one.
+  for (const std::string& other : {run + "-2", root_}) {
+    student_.clear_checkpoint();
+    SetRunDirectory(other, &student_);
+    EXPECT_TRUE(Load({run}).ok());
+  }
+  student_.mutable_checkpoint()->set_directory(run + "/checkpoints");
+  EXPECT_THAT(RefusalOf(run), HasSubstr("a run can't be its own teacher"));
+}
+
+TEST_F(LoadTeachersTest, WhatCanTeachNothingIsRefused) {
+  struct Wrong {
+    std::string name;
+    v1::JobConfig job;
+    std::string sentence;
+    std::function<void(v1::Manifest*)> change = [](v1::Manifest*) {};
+    InputSpec input = kDigits;
+  };
+  v1::JobConfig numbers = TeachersJob();
+  numbers.mutable_model()->set_loss(v1::KL_DIVERGENCE);
+  const std::vector<Wrong> all = {
+      {"classes", JobOf("layers { flatten {} } layers { dense { units: 6 } }"),
+       "it gives 6 values for an example, and this model 4: both need the "
+       "same classes"},
+      {"few_classes",
+       JobOf("layers { flatten {} } layers { dense { units: 3 } }"),
+       "gives 3 values; the input has 4 classes", [](v1::Manifest*) {},
+       LabelledImages({2, 3}, 3)},
+      {"inputs", TeachersJob(), "'dense_1/kernel'", [](v1::Manifest*) {},
+       LabelledImages({5, 3}, 4)},
+      {"feature",
+       JobOf("input: 'picture' layers { flatten {} } "
+             "layers { dense { units: 4 } }"),
+       "the model reads the feature 'picture'; the input has 'image', 'label'",
+       [](v1::Manifest*) {},
+       {{FeatureSpec{.name = "picture", .dims = {2, 3}},
+         FeatureSpec{.name = "label",
+                     .dtype = DType::kInt32,
+                     .dims = {},
+                     .classes = 4}}}},
+      {"program", TeachersJob(), "a program has brought its model",
+       [](v1::Manifest* manifest) {
+         manifest->mutable_job()->clear_settings();
+         manifest->mutable_job()->add_settings("model.custom=true");
+       }},
+      {"earlier", TeachersJob(), "its record says no model",
+       [](v1::Manifest* manifest) { manifest->clear_job(); }},
+      {"loss", TeachersJob(), "its loss is not softmax_cross_entropy",
+       [&](v1::Manifest* manifest) {
+         manifest->mutable_job()->clear_settings();
+         for (const std::string& line : RecordedSettings(numbers)) {
+           manifest->mutable_job()->add_settings(line);
+         }
+       }},
+  };
+  for (const Wrong& one : all) {
+    const std::string run = Commit(one.name, one.job, one.input, one.change);
+    EXPECT_THAT(RefusalOf(run), HasSubstr(one.sentence)) << one.name;
+  }
+  EXPECT_THAT(RefusalOf(root_ + "/nowhere"), HasSubstr("/nowhere"));
+  // Of several the one that is wrong is named.
+  const std::string good = Commit("good", TeachersJob());
+  EXPECT_TRUE(Load({good, good}).ok());
+  EXPECT_THAT(std::string(Load({good, root_ + "/classes"}).status().message()),
+              HasSubstr("/classes': it gives 6 values"));
+}
+
+TEST_F(LoadTeachersTest, ADamagedFileIsNamed) {
+  const std::string run = Commit("run", TeachersJob());
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    std::fstream file(entry.path(),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-2, std::ios::end);
+    const char last = static_cast<char>(file.peek());
+    file.seekp(-2, std::ios::end);
+    file.put(static_cast<char>(last ^ 1));
+    file.close();
+    EXPECT_THAT(RefusalOf(run), HasSubstr(entry.path().string()));
+    return;
+  }
+  FAIL() << "the checkpoint has no file";
+}
+
+TEST_F(LoadTeachersTest, RowsByKeyAreRefused) {
+  const InputSpec keys{
+      {FeatureSpec{.name = "words", .dtype = DType::kInt64, .dims = {2}},
+       FeatureSpec{
+           .name = "label", .dtype = DType::kInt32, .dims = {}, .classes = 4}}};
+  const v1::JobConfig job = JobOf(
+      "layers { embedding { width: 4 capacity: 64 sparse: true } } layers { "
+      "flatten {} } "
+      "layers { dense { units: 4 } }");
+  const std::string run =
+      Commit("run", TeachersJob(), kDigits, [&](v1::Manifest* manifest) {
+        manifest->mutable_job()->clear_settings();
+        for (const std::string& line : RecordedSettings(job)) {
+          manifest->mutable_job()->add_settings(line);
+        }
+      });
+  student_.mutable_model()->CopyFrom(job.model());
+  const auto teachers = Load({run}, keys);
+  EXPECT_THAT(std::string(teachers.status().message()),
+              HasSubstr("has rows by key (capacity)"));
+}
+
+}  // namespace
+}  // namespace paramd
