@@ -138,8 +138,8 @@ absl::StatusOr<Teachers::Teacher> LoadTeacher(const v1::JobConfig& job,
        {"step", found.manifest.global_step()}});
   return Teachers::Teacher{
       .name = found.path,
-      .model = Network::FromPlan(std::move(plan), devices.make, devices.name,
-                                 devices.of_replicas),
+      .model = std::make_unique<Network>(std::move(plan), devices.make,
+                                         devices.name, devices.of_replicas),
       .weights = std::make_shared<const std::vector<std::vector<float>>>(
           std::move(weights))};
 }
