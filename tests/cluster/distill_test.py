@@ -319,7 +319,7 @@ class DistillTest(unittest.TestCase):
                 ({}, {"input": {"format": "idx", "directory": self.few,
                                 "stages": [{"resize": {"height": 2,
                                                        "width": 2}}]}},
-                 "'dense_1/kernel'"),
+                 "read in another way than what checkpoint"),
         ):
             job = {**self.student(distill=distill), **changes}
             code, run = self.run_job(job, "run", f"--run_dir={own}")
