@@ -21,7 +21,6 @@ namespace paramd {
 namespace {
 
 std::string RoleName(v1::Role role) {
-  if (role == v1::ROLE_ANYONE) return "members of the job and operators";
   return absl::AsciiStrToLower(absl::StripPrefix(v1::Role_Name(role), "ROLE_"));
 }
 
@@ -207,9 +206,12 @@ absl::Status CheckAllowed(const Caller& caller, const Method& method) {
   const bool is_reader = caller.role == v1::ROLE_READER;
   if (may(v1::ROLE_ANYONE) && !is_reader) return absl::OkStatus();
   if (!may(caller.role)) {
-    const std::string names = absl::StrJoin(
-        callers, " or ",
-        [](std::string* out, v1::Role role) { out->append(RoleName(role)); });
+    const std::string names =
+        absl::StrJoin(callers, " or ", [](std::string* out, v1::Role role) {
+          out->append(role == v1::ROLE_ANYONE
+                          ? "members of the job and operators"
+                          : RoleName(role));
+        });
     return Refuse(v1::Refusal::NOT_ALLOWED, method.name,
                   absl::StrCat(method.name, " is for ", names,
                                "; the caller is ", RoleName(caller.role)));
