@@ -144,9 +144,9 @@ TEST(JobConfigTest, AFormatToComputeInIsOfAModelInTheFile) {
             "leave it out");
   sources.settings = {{"memory.activation_budget_bytes", "1000"}};
   EXPECT_EQ(MessageOf(sources),
-            "--memory.activation_budget_bytes: memory.activation_budget_bytes: "
-            "is for a model in the job file; with model.custom the program "
-            "decides what it keeps, so leave it out");
+            "--set: memory.activation_budget_bytes: is for a model in the job "
+            "file; with model.custom the program decides what it keeps, so "
+            "leave it out");
 }
 
 TEST(JobConfigTest, ACustomModelNeedsNoLayersNoLossAndNoInput) {
