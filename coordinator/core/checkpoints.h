@@ -34,7 +34,7 @@ class Checkpoints : public SnapshotCalls {
     v1::SnapshotNumber number;
     uint64_t step = 0;
     v1::SavedInput input;
-    double milliseconds = 0;  // That it took; 0: it was found.
+    double milliseconds = 0;              // That it took; 0: it was found.
     absl::optional<Time> committed = {};  // Unset: it was found.
 
     const std::string& path() const { return files.path(); }
