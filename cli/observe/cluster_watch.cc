@@ -14,7 +14,7 @@ constexpr absl::Duration kPeriod = absl::Seconds(1);
 constexpr absl::Duration kPeriodOfChief = absl::Seconds(10);
 // Pages ask each second.
 constexpr absl::Duration kLookFor = absl::Seconds(5);
-constexpr absl::Duration kDeadline = absl::Seconds(1);
+constexpr absl::Duration kDeadline = absl::Seconds(2);
 // Of a process that nobody reaches by network.
 constexpr char kHere[] = "here";
 // The chief, and the members.

@@ -26,8 +26,8 @@ namespace paramd {
 // somebody looks, and in the chief every ten seconds else, so that there are
 // curves when somebody does.
 //
-// Thread-safe. The destructor waits for a question that is open, at most a
-// second, and joins the thread.
+// Thread-safe. The destructor waits for a question that is open, at most two
+// seconds, and joins the thread.
 class ClusterWatch {
  public:
   struct Options {

@@ -52,8 +52,13 @@ constexpr char kText[] = "text/plain; charset=utf-8";
 constexpr char kNoStore[] =
     "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n";
 
-HttpServer::Response Unavailable() {
-  return {503, kText, "this process has not said anything yet\n", kNoStore};
+constexpr char kNothingYet[] = "this process has not said anything yet";
+
+v1::StatusPage PageOfNobody() {
+  v1::StatusPage page;
+  page.set_verdict(kNothingYet);
+  page.set_level(v1::StatusPage::WARNING);
+  return page;
 }
 
 // Who listens on this machine alone is asked for by an address or by a name
@@ -198,7 +203,9 @@ HttpServer::Response MetricsEndpoint::Answer(const HttpServer::Request& request,
   }
   if (request.path == "/") {
     const auto text = watch_->Text(patience);
-    if (!text.has_value()) return Unavailable();
+    if (!text.has_value()) {
+      return {503, kText, absl::StrCat(kNothingYet, "\n"), kNoStore};
+    }
     return {200, kText, EscapeControls(*text), kNoStore};
   }
   if (request.path == "/status.json") {
@@ -209,8 +216,8 @@ HttpServer::Response MetricsEndpoint::Answer(const HttpServer::Request& request,
       since = 0;
     }
     const auto page = watch_->Page(since, patience);
-    if (!page.has_value()) return Unavailable();
-    const auto json = MessageJson(*page);
+    // A browser would report another code as an error of the page.
+    const auto json = MessageJson(page.has_value() ? *page : PageOfNobody());
     if (!json.ok()) return {500, kText, std::string(json.status().message())};
     return {200, "application/json", *json, kNoStore};
   }
