@@ -26,8 +26,8 @@ namespace paramd {
 // somebody looks, and in the chief every ten seconds else, so that there are
 // curves when somebody does.
 //
-// Thread-safe. The destructor waits for a question that is open, at most two
-// seconds, and joins the thread.
+// Thread-safe. The destructor waits for questions that are open, at most two
+// seconds for the chief's answer and two for the others', and joins the thread.
 class ClusterWatch {
  public:
   struct Options {
