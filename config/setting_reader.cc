@@ -514,18 +514,26 @@ void SettingReader::FillDefaults(Message* message) {
 }
 
 bool SettingReader::IsExcused(const v1::SettingOptions& setting) const {
-  if (setting.required_unless().empty()) return false;
+  for (const absl::string_view path :
+       absl::StrSplit(setting.required_unless(), ',', absl::SkipEmpty())) {
+    if (Excuses(path)) return true;
+  }
+  return false;
+}
+
+bool SettingReader::Excuses(absl::string_view path) const {
   const Message* message = filled_;
   const FieldDescriptor* field = nullptr;
-  for (const absl::string_view key :
-       absl::StrSplit(setting.required_unless(), '.')) {
+  for (const absl::string_view key : absl::StrSplit(path, '.')) {
     if (field != nullptr) {
       message = &message->GetReflection()->GetMessage(*message, field);
     }
     field = message->GetDescriptor()->FindFieldByName(std::string(key));
     if (field == nullptr) return false;  // In another message's tests.
   }
-  return message->GetReflection()->GetBool(*message, field);
+  const Reflection& reflection = *message->GetReflection();
+  return field->is_repeated() ? reflection.FieldSize(*message, field) > 0
+                              : reflection.GetBool(*message, field);
 }
 
 void SettingReader::FillDefaultsAt(const std::string& path, Message* message) {

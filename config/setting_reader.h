@@ -84,6 +84,7 @@ class SettingReader {
   void FillField(const std::string& path, const Field& field, Message* parent);
   // Whether a required setting may be missing after all.
   bool IsExcused(const v1::SettingOptions& setting) const;
+  bool Excuses(absl::string_view path) const;
   void CheckAlternatives(const std::string& path, const Message& message);
   // Steps from `message` into its field or list element. Null, with a mistake
   // added, if there is none.

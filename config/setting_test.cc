@@ -58,20 +58,23 @@ TEST(SettingTest, EverySingleValueHasADefaultOrIsRequired) {
   });
 }
 
-TEST(SettingTest, WhatASettingIsRequiredUnlessIsABoolOfTheJob) {
+TEST(SettingTest, WhatASettingIsRequiredUnlessIsABoolOrAListOfTheJob) {
   ForEachSetting([](const FieldDescriptor& field) {
-    const std::string& path = SettingOf(field).required_unless();
-    if (path.empty()) return;
-    EXPECT_TRUE(SettingOf(field).required()) << field.full_name();
-    const google::protobuf::Descriptor* message = v1::JobConfig::descriptor();
-    const FieldDescriptor* found = nullptr;
-    for (const absl::string_view key : absl::StrSplit(path, '.')) {
-      ASSERT_NE(message, nullptr) << path;
-      found = message->FindFieldByName(std::string(key));
-      ASSERT_NE(found, nullptr) << path;
-      message = found->message_type();
+    for (const absl::string_view path : absl::StrSplit(
+             SettingOf(field).required_unless(), ',', absl::SkipEmpty())) {
+      EXPECT_TRUE(SettingOf(field).required()) << field.full_name();
+      const google::protobuf::Descriptor* message = v1::JobConfig::descriptor();
+      const FieldDescriptor* found = nullptr;
+      for (const absl::string_view key : absl::StrSplit(path, '.')) {
+        ASSERT_NE(message, nullptr) << path;
+        found = message->FindFieldByName(std::string(key));
+        ASSERT_NE(found, nullptr) << path;
+        message = found->message_type();
+      }
+      EXPECT_TRUE(found->is_repeated() ||
+                  found->cpp_type() == FieldDescriptor::CPPTYPE_BOOL)
+          << path;
     }
-    EXPECT_EQ(found->cpp_type(), FieldDescriptor::CPPTYPE_BOOL) << path;
   });
 }
 

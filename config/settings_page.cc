@@ -28,7 +28,9 @@ std::string KeyOf(const std::string& path) {
 
 std::string DefaultOf(const SettingHelp& help) {
   if (!help.required_unless.empty()) {
-    return absl::StrCat("must be given, unless ", Code(help.required_unless));
+    return absl::StrCat(
+        "must be given, unless ",
+        Code(absl::StrReplaceAll(help.required_unless, {{",", "` or `"}})));
   }
   if (help.is_required) return "must be given";
   return help.default_json.empty() ? "" : Code(help.default_json);

@@ -160,6 +160,7 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
       return MakeBagPool(layer.bag_pool());
     case v1::Layer::kAttentionPool:
       return MakeAttentionPool(layer.attention_pool());
+    case v1::Layer::kMixture:
     case v1::Layer::kFlatten:
     case v1::Layer::KIND_NOT_SET:
       break;
