@@ -50,6 +50,19 @@ bool IsPipelined(const v1::JobConfig& job) {
   return job.pipeline().stages() > 1 || job.pipeline().micro_batches() > 1;
 }
 
+uint32_t ConcurrentSteps(const v1::PipelineConfig& pipeline) {
+  const bool is_cut = pipeline.stages() > 1 || pipeline.micro_batches() > 1;
+  if (!is_cut) return 1;
+  switch (pipeline.schedule()) {
+    case v1::PipelineConfig::SCHEDULE_2BW:
+      return 2;
+    case v1::PipelineConfig::SCHEDULE_PIPEDREAM:
+      return std::max(pipeline.stages(), 1u);
+    default:
+      return 1;
+  }
+}
+
 void CheckStrategySettings(
     const Job& job,
     const std::function<void(const std::string& path,

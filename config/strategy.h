@@ -24,6 +24,9 @@ uint32_t ReplicasOf(const v1::JobConfig& job);
 
 // Whether the model computes micro-batches of a batch, in stages or in one.
 bool IsPipelined(const v1::JobConfig& job);
+// Steps that each worker computes at the same time: one, or in a pipeline
+// without a flush two (2bw), or one for each stage (pipedream).
+uint32_t ConcurrentSteps(const v1::PipelineConfig& pipeline);
 
 // Tells `add` what settings say that the strategy can't do, each by its path.
 // REQUIRES: defaults are filled in.

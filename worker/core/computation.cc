@@ -1,5 +1,6 @@
 #include "worker/core/computation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,16 +21,32 @@ constexpr absl::Duration kLongComputation = absl::Seconds(30);
 }  // namespace
 
 void Computation::Begin(const v1::ComputeGradient& compute, Time now) {
-  since_ = now;
-  examples_.set_epoch(compute.epoch());
-  examples_.set_begin(compute.begin());
-  examples_.set_end(compute.end());
+  UnderWay& begun = under_way_.emplace_back();
+  begun.since = now;
+  begun.examples.set_epoch(compute.epoch());
+  begun.examples.set_begin(compute.begin());
+  begun.examples.set_end(compute.end());
+}
+
+bool Computation::IsResult(const IoResult& result) const {
+  return std::any_of(
+      under_way_.begin(), under_way_.end(),
+      [&](const UnderWay& begun) { return begun.io == result.io; });
+}
+
+void Computation::End(IoId io) {
+  for (auto begun = under_way_.begin(); begun != under_way_.end(); ++begun) {
+    if (begun->io != io) continue;
+    under_way_.erase(begun);
+    return;
+  }
 }
 
 std::string Computation::overdue(Time now) const {
-  if (!busy() || now - since_ < kLongComputation) return "";
-  return absl::StrCat("its own gradient of examples [", examples_.begin(), ", ",
-                      examples_.end(), ") of epoch ", examples_.epoch());
+  if (!busy() || now - under_way_.front().since < kLongComputation) return "";
+  const v1::Portion& examples = under_way_.front().examples;
+  return absl::StrCat("its own gradient of examples [", examples.begin(), ", ",
+                      examples.end(), ") of epoch ", examples.epoch());
 }
 
 void Computation::Collect(const v1::ComputeGradient& compute,
@@ -38,17 +55,18 @@ void Computation::Collect(const v1::ComputeGradient& compute,
   Begin(compute, turn->now);
   auto collect = std::make_unique<v1::CollectRows>();
   *collect->mutable_compute() = compute;
-  io_ = turn->StartIo(std::move(collect));
+  under_way_.back().io = turn->StartIo(std::move(collect));
 }
 
 void Computation::Start(std::unique_ptr<v1::ComputeGradient> compute,
                         BufferChain weights, size_t copy, bool by_layers,
                         WorkerTurn* turn) {
-  CHECK(!busy(), "one gradient is computed at a time");
+  CHECK(!busy() || !(by_layers || by_layers_),
+        "one gradient at a time leaves by layers");
   Begin(*compute, turn->now);
   copy_ = copy;
   by_layers_ = by_layers;
-  io_ = turn->StartIo(std::move(compute), std::move(weights));
+  under_way_.back().io = turn->StartIo(std::move(compute), std::move(weights));
   AskForMore(turn);
 }
 
@@ -59,7 +77,7 @@ void Computation::Abandon(WorkerTurn* turn) {
 
 void Computation::AskForMore(WorkerTurn* turn) {
   if (take_io_ != 0 || !by_layers_) return;
-  taken_from_ = io_;
+  taken_from_ = io();
   auto take = std::make_unique<v1::TakeGradients>();
   take->set_computation(taken_from_);
   take_io_ = turn->StartIo(std::move(take));
@@ -72,7 +90,7 @@ std::vector<Buffer> Computation::TakePart(const IoResult& result,
   const auto* taken =
       DynamicCastToGenerated<v1::TakeGradientsResult>(result.head.get());
   if (!busy()) return gradients;
-  if (taken_from_ != io_) {
+  if (taken_from_ != io()) {
     AskForMore(turn);  // That was of the one before.
     return gradients;
   }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,26 +15,30 @@
 
 namespace paramd {
 
-// The gradient that the process computes for its worker. It outlives sessions:
-// what was begun in one may end in the next, of no use any more.
+// The gradients that the process computes for its worker: one, or as many at
+// the same time as a pipeline without a flush has batches. It outlives
+// sessions: what was begun in one may end in the next, of no use any more.
 //
-// Invariant: at most one computation is under way. Until it has ended it holds
-// the weights that it was handed, which therefore do not change.
+// Invariant: until a computation has ended it holds the weights that it was
+// handed, which therefore do not change. Gradients leave by layers only where
+// one is computed at a time.
 //
 // Not thread-safe: part of a worker's core.
 class Computation {
  public:
   // Something is computed, of use or not.
-  bool busy() const { return io_ != 0; }
+  bool busy() const { return !under_way_.empty(); }
+  size_t under_way() const { return under_way_.size(); }
   // What is computed, for people, if that takes long; empty: nothing does.
   std::string overdue(Time now) const;
-  IoId io() const { return io_; }
+  // Of what was begun last; 0: nothing is computed.
+  IoId io() const { return busy() ? under_way_.back().io : 0; }
 
   // Finds the rows that `compute` will read. REQUIRES: !busy().
   void Collect(const v1::ComputeGradient& compute, WorkerTurn* turn);
-  // Computes on `weights`, one buffer a variable, which are the copy `copy` of
-  // two. `by_layers`: gradients of the last layers are taken as they become
-  // ready. REQUIRES: !busy().
+  // Computes on `weights`, one buffer a variable, which are the copy `copy`.
+  // `by_layers`: gradients of the last layers are taken as they become ready.
+  // REQUIRES: !busy(), or by layers neither of them.
   void Start(std::unique_ptr<v1::ComputeGradient> compute, BufferChain weights,
              size_t copy, bool by_layers, WorkerTurn* turn);
   // The copy that was handed in last. Where it lies in memory that a program
@@ -42,10 +47,8 @@ class Computation {
   // What is computed is of no use any more; nothing if nothing is.
   void Abandon(WorkerTurn* turn);
   // Its result has come.
-  bool IsResult(const IoResult& result) const {
-    return io_ != 0 && result.io == io_;
-  }
-  void End() { io_ = 0; }
+  bool IsResult(const IoResult& result) const;
+  void End(IoId io);
 
   // Gradients of the last layers have come, or the news that there are none.
   bool IsPart(const IoResult& result) const {
@@ -60,11 +63,15 @@ class Computation {
   void DropPart() { take_io_ = 0; }
 
  private:
+  struct UnderWay {
+    IoId io = 0;
+    Time since;  // When it began, with these examples.
+    v1::Portion examples;
+  };
+
   void Begin(const v1::ComputeGradient& compute, Time now);
 
-  IoId io_ = 0;  // 0: none.
-  Time since_;   // When it began, with these examples.
-  v1::Portion examples_;
+  std::deque<UnderWay> under_way_;  // The oldest first.
   size_t copy_ = 0;
   bool by_layers_ = false;
   IoId take_io_ = 0;     // Of TakeGradients,

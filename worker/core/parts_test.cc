@@ -261,7 +261,7 @@ TEST_F(ComputationTest, TheWorkHasTheWeights) {
   IoResult result;
   result.io = out_.ios[0].io;
   EXPECT_TRUE(computation_.IsResult(result));
-  computation_.End();
+  computation_.End(computation_.io());
   EXPECT_FALSE(computation_.busy());
 }
 
@@ -281,7 +281,7 @@ TEST_F(ComputationTest, LayersAreTakenAsTheyBecomeReady) {
 TEST_F(ComputationTest, APartOfTheOneBeforeIsDroppedAndAskedForAgain) {
   Start(/*by_layers=*/true);
   const IoResult part = Part(out_.ios[1].io);
-  computation_.End();
+  computation_.End(computation_.io());
   Start(/*by_layers=*/true);
   EXPECT_EQ(out_.ios.size(), 1u);  // One question is open.
   EXPECT_TRUE(computation_.TakePart(part, 2, Turn()).empty());
@@ -298,7 +298,7 @@ TEST_F(ComputationTest, Promise4_OneThatDoesNotEndIsNamed) {
   EXPECT_EQ(computation_.overdue(now_ + absl::Seconds(29)), "");
   EXPECT_EQ(computation_.overdue(now_ + absl::Seconds(30)),
             "its own gradient of examples [16, 24) of epoch 3");
-  computation_.End();
+  computation_.End(computation_.io());
   EXPECT_EQ(computation_.overdue(now_ + absl::Seconds(30)), "");
 }
 

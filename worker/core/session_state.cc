@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "config/strategy.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 
@@ -31,7 +32,8 @@ SessionState::SessionState(const Options& options, const v1::JoinReply& reply,
       clock_teller(absl::Milliseconds(options.plan.job->heartbeat_ms())),
       steps(&session, computation, options.layers_from_bytes, options.observer,
             options.weight_memory == nullptr ? WeightMemory()
-                                             : *options.weight_memory),
+                                             : *options.weight_memory,
+            ConcurrentSteps(options.plan.job->pipeline())),
       options_(options),
       generation_(reply.generation()),
       start_clock_(reply.start_clock()) {}

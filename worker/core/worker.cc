@@ -428,7 +428,7 @@ void Worker::OnSpoiled(const absl::Status& status, WorkerTurn* turn) {
 }
 
 void Worker::OnGradient(const IoResult& result, WorkerTurn* turn) {
-  computation_.End();
+  computation_.End(result.io);
   if (session_ == nullptr || session_->is_ending()) return;
   const absl::Status status =
       session_->steps.TakeResult(result, options_.index, turn);
@@ -450,7 +450,7 @@ void Worker::OnFigures(const IoResult& result, Time now) {
   if (session_ == nullptr) return;
   if (!session_->input.empty()) {
     epoch_ = session_->input.epoch();
-  } else if (session_->steps.computing().has_value()) {
+  } else if (session_->steps.computing() != nullptr) {
     epoch_ = session_->steps.computing()->input.epoch;
   }
   CountAcknowledged(session_->steps.Note(result.io, *computed));

@@ -12,16 +12,14 @@ void AsyncPlan::Configure(const v1::Configuration& configuration,
   bounded_ = configuration.consistency().mode() != v1::Consistency::ASYNC;
 }
 
+// In this order: a push may bring weights where those that are there are used,
+// and of steps that may be computed together none misses what another pushes.
 void AsyncPlan::Advance(const View& view, WorkerTurn* turn) {
+  if (!view.draining && MayCompute()) StartComputing(turn);
   if (!view.draining && MayPull()) {
     steps_.StartPull(view.clock, /*after_step=*/0, turn);
   }
-  const auto& computing = steps_.computing();
-  if (computing.has_value() && computing->has_gradients() &&
-      !steps_.pushing().has_value() && !view.stop) {
-    StartPush(view, turn);
-  }
-  if (!view.draining && MayCompute()) StartComputing(turn);
+  if (MayPush() && !view.stop) StartPush(view, turn);
 }
 
 void AsyncPlan::PushEnded(const TrainingStep& step) {
@@ -36,21 +34,37 @@ uint64_t AsyncPlan::examples_per_push() const {
   return ExamplesPerPush(*options_.job, /*sync=*/false);
 }
 
-// What is computed for a push that has ended still reads its weights.
+// Where others may have to be waited for, a step begins with the last one's
+// push.
+size_t AsyncPlan::concurrent() const {
+  return bounded_ ? 1 : steps_.concurrent();
+}
+
+// What is computed for a push that has ended still reads its weights. Not
+// beside a push that brings weights: all steps that may be are under way then.
 bool AsyncPlan::MayPull() const {
-  return !steps_.pulling() && !steps_.computes_in_vain() &&
-         steps_.pulls() <= steps_.pushes_ended() && !finished();
+  return !steps_.pulling() && steps_.are_weights_used() &&
+         !steps_.computes_in_vain() && steps_.under_way() < concurrent() &&
+         !finished();
 }
 
 // In mode BOUNDED a server learns by the pull that the worker has got on.
 bool AsyncPlan::MayPullBehind() const {
-  return !bounded_ && !steps_.pulling() &&
+  return !bounded_ && !steps_.pulling() && steps_.are_weights_used() &&
          (input_.BatchesLeft(examples_per_push()) > 0 || !input_.no_more());
 }
 
 bool AsyncPlan::MayCompute() const {
-  return steps_.may_compute() && steps_.pulls() > steps_.computed() &&
+  return steps_.may_compute(concurrent()) && !steps_.pulling() &&
+         !steps_.are_weights_used() &&
          input_.BatchesLeft(examples_per_push()) > 0;
+}
+
+// Beside a pull it would be chance whether that brings what is pushed.
+bool AsyncPlan::MayPush() const {
+  const TrainingStep* const computing = steps_.computing();
+  return computing != nullptr && computing->has_gradients() &&
+         !steps_.pushing().has_value() && !steps_.pulling();
 }
 
 void AsyncPlan::StartComputing(WorkerTurn* turn) {
@@ -69,7 +83,7 @@ void AsyncPlan::StartPush(const View& view, WorkerTurn* turn) {
   Session::PushInfo info;
   info.clock = view.clock;
   info.snapshot = view.stamp;
-  info.weights = &steps_.weights().present();
+  info.weights = &steps_.weights().copy(steps_.computing()->copy);
   steps_.StartPush(info, !view.draining && MayPullBehind(), turn);
 }
 

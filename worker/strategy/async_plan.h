@@ -1,6 +1,8 @@
 #ifndef PARAMD_WORKER_STRATEGY_ASYNC_PLAN_H_
 #define PARAMD_WORKER_STRATEGY_ASYNC_PLAN_H_
 
+#include <cstddef>
+
 #include "worker/strategy/plan.h"
 
 namespace paramd {
@@ -11,7 +13,9 @@ namespace paramd {
 // Pull t+1 is sent when push t is acknowledged, or comes with the answers to
 // push t where nobody may have to wait for others. Either way no timing changes
 // the result of a job with one worker. A large gradient begins to leave when
-// that of the last layers is there; what is computed later follows.
+// that of the last layers is there; what is computed later follows. In a
+// pipeline without a flush N steps are computed at the same time: step t + N on
+// the weights after push t, or newer ones where input came late.
 //
 // Not thread-safe: part of a worker's core.
 class AsyncPlan : public Plan {
@@ -33,10 +37,13 @@ class AsyncPlan : public Plan {
   uint64_t examples_per_push() const override;
 
  private:
+  // Steps that may be computed at the same time, those that wait included.
+  size_t concurrent() const;
   bool MayPull() const;
   // Whether a push may ask for the weights of the step after it.
   bool MayPullBehind() const;
   bool MayCompute() const;
+  bool MayPush() const;
   void StartComputing(WorkerTurn* turn);
   void StartPush(const View& view, WorkerTurn* turn);
 

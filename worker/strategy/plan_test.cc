@@ -2,6 +2,7 @@
 #include "worker/strategy/plan.h"
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "gtest/gtest.h"
 
 #include "client/core/testing/configurations.h"
+#include "config/strategy.h"
 
 namespace paramd {
 namespace {
@@ -45,7 +47,7 @@ class PlanTest : public ::testing::Test {
     configuration_.mutable_consistency()->set_mode(mode);
     ASSERT_TRUE(session_.Configure(configuration_, Pair(1, 7)).ok());
     steps_.emplace(&session_, &computation_, /*layers_from_bytes=*/1000,
-                   observer, memory_);
+                   observer, memory_, ConcurrentSteps(job_.pipeline()));
     plan_ =
         Plan::Create(configuration_, {.worker = 3, .examples = 8, .job = &job_},
                      &*steps_, &input_);
@@ -75,15 +77,16 @@ class PlanTest : public ::testing::Test {
     steps_->Pulled(/*given_up=*/false, Time());
     plan_->Pulled();
   }
-  void Computed() {
+  void Computed() { Computed(computation_.io()); }
+  void Computed(IoId io) {
     auto head = std::make_unique<v1::ComputeGradientResult>();
     head->set_loss(1);
     head->set_examples(2);
     IoResult result;
-    result.io = computation_.io();
+    result.io = io;
     result.head = std::move(head);
     result.payload = {Floats({1, 2})};
-    computation_.End();
+    computation_.End(io);
     ASSERT_TRUE(steps_->TakeResult(result, 3, Turn()).ok());
   }
   void GiveInput(uint64_t begin, uint64_t end) {
@@ -147,6 +150,89 @@ TEST_F(PlanTest, AnAsynchronousStepPullsComputesAndPushes) {
   Advance();
   EXPECT_TRUE(Pulls());
   EXPECT_FALSE(plan_->finished());
+}
+
+// Step t + 2 is computed on the weights after push t, whatever ends first.
+TEST_F(PlanTest, WithoutAFlushTwoStepsAreComputedAtATime) {
+  job_.mutable_pipeline()->set_stages(2);
+  job_.mutable_pipeline()->set_schedule(v1::PipelineConfig::SCHEDULE_2BW);
+  Begin(v1::Consistency::ASYNC);
+  GiveInput(0, 10);
+  std::vector<IoId> ios;
+  std::vector<const std::byte*> weights;  // Where they lie.
+  const auto computes = [&] {
+    ios.push_back(out_.ios.at(0).io);
+    weights.push_back(out_.ios.at(0).payload.at(0).bytes().data());
+  };
+  Advance();
+  ASSERT_TRUE(Pulls());
+  Pulled();
+  Advance();
+  ASSERT_NE(Computes(), nullptr);
+  computes();
+  EXPECT_TRUE(Pulls()) << "before the first can be pushed";
+  Pulled();
+  Advance();
+  ASSERT_NE(Computes(), nullptr);
+  computes();
+  EXPECT_TRUE(out_.sends.empty()) << "two are under way";
+  Computed(ios[1]);
+  Advance();
+  EXPECT_TRUE(out_.sends.empty()) << "pushes keep their order";
+  Computed(ios[0]);
+  Advance();
+  ASSERT_TRUE(Pushes());
+  EXPECT_EQ(Computes(), nullptr) << "its weights are not there yet";
+  plan_->PushEnded(steps_->PushEnded(/*pulled=*/true, Time()));
+  EXPECT_EQ(steps_->computing()->ordinal, 2u);
+  Advance();
+  // The second step is pushed while the third is computed.
+  ASSERT_NE(Computes(), nullptr);
+  EXPECT_EQ(Computes()->begin(), 4u);
+  EXPECT_TRUE(Pushes());
+  computes();
+  EXPECT_EQ(std::set<const std::byte*>(weights.begin(), weights.end()).size(),
+            3u)
+      << "one that is read is not pulled into";
+  plan_->PushEnded(steps_->PushEnded(/*pulled=*/true, Time()));
+  Advance();
+  ASSERT_NE(Computes(), nullptr);
+  computes();
+  EXPECT_EQ(weights[3], weights[0]);
+  EXPECT_FALSE(plan_->finished());
+}
+
+// A pull that ended after the push that began beside it would be of either's
+// weights, by chance.
+TEST_F(PlanTest, WithoutAFlushNothingIsPushedBesideAPull) {
+  job_.mutable_pipeline()->set_stages(2);
+  job_.mutable_pipeline()->set_schedule(v1::PipelineConfig::SCHEDULE_2BW);
+  Begin(v1::Consistency::ASYNC);
+  GiveInput(0, 10);
+  Advance();
+  Pulled();
+  Advance();
+  ASSERT_TRUE(Pulls());
+  Computed(out_.ios.at(0).io);
+  Advance();
+  EXPECT_TRUE(out_.sends.empty());
+  Pulled();
+  Advance();
+  EXPECT_TRUE(Pushes());
+}
+
+// A mode in which others may have to be waited for has one step at a time.
+TEST_F(PlanTest, InModeBoundedAPipelineIsFlushed) {
+  job_.mutable_pipeline()->set_stages(2);
+  job_.mutable_pipeline()->set_schedule(v1::PipelineConfig::SCHEDULE_PIPEDREAM);
+  Begin(v1::Consistency::BOUNDED);
+  GiveInput(0, 10);
+  Advance();
+  Pulled();
+  Advance();
+  ASSERT_NE(Computes(), nullptr);
+  Advance();
+  EXPECT_TRUE(out_.sends.empty() && out_.ios.empty());
 }
 
 TEST_F(PlanTest, AnObserverHearsOfWhatHasEnded) {
@@ -242,7 +328,7 @@ class SparsePlanTest : public PlanTest {
     result.io = computation_.io();
     result.head = std::make_unique<v1::CollectRowsResult>();
     result.payload = {Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)))};
-    computation_.End();
+    computation_.End(result.io);
     status_ = steps_->TakeResult(result, 3, Turn());
   }
 
@@ -317,7 +403,7 @@ TEST_F(SparsePlanTest, RowsAreThoseOfTheWeightsThatWerePulled) {
   steps_->Note(computation_.io(), *computed);
   result.head = std::move(computed);
   result.payload = {Floats({1, 2}), Floats({1, 2, 3, 4})};
-  computation_.End();
+  computation_.End(computation_.io());
   ASSERT_TRUE(steps_->TakeResult(result, 3, Turn()).ok());
   Advance();
   EXPECT_EQ(out_.sends.size(), 2u) << "blocks, and rows";
@@ -373,8 +459,8 @@ TEST_F(SyncPlanTest, AStepThatWasDecidedWithoutItIsAbandoned) {
   EXPECT_TRUE(plan_->LeftOut(1, Turn()));
   EXPECT_EQ(out_.ios.at(0).head->GetDescriptor(),
             v1::AbandonGradient::descriptor());
-  EXPECT_FALSE(steps_->computing().has_value());
-  computation_.End();
+  EXPECT_EQ(steps_->computing(), nullptr);
+  computation_.End(computation_.io());
   Advance();
   EXPECT_TRUE(Pulls()) << "for the step behind it";
 }
@@ -387,9 +473,9 @@ TEST_F(SyncPlanTest, OtherContributorsBeginTheStepAnew) {
   configuration_.mutable_contributors()->mutable_workers()->RemoveLast();
   *configuration_.mutable_contributors()->mutable_version() = Pair(1, 9);
   plan_->Configure(configuration_, Pair(1, 7));
-  EXPECT_FALSE(steps_->computing().has_value());
+  EXPECT_EQ(steps_->computing(), nullptr);
   EXPECT_TRUE(steps_->computes_in_vain());
-  computation_.End();
+  computation_.End(computation_.io());
   Advance();
   ASSERT_NE(Computes(), nullptr);
   EXPECT_EQ(Computes()->divide_by(), 2u);

@@ -16,16 +16,17 @@ using ::google::protobuf::DynamicCastToGenerated;
 
 Steps::Steps(Session* session, Computation* computation,
              uint64_t layers_from_bytes, StepObserver* observer,
-             const WeightMemory& memory)
+             const WeightMemory& memory, size_t concurrent)
     : session_(session),
       computation_(computation),
       observer_(observer),
-      weights_(session->placement(), memory, computation) {
+      concurrent_(concurrent),
+      weights_(session->placement(), memory, computation, concurrent + 1) {
   uint64_t bytes = 0;
   for (const PlacedSlice& slice : session->placement().slices()) {
     if (!slice.sparse) bytes += slice.elements * sizeof(float);
   }
-  by_layers_ = bytes >= layers_from_bytes;
+  by_layers_ = concurrent == 1 && bytes >= layers_from_bytes;
 }
 
 // ---- pulls ------------------------------------------------------------------
@@ -42,6 +43,7 @@ void Steps::Pulled(bool given_up, Time now) {
   given_up ? --pulls_started_ : ++pulls_done_;
   if (!given_up) {
     obtained_ = asked_;
+    used_ = false;
     weights_.Pulled();
   }
   if (observer_ == nullptr || given_up) return;
@@ -56,16 +58,19 @@ void Steps::CancelPull() {
 // ---- computing --------------------------------------------------------------
 
 bool Steps::computes_in_vain() const {
-  return computation_->busy() && at_rest();
+  return computation_->under_way() > under_way();
 }
 
 void Steps::StartComputing(TrainingStep step,
                            std::unique_ptr<v1::ComputeGradient> compute,
                            WorkerTurn* turn) {
   ++steps_started_;
-  computing_ = std::move(step);
+  used_ = true;
+  step.ordinal = steps_started_;
+  step.copy = weights_.number();
+  computing_.push_back(std::move(step));
   if (compute == nullptr) {
-    computing_->computed = true;
+    computing_.back().computed = true;
     return;
   }
   compute_ = std::move(compute);
@@ -73,20 +78,20 @@ void Steps::StartComputing(TrainingStep step,
     return Compute(weights_.present().buffers(), turn);
   }
   computation_->Collect(*compute_, turn);
-  computing_->io = computation_->io();
+  computing_.back().io = computation_->io();
 }
 
 void Steps::Compute(BufferChain weights, WorkerTurn* turn) {
   computation_->Start(std::move(compute_), std::move(weights),
-                      weights_.number(), by_layers_, turn);
-  computing_->io = computation_->io();
+                      computing_.back().copy, by_layers_, turn);
+  computing_.back().io = computation_->io();
 }
 
 absl::Status Steps::TakeRows(const IoResult& result, WorkerTurn* turn) {
   ASSIGN_OR_RETURN(SparseRows rows, SparseRows::Create(session_->placement(),
                                                        {result.payload.begin(),
                                                         result.payload.end()}));
-  computing_->rows = std::make_unique<SparseRows>(std::move(rows));
+  computing_.front().rows = std::make_unique<SparseRows>(std::move(rows));
   StartLookup(turn);
   return absl::OkStatus();
 }
@@ -94,35 +99,43 @@ absl::Status Steps::TakeRows(const IoResult& result, WorkerTurn* turn) {
 // What the pull had to wait for, the rows have to: they are of the same
 // weights.
 void Steps::StartLookup(WorkerTurn* turn) {
-  session_->StartLookup(MakeOp(kLookup, steps_started_), computing_->rows.get(),
-                        obtained_.clock, obtained_.after_step, turn->now,
-                        turn->out);
+  session_->StartLookup(MakeOp(kLookup, steps_started_),
+                        computing_.front().rows.get(), obtained_.clock,
+                        obtained_.after_step, turn->now, turn->out);
 }
 
 void Steps::LookedUp(bool given_up, WorkerTurn* turn) {
   if (given_up) return StartLookup(turn);
-  Compute(computing_->rows->HandOut(weights_.present().buffers()), turn);
+  Compute(computing_.front().rows->HandOut(weights_.present().buffers()), turn);
 }
 
 void Steps::DropComputing() {
   session_->Cancel(MakeOp(kLookup, steps_started_));
-  computing_.reset();
+  computing_.clear();
+}
+
+TrainingStep* Steps::ComputingBy(IoId io) {
+  for (TrainingStep& step : computing_) {
+    if (step.io == io) return &step;
+  }
+  return nullptr;
 }
 
 const TrainingStep* Steps::Note(IoId io,
                                 const v1::ComputeGradientResult& result) {
-  for (absl::optional<TrainingStep>* step :
-       {&computing_, &pushing_, &acknowledged_}) {
-    if (!step->has_value() || (*step)->io != io) continue;
-    (*step)->noted = true;
-    (*step)->computed_examples = result.examples();
-    (*step)->left_out =
-        (*step)->examples - std::min((*step)->examples, result.examples());
-    (*step)->loss = result.loss();
-    (*step)->metrics = result.metrics();
-    if (step == &acknowledged_) return &*acknowledged_;
+  for (TrainingStep* const step :
+       {ComputingBy(io), pushing_.has_value() ? &*pushing_ : nullptr,
+        acknowledged_.has_value() ? &*acknowledged_ : nullptr}) {
+    if (step == nullptr || step->io != io) continue;
+    step->noted = true;
+    step->computed_examples = result.examples();
+    step->left_out =
+        step->examples - std::min(step->examples, result.examples());
+    step->loss = result.loss();
+    step->metrics = result.metrics();
   }
-  return nullptr;
+  const bool is_told = acknowledged_.has_value() && acknowledged_->io == io;
+  return is_told ? &*acknowledged_ : nullptr;
 }
 
 void Steps::TakePart(const IoResult& part, WorkerTurn* turn) {
@@ -131,33 +144,35 @@ void Steps::TakePart(const IoResult& part, WorkerTurn* turn) {
   const bool leaves =
       pushing_.has_value() && pushing_->io == computation_->io();
   // Else they are of no use any more.
-  if (gradients.empty() || !(computing_.has_value() || leaves)) return;
-  if (computing_.has_value()) {
-    computing_->left_out =
+  if (gradients.empty() || !(!computing_.empty() || leaves)) return;
+  if (!computing_.empty()) {
+    computing_.front().left_out =
         DynamicCastToGenerated<v1::TakeGradientsResult>(part.head.get())
             ->left_out();
   }
-  Add(gradients, turn);
+  Add(gradients, computing_.empty() ? nullptr : &computing_.front(), turn);
   computation_->AskForMore(turn);
 }
 
-// To the push of what is computed, if it has begun to leave.
-void Steps::Add(const std::vector<Buffer>& gradients, WorkerTurn* turn) {
-  if (!computing_.has_value()) {
+// Null: the push of what is computed has begun to leave.
+void Steps::Add(const std::vector<Buffer>& gradients, TrainingStep* step,
+                WorkerTurn* turn) {
+  if (step == nullptr) {
     session_->AddGradients(MakeOp(kPush, pushes_started_), gradients, turn->now,
                            turn->out);
     return;
   }
-  computing_->gradients.resize(gradients.size());
+  step->gradients.resize(gradients.size());
   for (size_t v = 0; v < gradients.size(); ++v) {
-    if (!gradients[v].empty()) computing_->gradients[v] = gradients[v];
+    if (!gradients[v].empty()) step->gradients[v] = gradients[v];
   }
 }
 
 absl::Status Steps::TakeResult(const IoResult& result, uint32_t worker,
                                WorkerTurn* turn) {
+  TrainingStep* const computing = ComputingBy(result.io);
   const bool leaves = pushing_.has_value() && pushing_->io == result.io;
-  if (!(leaves || computing_.has_value())) return absl::OkStatus();
+  if (!(leaves || computing != nullptr)) return absl::OkStatus();
   const auto* computed =
       DynamicCastToGenerated<v1::ComputeGradientResult>(result.head.get());
   if (!result.status.ok()) return result.status;
@@ -167,15 +182,15 @@ absl::Status Steps::TakeResult(const IoResult& result, uint32_t worker,
   }
   if (computed == nullptr) return absl::InternalError("no gradient came");
   if (!std::isfinite(computed->loss())) {
-    const TrainingStep& step = computing_.has_value() ? *computing_ : *pushing_;
+    const TrainingStep& step = computing != nullptr ? *computing : *pushing_;
     return absl::FailedPreconditionError(absl::StrCat(
-        "the loss is ", computed->loss(), " at step ", steps_started_,
+        "the loss is ", computed->loss(), " at step ", step.ordinal,
         " of worker-", worker, " (epoch ", step.input.epoch,
         "); nothing of this step was pushed: lower optimizer.learning_rate or "
         "look at the input"));
   }
-  Add({result.payload.begin(), result.payload.end()}, turn);
-  if (computing_.has_value()) computing_->computed = true;
+  Add({result.payload.begin(), result.payload.end()}, computing, turn);
+  if (computing != nullptr) computing->computed = true;
   return absl::OkStatus();
 }
 
@@ -184,8 +199,8 @@ absl::Status Steps::TakeResult(const IoResult& result, uint32_t worker,
 void Steps::StartPush(Session::PushInfo info, bool pull_behind,
                       WorkerTurn* turn) {
   push_began_ = turn->now;
-  pushing_ = std::move(computing_);
-  computing_.reset();
+  pushing_ = std::move(computing_.front());
+  computing_.pop_front();
   info.sequence = ++pushes_started_;
   info.epoch = pushing_->input.epoch;
   info.input_begin = pushing_->input.begin;
@@ -223,16 +238,17 @@ TrainingStep Steps::PushEnded(bool pulled, Time now) {
   }
   if (pulled) {
     pulls_done_ = ++pulls_started_;
+    used_ = false;
     weights_.Pulled();
   }
   TrainingStep ended = *std::move(pushing_);
-  pushing_.reset();
+  DropPush();
   return ended;
 }
 
 void Steps::CancelPush() {
   session_->Cancel(MakeOp(kPush, pushes_started_));
-  pushing_.reset();
+  DropPush();
 }
 
 }  // namespace paramd

@@ -45,8 +45,8 @@ void SyncPlan::Advance(const View& view, WorkerTurn* turn) {
   if (!view.draining && IsBetweenShares() && HasWeights() && !HoldsShare()) {
     StartShare(turn);
   }
-  const auto& computing = steps_.computing();
-  if (computing.has_value() && computing->has_gradients()) {
+  const TrainingStep* const computing = steps_.computing();
+  if (computing != nullptr && computing->has_gradients()) {
     PushShare(view, turn);
   }
 }

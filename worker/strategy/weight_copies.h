@@ -2,6 +2,7 @@
 #define PARAMD_WORKER_STRATEGY_WEIGHT_COPIES_H_
 
 #include <cstddef>
+#include <vector>
 
 #include "client/core/placement.h"
 #include "client/core/weights.h"
@@ -9,19 +10,23 @@
 
 namespace paramd {
 
-// The two copies of the weights that a worker trains on.
+// The copies of the weights that a worker trains on: one more than gradients
+// are computed at a time.
 //
-// Invariant: a pull goes into the copy that was not computed on last, which
-// therefore does not change while it is read or its push is open.
+// Invariant: pulls go into the copies by turns, after the one that was computed
+// on last. If each pull is computed on once, and none begins before the push of
+// as many steps before it as there are copies has ended, then a copy does not
+// change while it is read or its push is open.
 //
 // Not thread-safe: part of a worker's core.
 class WeightCopies {
  public:
   // `computation` outlives this. `memory`: where they lie, by the copy's
-  // number.
+  // number, where there are two.
   WeightCopies(const Placement& placement, const WeightMemory& memory,
-               const Computation* computation);
+               const Computation* computation, size_t copies = 2);
 
+  const Weights& copy(size_t number) const { return weights_[number]; }
   // What the last pull obtained, and which copy that is.
   const Weights& present() const { return weights_[present_]; }
   size_t number() const { return present_; }
@@ -34,7 +39,7 @@ class WeightCopies {
  private:
   const Computation* const computation_;
   bool lends_ = false;
-  Weights weights_[2];
+  std::vector<Weights> weights_;
   size_t present_ = 0;
   size_t target_ = 0;
 };
