@@ -158,6 +158,12 @@ class TrainedModel {
       uint32_t /*replica*/) const {
     return Clone();
   }
+  // Another one on the same devices, whose steps may be computed at the same
+  // time as its own: what a device waits for in one step is filled by the
+  // other. Null: it has nothing to fill.
+  virtual std::unique_ptr<TrainedModel> CloneForConcurrentSteps() const {
+    return nullptr;
+  }
   // From now on its steps may be summed with those of the other replicas of the
   // group, by their devices. Called for each of them, on its thread; returns
   // when it was for all. Where one's can't (UNIMPLEMENTED: nothing is missing

@@ -78,7 +78,9 @@ std::vector<uint32_t> LiveOf(const PipelinePlan& pipeline,
   if (pipeline.schedule == nullptr) return {1};
   const auto needs = CheckSchedule(pipeline.schedule(micro_batches));
   CHECK(needs.ok(), "a schedule is sound");
-  return needs->live;
+  std::vector<uint32_t> live = needs->live;
+  for (uint32_t& of_stage : live) of_stage *= pipeline.concurrent;
+  return live;
 }
 
 // A layer of the new sequence begins where that one of the old began.

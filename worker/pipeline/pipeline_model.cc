@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "config/strategy.h"
 #include "worker/device/cpu_device.h"
 #include "worker/model/network_batch.h"
 #include "worker/pipeline/partition.h"
@@ -30,6 +31,11 @@ PipelineSchedule ForwardSchedule(uint32_t stages, uint32_t devices) {
     schedule.devices[schedule.DeviceOf(s)].push_back({Kind::kForward, s, 0});
   }
   return WithTransfers(std::move(schedule));
+}
+
+bool IsReceived(const PipelineOp& op) {
+  return op.kind == Kind::kReceiveActivation ||
+         op.kind == Kind::kReceiveGradient;
 }
 
 StageMail::Key KeyOf(const PipelineOp& op) {
@@ -101,9 +107,12 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::PipelineConfig& config,
                                     ? BeginsByCost(stages, *network.layers)
                                     : BeginsByName(config, *network.layers));
   plan.devices = stages / chunks;
-  plan.micro_batches = config.micro_batches() > 0 ? config.micro_batches()
-                       : stages > 1               ? kMicroBatches
-                                                  : 1;
+  const bool is_pipedream =
+      config.schedule() == v1::PipelineConfig::SCHEDULE_PIPEDREAM;
+  plan.micro_batches = config.micro_batches() > 0    ? config.micro_batches()
+                       : stages > 1 && !is_pipedream ? kMicroBatches
+                                                     : 1;
+  plan.concurrent = ConcurrentSteps(config);
   switch (config.schedule()) {
     case v1::PipelineConfig::SCHEDULE_NAIVE:
       plan.schedule = [stages](uint32_t m) { return NaiveSchedule(stages, m); };
@@ -127,7 +136,8 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::PipelineConfig& config,
 PipelineModel::PipelineModel(std::shared_ptr<const NetworkPlan> network,
                              PipelinePlan plan,
                              std::vector<MakeDevice> make_devices,
-                             std::string device_name, uint32_t replica)
+                             std::string device_name, uint32_t replica,
+                             std::shared_ptr<DeviceThreads> threads)
     : network_(std::move(network)),
       plan_(std::move(plan)),
       make_devices_(std::move(make_devices)),
@@ -137,7 +147,9 @@ PipelineModel::PipelineModel(std::shared_ptr<const NetworkPlan> network,
                  std::vector<uint32_t>(plan_.begins.size(), 1)},
       activations_(plan_.begins.size()),
       output_gradients_(plan_.begins.size()),
-      threads_(plan_.devices) {
+      threads_(threads != nullptr
+                   ? std::move(threads)
+                   : std::make_shared<DeviceThreads>(plan_.devices)) {
   for (size_t s = 0; s < plan_.begins.size(); ++s) {
     const size_t place = replica * plan_.devices + s % plan_.devices;
     stages_.push_back(std::make_unique<PipelineStage>(
@@ -155,8 +167,18 @@ std::unique_ptr<TrainedModel> PipelineModel::Clone() const {
 
 std::unique_ptr<TrainedModel> PipelineModel::CloneForReplica(
     uint32_t replica) const {
-  auto clone = std::make_unique<PipelineModel>(network_, plan_, make_devices_,
-                                               device_name_, replica);
+  return CloneOn(replica, nullptr);
+}
+
+std::unique_ptr<TrainedModel> PipelineModel::CloneForConcurrentSteps() const {
+  return CloneOn(/*replica=*/0, threads_);
+}
+
+std::unique_ptr<TrainedModel> PipelineModel::CloneOn(
+    uint32_t replica, std::shared_ptr<DeviceThreads> threads) const {
+  std::unique_ptr<PipelineModel> clone(
+      new PipelineModel(network_, plan_, make_devices_, device_name_, replica,
+                        std::move(threads)));
   if (teachers_ != nullptr) {
     clone->LearnFrom(teachers_->CloneForReplica(replica));
   }
@@ -225,13 +247,29 @@ absl::Status PipelineModel::SetTargets() {
   return absl::OkStatus();
 }
 
-absl::Status PipelineModel::RunAll(const MiniBatch& mini) {
+absl::Status PipelineModel::RunAll(const MiniBatch& mini,
+                                   const std::function<absl::Status()>& use) {
+  const auto& lists = mini.scheduled->schedule.devices;
+  const size_t last = mini.scheduled->schedule.DeviceOf(stages_.size() - 1);
+  // Each begins with the weights.
+  std::vector<size_t> operations;
+  for (const auto& list : lists) operations.push_back(list.size() + 1);
+  if (use != nullptr) ++operations[last];
   mail_.Begin();
-  return threads_.Run([&](uint32_t d) { return RunDevice(mini, d); },
-                      [&] { mail_.Cancel(); });
+  const auto ready = [&](uint32_t d, size_t i) {
+    if (i == 0 || i > lists[d].size()) return true;
+    const PipelineOp& op = lists[d][i - 1];
+    return !IsReceived(op) || mail_.Has(KeyOf(op));
+  };
+  const auto run = [&](uint32_t d, size_t i) {
+    if (i == 0) return BeginDevice(mini, d);
+    return i > lists[d].size() ? use() : RunOp(mini, lists[d][i - 1]);
+  };
+  return threads_->Run({std::move(operations), ready, run});
 }
 
-absl::Status PipelineModel::RunDevice(const MiniBatch& mini, uint32_t device) {
+absl::Status PipelineModel::BeginDevice(const MiniBatch& mini,
+                                        uint32_t device) {
   for (uint32_t s = device; s < stages_.size(); s += plan_.devices) {
     RETURN_IF_ERROR(
         stages_[s]->Begin(mini.weights, mini.rows, mini.scheduled->slots[s]));
@@ -239,9 +277,6 @@ absl::Status PipelineModel::RunDevice(const MiniBatch& mini, uint32_t device) {
     const auto wanted =
         mini.gradients.subspan(stages_[s]->first_use(), stages_[s]->uses());
     RETURN_IF_ERROR(stages_[s]->PlaceGradients({wanted.begin(), wanted.end()}));
-  }
-  for (const PipelineOp& op : mini.scheduled->schedule.devices[device]) {
-    RETURN_IF_ERROR(RunOp(mini, op));
   }
   return absl::OkStatus();
 }
@@ -288,11 +323,11 @@ absl::Status PipelineModel::RunOp(const MiniBatch& mini, const PipelineOp& op) {
       return absl::OkStatus();
     }
     case Kind::kReceiveActivation: {
-      ASSIGN_OR_RETURN(activations_[op.stage], mail_.Take(KeyOf(op)));
+      activations_[op.stage] = mail_.Take(KeyOf(op));
       return absl::OkStatus();
     }
     case Kind::kReceiveGradient: {
-      ASSIGN_OR_RETURN(output_gradients_[op.stage], mail_.Take(KeyOf(op)));
+      output_gradients_[op.stage] = mail_.Take(KeyOf(op));
       return absl::OkStatus();
     }
     case Kind::kUpdate:
@@ -377,15 +412,7 @@ absl::Status PipelineModel::Infer(
   Cut(batch, batch.size(), rows, Layer::Context());
   const MiniBatch mini = {
       .weights = weights, .rows = rows, .scheduled = &inference_};
-  const uint32_t last = static_cast<uint32_t>(stages_.size()) - 1;
-  mail_.Begin();
-  return threads_.Run(
-      [&](uint32_t d) {
-        const absl::Status ran = RunDevice(mini, d);
-        const bool has_last = inference_.schedule.DeviceOf(last) == d;
-        return ran.ok() && has_last ? use(stages_[last].get()) : ran;
-      },
-      [&] { mail_.Cancel(); });
+  return RunAll(mini, [&] { return use(stages_.back().get()); });
 }
 
 absl::StatusOr<Metrics> PipelineModel::EvaluateRows(WeightSpans weights,

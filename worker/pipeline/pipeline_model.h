@@ -18,10 +18,10 @@
 #include "worker/model/network_plan.h"
 #include "worker/model/teachers.h"
 #include "worker/model/trained_model.h"
+#include "worker/pipeline/device_threads.h"
 #include "worker/pipeline/pipeline_stage.h"
 #include "worker/pipeline/schedule.h"
 #include "worker/pipeline/stage_mail.h"
-#include "worker/pipeline/stage_threads.h"
 
 namespace paramd {
 
@@ -32,6 +32,8 @@ struct PipelinePlan {
   // Stage s is on device s modulo their number.
   uint32_t devices = 1;
   uint32_t micro_batches = 1;
+  // Batches that are under way at the same time.
+  uint32_t concurrent = 1;
   // For so many micro-batches; a batch may have fewer.
   std::function<PipelineSchedule(uint32_t micro_batches)> schedule;
 };
@@ -55,6 +57,10 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::PipelineConfig& config,
 // use's first.) Batch norm normalises by micro-batch, and moves its statistics
 // once in a step, by the mean over the micro-batches. Evaluations and
 // predictions pass stage after stage with all of their examples.
+//
+// Clones for concurrent steps share the devices' threads: a device goes on with
+// the next step where it waits in the last one. So pipelines without a flush
+// have no schedule of their own.
 class PipelineModel : public TrainedModel {
  public:
   // Makes the device of each place of a plan, for replica 0 first, then 1.
@@ -64,8 +70,10 @@ class PipelineModel : public TrainedModel {
   // empty: all are the processor. REQUIRES: devices do not compute in fp16,
   // whose loss is scaled.
   PipelineModel(std::shared_ptr<const NetworkPlan> network, PipelinePlan plan,
-                std::vector<MakeDevice> make_devices, std::string device_name,
-                uint32_t replica = 0);
+                std::vector<MakeDevice> make_devices, std::string device_name)
+      : PipelineModel(std::move(network), std::move(plan),
+                      std::move(make_devices), std::move(device_name),
+                      /*replica=*/0, /*threads=*/nullptr) {}
 
   // See Network::LearnFrom. They compute one micro-batch after the other.
   void LearnFrom(std::unique_ptr<Teachers> teachers) {
@@ -78,6 +86,7 @@ class PipelineModel : public TrainedModel {
   std::unique_ptr<TrainedModel> Clone() const override;
   std::unique_ptr<TrainedModel> CloneForReplica(
       uint32_t replica) const override;
+  std::unique_ptr<TrainedModel> CloneForConcurrentSteps() const override;
   absl::Status FindRows(const Batch& batch,
                         absl::Span<std::vector<uint64_t>> rows) const override;
   absl::Status CheckTestData(const InputSpec& test) const override;
@@ -132,15 +141,24 @@ class PipelineModel : public TrainedModel {
     double divisor = 1;
   };
 
+  // `threads`: those of another one, or null.
+  PipelineModel(std::shared_ptr<const NetworkPlan> network, PipelinePlan plan,
+                std::vector<MakeDevice> make_devices, std::string device_name,
+                uint32_t replica, std::shared_ptr<DeviceThreads> threads);
+
+  std::unique_ptr<TrainedModel> CloneOn(
+      uint32_t replica, std::shared_ptr<DeviceThreads> threads) const;
   const Scheduled& ScheduledFor(uint32_t micro_batches);
   // Cuts the batch into micro-batches of so many examples, but for the last.
   void Cut(const Batch& batch, uint64_t size, RowNumbers rows,
            const Layer::Context& context);
   // Sets the target of each micro-batch.
   absl::Status SetTargets();
-  // Has all devices do their lists.
-  absl::Status RunAll(const MiniBatch& mini);
-  absl::Status RunDevice(const MiniBatch& mini, uint32_t device);
+  // Has all devices do their lists, and then the last stage's `use`, which may
+  // be null, on its thread.
+  absl::Status RunAll(const MiniBatch& mini,
+                      const std::function<absl::Status()>& use = nullptr);
+  absl::Status BeginDevice(const MiniBatch& mini, uint32_t device);
   absl::Status RunOp(const MiniBatch& mini, const PipelineOp& op);
   // Forward alone, of the whole batch; then calls `use` on the thread of the
   // last stage.
@@ -165,7 +183,7 @@ class PipelineModel : public TrainedModel {
   // What has arrived for the next op: of a stage.
   std::vector<Buffer> activations_;
   std::vector<Buffer> output_gradients_;
-  StageThreads threads_;  // Ends first.
+  const std::shared_ptr<DeviceThreads> threads_;
 };
 
 }  // namespace paramd

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -275,6 +276,53 @@ TEST_F(PipelineModelTest, WithATeacherEachCutHasTheBitsOfAccumulating) {
       }
     }
   }
+}
+
+// Steps of clones at the same time, on the same devices' threads.
+TEST_F(PipelineModelTest, ConcurrentStepsHaveTheBitsOfOneAfterTheOther) {
+  for (const CutCase& one : CutCases()) {
+    SCOPED_TRACE(one.name);
+    const auto model = CutModel(one, Pipeline(3, 4));
+    Memory alone(model->variables());
+    Train(model.get(), one.input, 11, 4, &alone);
+    std::vector<std::unique_ptr<TrainedModel>> clones;
+    std::vector<Memory> memories(3, Memory(model->variables()));
+    std::vector<std::thread> threads;
+    for (Memory& memory : memories) {
+      clones.push_back(model->CloneForConcurrentSteps());
+      threads.emplace_back([&one, &memory, clone = clones.back().get()] {
+        Train(clone, one.input, 11, 4, &memory);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const Memory& memory : memories) {
+      EXPECT_EQ(memory.weights, alone.weights);
+    }
+  }
+}
+
+TEST_F(PipelineModelTest, AStepThatIsAbandonedEndsAloneBesideOthers) {
+  const CutCase one = CutCases()[0];
+  const auto model = CutModel(one, Pipeline(3, 4));
+  Memory alone(model->variables());
+  Train(model.get(), one.input, 11, 6, &alone);
+  const auto dropped = model->CloneForConcurrentSteps();
+  std::thread other([&] {
+    Memory memory(dropped->variables());
+    const std::atomic<bool> abandoned{true};
+    for (int step = 0; step < 20; ++step) {
+      EXPECT_TRUE(dropped
+                      ->Step(memory.Weights(), DrawnBatch(one.input, 11),
+                             {.divisor = 11, .abandoned = &abandoned},
+                             memory.Gradients(),
+                             [](size_t) { FAIL() << "none is ready"; })
+                      .ok());
+    }
+  });
+  Memory beside(model->variables());
+  Train(model.get(), one.input, 11, 6, &beside);
+  other.join();
+  EXPECT_EQ(beside.weights, alone.weights);
 }
 
 TEST_F(PipelineModelTest, EachCutAndScheduleHasTheBitsOfAccumulating) {

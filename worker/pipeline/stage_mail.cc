@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/check.h"
+
 namespace paramd {
 
 Buffer BorderMemory::Take(size_t bytes, std::byte** data) {
@@ -21,33 +23,25 @@ Buffer BorderMemory::Take(size_t bytes, std::byte** data) {
 void StageMail::Begin() {
   const MutexLock lock(&mutex_);
   under_way_.clear();
-  cancelled_ = false;
 }
 
 void StageMail::Put(const Key& key, Buffer content) {
   const MutexLock lock(&mutex_);
   under_way_.emplace(key, std::move(content));
-  changed_.NotifyAll();
 }
 
-absl::StatusOr<Buffer> StageMail::Take(const Key& key) {
+bool StageMail::Has(const Key& key) const {
   const MutexLock lock(&mutex_);
-  for (;;) {
-    if (cancelled_) return absl::CancelledError("another stage has failed");
-    const auto found = under_way_.find(key);
-    if (found != under_way_.end()) {
-      Buffer content = std::move(found->second);
-      under_way_.erase(found);
-      return content;
-    }
-    changed_.Wait(&mutex_);
-  }
+  return under_way_.count(key) > 0;
 }
 
-void StageMail::Cancel() {
+Buffer StageMail::Take(const Key& key) {
   const MutexLock lock(&mutex_);
-  cancelled_ = true;
-  changed_.NotifyAll();
+  const auto found = under_way_.find(key);
+  CHECK(found != under_way_.end(), "what is taken has come");
+  Buffer content = std::move(found->second);
+  under_way_.erase(found);
+  return content;
 }
 
 }  // namespace paramd

@@ -7,8 +7,6 @@
 #include <tuple>
 #include <vector>
 
-#include "absl/status/statusor.h"
-
 #include "base/mutex.h"
 #include "tensor/buffer.h"
 
@@ -50,20 +48,17 @@ class StageMail {
     }
   };
 
-  // Nothing is under way, and nothing cancelled.
+  // Nothing is under way.
   void Begin() ABSL_LOCKS_EXCLUDED(mutex_);
   // REQUIRES: it was not put since Begin.
   void Put(const Key& key, Buffer content) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits for it. CANCELLED from Cancel on.
-  absl::StatusOr<Buffer> Take(const Key& key) ABSL_LOCKS_EXCLUDED(mutex_);
-  // One stage can't go on: nobody waits any more.
-  void Cancel() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Has(const Key& key) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // REQUIRES: Has(key).
+  Buffer Take(const Key& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  Mutex mutex_;
-  CondVar changed_;
+  mutable Mutex mutex_;
   std::map<Key, Buffer> under_way_ ABSL_GUARDED_BY(mutex_);
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace paramd
