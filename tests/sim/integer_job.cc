@@ -102,6 +102,11 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
   config_.set_park_timeout_ms(5000);
   config_.set_finish_timeout_ms(10000);
   config_.set_drain_timeout_ms(25000);
+  if (options.concurrent > 1) {
+    config_.mutable_pipeline()->set_stages(options.concurrent);
+    config_.mutable_pipeline()->set_schedule(
+        v1::PipelineConfig::SCHEDULE_PIPEDREAM);
+  }
 }
 
 void IntegerJob::Grow(uint64_t seed) {

@@ -91,6 +91,9 @@ class IntegerJob {
     // Instead of two epochs there are more, of as many examples together and
     // each of its own number, which are found one by one.
     bool growing = false;
+    // Steps that a worker computes at the same time, as in a pipeline without a
+    // flush.
+    uint32_t concurrent = 1;
   };
   static constexpr uint32_t kBatch = 4;
   // With this chance one of the two that take half as many bytes.

@@ -77,13 +77,25 @@ void DrawPolicy(uint64_t seed, IntegerJob::Options* options) {
   if (kind != 1) options->expire_after = 4 + random.Below(20);
 }
 
-IntegerJob::Options JobOptions(uint64_t seed, bool growing) {
+enum class Variant { kIntegers, kGrowing, kOverlapping };
+
+const char* NameOf(Variant variant) {
+  if (variant == Variant::kGrowing) return "growing";
+  return variant == Variant::kOverlapping ? "overlapping" : "integers";
+}
+
+IntegerJob::Options JobOptions(uint64_t seed, Variant variant) {
   IntegerJob::Options options;
-  options.growing = growing;
+  options.growing = variant == Variant::kGrowing;
   DrawNumbers(seed, &options);
-  options.sparse = IsSparse(seed);
-  options.keys = KeysOf(seed);
-  if (!growing) DrawPolicy(seed, &options);
+  if (variant == Variant::kOverlapping) {
+    RandomStream random(StableHash("overlapping", seed));
+    options.concurrent = 2 + static_cast<uint32_t>(random.Below(3));
+  } else {
+    options.sparse = IsSparse(seed);
+    options.keys = KeysOf(seed);
+  }
+  if (variant == Variant::kIntegers) DrawPolicy(seed, &options);
   if (IsIncremental(seed)) {
     RandomStream random(StableHash("incremental", seed));
     options.incremental = 1 + static_cast<uint32_t>(random.Below(4));
@@ -104,12 +116,12 @@ IntegerJob::Options JobOptions(uint64_t seed, bool growing) {
 // another run, which begins with what that one learned.
 class IntegerRun {
  public:
-  IntegerRun(uint64_t seed, bool growing, bool verbose)
+  IntegerRun(uint64_t seed, Variant variant, bool verbose)
       : seed_(seed),
-        growing_(growing),
+        variant_(variant),
         verbose_(verbose),
         cut_(DrawCut(seed)),
-        job_(seed, JobOptions(seed, growing)),
+        job_(seed, JobOptions(seed, variant)),
         files_(job_, storage_, seed),
         witness_(job_, storage_, &report_.probes),
         random_(StableHash("lives", seed)),
@@ -131,7 +143,7 @@ class IntegerRun {
   // Another run of the job, on another number of servers, which begins with
   // what `trained` has at its end.
   IntegerRun(const IntegerRun& trained, WorkloadReport so_far)
-      : IntegerRun(trained.seed_, /*growing=*/false, trained.verbose_) {
+      : IntegerRun(trained.seed_, Variant::kIntegers, trained.verbose_) {
     report_ = std::move(so_far);
     warm_ = true;
     servers_ = 1 + (trained.servers_ + random_.Below(3)) % 4;
@@ -203,9 +215,9 @@ class IntegerRun {
     options.seed = seed;
     options.faults = Faults::Draw(&random);
     options.verbose = verbose_;
-    options.replay_command = absl::StrCat(
-        "bazel run //tests/sim -- --workload=",
-        growing_ ? "growing" : "integers", " --seed=", seed_, " --verbose");
+    options.replay_command =
+        absl::StrCat("bazel run //tests/sim -- --workload=", NameOf(variant_),
+                     " --seed=", seed_, " --verbose");
     return options;
   }
 
@@ -220,7 +232,7 @@ class IntegerRun {
          .tight_memory = seed_ % 5 == 3,
          .give_up_after = DrawGiveUp(seed_),
          .warm = warm_,
-         .files = growing_ ? &files_ : nullptr},
+         .files = variant_ == Variant::kGrowing ? &files_ : nullptr},
         job_, &witness_, &storage_, &simulation);
     const Chaos chaos(options, &cluster, witness_, &storage_, &report_.probes,
                       &simulation);
@@ -310,7 +322,7 @@ class IntegerRun {
   }
 
   const uint64_t seed_;
-  const bool growing_;
+  const Variant variant_;
   const bool verbose_;
   const FineCut cut_;
   const IntegerJob job_;
@@ -331,14 +343,18 @@ class IntegerRun {
 bool IsGentle(uint64_t seed) { return seed % 8 == 0; }
 
 WorkloadReport RunIntegerWorkload(uint64_t seed, bool verbose) {
-  IntegerRun run(seed, /*growing=*/false, verbose);
+  IntegerRun run(seed, Variant::kIntegers, verbose);
   WorkloadReport report = run.Run();
   if (!report.status.ok() || !run.has_follower()) return report;
   return IntegerRun(run, std::move(report)).RunWarm();
 }
 
 WorkloadReport RunGrowingWorkload(uint64_t seed, bool verbose) {
-  return IntegerRun(seed, /*growing=*/true, verbose).Run();
+  return IntegerRun(seed, Variant::kGrowing, verbose).Run();
+}
+
+WorkloadReport RunOverlappingWorkload(uint64_t seed, bool verbose) {
+  return IntegerRun(seed, Variant::kOverlapping, verbose).Run();
 }
 
 }  // namespace paramd

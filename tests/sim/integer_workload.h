@@ -29,6 +29,9 @@ WorkloadReport RunIntegerWorkload(uint64_t seed, bool verbose);
 // before anybody is given some of it.
 WorkloadReport RunGrowingWorkload(uint64_t seed, bool verbose);
 
+// The same of workers that compute two to four steps at the same time.
+WorkloadReport RunOverlappingWorkload(uint64_t seed, bool verbose);
+
 }  // namespace paramd
 
 #endif  // PARAMD_TESTS_SIM_INTEGER_WORKLOAD_H_

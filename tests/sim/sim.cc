@@ -32,12 +32,13 @@ namespace paramd {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: sim [--workload=integers|growing|sync|mode|bounded|cut|rounds|"
-    "model|in_step\n"
+    "usage: sim [--workload=integers|growing|overlapping|sync|mode|bounded|cut|"
+    "rounds|model|in_step\n"
     "           | --job=FILE [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
-    "  --workload    growing: files appear while the job runs;\n"
+    "  --workload    growing: files appear while the job runs; overlapping:\n"
+    "                workers compute several steps at the same time;\n"
     "                in_step: the model in sync mode, on three workers; cut: "
     "stopped and\n"
     "                restored at any moment, onto other servers; rounds: "
@@ -102,9 +103,13 @@ WorkloadReport RunRoundsOf(uint64_t seed, bool) {
 
 WorkloadRun RunOf(absl::string_view workload) {
   static constexpr std::pair<absl::string_view, WorkloadRun> kRuns[] = {
-      {"integers", RunIntegerWorkload}, {"growing", RunGrowingWorkload},
-      {"sync", RunSyncWorkload},        {"mode", RunModeWorkload},
-      {"bounded", RunBounded},          {"cut", RunCut},
+      {"integers", RunIntegerWorkload},
+      {"growing", RunGrowingWorkload},
+      {"overlapping", RunOverlappingWorkload},
+      {"sync", RunSyncWorkload},
+      {"mode", RunModeWorkload},
+      {"bounded", RunBounded},
+      {"cut", RunCut},
       {"rounds", RunRoundsOf}};
   for (const auto& [name, run] : kRuns) {
     if (name == workload) return run;
