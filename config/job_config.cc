@@ -217,6 +217,43 @@ void CheckFormats(const v1::JobConfig& config,
   }
 }
 
+// Adds what does not go with a pipeline whose steps overlap.
+void CheckWithoutFlush(
+    const v1::JobConfig& config,
+    const std::function<void(const std::string& path,
+                             absl::string_view sentence)>& add) {
+  const v1::PipelineConfig& pipeline = config.pipeline();
+  const bool is_pipedream =
+      pipeline.schedule() == v1::PipelineConfig::SCHEDULE_PIPEDREAM;
+  if (!is_pipedream &&
+      pipeline.schedule() != v1::PipelineConfig::SCHEDULE_2BW) {
+    return;
+  }
+  const auto refuse = [&](absl::string_view why) {
+    add("pipeline.schedule",
+        absl::StrCat("\"", is_pipedream ? "pipedream" : "2bw",
+                     "\" begins a batch before the push of the last one, ", why,
+                     "; choose 1f1b"));
+  };
+  if (!UsesServers(config)) {
+    refuse(absl::StrCat("which needs strategy \"parameter_server\"; found \"",
+                        StrategyName(config.strategy()), "\""));
+  } else if (config.has_staleness() && config.staleness() != "async") {
+    refuse(absl::StrCat("which needs staleness \"async\"; found \"",
+                        config.staleness(), "\""));
+  } else if (ReplicasOf(config) > 1 || config.accumulate() > 1 ||
+             config.push_every() > 1) {
+    refuse(
+        "and has one batch for each push: replicas, accumulate and push_every "
+        "must be 1");
+  } else if (is_pipedream && pipeline.micro_batches() > 1) {
+    refuse(absl::StrCat(
+        "where a batch is one micro-batch: leave pipeline.micro_batches out; "
+        "found ",
+        pipeline.micro_batches()));
+  }
+}
+
 // Adds what the settings about the stages of a model say wrongly.
 void CheckPipeline(const v1::JobConfig& config,
                    const std::function<void(const std::string& path,
@@ -246,6 +283,7 @@ void CheckPipeline(const v1::JobConfig& config,
                      "divide pipeline.stages (",
                      pipeline.stages(), "); found ", of_each));
   }
+  CheckWithoutFlush(config, add);
 }
 
 // Adds what the settings about teachers say wrongly.

@@ -91,6 +91,20 @@ absl::Status CantUse(const v1::JobConfig& job, absl::string_view why) {
       absl::StrCat("device ", job.device(), " can't be used: ", why));
 }
 
+// Which rows a step reads is asked for one step at a time.
+absl::Status CheckConcurrent(const v1::JobConfig& job,
+                             const NetworkPlan& network) {
+  if (ConcurrentSteps(job.pipeline()) == 1) return absl::OkStatus();
+  for (const v1::Variable& variable : network.variables) {
+    if (!variable.sparse()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "pipeline.schedule: without a flush weights are pulled whole, but ",
+        variable.name(),
+        " is sparse; choose 1f1b, or leave \"sparse\" out of its layer"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
                                const DeviceChoice& choice) {
   if (job.has_distill()) {
@@ -246,6 +260,7 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
   PipelinePlan pipeline = InOnePiece();
   if (IsPipelined(job)) {
     ASSIGN_OR_RETURN(pipeline, PlanPipeline(job.pipeline(), *made));
+    RETURN_IF_ERROR(CheckConcurrent(job, *made));
   }
   if (HasActivationBudget(job)) {
     RETURN_IF_ERROR(FitActivations(job, makers.front()()->activations(),

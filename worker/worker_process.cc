@@ -198,6 +198,11 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
   training_->Measure(trace_, kMeasuredExample);
   shares_.resize(ReplicasOf(options.job));
   std::iota(shares_.begin(), shares_.end(), 0);
+  const uint32_t concurrent = ConcurrentSteps(options.job.pipeline());
+  if (concurrent > 1) {
+    step_threads_ =
+        std::make_unique<StepThreads>(options.job, *model_, concurrent);
+  }
 }
 
 // What is under way is of no use any more, and reads no more of what is yet to
@@ -258,6 +263,10 @@ void WorkerProcess::HandleComputing(Runtime* runtime) {
         ready_.Begin();
         computing_.Post([this, request, weights = std::move(item.payload),
                          done = std::move(done)]() mutable {
+          if (step_threads_ != nullptr) {
+            ComputeConcurrently(request, std::move(weights), std::move(done));
+            return;
+          }
           IoResult result = Compute(request, std::move(weights));
           ready_.End();
           done(std::move(result));
@@ -398,7 +407,6 @@ IoResult WorkerProcess::CollectRows(const v1::ComputeGradient& request) {
 IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
                                 BufferChain weights) {
   const ChromeTrace::Scope scope(trace_, ChromeTrace::Lane::kCompute, "step");
-  IoResult result;
   std::vector<uint64_t> fresh(model_->variables().size());
   for (size_t v = 0; v < fresh.size(); ++v) {
     if (model_->variables()[v].sparse()) fresh[v] = weights[v].size();
@@ -407,9 +415,49 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
       pool_.Take(fresh, UnifiedMemoryOf(model_.get()) != nullptr &&
                             !clip_.clips() && steps_.DevicesFinish(request));
   const StepWeights handed = ReadWeights(weights, model_->variables());
-  const auto computed = member_.exchange == nullptr
-                            ? ComputeAlone(request, handed, &gradients)
-                            : ComputeAmongMembers(request, handed, gradients);
+  return Pack(request,
+              member_.exchange == nullptr
+                  ? ComputeAlone(request, handed, &gradients)
+                  : ComputeAmongMembers(request, handed, gradients),
+              gradients);
+}
+
+void WorkerProcess::ComputeConcurrently(const v1::ComputeGradient& request,
+                                        BufferChain weights,
+                                        Runtime::IoDone done) {
+  struct Step {
+    v1::ComputeGradient request;
+    BufferChain weights;
+    StepWeights handed;
+    std::unique_ptr<Batch> batch;
+    GradientPool::Set gradients;
+  };
+  auto step = std::make_shared<Step>();
+  step->request = request;
+  step->weights = std::move(weights);
+  step->handed = ReadWeights(step->weights, model_->variables());
+  absl::StatusOr<std::unique_ptr<Batch>> batch =
+      TakeBatch(ToRange(request.epoch(), request.begin(), request.end()));
+  if (!batch.ok()) return done(Pack(request, batch.status(), {}));
+  step->batch = *std::move(batch);
+  step->gradients = pool_.Take();
+  step_threads_->Start(
+      {.request = &step->request,
+       .weights = &step->handed,
+       .batch = step->batch.get(),
+       .abandoned = &abandoned_,
+       .gradients = step->gradients.mutables},
+      [this, step, done](const absl::StatusOr<StepFigures>& computed) {
+        prefetcher_.Recycle(std::move(step->batch));
+        step->weights.clear();
+        done(Pack(step->request, computed, step->gradients));
+      });
+}
+
+IoResult WorkerProcess::Pack(const v1::ComputeGradient& request,
+                             const absl::StatusOr<StepFigures>& computed,
+                             const GradientPool::Set& gradients) const {
+  IoResult result;
   if (!computed.ok()) {
     result.status = computed.status();
     return result;

@@ -26,6 +26,7 @@
 #include "worker/ready_gradients.h"
 #include "worker/replica_steps.h"
 #include "worker/step_figures.h"
+#include "worker/step_threads.h"
 
 namespace paramd {
 
@@ -106,6 +107,13 @@ class WorkerProcess {
   IoResult CollectRows(const v1::ComputeGradient& request);
   // Both drop the weights.
   IoResult Compute(const v1::ComputeGradient& request, BufferChain weights);
+  // Begins a step that is computed beside others; drops the weights when it has
+  // ended.
+  void ComputeConcurrently(const v1::ComputeGradient& request,
+                           BufferChain weights, Runtime::IoDone done);
+  IoResult Pack(const v1::ComputeGradient& request,
+                const absl::StatusOr<StepFigures>& computed,
+                const GradientPool::Set& gradients) const;
   // Alone, or with the other members.
   absl::StatusOr<StepFigures> ComputeAlone(const v1::ComputeGradient& request,
                                            const StepWeights& weights,
@@ -159,7 +167,9 @@ class WorkerProcess {
   Prefetcher prefetcher_;
   absl::optional<Portion> announced_;  // The last, for the next step.
   std::deque<std::unique_ptr<Batch>>
-      kept_;                // Of the step whose rows are known.
+      kept_;  // Of the step whose rows are known.
+  // Null: one step is computed at a time.
+  std::unique_ptr<StepThreads> step_threads_;
   WorkerThread computing_;  // Last: end before what they use.
   WorkerThread evaluating_;
 };

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -220,6 +221,41 @@ void ForReal(const Subject& subject, const NetworkRef& network,
   report->Add(predicted);
 }
 
+// Batches of few micro-batches, in which stages wait much: by steps that
+// overlap and by one after the other.
+void WithoutFlush(const Subject& subject, const NetworkRef& network,
+                  const Batch& batch, int rounds, Report* report) {
+  v1::PipelineConfig config;
+  config.set_stages(2);
+  config.set_micro_batches(2);
+  auto plan = PlanPipeline(config, *network);
+  CHECK(plan.ok(), "the models of the benchmark can be cut");
+  auto model = std::make_unique<PipelineModel>(
+      network, *std::move(plan), std::vector<PipelineModel::MakeDevice>(),
+      "cpu");
+  Trained beside(model->CloneForConcurrentSteps());
+  Trained flushed(std::move(model));
+  constexpr int kSteps = 4;  // Of each.
+  const std::vector<Batch> batches(kSteps, batch);
+  const auto overlapping = [&] {
+    const Time begin = MonotonicNow();
+    std::thread other([&] { beside.Step(batches); });
+    flushed.Step(batches);
+    other.join();
+    return absl::ToDoubleSeconds(MonotonicNow() - begin) / (2 * kSteps);
+  };
+  overlapping();
+  Figure figure{subject.name + ".two_stages_without_flush",
+                "ms",
+                {},
+                Figure::Peer{"with a flush", {}}};
+  for (int round = 0; round < rounds; ++round) {
+    figure.values.Add(1e3 * overlapping());
+    figure.peer->values.Add(1e3 * flushed.Step(batches) / kSteps);
+  }
+  report->Add(figure);
+}
+
 // The least memory for activations that a budget may ask for, beside that
 // without one, and what a step then takes.
 void WithTightestBudget(const Subject& subject, const NetworkRef& network,
@@ -270,6 +306,7 @@ void MeasureSubject(const Subject& subject, Report* report) {
   const Batch batch = RandomBatch(subject.input, {.end = subject.batch}, 1);
   const int rounds = report->quick() ? 3 : 9;
   ForReal(subject, network, batch, rounds, report);
+  WithoutFlush(subject, network, batch, rounds, report);
   OnTheClock(subject, network, batch, rounds, report);
   WithTightestBudget(subject, network, config, batch, rounds, report);
 }

@@ -44,6 +44,7 @@ struct MeasuredPlan {
   PipelinePlan stages;  // Cut so.
   PipelineNeeds needs;
   Timeline timeline;
+  double batch_s = 0;
   double in_one_piece_s = 0;  // A batch, on one device.
   double equal_counts_s = 0;  // By stages of equally many layers.
 };
@@ -66,6 +67,18 @@ LayerTimes Sum(absl::Span<const LayerTimes> layers, size_t begin, size_t end) {
     sum.variable_bytes += layers[i].variable_bytes;
   }
   return sum;
+}
+
+// Without a flush a device waits only where as many batches as are under way
+// take longer than the slowest device.
+double SecondsOfBatch(const Timeline& timeline, uint32_t concurrent) {
+  double seconds = timeline.makespan / concurrent;
+  for (const auto& device : timeline.devices) {
+    double busy = 0;
+    for (const Timeline::Span& span : device) busy += span.end - span.begin;
+    seconds = std::max(seconds, busy);
+  }
+  return seconds;
 }
 
 // The end of stage s.
@@ -112,9 +125,10 @@ absl::StatusOr<MeasuredPlan> MeasurePlan(
       WithTransfers(asked.schedule(plan.micro_batches));
   ASSIGN_OR_RETURN(plan.needs, CheckSchedule(schedule, plan.micro_batches));
   plan.timeline = RunStages(schedule, plan.layers, plan.partition);
-  plan.equal_counts_s =
-      RunStages(schedule, plan.layers, EqualCounts(plan.layers, stages))
-          .makespan;
+  plan.batch_s = SecondsOfBatch(plan.timeline, asked.concurrent);
+  plan.equal_counts_s = SecondsOfBatch(
+      RunStages(schedule, plan.layers, EqualCounts(plan.layers, stages)),
+      asked.concurrent);
   const LayerTimes whole = Sum(plan.layers, 0, plan.layers.size());
   plan.in_one_piece_s =
       plan.micro_batches * (whole.forward_s + whole.backward_s);
@@ -139,7 +153,10 @@ absl::StatusOr<MeasuredPlan> BestPlan(const v1::JobConfig& job) {
     return absl::InvalidArgumentError(
         "the first batch of the training data has no example to measure on");
   }
-  const uint32_t asked = job.pipeline().micro_batches();
+  const uint32_t asked =
+      job.pipeline().schedule() == v1::PipelineConfig::SCHEDULE_PIPEDREAM
+          ? 1
+          : job.pipeline().micro_batches();
   uint32_t count = asked > 0 ? asked : 1;
   const uint32_t most = asked > 0
                             ? asked
@@ -154,7 +171,7 @@ absl::StatusOr<MeasuredPlan> BestPlan(const v1::JobConfig& job) {
     in_one_piece_s = in_one_piece_s == 0
                          ? plan.in_one_piece_s
                          : std::min(in_one_piece_s, plan.in_one_piece_s);
-    if (!best.ok() || plan.timeline.makespan < best->timeline.makespan) {
+    if (!best.ok() || plan.batch_s < best->batch_s) {
       best = std::move(plan);
     }
   }
@@ -171,15 +188,15 @@ std::string DescribeStages(const MeasuredPlan& plan) {
     const size_t begin = plan.partition.begins[s];
     const size_t end = EndOf(plan.partition, s, layers);
     const LayerTimes stage = Sum(plan.layers, begin, end);
+    const uint64_t kept = uint64_t{plan.stages.concurrent} * plan.needs.live[s];
     rows.push_back(
         {absl::StrCat(s),
          end == begin + 1 ? plan.layers[begin].name
                           : absl::StrCat(plan.layers[begin].name, " to ",
                                          plan.layers[end - 1].name),
          Milliseconds(stage.forward_s), Milliseconds(stage.backward_s),
-         absl::StrCat(plan.needs.live[s]),
-         Kibibytes(plan.needs.live[s] * stage.kept_bytes),
-         Kibibytes(stage.variable_bytes)});
+         absl::StrCat(kept), Kibibytes(kept * stage.kept_bytes),
+         Kibibytes(plan.stages.concurrent * stage.variable_bytes)});
   }
   return Table(rows);
 }
@@ -197,7 +214,7 @@ std::string SettingOf(const v1::JobConfig& job, const MeasuredPlan& plan) {
 }
 
 std::string DescribePlan(const v1::JobConfig& job, const MeasuredPlan& plan) {
-  const double time = plan.timeline.makespan;
+  const double time = plan.batch_s;
   const auto devices = static_cast<double>(plan.timeline.devices.size());
   std::string text = DescribeStages(plan);
   absl::StrAppend(
@@ -210,7 +227,7 @@ std::string DescribePlan(const v1::JobConfig& job, const MeasuredPlan& plan) {
         Milliseconds(time),
         absl::StrFormat("%.2f times as fast; devices wait %.0f %% of the time",
                         plan.in_one_piece_s / time,
-                        100 * plan.timeline.bubble())},
+                        100 * (1 - plan.timeline.busy / (devices * time)))},
        {"in stages of as many layers each", Milliseconds(plan.equal_counts_s),
         absl::StrFormat("%.2f times as fast",
                         plan.in_one_piece_s / plan.equal_counts_s)},

@@ -1,6 +1,8 @@
 """A model in stages has the weights of the model in one piece."""
 
+import array
 import json
+import math
 import os
 import re
 import subprocess
@@ -11,6 +13,43 @@ from tests.cluster import paramd
 
 _LAYERS = ["flatten", {"dense": 24}, "relu", {"dense": 20}, "batch_norm",
            {"dropout": 0.2}, {"dense": 16}, "tanh", {"dense": 10}]
+
+
+def floats(content):
+    values = array.array("f")
+    values.frombytes(content)
+    return list(values)
+
+
+def gradients(weights, examples):
+    """Of the mean cross entropy of flatten, dense_1, tanh, dense_2; by variable."""
+    kernel, bias, out_kernel, out_bias = (
+        weights[name] for name in ("dense_1/kernel", "dense_1/bias",
+                                   "dense_2/kernel", "dense_2/bias"))
+    width, classes = len(bias), len(out_bias)
+    found = {name: [0.0] * len(values) for name, values in weights.items()}
+    for x, label in examples:
+        h = [math.tanh(bias[j] + sum(v * kernel[k * width + j]
+                                     for k, v in enumerate(x)))
+             for j in range(width)]
+        z = [out_bias[c] + sum(v * out_kernel[j * classes + c]
+                               for j, v in enumerate(h))
+             for c in range(classes)]
+        e = [math.exp(v - max(z)) for v in z]
+        slope = [(v / sum(e) - (c == label)) / len(examples)
+                 for c, v in enumerate(e)]
+        before = [(1 - h[j] ** 2) * sum(s * out_kernel[j * classes + c]
+                                        for c, s in enumerate(slope))
+                  for j in range(width)]
+        for c, s in enumerate(slope):
+            found["dense_2/bias"][c] += s
+            for j in range(width):
+                found["dense_2/kernel"][j * classes + c] += s * h[j]
+        for j, s in enumerate(before):
+            found["dense_1/bias"][j] += s
+            for k, v in enumerate(x):
+                found["dense_1/kernel"][k * width + j] += s * v
+    return found
 
 
 class PipelineTest(unittest.TestCase):
@@ -59,6 +98,52 @@ class PipelineTest(unittest.TestCase):
                 batch_per_replica=4,
                 pipeline={"stages": 3, "micro_batches": 2})
             self.assertEqual(found, replicas, strategy)
+
+    def test_without_a_flush_a_step_lacks_the_updates_that_are_under_way(self):
+        self.job["model"]["layers"] = ["flatten", {"dense": 6}, "tanh",
+                                       {"dense": 10}]
+        self.job["input"]["stages"] = [{"prefetch": 2}]  # Not shuffled.
+        self.job["epochs"] = 1
+        initial, _ = self.trained("run", optimizer={
+            "sgd": {}, "learning_rate": 1e-30})  # Which moves nothing.
+        self.job["optimizer"] = {"sgd": {}, "learning_rate": 0.5}
+        examples = [([(i * 16 + k) * 7 % 256 / 255 for k in range(16)], i % 10)
+                    for i in range(64)]
+        for pipeline, lacks in (
+                ({"stages": 2, "micro_batches": 4}, 0),
+                ({"stages": 2, "micro_batches": 4, "schedule": "2bw"}, 1),
+                ({"stages": 3, "micro_batches": 2, "schedule": "2bw"}, 1),
+                ({"stages": 2, "schedule": "pipedream"}, 1),
+                ({"stages": 4, "schedule": "pipedream"}, 3)):
+            code, run = self.run_job(["local", "--servers=2", "--workers=1"],
+                                     pipeline=pipeline)
+            self.assertEqual(code, 0, run.output)
+            versions = [{name: floats(content)
+                         for name, content in initial.items()}]
+            for step in range(8):
+                slopes = gradients(versions[max(0, step - lacks)],
+                                   examples[8 * step:8 * step + 8])
+                versions.append({
+                    name: [v - 0.5 * s for v, s in zip(values, slopes[name])]
+                    for name, values in versions[-1].items()})
+            for name, content in run.tensors().items():
+                for one, other in zip(floats(content), versions[-1][name],
+                                      strict=True):
+                    self.assertAlmostEqual(one, other, delta=1e-5,
+                                           msg=f"{pipeline} {name}")
+
+    def test_without_a_flush_nothing_is_lost_when_a_worker_is_killed(self):
+        self.job["epochs"] = 2000
+        for pipeline in ({"stages": 2, "micro_batches": 4, "schedule": "2bw"},
+                         {"stages": 3, "schedule": "pipedream"}):
+            code, run = self.run_job(
+                ["local", "--servers=2", "--workers=2", "--kill=worker-1@epoch=2"],
+                pipeline=pipeline)
+            self.assertEqual(code, 0, run.output)
+            self.assertIn("worker-1 is killed in epoch", run.output)
+            result = run.result()
+            self.assertEqual((0, 0), (int(result["pushes_lost"]),
+                                      int(result["pushes_doubled"])))
 
     def test_another_cut_goes_on_with_the_run_and_evaluates_it(self):
         cut = {"micro_batches": 4}
@@ -119,6 +204,8 @@ class PipelineTest(unittest.TestCase):
             ({"stages": 4, "schedule": "interleaved"}, "must be at least 2"),
             ({"stages": 4, "stages_per_device": 2},
              "needs pipeline.schedule \"interleaved\""),
+            ({"stages": 2, "schedule": "pipedream", "micro_batches": 4},
+             "where a batch is one micro-batch"),
         ):
             code, run = self.run_job(["run"], pipeline=pipeline)
             self.assertEqual(code, 2, run.output)
@@ -129,6 +216,28 @@ class PipelineTest(unittest.TestCase):
                                  pipeline={"stages": 2})
         self.assertEqual(code, 2, run.output)
         self.assertIn("choose bf16", run.output)
+        with open(os.path.join(self.directory, "clicks.csv"), "w",
+                  encoding="utf-8") as file:
+            file.write("user,item,click\na,b,1\nc,d,0\n")
+        for changes, sentence in (
+            ({"staleness": "sync"}, "needs staleness \"async\"; found \"sync\""),
+            ({"staleness": "4"}, "needs staleness \"async\"; found \"4\""),
+            ({"strategy": "mirrored"}, "needs strategy \"parameter_server\""),
+            ({"accumulate": 2}, "must be 1"),
+            ({"replicas": 2}, "must be 1"),
+            ({"push_every": 2}, "must be 1"),
+            ({"model": {"loss": "binary_cross_entropy", "layers": [
+                {"embedding": {"width": 4, "sparse": True}}, "flatten",
+                {"dense": 1}]},
+              "input": {name: {"directory": self.directory, "csv": {
+                  "files": ["clicks.csv"], "label": "click",
+                  "hash_buckets": 16}} for name in ("train", "test")}},
+             "embedding_1/table is sparse"),
+        ):
+            code, run = self.run_job(["run"], **changes, pipeline={
+                "stages": 2, "schedule": "2bw"})
+            self.assertEqual(code, 2, f"{changes} {run.output}")
+            self.assertIn(sentence, run.output)
 
 
 if __name__ == "__main__":
