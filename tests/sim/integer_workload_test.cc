@@ -65,7 +65,10 @@ TEST_P(IntegerWorkloadTest, Promise1_EachBlockIsExplainedOn100Networks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, IntegerWorkloadTest, ::testing::Range(0, 10));
+INSTANTIATE_TEST_SUITE_P(Seeds, IntegerWorkloadTest, ::testing::Range(0, 3));
+// Of the slow tests.
+INSTANTIATE_TEST_SUITE_P(MoreSeeds, IntegerWorkloadTest,
+                         ::testing::Range(3, 10));
 
 // With Adam, whose moments tell the order. Of each block of each checkpoint
 // ContentModel replays the pushes before its cut, in the order in which the

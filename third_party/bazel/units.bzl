@@ -17,8 +17,8 @@
 
 Two thirds of what a source takes to compile are headers, and a test of its own has
 to be linked besides: so some twelve sources are one unit of compilation, and all
-tests of a package are one program. Sources of a package share their anonymous
-namespace. With `--define=units=single` each source of a library is compiled by
+tests of a package are one program, or, with device_tests, one for each device.
+Sources of a package share their anonymous namespace. With `--define=units=single` each source of a library is compiled by
 itself, which shows whether it includes what it needs. Precompiled headers saved a
 tenth of the time and took a configuration of their own; one unit for a package would
 leave the largest one compiling alone at the end. To run some of the cases:
@@ -103,3 +103,36 @@ def unit_tests(name, srcs, deps, **kwargs):
         deps = [":" + name + "_sources"] + deps,
         **kwargs
     )
+
+def device_tests(name, srcs, deps, devices, size = "small"):
+    """Tests that run on several kinds of devices, compiled once.
+
+    Args:
+      name: of the library of the tests.
+      srcs: files named *_test.cc, which take their device from
+        worker/device/testing/test_device.h.
+      deps: of all of them.
+      devices: (test, device, tags): a cc_test, the library in
+        //worker/device/testing that it is linked with, and its tags.
+      size: as of a cc_test.
+    """
+    native.cc_library(
+        name = name,
+        testonly = True,
+        srcs = srcs,
+        visibility = ["//visibility:private"],
+        deps = deps + ["//worker/device/testing:test_device"],
+        # The tests register themselves.
+        alwayslink = True,
+    )
+    for test, device, tags in devices:
+        native.cc_test(
+            name = test,
+            size = size,
+            tags = tags,
+            deps = [
+                ":" + name,
+                "//third_party:gtest_main",
+                "//worker/device/testing:" + device,
+            ],
+        )
