@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/nonce_file.h"
+#include "checkpoint/quantization.h"
 #include "checkpoint/read_again.h"
 #include "proto/refusal.h"
 #include "tensor/buffer.h"
@@ -70,6 +71,16 @@ absl::StatusOr<v1::Manifest> ReadValidManifest(
   CheckpointVerifier::Options verify;
   verify.sums = CheckpointVerifier::Options::Sums::kNone;
   return VerifyCheckpoint(path, verify);
+}
+
+// A quantised checkpoint is no directory of a run, though it may lie where one
+// would.
+absl::Status CheckIsNoneItself(const std::string& directory) {
+  if (!ReadableFile::Open(absl::StrCat(directory, "/", kQuantizedFile)).ok()) {
+    return absl::OkStatus();
+  }
+  const auto manifest = ReadManifest(directory);
+  return manifest.ok() ? CheckCanGoOn(directory, *manifest) : absl::OkStatus();
 }
 
 }  // namespace
@@ -148,8 +159,8 @@ absl::Status CheckpointDirectory::CheckCommit(
   return absl::OkStatus();
 }
 
-absl::Status CheckpointDirectory::WriteManifest(
-    const std::string& directory, const v1::Manifest& manifest) const {
+absl::Status WriteManifestFiles(const std::string& directory,
+                                const v1::Manifest& manifest) {
   ASSIGN_OR_RETURN(const auto index, EncodeTensorIndex(directory, manifest));
   ASSIGN_OR_RETURN(const std::string text, EncodeManifest(manifest));
   const std::string sum = absl::StrFormat(
@@ -187,7 +198,7 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
       CheckpointVerifier::Options::Sums::kOwn;  // Committed, and summed again
                                                 // when it is restored.
   RETURN_IF_ERROR(VerifyFiles(request.directory(), manifest, verify));
-  RETURN_IF_ERROR(WriteManifest(request.directory(), manifest));
+  RETURN_IF_ERROR(WriteManifestFiles(request.directory(), manifest));
   RETURN_IF_ERROR(
       RemoveTree(absl::StrCat(request.directory(), "/", kNonceFile)));
   const std::string path = absl::StrCat(
@@ -326,6 +337,8 @@ absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(
     const v1::FindCheckpoint& request) {
   v1::FindCheckpointResult result;
   ASSIGN_OR_RETURN(const std::string root, AbsolutePath(root_));
+  RETURN_IF_ERROR(CheckIsNoneItself(root));
+  RETURN_IF_ERROR(CheckIsNoneItself(DirectoryOf(root)));
   const absl::Status held = held_.Check();
   if (!held_.held() && absl::IsNotFound(held)) return result;
   if (held_.lost()) return absl::UnavailableError(held.message());
@@ -343,6 +356,7 @@ absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(
     }
     auto manifest = ReadValidManifest(path, candidate.snapshot, request);
     if (manifest.ok()) {
+      RETURN_IF_ERROR(CheckCanGoOn(path, *manifest));
       result.set_path(path);
       *result.mutable_manifest() = *std::move(manifest);
       return result;

@@ -26,6 +26,11 @@ namespace paramd {
 // ".tmp-000001-00000006-<nonce>".
 bool IsPreparedName(absl::string_view name);
 
+// Writes the manifest, its checksum and, if no file has a base, the index of
+// the tensors of the files beside them, durably.
+absl::Status WriteManifestFiles(const std::string& directory,
+                                const v1::Manifest& manifest);
+
 // The directory in which a run's checkpoints lie, as the chief works on it:
 //
 //   000001-00000005.step-9370/   committed: term, counter and step
@@ -78,7 +83,7 @@ class CheckpointDirectory {
   // at all; DATA_LOSS naming the newest's fault and what to do if there are
   // some and none is right, UNAVAILABLE if one of them could not be read for a
   // reason that may pass; INVALID_ARGUMENT naming both runs if one is another
-  // run's.
+  // run's, or if the newest, or what the directory is or lies in, is quantised.
   absl::StatusOr<v1::FindCheckpointResult> Find(
       const v1::FindCheckpoint& request);
 
@@ -96,8 +101,6 @@ class CheckpointDirectory {
   // ABORTED if `snapshot` must not be committed into `root`.
   absl::Status CheckCommit(const std::string& root,
                            const v1::CommitCheckpoint& request) const;
-  absl::Status WriteManifest(const std::string& directory,
-                             const v1::Manifest& manifest) const;
   // Deletes what lower numbers than `snapshot` have left half-done.
   void DeleteLeftovers(const std::string& root,
                        const v1::SnapshotNumber& snapshot);

@@ -18,6 +18,7 @@
 #include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/keyed_ages.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/quantization.h"
 #include "checkpoint/verify.h"
 #include "config/optimizer_slots.h"
 #include "proto/refusal.h"
@@ -220,12 +221,55 @@ absl::StatusOr<std::string> Keyed(CheckpointReader* reader) {
   return any ? absl::StrCat("\n", table.Text()) : "";
 }
 
+// What a quantised checkpoint says of its numbers; nothing of another one.
+absl::StatusOr<std::string> Quantised(const std::string& path,
+                                      const v1::Manifest& manifest) {
+  if (!IsQuantized(manifest)) return std::string();
+  ASSIGN_OR_RETURN(const Quantization quantization, ReadQuantization(path));
+  Table head;
+  head.Add({"quantised", std::string(NameOf(quantization.mode))});
+  head.Add({"range", RangeText(quantization)});
+  if (!quantization.observer.empty()) {
+    head.Add({"calibrated",
+              absl::StrCat(quantization.observer, " of ", quantization.examples,
+                           " examples, ", quantization.calibrated_on)});
+  }
+  if (!quantization.has_integers()) return absl::StrCat(head.Text(), "\n");
+  std::vector<std::string> kernels;
+  for (const Quantization::Layer& layer : quantization.layers) {
+    kernels.push_back(absl::StrCat(layer.name, "/kernel"));
+  }
+  ASSIGN_OR_RETURN(const auto tensors, ReadIntegerTensors(path, kernels));
+  Table table;
+  table.Add({"in integers", "kind", "folded", "input scale", "zero point",
+             "scales of weights", "from", "to"});
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const Quantization::Layer& layer = quantization.layers[i];
+    const std::vector<float>& scales = tensors.at(kernels[i]).scales;
+    const auto [min, max] = std::minmax_element(scales.begin(), scales.end());
+    const bool fixed = layer.input.has_value();
+    table.Add({layer.name, layer.kind,
+               layer.folded.empty() ? "-" : layer.folded,
+               fixed ? absl::StrFormat("%.6g", layer.input->scale)
+                     : "of each example",
+               fixed ? absl::StrCat(layer.input->zero_point) : "-",
+               absl::StrCat(scales.size()), absl::StrFormat("%.6g", *min),
+               absl::StrFormat("%.6g", *max)});
+  }
+  Table left;
+  for (const Quantization::Left& one : quantization.left) {
+    left.Add({"in float", one.name, one.why});
+  }
+  return absl::StrCat(head.Text(), "\n", table.Text(), left.Text(), "\n");
+}
+
 // Of one that nothing is wrong with.
 std::string StateOf(const v1::Manifest& manifest) {
   std::set<std::string> bases;
   for (const v1::ShardFile& file : manifest.files()) {
     if (file.has_base()) bases.insert(file.base().directory());
   }
+  if (IsQuantized(manifest)) return "ok, quantised";
   if (bases.empty()) return "ok";
   return absl::StrCat("ok, incremental, base ", absl::StrJoin(bases, ", "));
 }
@@ -273,8 +317,10 @@ absl::StatusOr<std::string> InspectCheckpoint(const std::string& path,
     RETURN_IF_ERROR(reader->Finish());
   }
   const v1::Manifest& manifest = reader->manifest();
+  ASSIGN_OR_RETURN(const std::string quantised,
+                   Quantised(paths.front(), manifest));
   return absl::StrCat(Summary(paths.front(), manifest), "\n", Files(manifest),
-                      "\n", Lost(manifest), variables, keyed);
+                      "\n", Lost(manifest), quantised, variables, keyed);
 }
 
 }  // namespace paramd

@@ -23,8 +23,9 @@ namespace paramd {
 // `manifest.crc32c` holds its crc32c in hexadecimal, so that a flipped bit in
 // the manifest itself is seen. Format 2 is format 1 with files that have a
 // base: the file of an earlier checkpoint that has the blocks which did not
-// change.
-inline constexpr uint32_t kManifestFormat = 2;
+// change. Format 3 is format 1 with a file whose tensors have fewer bits
+// (quantization.h).
+inline constexpr uint32_t kManifestFormat = 3;
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kManifestSumFile[] = "manifest.crc32c";

@@ -110,6 +110,7 @@ absl::Status CheckLayout(absl::Span<const TensorInfo> tensors,
 class HeaderEvents {
  public:
   std::vector<TensorInfo>& tensors() { return tensors_; }
+  SafetensorsMetadata& metadata() { return metadata_; }
   const std::string& error() const { return error_; }
 
   bool null() { return Fail("a null"); }
@@ -139,7 +140,10 @@ class HeaderEvents {
   }
 
   bool string(std::string& value) {
-    if (place_ == Place::kMetadata) return true;
+    if (place_ == Place::kMetadata) {
+      metadata_[key_] = std::move(value);
+      return true;
+    }
     if (place_ == Place::kTensor && key_ == "dtype") {
       tensors_.back().dtype = std::move(value);
       return true;
@@ -233,6 +237,7 @@ class HeaderEvents {
   std::string key_;
   int offsets_ = 0;
   std::vector<TensorInfo> tensors_;
+  SafetensorsMetadata metadata_;
   absl::flat_hash_set<std::string> names_;
   absl::flat_hash_set<std::string> fields_;
   std::string error_;
@@ -245,9 +250,16 @@ void AppendJsonString(absl::string_view text, std::string* out) {
 }  // namespace
 
 absl::StatusOr<std::string> EncodeSafetensorsHeader(
-    absl::Span<const TensorInfo> tensors) {
+    absl::Span<const TensorInfo> tensors, const SafetensorsMetadata& metadata) {
   std::string header(kLengthBytes, '\0');
-  header.append(R"({"__metadata__":{"format":"pt"})");
+  header.append(R"({"__metadata__":{"format":"pt")");
+  for (const auto& [key, value] : metadata) {
+    header.push_back(',');
+    AppendJsonString(key, &header);
+    header.push_back(':');
+    AppendJsonString(value, &header);
+  }
+  header.push_back('}');
   for (const TensorInfo& tensor : tensors) {
     header.push_back(',');
     try {
@@ -279,7 +291,8 @@ absl::StatusOr<std::string> EncodeSafetensorsHeader(
 }
 
 absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(
-    absl::string_view text, uint64_t data_bytes) {
+    absl::string_view text, uint64_t data_bytes,
+    SafetensorsMetadata* metadata) {
   if (text.size() > kMaxSafetensorsHeaderBytes) {
     return absl::DataLossError(
         absl::StrCat("the header has ", text.size(), " bytes; at most ",
@@ -302,6 +315,7 @@ absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(
               return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
             });
   RETURN_IF_ERROR(CheckLayout(tensors, data_bytes));
+  if (metadata != nullptr) *metadata = std::move(events.metadata());
   return tensors;
 }
 
@@ -336,18 +350,22 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(
       kLengthBytes,
       absl::MakeSpan(reinterpret_cast<std::byte*>(header.data()), length)));
   const uint64_t data_begin = kLengthBytes + length;
-  auto tensors = ParseSafetensorsHeader(header, file->size() - data_begin);
+  SafetensorsMetadata metadata;
+  auto tensors =
+      ParseSafetensorsHeader(header, file->size() - data_begin, &metadata);
   if (!tensors.ok()) return damaged(tensors.status().message());
-  return std::unique_ptr<SafetensorsFile>(
-      new SafetensorsFile(std::move(file), data_begin, *std::move(tensors)));
+  return std::unique_ptr<SafetensorsFile>(new SafetensorsFile(
+      std::move(file), data_begin, *std::move(tensors), std::move(metadata)));
 }
 
 SafetensorsFile::SafetensorsFile(std::unique_ptr<ReadableFile> file,
                                  uint64_t data_begin,
-                                 std::vector<TensorInfo> tensors)
+                                 std::vector<TensorInfo> tensors,
+                                 SafetensorsMetadata metadata)
     : file_(std::move(file)),
       data_begin_(data_begin),
-      tensors_(std::move(tensors)) {
+      tensors_(std::move(tensors)),
+      metadata_(std::move(metadata)) {
   by_name_.reserve(tensors_.size());
   for (const TensorInfo& tensor : tensors_) by_name_[tensor.name] = &tensor;
 }

@@ -2,6 +2,7 @@
 #define PARAMD_CHECKPOINT_SAFETENSORS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,18 +36,25 @@ inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 inline constexpr size_t kMaxTensorNameBytes = 1024;
 inline constexpr size_t kMaxTensorRank = 8;
 
+// What a file says beside its tensors, by key.
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
 // What stands in a file before the tensors' bytes, the length included.
 // INVALID_ARGUMENT naming the tensor unless the reader would accept it: names
 // are unique, not too long and UTF-8, offsets have no hole in the order given.
+// The metadata, which is ASCII, comes behind the format's own.
 absl::StatusOr<std::string> EncodeSafetensorsHeader(
-    absl::Span<const TensorInfo> tensors);
+    absl::Span<const TensorInfo> tensors,
+    const SafetensorsMetadata& metadata = {});
 
 // The tensors of a header's JSON, in the order of their bytes, `data_bytes` of
 // which follow it. Strict: DATA_LOSS naming the tensor for what the format does
 // not allow (holes, overlaps, sizes that are not shape times dtype, a name
-// twice, bytes left over) or a bound exceeded.
+// twice, bytes left over) or a bound exceeded. `metadata`, unless null, becomes
+// the header's.
 absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(
-    absl::string_view json, uint64_t data_bytes);
+    absl::string_view json, uint64_t data_bytes,
+    SafetensorsMetadata* metadata = nullptr);
 
 // An open safetensors file. Immutable, hence thread-safe.
 class SafetensorsFile {
@@ -58,6 +66,7 @@ class SafetensorsFile {
 
   // In the order of their bytes.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  const SafetensorsMetadata& metadata() const { return metadata_; }
   // Where in the file the tensors' bytes begin.
   uint64_t data_begin() const { return data_begin_; }
   // Null if there is none.
@@ -74,11 +83,13 @@ class SafetensorsFile {
 
  private:
   SafetensorsFile(std::unique_ptr<ReadableFile> file, uint64_t data_begin,
-                  std::vector<TensorInfo> tensors);
+                  std::vector<TensorInfo> tensors,
+                  SafetensorsMetadata metadata);
 
   const std::unique_ptr<ReadableFile> file_;
   const uint64_t data_begin_;
   const std::vector<TensorInfo> tensors_;
+  const SafetensorsMetadata metadata_;
   absl::flat_hash_map<absl::string_view, const TensorInfo*> by_name_;
 };
 

@@ -48,15 +48,17 @@ absl::StatusOr<const TensorInfo*> VerifiedFiles::Find(
 
 absl::Status VerifiedFiles::Read(const File& file, const std::string& tensor,
                                  uint64_t offset, absl::Span<std::byte> out) {
-  RETURN_IF_ERROR(OfCheckpointFile(files_.Read(file, tensor, offset, out)));
   const std::string path = files_.PathOf(file);
-  if (!count_what_is_read_ && sums_.count(path) == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const SafetensorsFile* const open, files_.Open(file));
-  RangeSum* const sum = CountPath(path);
-  read_bytes_ -= sum->bytes();
-  sum->Add(open->data_begin() + open->Find(tensor)->begin + offset, out);
-  read_bytes_ += sum->bytes();
-  return absl::OkStatus();
+  const bool counts = count_what_is_read_ || sums_.count(path) > 0;
+  return OfCheckpointFile(
+      files_.ReadSeen(file, tensor, offset, out,
+                      [&](uint64_t from, absl::Span<const std::byte> bytes) {
+                        if (!counts) return;
+                        RangeSum* const sum = CountPath(path);
+                        read_bytes_ -= sum->bytes();
+                        sum->Add(from, bytes);
+                        read_bytes_ += sum->bytes();
+                      }));
 }
 
 absl::Status VerifiedFiles::Check(
