@@ -42,9 +42,9 @@ class Conv2d : public Layer {
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
 
- private:
   Convolution Shape(uint64_t examples) const;
 
+ private:
   const Options options_;
 };
 
@@ -64,8 +64,9 @@ class Pool : public Layer {
     return output_size() * sliding_.kernel * sliding_.kernel;
   }
 
- private:
   Pooling Shape(uint64_t examples) const;
+
+ private:
   Tensor Places(const Pass& pass) const;
 
   const Pooling::Kind kind_;

@@ -25,6 +25,8 @@ class ElementwiseLayer : public Layer {
   ElementwiseLayer(std::string name, Dims dims, Elementwise function)
       : Layer(std::move(name), dims, dims), function_(function) {}
 
+  Elementwise function() const { return function_; }
+
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
   HloValue Emit(const ProgramPass& pass) const override;

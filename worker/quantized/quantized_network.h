@@ -1,0 +1,43 @@
+#ifndef PARAMD_WORKER_QUANTIZED_QUANTIZED_NETWORK_H_
+#define PARAMD_WORKER_QUANTIZED_QUANTIZED_NETWORK_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "checkpoint/quantization.h"
+#include "proto/paramd/v1/model.pb.h"
+#include "worker/input/batch.h"
+#include "worker/model/network_plan.h"
+#include "worker/model/trained_model.h"
+#include "worker/quantized/integer_kernels.h"
+
+namespace paramd {
+
+using IntegerTensors = std::map<std::string, IntegerTensor>;  // By variable.
+
+// Replaces the layers of a plan that are quantised by what computes them of
+// integers. The plan's variables stay, and weights are handed in as ever: what
+// they are for those layers is in `tensors`, but for their biases, which are
+// taken out of `weights` now. INVALID_ARGUMENT, naming the layer, if the
+// quantisation is of another network, DATA_LOSS if a tensor is of another
+// shape.
+absl::Status UseIntegers(const Quantization& quantization,
+                         const IntegerTensors& tensors, WeightSpans weights,
+                         NetworkPlan* plan);
+
+// The job's network with the weights of the quantised checkpoint in
+// `directory`, which are `weights` as ReadWeights gives them, for evaluation
+// and prediction on the processor. The errors of PlanNetwork, of
+// ReadQuantization and of UseIntegers. Of halves it is an ordinary one.
+absl::StatusOr<std::unique_ptr<TrainedModel>> OpenQuantized(
+    const v1::ModelConfig& model, const InputSpec& input,
+    const std::string& directory, WeightSpans weights,
+    IntegerKernels::Use use = IntegerKernels::Use::kWhatIsRight);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_QUANTIZED_QUANTIZED_NETWORK_H_
