@@ -30,6 +30,10 @@ READ_ALL = {
     "evaluate": [["--job", "JOB", "--checkpoint", "CHECKPOINT", "--json"],
                  ["--job", "JOB", "--checkpoint", "CHECKPOINT"]],
     "predict": [["--job", "JOB", "--checkpoint", "CHECKPOINT"]],
+    "quantize": [["CHECKPOINT", "--job", "JOB", "--calibrate", "train",
+                  "--output", "OUT"],
+                 ["CHECKPOINT", "--job", "JOB", "--mode", "float16",
+                  "--output", "OUT"]],
     # To begin with its weights, to go on with it, to evaluate it.
     "run": [["--job", "JOB", "--run_dir", "OUT", "--set",
              "warm_start.path=CHECKPOINT"],
@@ -150,8 +154,55 @@ class CheckpointReadersTest(unittest.TestCase):
                         self.assertIn(str(self.checkpoint(run)), said)
                         if command in ("evaluate", "predict", "checkpoint diff"):
                             self.assertEqual(done.stdout, "")
-                        if command == "checkpoint export":
+                        if command in ("checkpoint export", "quantize"):
                             self.assertFalse(os.path.exists(out))
+
+    def quantised(self):
+        """A quantised checkpoint, made new."""
+        done, out = self.call("quantize", READ_ALL["quantize"][0],
+                              self.pristine)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return out
+
+    def test_of_a_quantised_one_each_reads_float_or_says_why_it_does_not(self):
+        refused = {"quantize": "is quantised already",
+                   "--run_dir CHECKPOINT": "is quantised, and nothing can be "
+                                           "trained on from it"}
+        for table in (READ_ALL, READ_MANIFESTS):
+            for command, usages in table.items():
+                for arguments in usages:
+                    if "--slots" in arguments and "diff" in command:
+                        continue  # It has none.
+                    made = self.quantised()
+                    with self.subTest(command=command, arguments=arguments):
+                        done, out = self.call(command, arguments, made)
+                        said = [sentence for words, sentence in refused.items()
+                                if words in f"{command} {' '.join(arguments)}"]
+                        if said:
+                            self.assertEqual(done.returncode, 2, done.stderr)
+                            self.assertIn(said[0], done.stderr)
+                        else:
+                            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_who_reads_a_quantised_one_names_its_damage(self):
+        pristine = pathlib.Path(self.quantised())
+        readers = {command: usages for command, usages in READ_ALL.items()
+                   if command not in ("quantize", "run", "local")}
+        for damage, name, at in damages(pristine):
+            for command, usages in readers.items():
+                for arguments in usages:
+                    if "--slots" in arguments and "diff" in command:
+                        continue
+                    made = os.path.join(self.directory, "damaged-quantised")
+                    shutil.rmtree(made, ignore_errors=True)
+                    shutil.copytree(pristine, made)
+                    flip(pathlib.Path(made, name), at)
+                    with self.subTest(damage=damage, command=command,
+                                      arguments=arguments):
+                        done, _ = self.call(command, arguments, made)
+                        said = done.stdout + done.stderr
+                        self.assertGreater(done.returncode, 0, said)
+                        self.assertIn(made, said)
 
     def test_who_reads_manifests_says_what_was_written_or_fails(self):
         for damage, name, at in damages(self.checkpoint(self.pristine)):

@@ -8,12 +8,14 @@
 #include "absl/time/time.h"
 
 #include "base/status_macros.h"
+#include "checkpoint/quantization.h"
 #include "checkpoint/verify.h"
 #include "cli/commands/operator_client.h"
 #include "client/live_weights.h"
 #include "config/task_address.h"
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/input/open_pipeline.h"
+#include "worker/quantized/quantized_network.h"
 
 namespace paramd {
 namespace {
@@ -53,7 +55,7 @@ std::vector<std::string> UnreadBy(ModelUse use, const v1::ModelConfig& model) {
 
 absl::Status ReadCheckpoint(const std::string& where, uint64_t seed,
                             absl::Span<const std::string> unread,
-                            ChosenModel* chosen) {
+                            bool* is_quantized, ChosenModel* chosen) {
   ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(where));
   chosen->from = paths.front();
   ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(chosen->from));
@@ -62,6 +64,7 @@ absl::Status ReadCheckpoint(const std::string& where, uint64_t seed,
   chosen->least_step = chosen->most_step = manifest.global_step();
   chosen->run_id = manifest.run_id();
   chosen->snapshot = manifest.snapshot();
+  *is_quantized = IsQuantized(manifest);
   ASSIGN_OR_RETURN(chosen->weights,
                    ReadWeights(chosen->from, chosen->model->variables(), seed,
                                chosen->keys));
@@ -147,10 +150,18 @@ absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
   RETURN_IF_ERROR(chosen.model->CheckTestData(chosen.data->spec()));
   ASSIGN_OR_RETURN(chosen.keys,
                    KeysReadBy(*chosen.data, *chosen.model, chosen.part));
-  RETURN_IF_ERROR(
-      flags.live.empty()
-          ? ReadCheckpoint(flags.checkpoint, job.config.seed(), unread, &chosen)
-          : PullLive(flags, &chosen));
+  if (!flags.live.empty()) {
+    RETURN_IF_ERROR(PullLive(flags, &chosen));
+    return chosen;
+  }
+  bool is_quantized = false;
+  RETURN_IF_ERROR(ReadCheckpoint(flags.checkpoint, job.config.seed(), unread,
+                                 &is_quantized, &chosen));
+  if (is_quantized) {
+    ASSIGN_OR_RETURN(chosen.model,
+                     OpenQuantized(job.config.model(), training->spec(),
+                                   chosen.from, chosen.spans()));
+  }
   return chosen;
 }
 

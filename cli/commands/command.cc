@@ -46,6 +46,8 @@ const std::vector<Command>& Commands() {
        EvaluateCommand},
       {"predict", "what a checkpoint's model says of the test set",
        PredictCommand},
+      {"quantize", "a checkpoint of fewer bits, to predict with",
+       QuantizeCommand},
       {"status", "a running cluster: who, where, how far, who waits for whom",
        StatusCommand},
       {"top", "a running cluster, watched on the whole terminal", TopCommand},

@@ -52,6 +52,7 @@ int PlanCommand(const Invocation& invocation);
 int InputBenchCommand(const Invocation& invocation);
 int EvaluateCommand(const Invocation& invocation);
 int PredictCommand(const Invocation& invocation);
+int QuantizeCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
 int TopCommand(const Invocation& invocation);
 int SetCommand(const Invocation& invocation);

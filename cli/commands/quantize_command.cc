@@ -1,0 +1,252 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/types/optional.h"
+
+#include "base/escape.h"
+#include "base/print.h"
+#include "base/status_macros.h"
+#include "checkpoint/quantization.h"
+#include "checkpoint/verify.h"
+#include "cli/commands/command.h"
+#include "cli/process/exit_code.h"
+#include "cli/process/flags.h"
+#include "cli/process/job_flags.h"
+#include "worker/evaluator/checkpoint_weights.h"
+#include "worker/input/open_pipeline.h"
+#include "worker/model/network_plan.h"
+#include "worker/quantized/quantize.h"
+
+namespace paramd {
+namespace {
+
+// As they were typed.
+struct WantedQuantization {
+  JobFlags job;
+  std::string checkpoint;
+  std::string calibrate;
+  std::string mode;
+  std::string observer;
+  std::string output;
+  int batches = 100;
+  int weight_bits = 8;
+  bool per_tensor = false;
+};
+
+bool IsOfTheJob(const std::string& calibrate) {
+  return calibrate == "train" || calibrate == "test";
+}
+
+absl::StatusOr<QuantizeOptions> OptionsOf(const WantedQuantization& wanted) {
+  QuantizeOptions options;
+  if (wanted.output.empty()) {
+    return absl::InvalidArgumentError(
+        "missing --output DIR, the directory that is made");
+  }
+  const bool calibrates = !wanted.calibrate.empty();
+  options.mode =
+      calibrates ? Quantization::Mode::kStatic : Quantization::Mode::kDynamic;
+  if (!wanted.mode.empty()) {
+    const auto mode = QuantizationModeOf(wanted.mode);
+    if (!mode.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--mode is static, dynamic, float16 or bfloat16, not '",
+                       wanted.mode, "'"));
+    }
+    options.mode = *mode;
+  }
+  const bool is_static = options.mode == Quantization::Mode::kStatic;
+  if (is_static && !calibrates) {
+    return absl::InvalidArgumentError(
+        "--mode static needs --calibrate train|test|JOB, examples that the "
+        "ranges are found with");
+  }
+  if (!is_static && (calibrates || !wanted.observer.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        calibrates ? "--calibrate" : "--observer", " is of --mode static; ",
+        NameOf(options.mode), " has no ranges"));
+  }
+  if (!wanted.observer.empty()) options.observer = wanted.observer;
+  options.calibrated_on = wanted.calibrate;
+  options.batches = static_cast<uint64_t>(wanted.batches);
+  options.per_channel = !wanted.per_tensor;
+  options.most_weight = (1 << (wanted.weight_bits - 1)) - 1;
+  return options;
+}
+
+// The job whose model the checkpoint has: a job to calibrate on is also that,
+// unless another one is given.
+absl::StatusOr<LoadedJob> LoadJob(const WantedQuantization& wanted) {
+  JobFlags flags = wanted.job;
+  if (flags.job_path.empty() && !wanted.calibrate.empty() &&
+      !IsOfTheJob(wanted.calibrate)) {
+    flags.job_path = wanted.calibrate;
+  }
+  return flags.Load();
+}
+
+// Null if the mode has no use for it. `training` is the job's.
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenCalibration(
+    const WantedQuantization& wanted, const LoadedJob& job,
+    const Pipeline& training) {
+  if (wanted.calibrate.empty()) return std::unique_ptr<Pipeline>();
+  if (wanted.calibrate == "test") {
+    return OpenTestData(job.config.input(), training);
+  }
+  if (wanted.calibrate == "train") return OpenTrainingData(job.config);
+  JobFlags flags = wanted.job;
+  flags.job_path = wanted.calibrate;
+  ASSIGN_OR_RETURN(const LoadedJob other, flags.Load());
+  return OpenTrainingData(other.config);
+}
+
+absl::Status CheckVariables(const std::string& checkpoint,
+                            const v1::Manifest& manifest,
+                            const std::vector<v1::Variable>& variables) {
+  for (const v1::Variable& variable : variables) {
+    if (!variable.keyed()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the variable '", variable.name(),
+        "' has rows by key (capacity), which a quantised checkpoint can't "
+        "hold"));
+  }
+  for (const v1::Variable& saved : manifest.variables()) {
+    if (std::any_of(variables.begin(), variables.end(),
+                    [&](const v1::Variable& variable) {
+                      return variable.name() == saved.name();
+                    })) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", checkpoint, "' has the variable '", saved.name(),
+                     "', which the job's model has not"));
+  }
+  return absl::OkStatus();
+}
+
+void PrintQuantized(const std::string& from, const std::string& to,
+                    const Quantized& made, uint64_t bytes) {
+  uint64_t float_bytes = 0;
+  for (const QuantizedTensor& tensor : made.tensors) {
+    uint64_t values = 1;
+    for (const uint64_t dimension : tensor.shape) values *= dimension;
+    float_bytes += values * sizeof(float);
+  }
+  const Quantization& quantization = made.quantization;
+  std::string text =
+      absl::StrCat(EscapeLine(to), ": ", NameOf(quantization.mode), " of ",
+                   EscapeLine(from), "\n");
+  for (const Quantization::Layer& layer : quantization.layers) {
+    absl::StrAppendFormat(
+        &text, "  %-16s int8 %s%s", EscapeLine(layer.name), layer.kind,
+        layer.folded.empty()
+            ? ""
+            : absl::StrCat(" with ", EscapeLine(layer.folded)));
+    if (layer.input.has_value()) {
+      absl::StrAppendFormat(&text, ", input scale %.6g, zero point %d",
+                            layer.input->scale, layer.input->zero_point);
+    }
+    text.push_back('\n');
+  }
+  for (const Quantization::Left& left : quantization.left) {
+    absl::StrAppendFormat(&text, "  %-16s float: %s\n", EscapeLine(left.name),
+                          EscapeLine(left.why));
+  }
+  absl::StrAppend(&text, "  range: ", RangeText(quantization), "\n");
+  absl::StrAppendFormat(
+      &text, "  %d bytes, of %d in float32: %.2f times smaller\n", bytes,
+      float_bytes,
+      static_cast<double>(float_bytes) / static_cast<double>(bytes));
+  Print(text);
+}
+
+absl::Status QuantizeAsWanted(const WantedQuantization& wanted) {
+  ASSIGN_OR_RETURN(QuantizeOptions options, OptionsOf(wanted));
+  ASSIGN_OR_RETURN(const LoadedJob job, LoadJob(wanted));
+  if (job.config.model().custom()) {
+    return absl::InvalidArgumentError(
+        "a program brings the job's model; layers of a job file are quantised");
+  }
+  ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(wanted.checkpoint));
+  const std::string& from = paths.front();
+  ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(from));
+  if (IsQuantized(manifest)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", from, "' is quantised already"));
+  }
+  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job.config));
+  ASSIGN_OR_RETURN(const auto plan,
+                   PlanNetwork(job.config.model(), training->spec()));
+  RETURN_IF_ERROR(CheckVariables(from, manifest, plan->variables));
+  ASSIGN_OR_RETURN(const auto calibration,
+                   OpenCalibration(wanted, job, *training));
+  if (calibration != nullptr) {
+    RETURN_IF_ERROR(CheckMeaning(*calibration, from, manifest.job().data(), {},
+                                 "the calibration set"));
+  }
+  ASSIGN_OR_RETURN(const auto weights,
+                   ReadWeights(from, plan->variables, job.config.seed(), {}));
+  options.calibration = calibration.get();
+  options.batch = std::max<uint64_t>(job.config.batch_per_replica(), 1);
+  ASSIGN_OR_RETURN(const Quantized made,
+                   Quantize(job.config.model(), training->spec(),
+                            std::vector<absl::Span<const float>>(
+                                weights.begin(), weights.end()),
+                            options));
+  ASSIGN_OR_RETURN(
+      const uint64_t bytes,
+      WriteQuantized(wanted.output, manifest, made.quantization, made.tensors));
+  PrintQuantized(from, wanted.output, made, bytes);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int QuantizeCommand(const Invocation& invocation) {
+  WantedQuantization wanted;
+  Flags flags(
+      "quantize", "CHECKPOINT --job FILE --output DIR [flags]",
+      "Makes a smaller checkpoint of one: dense layers and convolutions "
+      "with integers of 8\nbits, or weights of 16. 'paramd predict' and "
+      "'evaluate' compute with it. The sets of\n--calibrate are the "
+      "job's, or those of another job file.");
+  flags.AddText("calibrate", "train|test|JOB",
+                "static ranges: run the model on this set, to see what its "
+                "layers get",
+                &wanted.calibrate);
+  flags.AddText("mode", "static|dynamic|float16|bfloat16",
+                "static if there is a set to calibrate on, else dynamic: each "
+                "example's own ranges, of dense layers alone",
+                &wanted.mode);
+  flags.AddText("observer",
+                "min_max|moving_average|percentile|histogram|entropy",
+                "how a range is found in what was seen; without, min_max",
+                &wanted.observer);
+  flags.AddCount("batches", "so many batches of the set, of the job's size",
+                 {1, 1000000}, &wanted.batches);
+  flags.AddCount("weight_bits",
+                 "of weights; 7 are computed fast by processors without VNNI, "
+                 "too",
+                 {2, 8}, &wanted.weight_bits);
+  flags.AddSwitch("per_tensor",
+                  "one scale for all weights of a layer, not one for each "
+                  "output channel",
+                  &wanted.per_tensor);
+  flags.AddText("output", "DIR", "the directory that is made", &wanted.output);
+  flags.AllowArguments(
+      1, 1,
+      "CHECKPOINT, the directory of a run, of which the newest "
+      "is taken, or of a checkpoint");
+  wanted.job.AddTo(&flags);
+  if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
+  wanted.checkpoint = flags.arguments()[0];
+  const absl::Status status = QuantizeAsWanted(wanted);
+  PrintError(status);
+  return status.ok() ? kExitFinished : ExitCodeAtStart(status);
+}
+
+}  // namespace paramd
