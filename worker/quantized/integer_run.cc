@@ -1,6 +1,8 @@
 #include "worker/quantized/integer_run.h"
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -17,6 +19,23 @@ IntegerKernels& KernelsOf(const Layer::Pass& pass) {
 
 constexpr char kNotTrained[] =
     "a quantised network is evaluated and predicts, and is not trained";
+
+// An integer stands for no number that is not finite.
+bool AreFinite(absl::Span<const float> values) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  bool finite = true;
+  for (const float value : values) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(bits));
+    finite &= (bits & kExponent) != kExponent;
+  }
+  return finite;
+}
+
+// What comes of a row whose input is not finite, as in float32.
+void SetUnknown(absl::Span<float> row) {
+  std::fill(row.begin(), row.end(), std::numeric_limits<float>::quiet_NaN());
+}
 
 std::vector<float> OfEach(std::vector<float> scales, uint64_t outputs) {
   if (scales.size() == 1) scales.resize(outputs, scales[0]);
@@ -62,6 +81,14 @@ void IntegerRun::Forward(const Pass& pass) const {
                        is_last ? pass.output.data : next);
     }
     std::swap(now, next);
+  }
+  const absl::Span<float> outputs = pass.output.values<float>();
+  for (uint64_t e = 0; e < examples; ++e) {
+    if (AreFinite(pass.input.values<float>().subspan(e * input_size(),
+                                                     input_size()))) {
+      continue;
+    }
+    SetUnknown(outputs.subspan(e * output_size(), output_size()));
   }
 }
 
@@ -120,6 +147,8 @@ void DynamicDense::Forward(const Pass& pass) const {
           bias_[c];
       *to++ = product_.relu && !(value > 0) ? 0.0f : value;
     }
+    if (AreFinite(values.subspan(row * in, in))) continue;
+    SetUnknown({to - out, out});
   }
 }
 

@@ -13,7 +13,8 @@ namespace paramd {
 
 // Consecutive products of a quantised network, between which values stay
 // integers, from float to float: stands for the layers that they were made of.
-// It has no variables. Runs on an IntegerDevice, and can't be trained.
+// An example whose input is not finite has outputs that are not a number, as in
+// float32. It has no variables. Runs on an IntegerDevice, and can't be trained.
 class IntegerRun : public Layer {
  public:
   // Of one example.

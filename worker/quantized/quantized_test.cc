@@ -344,6 +344,45 @@ TEST(QuantizeTest, ASetThatIsConstantIsRefused) {
                         "64 examples are 5.5"));
 }
 
+// As in float32, and no other example's outputs change.
+TEST(QuantizeTest, AnExampleThatIsNotFiniteIsPredictedAsNotANumber) {
+  const auto data = Open();
+  const v1::ModelConfig model = ModelOf(
+      "layers { dense { units: 12 } } layers { relu {} } "
+      "layers { dense { units: 3 } }");
+  const auto plan = PlanNetwork(model, data->spec());
+  ASSERT_TRUE(plan.ok());
+  const Weights weights = RandomWeights(**plan, 1);
+  for (const Mode mode : {Mode::kStatic, Mode::kDynamic}) {
+    QuantizeOptions options;
+    options.mode = mode;
+    if (mode == Mode::kStatic) options.calibration = data.get();
+    const auto made = Quantize(model, data->spec(), Spans(weights), options);
+    ASSERT_TRUE(made.ok()) << made.status();
+    const Written written = WriteAndRead(**plan, *made, "not_finite");
+    const auto opened = OpenQuantized(model, data->spec(), written.directory,
+                                      Spans(written.weights));
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    Batch batch;
+    ASSERT_TRUE(data->Read({.epoch = 1, .begin = 0, .end = 4}, &batch).ok());
+    Batch whole;
+    ASSERT_TRUE((*opened)->Predict(Spans(written.weights), batch, &whole).ok());
+    auto values = batch.columns[0].values<float>();
+    values[256 + 7] = std::nanf("");
+    values[3 * 256] = -INFINITY;
+    Batch out;
+    ASSERT_TRUE((*opened)->Predict(Spans(written.weights), batch, &out).ok());
+    for (size_t i = 0; i < 12; ++i) {
+      const float found = out.columns[0].values<float>()[i];
+      if (i / 3 % 2 == 1) {
+        EXPECT_TRUE(std::isnan(found)) << i;
+      } else {
+        EXPECT_EQ(found, whole.columns[0].values<float>()[i]) << i;
+      }
+    }
+  }
+}
+
 TEST(QuantizeTest, WeightsThatNoFormatHoldsAreRefused) {
   const auto data = Open();
   const auto plan = PlanNetwork(Convolutions(), data->spec());
