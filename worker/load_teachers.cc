@@ -83,6 +83,27 @@ absl::StatusOr<Found> FindTeacher(const v1::JobConfig& job,
   return found;
 }
 
+// Features that no layer reads, beside the label.
+std::vector<std::string> OnlyMeasured(const v1::ModelConfig& model) {
+  std::vector<std::string> names = {model.group().empty() ? "group"
+                                                          : model.group()};
+  if (!model.example_weight().empty()) names.push_back(model.example_weight());
+  return names;
+}
+
+// What a teacher may read: what a student is only measured by counts for
+// nothing.
+InputSpec ReadByTeachers(InputSpec input, const NetworkPlan& student) {
+  auto& features = input.features;
+  features.erase(std::remove_if(features.begin(), features.end(),
+                                [&](const FeatureSpec& feature) {
+                                  return feature.name == student.group.name ||
+                                         feature.name == student.weight.name;
+                                }),
+                 features.end());
+  return input;
+}
+
 // Its model, as one whose predictions are of outputs divided by the
 // temperature.
 absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanTeacher(
@@ -103,7 +124,9 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanTeacher(
   model.set_label(job.model().label());
   model.clear_metrics();
   model.clear_class_weights();
-  ASSIGN_OR_RETURN(auto plan, PlanNetwork(model, input));
+  model.clear_example_weight();
+  ASSIGN_OR_RETURN(auto plan,
+                   PlanNetwork(model, ReadByTeachers(input, student)));
   const Dims& its = plan->layers->output_dims();
   const Dims& ours = student.layers->output_dims();
   if (its != ours) {
@@ -152,8 +175,8 @@ absl::Status CheckTeacherData(const v1::JobConfig& job,
     const auto found = FindTeacher(job, path);
     if (!found.ok()) return OfTeacher(path, found.status());
     const absl::Status same =
-        CheckMeaning(training, found->path, found->manifest.job().data(), {},
-                     "the training data");
+        CheckMeaning(training, found->path, found->manifest.job().data(),
+                     OnlyMeasured(job.model()), "the training data");
     if (!same.ok()) return OfTeacher(path, same);
   }
   return absl::OkStatus();

@@ -133,13 +133,13 @@ TEST_F(LoadTeachersTest, WhatATeacherSaysIsItsModelWithTheCheckpointsWeights) {
                                 weights.begin(), weights.end()),
                             batch, &predicted)
                   .ok());
-  const auto target =
-      (*teachers)->TargetOf(batch, batch.Find("label")->tensor());
-  ASSERT_TRUE(target.ok()) << target.status();
-  EXPECT_EQ(target->temperature, 3);
-  EXPECT_EQ(target->alpha, 0.5);
+  Loss::Target target{batch.Find("label")->tensor()};
+  const absl::Status added = (*teachers)->AddTo(batch, &target);
+  ASSERT_TRUE(added.ok()) << added;
+  EXPECT_EQ(target.temperature, 3);
+  EXPECT_EQ(target.alpha, 0.5);
   const auto plain = predicted.columns.front().values<float>();
-  const auto soft = target->soft.values<float>();
+  const auto soft = target.soft.values<float>();
   ASSERT_EQ(soft.size(), 8u);
   for (size_t i = 0; i < soft.size(); i += 4) {
     double sum = 0;
@@ -252,6 +252,26 @@ TEST_F(LoadTeachersTest, ADamagedFileIsNamed) {
     return;
   }
   FAIL() << "the checkpoint has no file";
+}
+
+// Group and weight are only the student's, or both have them.
+TEST_F(LoadTeachersTest, WhatAStudentIsMeasuredByATeacherDoesNotRead) {
+  InputSpec measured = kDigits;
+  measured.features.push_back({"user", DType::kInt64, {}});
+  measured.features.push_back({"weight", DType::kFloat32, {}});
+  const v1::JobConfig job = JobOf(
+      "layers { flatten {} } layers { dense { units: 2 } } "
+      "example_weight: 'weight' metrics: GROUP_AUC group: 'user'");
+  InputSpec two = LabelledImages({2, 3}, 2);
+  InputSpec two_measured = two;
+  two_measured.features.insert(two_measured.features.end(),
+                               measured.features.begin() + 2,
+                               measured.features.end());
+  student_.mutable_model()->CopyFrom(job.model());
+  const v1::JobConfig plain =
+      JobOf("layers { flatten {} } layers { dense { units: 2 } }");
+  EXPECT_TRUE(Load({Commit("plain", plain, two)}, two_measured).ok());
+  EXPECT_TRUE(Load({Commit("measured", job, two_measured)}, two_measured).ok());
 }
 
 TEST_F(LoadTeachersTest, RowsByKeyAreRefused) {

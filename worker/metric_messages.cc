@@ -37,7 +37,8 @@ void SetMetrics(const Metrics& metrics, v1::ComputeGradientResult* result) {
   result->clear_metrics();
   for (const Metrics::Sum& sum : metrics.sums) {
     if (sum.is_of_outputs()) continue;
-    const bool is_accuracy = sum.kind == Metrics::Kind::kAccuracy;
+    const bool is_accuracy =
+        sum.kind == Metrics::Kind::kAccuracy && !metrics.weighted;
     v1::MetricSum* const message = result->add_metrics();
     message->set_name(sum.name());
     message->set_sum(is_accuracy ? static_cast<double>(metrics.correct)
@@ -79,6 +80,10 @@ v1::BatchMetrics BatchMetricsOf(const Metrics& metrics) {
     message.add_positives(score.positive);
   }
   message.mutable_groups()->Add(metrics.groups.begin(), metrics.groups.end());
+  message.mutable_score_weights()->Add(metrics.score_weights.begin(),
+                                       metrics.score_weights.end());
+  // Without scores one says that there are weights.
+  if (metrics.weighted && metrics.scores.empty()) message.add_score_weights(1);
   return message;
 }
 
@@ -88,6 +93,7 @@ absl::StatusOr<Metrics> MetricsOf(const v1::BatchMetrics& message) {
   metrics.loss_sum = message.loss_sum();
   metrics.correct = message.correct();
   metrics.labels = message.labels();
+  metrics.weighted = message.score_weights_size() > 0;
   const auto counts = [&](Metrics::Kind kind) {
     return std::any_of(
         metrics.sums.begin(), metrics.sums.end(),
@@ -113,6 +119,10 @@ absl::StatusOr<Metrics> MetricsOf(const v1::BatchMetrics& message) {
         absl::StrCat(scores, " scores have ", message.positives_size(),
                      " labels and ", message.groups_size(), " groups"));
   }
+  if (metrics.weighted && message.score_weights_size() != std::max(scores, 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        scores, " scores have ", message.score_weights_size(), " weights"));
+  }
   if (scores > 0 && !scored) {
     return absl::InvalidArgumentError(
         absl::StrCat(scores, " scores are there, but no area is counted"));
@@ -122,6 +132,9 @@ absl::StatusOr<Metrics> MetricsOf(const v1::BatchMetrics& message) {
         {.score = message.scores(i), .positive = message.positives(i)});
   }
   metrics.groups.assign(message.groups().begin(), message.groups().end());
+  if (scores == 0) return metrics;
+  metrics.score_weights.assign(message.score_weights().begin(),
+                               message.score_weights().end());
   return metrics;
 }
 

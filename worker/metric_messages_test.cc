@@ -85,12 +85,21 @@ Metrics OfEverything() {
   return metrics;
 }
 
+Metrics OfWeights() {
+  Metrics metrics = OfEverything();
+  metrics.weighted = true;
+  metrics.score_weights = {0.1f, 0, 1e20f};
+  return metrics;
+}
+
 void ExpectSame(const Metrics& found, const Metrics& expected) {
   EXPECT_EQ(found.examples, expected.examples);
   EXPECT_EQ(found.loss_sum, expected.loss_sum);
   EXPECT_EQ(found.correct, expected.correct);
   EXPECT_EQ(found.labels, expected.labels);
   EXPECT_EQ(found.groups, expected.groups);
+  EXPECT_EQ(found.weighted, expected.weighted);
+  EXPECT_EQ(found.score_weights, expected.score_weights);
   ASSERT_EQ(found.scores.size(), expected.scores.size());
   for (size_t i = 0; i < found.scores.size(); ++i) {
     EXPECT_EQ(found.scores[i].score, expected.scores[i].score);
@@ -106,7 +115,10 @@ void ExpectSame(const Metrics& found, const Metrics& expected) {
 }
 
 TEST(MetricMessagesTest, OfABatchEveryBitComesBackAlsoAsJson) {
-  for (const Metrics& metrics : {OfEverything(), OfSequences(), Metrics()}) {
+  Metrics without_scores = OfSequences();
+  without_scores.weighted = true;
+  for (const Metrics& metrics : {OfEverything(), OfSequences(), OfWeights(),
+                                 without_scores, Metrics()}) {
     const v1::BatchMetrics message = BatchMetricsOf(metrics);
     const auto back = MetricsOf(message);
     ASSERT_TRUE(back.ok()) << back.status();
@@ -119,6 +131,20 @@ TEST(MetricMessagesTest, OfABatchEveryBitComesBackAlsoAsJson) {
     ASSERT_TRUE(again.ok()) << again.status();
     ExpectSame(*again, metrics);
   }
+}
+
+TEST(MetricMessagesTest, AccuracyIsThatOfWeightedLabels) {
+  v1::ComputeGradientResult result;
+  Metrics metrics = OfSequences();
+  metrics.weighted = true;
+  metrics.sums[0] = {
+      .kind = Metrics::Kind::kAccuracy, .sum = 0.5, .count = 2.5};
+  SetMetrics(metrics, &result);
+  EXPECT_EQ(MetricValue(result.metrics(0)), 0.2);
+  v1::Evaluation evaluation;
+  SetMetrics(metrics, &evaluation);
+  EXPECT_EQ(evaluation.metrics().at("accuracy"), 0.2);
+  EXPECT_EQ(evaluation.correct(), 5u);
 }
 
 TEST(MetricMessagesTest, WhatIsNoBatchsIsRefused) {
@@ -136,6 +162,10 @@ TEST(MetricMessagesTest, WhatIsNoBatchsIsRefused) {
   EXPECT_EQ(
       MetricsOf(message).status(),
       absl::InvalidArgumentError("3 scores are there, but no area is counted"));
+  message = BatchMetricsOf(OfWeights());
+  message.mutable_score_weights()->RemoveLast();
+  EXPECT_EQ(MetricsOf(message).status(),
+            absl::InvalidArgumentError("3 scores have 2 weights"));
   message = BatchMetricsOf(OfEverything());
   message.clear_groups();
   EXPECT_TRUE(absl::IsInvalidArgument(MetricsOf(message).status()));

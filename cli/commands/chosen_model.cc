@@ -49,8 +49,11 @@ absl::Status CheckFlags(const ChosenModelFlags& flags) {
 // a program brings reads, it alone knows.
 std::vector<std::string> UnreadBy(ModelUse use, const v1::ModelConfig& model) {
   if (use == ModelUse::kEvaluate || model.custom()) return {};
-  return {model.label().empty() ? "label" : model.label(),
-          model.group().empty() ? "group" : model.group()};
+  std::vector<std::string> unread = {
+      model.label().empty() ? "label" : model.label(),
+      model.group().empty() ? "group" : model.group()};
+  if (!model.example_weight().empty()) unread.push_back(model.example_weight());
+  return unread;
 }
 
 absl::Status ReadCheckpoint(const std::string& where, uint64_t seed,

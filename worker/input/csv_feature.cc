@@ -104,7 +104,15 @@ absl::string_view KeyBesideFeatures(const Csv& csv) {
   return named ? "name" : "";
 }
 
-absl::Status CheckFeatureColumns(const Csv& csv, const Csv::Feature& feature,
+// A key beside csv.labels that each of them has; empty: none is given.
+absl::string_view KeyBesideLabels(const Csv& csv) {
+  if (!csv.label().empty()) return "label";
+  if (csv.classes() > 0) return "classes";
+  return csv.class_names().empty() ? "" : "class_names";
+}
+
+absl::Status CheckFeatureColumns(const std::vector<Csv::Label>& labels,
+                                 const Csv::Feature& feature,
                                  const std::string& key) {
   absl::flat_hash_set<absl::string_view> names;
   for (const std::string& name : feature.columns()) {
@@ -113,17 +121,51 @@ absl::Status CheckFeatureColumns(const Csv& csv, const Csv::Feature& feature,
           absl::StrCat(key, ".columns names '", Shortened(name), "' twice"));
     }
   }
-  const std::string& label = csv.label();
-  if (label.empty()) return absl::OkStatus();
-  if (names.contains(label)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(key, ".columns names '", Shortened(label),
-                     "', which is the label: the model would be told what it "
-                     "is to predict"));
+  for (const Csv::Label& label : labels) {
+    const absl::string_view which = labels.size() == 1 ? "the" : "a";
+    if (names.contains(label.column())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(key, ".columns names '", Shortened(label.column()),
+                       "', which is ", which,
+                       " label: the model would be told what it is to "
+                       "predict"));
+    }
+    if (feature.name() == label.name()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(key, ".name is '", Shortened(label.name()), "', as ",
+                       which, " label is called; choose another one"));
+    }
   }
-  if (feature.name() == "label") {
+  return absl::OkStatus();
+}
+
+absl::Status CheckLabel(const Csv::Label& label, const Csv& csv,
+                        const std::string& key) {
+  // Of csv.label they stand beside it.
+  const std::string around = csv.labels().empty() ? "csv" : key;
+  if (csv.group() == label.column()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        key, ".name is 'label', as the label is called; choose another one"));
+        "csv.group is '", Shortened(label.column()), "', which is ",
+        csv.labels().empty() ? "the label" : "a label"));
+  }
+  if (csv.weight() == label.column()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "csv.weight is '", Shortened(label.column()), "', which is ",
+        csv.labels().empty() ? "the label" : "a label"));
+  }
+  absl::flat_hash_set<absl::string_view> names;
+  for (const std::string& name : label.class_names()) {
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(around, ".class_names has '", Shortened(name),
+                       "' twice: which of the two is meant?"));
+    }
+  }
+  if (!names.empty() && label.classes() > 0 &&
+      label.classes() != names.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(around, ".classes is ", label.classes(), ", and ",
+                     names.size(), " class_names are given; leave one out"));
   }
   return absl::OkStatus();
 }
@@ -164,6 +206,7 @@ absl::StatusOr<std::vector<Csv::Feature>> CsvFeaturesOf(const Csv& config) {
         absl::StrCat("csv.features and csv.", beside,
                      " are both given; say it of each of the features"));
   }
+  ASSIGN_OR_RETURN(const std::vector<Csv::Label> labels, CsvLabelsOf(config));
   for (size_t i = 0; i < features.size(); ++i) {
     const std::string key = CsvKey(config, i);
     if (!config.header()) {
@@ -173,9 +216,45 @@ absl::StatusOr<std::vector<Csv::Feature>> CsvFeaturesOf(const Csv& config) {
         RETURN_IF_ERROR(AddRange(key, name, features[i].mutable_columns()));
       }
     }
-    RETURN_IF_ERROR(CheckFeatureColumns(config, features[i], key));
+    RETURN_IF_ERROR(CheckFeatureColumns(labels, features[i], key));
   }
   return features;
+}
+
+absl::StatusOr<std::vector<Csv::Label>> CsvLabelsOf(const Csv& config) {
+  std::vector<Csv::Label> labels = {config.labels().begin(),
+                                    config.labels().end()};
+  const absl::string_view beside = KeyBesideLabels(config);
+  if (!labels.empty() && !beside.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("csv.labels and csv.", beside,
+                     " are both given; say it of each of the labels"));
+  }
+  if (labels.empty() && !config.label().empty()) {
+    Csv::Label& label = labels.emplace_back();
+    label.set_column(config.label());
+    label.set_name("label");
+    label.set_classes(config.classes());
+    *label.mutable_class_names() = config.class_names();
+  }
+  for (size_t i = 0; i < labels.size(); ++i) {
+    Csv::Label& label = labels[i];
+    if (label.name().empty()) label.set_name(label.column());
+    const std::string key = CsvLabelKey(config, i);
+    for (size_t j = 0; j < i; ++j) {
+      if (labels[j].column() != label.column()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(key, " and ", CsvLabelKey(config, j), " are both '",
+                       Shortened(label.column()), "'; leave one out"));
+    }
+    RETURN_IF_ERROR(CheckLabel(label, config, key));
+  }
+  return labels;
+}
+
+std::string CsvLabelKey(const Csv& config, size_t index) {
+  return config.labels().empty() ? "csv.label"
+                                 : absl::StrCat("csv.labels[", index, "]");
 }
 
 std::string CsvKey(const Csv& config, size_t index) {
@@ -208,17 +287,19 @@ absl::StatusOr<CsvFeature> CsvFeature::Make(const Csv::Feature& config,
   return feature;
 }
 
-absl::StatusOr<CsvFeature> CsvFeature::MakeLabel(const Csv& config,
+absl::StatusOr<CsvFeature> CsvFeature::MakeLabel(const Csv::Label& config,
+                                                 std::string key,
                                                  const ColumnNames& names) {
   const auto& class_names = config.class_names();
   const uint32_t classes = class_names.empty()
                                ? config.classes()
                                : static_cast<uint32_t>(class_names.size());
-  CsvFeature label("csv.label", classes > 0 ? Kind::kClass : Kind::kNumber,
-                   "label", classes > 0 ? DType::kInt32 : DType::kFloat32);
+  CsvFeature label(std::move(key), classes > 0 ? Kind::kClass : Kind::kNumber,
+                   config.name(),
+                   classes > 0 ? DType::kInt32 : DType::kFloat32);
   label.spec_.classes = classes;
   label.class_names_ = {class_names.begin(), class_names.end()};
-  RETURN_IF_ERROR(label.AddColumn(config.label(), names));
+  RETURN_IF_ERROR(label.AddColumn(config.column(), names));
   return label;
 }
 
@@ -227,6 +308,13 @@ absl::StatusOr<CsvFeature> CsvFeature::MakeGroup(const Csv& config,
   CsvFeature group("csv.group", Kind::kText, "group", DType::kInt64);
   RETURN_IF_ERROR(group.AddColumn(config.group(), names));
   return group;
+}
+
+absl::StatusOr<CsvFeature> CsvFeature::MakeWeight(const Csv& config,
+                                                  const ColumnNames& names) {
+  CsvFeature weight("csv.weight", Kind::kNumber, "weight", DType::kFloat32);
+  RETURN_IF_ERROR(weight.AddColumn(config.weight(), names));
+  return weight;
 }
 
 absl::Status CsvFeature::AddColumns(const Csv::Feature& config,
@@ -370,7 +458,7 @@ absl::Status CsvFeature::ReadNumber(const Column& column,
     return absl::OkStatus();
   }
   if (!absl::SimpleAtof(trimmed, out)) {
-    const bool may_be_missing = trimmed.empty() && spec_.name != "label";
+    const bool may_be_missing = trimmed.empty() && !spec_.dims.empty();
     return Needs(column.name, "a number", text,
                  may_be_missing ? "; \"missing\": 0 would read that as 0" : "");
   }

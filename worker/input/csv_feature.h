@@ -53,11 +53,14 @@ class CsvFeature {
   static absl::StatusOr<CsvFeature> Make(const Csv::Feature& config,
                                          std::string key,
                                          const ColumnNames& names);
-  // REQUIRES: the config names one.
-  static absl::StatusOr<CsvFeature> MakeLabel(const Csv& config,
+  static absl::StatusOr<CsvFeature> MakeLabel(const Csv::Label& config,
+                                              std::string key,
                                               const ColumnNames& names);
+  // REQUIRES, of both: the config names one.
   static absl::StatusOr<CsvFeature> MakeGroup(const Csv& config,
                                               const ColumnNames& names);
+  static absl::StatusOr<CsvFeature> MakeWeight(const Csv& config,
+                                               const ColumnNames& names);
 
   const FeatureSpec& spec() const { return spec_; }
   const std::string& key() const { return key_; }
@@ -112,11 +115,21 @@ class CsvFeature {
   uint32_t list_length_ = 0;  // 0: the last column is no list.
 };
 
-// The features that a job names, but label and group, with ranges of columns
-// written out: those of csv.features, or the one that csv itself describes.
-// INVALID_ARGUMENT if it names some in both ways, or one column twice.
+// The features that a job names, but labels, group and weight, with ranges of
+// columns written out: those of csv.features, or the one that csv itself
+// describes. INVALID_ARGUMENT if it names some in both ways, or one column
+// twice.
 absl::StatusOr<std::vector<v1::InputSource::Csv::Feature>> CsvFeaturesOf(
     const v1::InputSource::Csv& config);
+
+// What is to be predicted, with the names of its features: csv.labels, or
+// csv.label. INVALID_ARGUMENT if both are given, or what one says does not go
+// together.
+absl::StatusOr<std::vector<v1::InputSource::Csv::Label>> CsvLabelsOf(
+    const v1::InputSource::Csv& config);
+
+// What the job calls the label at `index`: "csv.label", "csv.labels[1]".
+std::string CsvLabelKey(const v1::InputSource::Csv& config, size_t index);
 
 // What the job calls the one at `index`: "csv", "csv.features[1]".
 std::string CsvKey(const v1::InputSource::Csv& config, size_t index);

@@ -29,30 +29,6 @@ std::string ColumnList(const std::vector<std::string>& names) {
   return Shortened(absl::StrJoin(names, ", "), 80);
 }
 
-// What the job itself says in two ways of label, group and classes.
-absl::Status CheckLabel(const Csv& config) {
-  const std::string& label = config.label();
-  if (!label.empty() && config.group() == label) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "csv.group is '", Shortened(label), "', which is the label"));
-  }
-  absl::flat_hash_set<absl::string_view> names;
-  for (const std::string& name : config.class_names()) {
-    if (!names.insert(name).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("csv.class_names has '", Shortened(name),
-                       "' twice: which of the two is meant?"));
-    }
-  }
-  if (!names.empty() && config.classes() > 0 &&
-      config.classes() != names.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("csv.classes is ", config.classes(), ", and ",
-                     names.size(), " class_names are given; leave one out"));
-  }
-  return absl::OkStatus();
-}
-
 // What a feature reads in a column, for a sentence.
 absl::string_view ReadAs(CsvFeature::Kind kind) {
   switch (kind) {
@@ -90,7 +66,7 @@ class CsvSource : public ExampleSource {
       : lines_(std::move(files), {.columns = format}), format_(format) {}
 
   absl::Status Open(const Csv& config) {
-    RETURN_IF_ERROR(CheckLabel(config));
+    ASSIGN_OR_RETURN(labels_, CsvLabelsOf(config));
     ASSIGN_OR_RETURN(std::vector<Csv::Feature> wanted, CsvFeaturesOf(config));
     RETURN_IF_ERROR(ReadNames(config, wanted));
     if (!names_.has_value()) return absl::OkStatus();
@@ -104,15 +80,21 @@ class CsvSource : public ExampleSource {
     }
     RETURN_IF_ERROR(CheckKinds(features_));
     wanted_ = features_.size();
-    if (!config.label().empty()) {
-      ASSIGN_OR_RETURN(CsvFeature label,
-                       CsvFeature::MakeLabel(config, *names_));
+    for (size_t i = 0; i < labels_.size(); ++i) {
+      ASSIGN_OR_RETURN(
+          CsvFeature label,
+          CsvFeature::MakeLabel(labels_[i], CsvLabelKey(config, i), *names_));
       features_.push_back(std::move(label));
     }
     if (!config.group().empty()) {
       ASSIGN_OR_RETURN(CsvFeature group,
                        CsvFeature::MakeGroup(config, *names_));
       features_.push_back(std::move(group));
+    }
+    if (!config.weight().empty()) {
+      ASSIGN_OR_RETURN(CsvFeature weight,
+                       CsvFeature::MakeWeight(config, *names_));
+      features_.push_back(std::move(weight));
     }
     for (const CsvFeature& feature : features_) {
       RETURN_IF_ERROR(AddSpec(feature));
@@ -225,18 +207,24 @@ class CsvSource : public ExampleSource {
       for (const std::string& name : feature.log_columns()) add(name);
       add(feature.list_of());
     }
-    add(config.label());
+    for (const Csv::Label& label : labels_) add(label.column());
     add(config.group());
+    add(config.weight());
     names_.emplace("the job file", std::move(names));
     return absl::OkStatus();
   }
 
-  // All but the label and the group.
+  // All but labels, group and weight.
   absl::StatusOr<google::protobuf::RepeatedPtrField<std::string>> OtherColumns(
       const Csv& config) const {
     google::protobuf::RepeatedPtrField<std::string> columns;
     for (const std::string& name : names_->list()) {
-      if (name == config.label() || name == config.group()) continue;
+      const bool is_label = absl::c_any_of(
+          labels_,
+          [&](const Csv::Label& label) { return label.column() == name; });
+      if (is_label || name == config.group() || name == config.weight()) {
+        continue;
+      }
       *columns.Add() = name;
     }
     if (!columns.empty()) return columns;
@@ -250,9 +238,12 @@ class CsvSource : public ExampleSource {
     for (size_t f = 0; f < spec_.features.size(); ++f) {
       if (spec_.features[f].name != name) continue;
       const std::string& before = features_[f].key();
+      const bool has_fixed_name =
+          feature.key() == "csv.group" || feature.key() == "csv.weight";
       return absl::InvalidArgumentError(
-          feature.key() == "csv.group"
-              ? absl::StrCat("csv.group makes a feature 'group', and ", before,
+          has_fixed_name
+              ? absl::StrCat(feature.key(), " makes a feature '", name,
+                             "', and ", before,
                              ".name gives the columns this name, too; choose "
                              "another one")
               : absl::StrCat(feature.key(), ".name and ", before, ".name are '",
@@ -267,6 +258,7 @@ class CsvSource : public ExampleSource {
   const ColumnFormat format_;
   InputSpec spec_;
   absl::optional<ColumnNames> names_;
+  std::vector<Csv::Label> labels_;
   std::vector<CsvFeature> features_;  // In the order of the spec.
   size_t wanted_ = 0;                 // The first ones: the job names them.
   std::vector<std::string> class_names_;

@@ -689,6 +689,130 @@ TEST(CsvSourceTest, WhatDoesNotSuitItsKindIsNamedByLineAndColumn) {
                         "\"missing\": 0 would read that as 0"));
 }
 
+// ---- weights, and several labels --------------------------------------------
+
+constexpr char kTasks[] =
+    "age,click,w,buy,stars\n30,1,0.5,0,two\n41,0,2,1,one\n";
+
+v1::InputSource::Csv TasksConfig(const std::string& path) {
+  v1::InputSource::Csv config;
+  config.add_files(path);
+  config.set_name("features");
+  config.set_separator(",");
+  config.set_header(true);
+  config.set_weight("w");
+  config.add_labels()->set_column("click");
+  v1::InputSource::Csv::Label* label = config.add_labels();
+  label->set_column("buy");
+  label->set_name("bought");
+  label->set_classes(2);
+  label = config.add_labels();
+  label->set_column("stars");
+  label->add_class_names("one");
+  label->add_class_names("two");
+  return config;
+}
+
+TEST(CsvSourceTest, LabelsAndWeightAreFeaturesOfTheirOwn) {
+  v1::InputSource::Csv config = TasksConfig(WriteTestFile("t.csv", kTasks));
+  const InputSpec wanted{{FeatureSpec{"features", DType::kFloat32, {1}},
+                          FeatureSpec{"click", DType::kFloat32, {}},
+                          FeatureSpec{"bought", DType::kInt32, {}, 2},
+                          FeatureSpec{"stars", DType::kInt32, {}, 2},
+                          FeatureSpec{"weight", DType::kFloat32, {}}}};
+  // The short form takes all other columns; else the job names them.
+  for (const bool named : {false, true}) {
+    if (named) {
+      config.clear_name();
+      v1::InputSource::Csv::Feature* const feature = config.add_features();
+      feature->set_name("features");
+      feature->add_columns("age");
+    }
+    const auto source = OpenCsv("", config);
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_EQ((*source)->spec(), wanted);
+    Example example;
+    ASSERT_TRUE((*source)->Read(1, &example).ok());
+    EXPECT_THAT(example.values[0].values<float>(), ElementsAre(41));
+    EXPECT_THAT(example.values[1].values<float>(), ElementsAre(0));
+    EXPECT_THAT(example.values[2].values<int32_t>(), ElementsAre(1));
+    EXPECT_THAT(example.values[3].values<int32_t>(), ElementsAre(0));
+    EXPECT_THAT(example.values[4].values<float>(), ElementsAre(2));
+  }
+  // Files that are to come look the same.
+  const auto none = ReadCsv({}, config);
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ((*none)->spec(), wanted);
+}
+
+TEST(CsvSourceTest, AWeightStandsBesideOneLabelToo) {
+  v1::InputSource::Csv config = TasksConfig(WriteTestFile("t.csv", kTasks));
+  config.clear_labels();
+  config.set_label("click");
+  config.add_columns("age");
+  const auto source = OpenCsv("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->spec().features[1].name, "label");
+  EXPECT_EQ((*source)->spec().features[2].name, "weight");
+}
+
+TEST(CsvSourceTest, LabelsThatCouldBeMeantInTwoWaysAreRefused) {
+  using Csv = v1::InputSource::Csv;
+  const std::string path = WriteTestFile("t.csv", kTasks);
+  const auto refused = [&](auto change) {
+    Csv config = TasksConfig(path);
+    change(&config);
+    return std::string(OpenCsv("", config).status().message());
+  };
+  EXPECT_EQ(refused([](Csv* csv) { csv->set_label("click"); }),
+            "csv.labels and csv.label are both given; say it of each of the "
+            "labels");
+  EXPECT_EQ(refused([](Csv* csv) { csv->set_classes(2); }),
+            "csv.labels and csv.classes are both given; say it of each of the "
+            "labels");
+  EXPECT_EQ(
+      refused([](Csv* csv) { csv->mutable_labels(1)->set_column("click"); }),
+      "csv.labels[1] and csv.labels[0] are both 'click'; leave one out");
+  EXPECT_EQ(
+      refused([](Csv* csv) { csv->mutable_labels(1)->set_name("click"); }),
+      "csv.labels[1].name and csv.labels[0].name are 'click'; give each "
+      "feature a name of its own");
+  EXPECT_EQ(refused([](Csv* csv) { csv->set_weight("buy"); }),
+            "csv.weight is 'buy', which is a label");
+  EXPECT_EQ(refused([](Csv* csv) { csv->set_group("buy"); }),
+            "csv.group is 'buy', which is a label");
+  EXPECT_EQ(refused([](Csv* csv) { csv->add_columns("buy"); }),
+            "csv.columns names 'buy', which is a label: the model would be "
+            "told what it is to predict");
+  EXPECT_EQ(refused([](Csv* csv) { csv->set_name("bought"); }),
+            "csv.name is 'bought', as a label is called; choose another one");
+  EXPECT_EQ(refused([](Csv* csv) { csv->set_name("weight"); }),
+            "csv.weight makes a feature 'weight', and csv.name gives the "
+            "columns this name, too; choose another one");
+  EXPECT_EQ(
+      refused([](Csv* csv) { csv->mutable_labels(2)->add_class_names("one"); }),
+      "csv.labels[2].class_names has 'one' twice: which of the two is meant?");
+  EXPECT_EQ(refused([](Csv* csv) { csv->mutable_labels(2)->set_classes(3); }),
+            "csv.labels[2].classes is 3, and 2 class_names are given; leave "
+            "one out");
+  EXPECT_THAT(
+      refused([](Csv* csv) { csv->mutable_labels(0)->set_column("tap"); }),
+      HasSubstr("t.csv' has no column 'tap'; it has age, click"));
+  EXPECT_THAT(refused([](Csv* csv) { csv->set_weight("v"); }),
+              HasSubstr("t.csv' has no column 'v'; it has age, click"));
+}
+
+TEST(CsvSourceTest, LabelsAndWeightsWithoutTextAreNeverMissing) {
+  v1::InputSource::Csv config = TasksConfig(WriteTestFile(
+      "t.csv", "age,click,w,buy,stars\n1,,1,1,one\n1,1,,1,one\n"));
+  EXPECT_THAT(std::string(ReadError(config, 0).message()),
+              ::testing::EndsWith(
+                  "t.csv' line 2: column 'click' needs a number; found ''"));
+  EXPECT_THAT(std::string(ReadError(config, 1).message()),
+              ::testing::EndsWith(
+                  "t.csv' line 3: column 'w' needs a number; found ''"));
+}
+
 TEST(CsvSourceTest, AFileWithoutRowsIsRefused) {
   const std::string path = WriteTestFile("a.csv", "x,kind\n\n");
   EXPECT_EQ(

@@ -33,8 +33,9 @@ constexpr absl::string_view kHarmless[] = {
     "csv.features.columns",  // By name.
     "csv.features.name",     // Features are told apart by it.
     "csv.files",
-    "csv.header",     // Columns would have other names.
-    "csv.separator",  // There would be no such columns; see DescribeCsv.
+    "csv.header",       // Columns would have other names.
+    "csv.labels.name",  // Features are told apart by it.
+    "csv.separator",    // There would be no such columns; see DescribeCsv.
     "indices.examples",
     "libsvm.files",
     "npy.arrays.file",
@@ -72,11 +73,12 @@ constexpr absl::string_view kHarmlessStages[] = {
 };
 
 // Else it is about the first feature.
-constexpr std::array<std::pair<absl::string_view, absl::string_view>, 5>
+constexpr std::array<std::pair<absl::string_view, absl::string_view>, 6>
     kFeatures = {{{"csv.classes", "label"},
                   {"csv.class_names", "label"},
                   {"csv.group", "group"},
                   {"csv.label", "label"},
+                  {"csv.weight", "weight"},
                   {"libsvm.classes", "label"}}};
 
 template <typename List>
@@ -184,10 +186,14 @@ std::vector<std::string> FactValues(const Message& message,
   return values;
 }
 
-// The name in an element of a list of features, arrays.
+// The name in an element of a list of features, arrays, labels.
 std::string NameIn(const Message& element) {
-  const auto* name = element.GetDescriptor()->FindFieldByName("name");
-  return name == nullptr ? "" : ValueText(element, name, 0);
+  const auto* descriptor = element.GetDescriptor();
+  const auto* name = descriptor->FindFieldByName("name");
+  const std::string given = name == nullptr ? "" : ValueText(element, name, 0);
+  const auto* column = descriptor->FindFieldByName("column");
+  return given.empty() && column != nullptr ? ValueText(element, column, 0)
+                                            : given;
 }
 
 void AddElement(const std::string& key, const Message& element,

@@ -116,6 +116,11 @@ constexpr char kMixed[] = R"(csv {
                {name: "k" columns: ["u", "v", "p", "l"] hash_buckets: 1000
                 list_column: "l" list_separator: "|" list_length: 2
                 list_of: "v" log_columns: "p"}] })";
+constexpr char kTasks[] = R"(csv {
+    files: "D/a.csv" columns: ["u", "v"] hash_buckets: 1000 name: "x"
+    separator: "," header: true weight: "n"
+    labels: [{column: "y" name: "said" class_names: ["no", "yes"]},
+             {column: "d" classes: 9}] })";
 constexpr char kLibSvm[] = R"(libsvm {
     files: "D/a.svm" columns: 4 first_index: 1 classes: 2 name: "x"
     list_length: 4 })";
@@ -160,6 +165,12 @@ Row MixedRow(const std::string& key,
              bool is_read = kRefused) {
   return {absl::StrCat("csv.features.", key),
           absl::StrReplaceAll(kMixed, changes), is_read};
+}
+
+// kTasks with another text in it.
+Row TasksRow(const std::string& key, const char* from, const char* to) {
+  return {absl::StrCat("csv.labels.", key),
+          absl::StrReplaceAll(kTasks, {{from, to}}), kRefused};
 }
 
 std::string Features(const std::string& kind, const std::string& x,
@@ -249,6 +260,16 @@ std::vector<Source> Table() {
            MixedRow("list_of", {{"list_of: \"v\"", "list_of: \"u\""}}),
            MixedRow("missing", {{"[0, 1]", "[1, 0]"}}),
            MixedRow("missing", {{"[0, 1]", "0"}}),
+       }},
+      {kTasks,
+       {
+           {"csv.files", "csv { files: 'D/b.csv' }", kRead},
+           {"csv.weight", "csv { weight: 'm' }", kRefused},
+           {"csv.weight", "csv { weight: '' }", kRefused},
+           TasksRow("column", "column: \"d\"", "column: \"m\" name: \"d\""),
+           TasksRow("name", "\"said\"", "\"told\""),
+           TasksRow("classes", "classes: 9", "classes: 8"),
+           TasksRow("class_names", "\"no\", \"yes\"", "\"yes\", \"no\""),
        }},
       {kPlaces,
        {{"csv.separator", "csv { files: 'D/tabs.csv' separator: 'tab' }",

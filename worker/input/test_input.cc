@@ -142,6 +142,15 @@ v1::InputSource WithoutFeatures(v1::InputSource source,
       csv->clear_class_names();
     }
     if (IsAmong(names, "group")) csv->clear_group();
+    if (IsAmong(names, "weight")) csv->clear_weight();
+    auto* const labels = csv->mutable_labels();
+    labels->erase(std::remove_if(labels->begin(), labels->end(),
+                                 [&](const v1::InputSource::Csv::Label& label) {
+                                   return IsAmong(names, label.name().empty()
+                                                             ? label.column()
+                                                             : label.name());
+                                 }),
+                  labels->end());
     EraseNamed(names, csv->mutable_features());
   }
   if (source.has_npy()) {

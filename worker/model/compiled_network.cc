@@ -183,7 +183,9 @@ void CompiledNetwork::AddStepInputs(const Program& program, const Batch& batch,
   const auto add = [&](const void* data) {
     inputs_.push_back({data, program.written.parameters[inputs_.size()]});
   };
-  add(batch.Find(plan_->label.name)->tensor().data);
+  const Loss::Target target = TargetOf(*plan_, batch);
+  add(target.labels.data);
+  if (!target.weights.empty()) add(target.weights.data());
   add(&scale_);
   add(&share_);
   add(offsets_.data());
@@ -223,9 +225,10 @@ absl::StatusOr<Metrics> CompiledNetwork::Step(WeightSpans weights,
   Metrics metrics;
   RETURN_IF_ERROR(program->compiled->Run(inputs_, results_, [&](size_t result) {
     if (result == 0) {
+      const Loss::Target target = TargetOf(*plan_, batch);
       metrics = plan_->loss->Compute(
-          OutputsOf(batch), batch.Find(plan_->label.name)->tensor(),
-          1 / options.divisor, Tensor(), /*scored=*/false);
+          OutputsOf(batch), target.labels, 1 / options.divisor, Tensor(),
+          /*scored=*/false, /*groups=*/{}, target.weights);
       return;
     }
     const size_t variable = variables - result;

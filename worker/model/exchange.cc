@@ -236,11 +236,12 @@ ConstTensor Exchange::TakeOutput(const Tensor& output) {
 Metrics Exchange::ComputeLoss(const Loss& loss, const Tensor& output,
                               const Loss::Target& target, double scale,
                               const Tensor& gradient) {
-  loss.FillFactors(target.labels, (1 - target.alpha) * scale, &row_factors_);
+  loss.FillFactors(target.labels, (1 - target.alpha) * scale, &row_factors_,
+                   target.weights);
   const auto losses =
       TakeLosses(loss.row_loss(), output, target.labels, gradient);
   if (losses.empty()) return Metrics();
-  Metrics metrics = loss.Count(target.labels, losses);
+  Metrics metrics = loss.Count(target.labels, losses, target.weights);
   if (target.soft.data == nullptr) return metrics;
   Tensor soft_gradient = gradient;
   if (gradient.data != nullptr) {

@@ -49,16 +49,16 @@ absl::Span<const double> RowAt(absl::Span<const double> numbers, uint64_t row) {
 
 // What a metric of outputs, but an area, is made of: `score` is the logarithm
 // of the odds that the label is 1.
-void AddScore(double score, double label, Metrics::Sum* sum) {
+void AddScore(double score, double label, double weight, Metrics::Sum* sum) {
   if (sum->kind == Metrics::Kind::kCalibration) {
-    sum->sum += 1 / (1 + std::exp(-score));
-    sum->count += label;
+    sum->sum += weight * (1 / (1 + std::exp(-score)));
+    sum->count += weight * label;
   }
   if (sum->kind == Metrics::Kind::kNormalisedEntropy) {
-    sum->sum += std::max(score, 0.0) - score * label +
-                std::log1p(std::exp(-std::abs(score)));
-    ++sum->count;
-    sum->positives += label;
+    sum->sum += weight * (std::max(score, 0.0) - score * label +
+                          std::log1p(std::exp(-std::abs(score))));
+    sum->count += weight;
+    sum->positives += weight * label;
   }
 }
 
@@ -137,67 +137,89 @@ void Loss::ForEachLabel(const ConstTensor& target, Function f) const {
   }
 }
 
+// A row of weight 0 gets a factor of 0 even where its loss is not finite, which
+// shows in the loss: 0 times it is not finite either.
 void Loss::FillFactors(const ConstTensor& target, double scale,
-                       std::vector<double>* factors) const {
+                       std::vector<double>* factors, Weights weights) const {
   if (!TargetIsIndex()) {
     factors->assign(target.size() / columns_, scale / terms_);
+    for (uint64_t row = 0; !weights.empty() && row < factors->size(); ++row) {
+      (*factors)[row] *= WeightOf(row, weights);
+    }
     return;
   }
   factors->assign(target.size(), 0);
   ForEachLabel(target, [&](uint64_t row, uint64_t /*label*/, double weight,
                            double counted) {
-    (*factors)[row] = scale * weight / counted;
+    (*factors)[row] = scale * weight / counted * WeightOf(row, weights);
   });
 }
 
-Metrics Loss::Count(const ConstTensor& target,
-                    absl::Span<const double> numbers) const {
+Metrics Loss::Count(const ConstTensor& target, absl::Span<const double> numbers,
+                    Weights weights) const {
   Metrics metrics;
   const uint64_t rows = numbers.size() / RowLoss::kNumbers;
   metrics.examples = CountedExamples(target);
   metrics.sums.assign(options_.metrics.begin(), options_.metrics.end());
+  metrics.weighted = !weights.empty();
   if (TargetIsIndex()) {
     ForEachLabel(target, [&](uint64_t row, uint64_t /*label*/, double weight,
                              double counted) {
       const auto said = RowAt(numbers, row);
-      metrics.loss_sum += weight * said[RowLoss::kLoss] / counted;
-      CountLabel(said, &metrics);
+      const double of_example = WeightOf(row, weights);
+      metrics.loss_sum += weight * said[RowLoss::kLoss] / counted * of_example;
+      CountLabel(said, of_example, &metrics);
     });
     return metrics;
   }
   double sum = 0;
   double correct = 0;
+  double weighted_correct = 0;
+  double weighted_rows = 0;
   for (uint64_t row = 0; row < rows; ++row) {
     const auto said = RowAt(numbers, row);
-    sum += said[RowLoss::kLoss];
+    const double weight = WeightOf(row, weights);
+    sum += weight * said[RowLoss::kLoss];
     correct += said[RowLoss::kCount];
+    weighted_correct += weight * said[RowLoss::kCount];
+    weighted_rows += weight;
   }
   metrics.correct = static_cast<uint64_t>(correct);
   const uint64_t values = rows * columns_;
   if (options_.kind == v1::BINARY_CROSS_ENTROPY) metrics.labels = values;
   metrics.loss_sum = sum / terms_;
+  const double counted = weighted_rows * static_cast<double>(columns_);
   for (Metrics::Sum& metric : metrics.sums) {
+    if (metric.kind == Metrics::Kind::kAccuracy) {
+      metric.sum = weighted_correct;
+      metric.count = counted;
+    }
     if (metric.kind != Metrics::Kind::kMeanSquaredError) continue;
     metric.sum = sum;
-    metric.count = static_cast<double>(values);
+    metric.count = counted;
   }
   return metrics;
 }
 
-void Loss::CountLabel(absl::Span<const double> row, Metrics* metrics) const {
+void Loss::CountLabel(absl::Span<const double> row, double weight,
+                      Metrics* metrics) const {
   // Nothing is above a NaN, or below it.
   const bool is_known = std::isfinite(row[RowLoss::kPlainLoss]);
   const double above = row[RowLoss::kCount];
+  const bool is_correct = is_known && above == 0;
   ++metrics->labels;
-  if (is_known && above == 0) ++metrics->correct;
+  if (is_correct) ++metrics->correct;
   for (Metrics::Sum& sum : metrics->sums) {
     if (sum.is_of_outputs()) continue;
-    ++sum.count;
+    sum.count += weight;
     if (sum.kind == Metrics::Kind::kPerplexity) {
-      sum.sum += row[RowLoss::kPlainLoss];
+      sum.sum += weight * row[RowLoss::kPlainLoss];
     }
-    if (sum.kind != Metrics::Kind::kTopK) continue;
-    if (is_known && above < sum.k) ++sum.sum;
+    const bool counts =
+        sum.kind == Metrics::Kind::kTopK
+            ? is_known && above < sum.k
+            : sum.kind == Metrics::Kind::kAccuracy && is_correct;
+    if (counts) sum.sum += weight;
   }
 }
 
@@ -215,7 +237,7 @@ void Loss::FillSoftFactors(const Target& target, double scale,
   factors->assign(target.labels.size(), 0);
   ForEachLabel(target.labels, [&](uint64_t row, uint64_t /*label*/,
                                   double /*weight*/, double counted) {
-    (*factors)[row] = scale * part / counted;
+    (*factors)[row] = scale * part / counted * WeightOf(row, target.weights);
   });
 }
 
@@ -224,7 +246,8 @@ void Loss::AddSoft(const Target& target, absl::Span<const double> numbers,
   double sum = 0;
   ForEachLabel(target.labels, [&](uint64_t row, uint64_t /*label*/,
                                   double /*weight*/, double counted) {
-    sum += RowAt(numbers, row)[RowLoss::kLoss] / counted;
+    sum += RowAt(numbers, row)[RowLoss::kLoss] / counted *
+           WeightOf(row, target.weights);
   });
   metrics->loss_sum =
       (1 - target.alpha) * metrics->loss_sum +
@@ -239,18 +262,18 @@ bool Loss::NeedsScores() const {
 
 Metrics Loss::Compute(const ConstTensor& outputs, const ConstTensor& target,
                       double scale, const Tensor& gradient, bool scored,
-                      absl::Span<const int64_t> groups) const {
+                      absl::Span<const int64_t> groups, Weights weights) const {
   std::vector<double> factors;
-  FillFactors(target, scale, &factors);
+  FillFactors(target, scale, &factors, weights);
   std::vector<double> numbers(factors.size() * RowLoss::kNumbers);
   ReferenceDevice().Losses(
       row_loss_, outputs, target,
       ConstTensor(factors.data(), DType::kFloat64, {factors.size()}), gradient,
       {numbers.data(), DType::kFloat64, {numbers.size()}});
-  Metrics metrics = Count(target, numbers);
+  Metrics metrics = Count(target, numbers, weights);
   if (!scored || !NeedsScores()) return metrics;
   WithFloatType(outputs.dtype, [&](auto zero) {
-    KeepScores(outputs.values<decltype(zero)>().data(), target, groups,
+    KeepScores(outputs.values<decltype(zero)>().data(), target, groups, weights,
                &metrics);
   });
   return metrics;
@@ -258,7 +281,7 @@ Metrics Loss::Compute(const ConstTensor& outputs, const ConstTensor& target,
 
 template <class T>
 void Loss::KeepScores(const T* outputs, const ConstTensor& target,
-                      absl::Span<const int64_t> groups,
+                      absl::Span<const int64_t> groups, Weights weights,
                       Metrics* metrics) const {
   const auto has = [&](auto is_wanted) {
     return std::any_of(metrics->sums.begin(), metrics->sums.end(), is_wanted);
@@ -269,10 +292,14 @@ void Loss::KeepScores(const T* outputs, const ConstTensor& target,
     return sum.kind == Metrics::Kind::kGroupAuc;
   });
   const auto keep = [&](uint64_t example, T score, double label) {
-    for (Metrics::Sum& sum : metrics->sums) AddScore(score, label, &sum);
+    const double weight = weights.empty() ? 1 : double{weights[example]};
+    for (Metrics::Sum& sum : metrics->sums) {
+      AddScore(score, label, weight, &sum);
+    }
     if (!by_areas) return;
     metrics->scores.push_back({static_cast<float>(score), label > 0.5});
     if (by_groups) metrics->groups.push_back(groups[example]);
+    if (metrics->weighted) metrics->score_weights.push_back(weights[example]);
   };
   if (TargetIsIndex()) {
     ForEachLabel(target, [&](uint64_t row, uint64_t label, double /*weight*/,

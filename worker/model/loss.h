@@ -52,6 +52,11 @@ class Loss {
   // some. REQUIRES: the metrics are of this kind of loss.
   Loss(Options options, Dims outputs);
 
+  // Of each example what its loss is multiplied by, 0 or more, and how often it
+  // counts in means; the divisor of the loss is the number of examples all the
+  // same. Empty: 1 each.
+  using Weights = absl::Span<const float>;
+
   // What outputs of softmax cross entropy are compared with: labels and, beside
   // them, what another model says of the same examples. The loss is then
   //   (1 - alpha) * cross entropy + alpha * T^2 * sum_j p[j] log(p[j] / q[j])
@@ -63,6 +68,7 @@ class Loss {
     ConstTensor soft = {};
     double temperature = 1;  // T.
     double alpha = 0;
+    Weights weights = {};
   };
 
   // How example i of a batch is called.
@@ -90,10 +96,10 @@ class Loss {
   // Of each row, what makes its derivative a part of that of the sum of the
   // losses times `scale`. REQUIRES, of this and of Count: Check(target) is OK.
   void FillFactors(const ConstTensor& target, double scale,
-                   std::vector<double>* factors) const;
+                   std::vector<double>* factors, Weights weights = {}) const;
   // Of what the device said of the rows. Metrics of outputs are left out.
-  Metrics Count(const ConstTensor& target,
-                absl::Span<const double> numbers) const;
+  Metrics Count(const ConstTensor& target, absl::Span<const double> numbers,
+                Weights weights = {}) const;
 
   // The same of the part that is not the labels', of a target that has one:
   // REQUIRES: softmax cross entropy. AddSoft makes of the metrics of the labels
@@ -115,13 +121,14 @@ class Loss {
   // for it.
   Metrics Compute(const ConstTensor& outputs, const ConstTensor& target,
                   double scale, const Tensor& gradient, bool scored,
-                  absl::Span<const int64_t> groups = {}) const;
+                  absl::Span<const int64_t> groups = {},
+                  Weights weights = {}) const;
 
   // The derivative that a device writes, as a part of a program: of outputs
   // [examples, ...] of float32, a target [examples, ...], and a scale, a
-  // scalar.
-  HloValue EmitGradient(HloValue outputs, HloValue target,
-                        HloValue scale) const;
+  // scalar. `weights`, [examples], if they have some.
+  HloValue EmitGradient(HloValue outputs, HloValue target, HloValue scale,
+                        HloValue weights = {}) const;
 
   // Names of what is counted.
   std::vector<std::string> metrics() const;
@@ -133,13 +140,19 @@ class Loss {
 
  private:
   // Calls f(row, label, weight, counted) for each that is not ignored; of its
-  // example so many are.
+  // example so many are. The weight is of its class.
   template <class Function>
   void ForEachLabel(const ConstTensor& target, Function f) const;
-  void CountLabel(absl::Span<const double> row, Metrics* metrics) const;
+  // That of the example which the row is of.
+  double WeightOf(uint64_t row, Weights weights) const {
+    return weights.empty() ? 1 : double{weights[row / RowsOf(1)]};
+  }
+  void CountLabel(absl::Span<const double> row, double weight,
+                  Metrics* metrics) const;
   template <class T>
   void KeepScores(const T* outputs, const ConstTensor& target,
-                  absl::Span<const int64_t> groups, Metrics* metrics) const;
+                  absl::Span<const int64_t> groups, Weights weights,
+                  Metrics* metrics) const;
   HloValue EmitClasses(HloValue rows, HloValue labels, HloValue scale) const;
 
   const Options options_;

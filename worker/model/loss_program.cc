@@ -19,8 +19,8 @@ HloValue Scaled(HloValue a, HloValue scalar) {
 
 }  // namespace
 
-HloValue Loss::EmitGradient(HloValue outputs, HloValue target,
-                            HloValue scale) const {
+HloValue Loss::EmitGradient(HloValue outputs, HloValue target, HloValue scale,
+                            HloValue weights) const {
   const uint64_t examples = outputs.dims()[0];
   const uint64_t places = outputs_ / classes_;
   const HloValue rows = hlo::Reshape(outputs, {examples, places, classes_});
@@ -46,6 +46,9 @@ HloValue Loss::EmitGradient(HloValue outputs, HloValue target,
       gradient = hlo::Scale(Scaled(gradient, scale),
                             1 / static_cast<double>(outputs_));
     }
+  }
+  if (weights.exists()) {
+    gradient = hlo::Multiply(gradient, Across(weights, gradient.dims()));
   }
   return hlo::Reshape(gradient, outputs.dims());
 }

@@ -19,6 +19,29 @@ struct Case {
   std::vector<double> values;
   std::vector<int32_t> classes;  // The label, or
   std::vector<float> numbers;
+  std::vector<float> weights = {};  // Of examples.
+  std::vector<int64_t> groups = {};
+
+  // With each example as often as its weight, a whole number, says.
+  Case Repeated() const {
+    Case repeated = *this;
+    repeated.weights.clear();
+    const auto repeat = [&](const auto& from, auto* to) {
+      to->clear();
+      const size_t size = from.size() / weights.size();
+      for (size_t i = 0; i < weights.size(); ++i) {
+        for (int times = 0; times < static_cast<int>(weights[i]); ++times) {
+          to->insert(to->end(), from.begin() + i * size,
+                     from.begin() + (i + 1) * size);
+        }
+      }
+    };
+    repeat(values, &repeated.values);
+    repeat(classes, &repeated.classes);
+    repeat(numbers, &repeated.numbers);
+    repeat(groups, &repeated.groups);
+    return repeated;
+  }
 
   Metrics Compute(const std::vector<double>& at, double scale,
                   std::vector<double>* gradient) const {
@@ -35,7 +58,7 @@ struct Case {
     Tensor into;
     if (gradient != nullptr) into = {gradient->data(), DType::kFloat64, dims};
     return loss.Compute(ConstTensor(at.data(), DType::kFloat64, dims), target,
-                        scale, into, /*scored=*/true);
+                        scale, into, /*scored=*/true, groups, weights);
   }
 
   Metrics Compute() const { return Compute(values, 1, nullptr); }
@@ -300,6 +323,136 @@ TEST(LossTest, PredictionsAreProbabilitiesWhereThereAreClasses) {
   EXPECT_FLOAT_EQ(out[1], 0.75f);
   Loss({.kind = v1::MEAN_SQUARED_ERROR}, {2}).Predict(from, to);
   EXPECT_EQ(out, outputs);
+}
+
+// Of each kind of loss, with every metric that it has.
+std::vector<Case> WeightedCases() {
+  using Kind = Metrics::Kind;
+  Case classes =
+      Softmax({2}, {1, 2, 0.5, -1, 0, 0.25, 3, 3, -2, 1}, {1, 0, 1, 0, 0});
+  classes.options.label_smoothing = 0.1;
+  classes.options.class_weights = {1, 3};
+  classes.options.metrics = {
+      {.kind = Kind::kAccuracy},   {.kind = Kind::kTopK, .k = 1},
+      {.kind = Kind::kPerplexity}, {.kind = Kind::kAuc},
+      {.kind = Kind::kGroupAuc},   {.kind = Kind::kNormalisedEntropy},
+      {.kind = Kind::kCalibration}};
+  Case places = Softmax({2, 3}, {1, 2, 3, 0, 0, 1, 2, 1, 0, 5, 4, 3, 1, 1, 0,
+                                 2, 2, 2, 0, 1, 0, 1, 0, 0, 3, 1, 2, 1, 2, 1},
+                        {2, -7, 0, 1, -7, 2, 1, 1, 0, 0});
+  places.options.ignore_label = -7;
+  places.options.metrics = {{.kind = Kind::kAccuracy},
+                            {.kind = Kind::kTopK, .k = 2},
+                            {.kind = Kind::kPerplexity}};
+  Case binary = Numbers(v1::BINARY_CROSS_ENTROPY, {1}, {1, -2, 0.5, 0.5, -1},
+                        {1, 0, 0, 1, 1});
+  binary.options.metrics = {{.kind = Kind::kAccuracy},
+                            {.kind = Kind::kAuc},
+                            {.kind = Kind::kGroupAuc},
+                            {.kind = Kind::kNormalisedEntropy},
+                            {.kind = Kind::kCalibration}};
+  Case squares =
+      Numbers(v1::MEAN_SQUARED_ERROR, {2}, {1, -2, 0.5, 0.5, -1, 2, 3, 4, 0, 1},
+              {1, 0, 0, 1, 1, 2, 4, 4, -1, 0});
+  squares.options.metrics = {{.kind = Kind::kMeanSquaredError}};
+  Case divergence = Numbers(
+      v1::KL_DIVERGENCE, {2, 2},
+      {1, -2, 0.5, 0.5, -1, 2, 3, 4, 0, 1, 1, 2, 2, 1, 0, 1, 5, 4, 1, 0},
+      {0.5,  0.5,  0.25, 0.75, 1, 0, 0,   1,   0.5,  0.5,
+       0.25, 0.75, 1,    0,    0, 1, 0.5, 0.5, 0.25, 0.75});
+  std::vector<Case> cases = {classes, places, binary, squares, divergence};
+  for (Case& one : cases) {
+    one.weights = {2, 0, 1, 3, 1};
+    one.groups = {7, 7, 8, 8, 7};
+  }
+  return cases;
+}
+
+// The loss is that of repeated examples, but over the number of examples that
+// there are; a mean over weights is a mean over repeated ones.
+TEST(WeightedLossTest, AWeightCountsAsIfAnExampleWereThereSoOften) {
+  for (const Case& one : WeightedCases()) {
+    SCOPED_TRACE(v1::Loss_Name(one.options.kind));
+    const Metrics found = one.Compute();
+    const Metrics wanted = one.Repeated().Compute();
+    EXPECT_EQ(found.examples, 5u);
+    EXPECT_EQ(wanted.examples, 7u);
+    EXPECT_NEAR(found.loss_sum, wanted.loss_sum, 1e-12);
+    const auto found_values = found.Values();
+    const auto wanted_values = wanted.Values();
+    ASSERT_EQ(found_values.size(), one.options.metrics.size() + 1);
+    for (size_t i = 1; i < found_values.size(); ++i) {
+      EXPECT_NEAR(found_values[i].value, wanted_values[i].value, 1e-12)
+          << found_values[i].name;
+    }
+  }
+}
+
+TEST(WeightedLossTest, GradientsAreThoseOfTheWeightedLoss) {
+  for (const Case& one : WeightedCases()) {
+    SCOPED_TRACE(v1::Loss_Name(one.options.kind));
+    one.ExpectGradientsMatchDifferences();
+  }
+}
+
+TEST(WeightedLossTest, WeightsOfOneChangeNoBit) {
+  for (Case one : WeightedCases()) {
+    SCOPED_TRACE(v1::Loss_Name(one.options.kind));
+    one.weights.assign(5, 1);
+    std::vector<double> weighted(one.values.size());
+    const Metrics found = one.Compute(one.values, 0.3, &weighted);
+    one.weights.clear();
+    std::vector<double> plain(one.values.size());
+    const Metrics wanted = one.Compute(one.values, 0.3, &plain);
+    EXPECT_EQ(weighted, plain);
+    const auto found_values = found.Values();
+    const auto wanted_values = wanted.Values();
+    for (size_t i = 0; i < found_values.size(); ++i) {
+      EXPECT_EQ(found_values[i].value, wanted_values[i].value)
+          << found_values[i].name;
+    }
+  }
+}
+
+TEST(WeightedLossTest, OfBatchesTheyAddUp) {
+  for (const Case& one : WeightedCases()) {
+    SCOPED_TRACE(v1::Loss_Name(one.options.kind));
+    Metrics sum;
+    for (size_t i = 0; i < one.weights.size(); ++i) {
+      Case part = one;
+      const auto cut = [&](auto* values) {
+        const size_t size = values->size() / one.weights.size();
+        *values = {values->begin() + i * size,
+                   values->begin() + (i + 1) * size};
+      };
+      cut(&part.values);
+      cut(&part.classes);
+      cut(&part.numbers);
+      cut(&part.weights);
+      cut(&part.groups);
+      sum += part.Compute();
+    }
+    const auto found = sum.Values();
+    const auto wanted = one.Compute().Values();
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(found[i].value, wanted[i].value, 1e-12) << found[i].name;
+    }
+  }
+}
+
+TEST(WeightedLossTest, WhereAllWeightsAreZeroNoMeanIsKnown) {
+  for (Case one : WeightedCases()) {
+    SCOPED_TRACE(v1::Loss_Name(one.options.kind));
+    one.weights.assign(5, 0);
+    std::vector<double> gradient(one.values.size(), kNaN);
+    const Metrics metrics = one.Compute(one.values, 1, &gradient);
+    EXPECT_EQ(gradient, std::vector<double>(one.values.size(), 0));
+    const auto values = metrics.Values();
+    EXPECT_EQ(values[0].value, 0);
+    for (size_t i = 1; i < values.size(); ++i) {
+      EXPECT_TRUE(std::isnan(values[i].value)) << values[i].name;
+    }
+  }
 }
 
 }  // namespace

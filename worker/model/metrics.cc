@@ -26,16 +26,17 @@ struct Ranking {
 };
 
 // Of `count` scores in ascending order: counts, for each positive, the
-// negatives that score less, and half of those that score the same.
-template <typename ScoreAt>
-Ranking RankingOf(size_t count, ScoreAt at) {
+// negatives that score less, and half of those that score the same; each as
+// often as its weight says.
+template <typename ScoreAt, typename WeightAt>
+Ranking RankingOf(size_t count, ScoreAt at, WeightAt weight_at) {
   Ranking ranking;
   for (size_t i = 0; i < count;) {
     double equal_negatives = 0;
     double equal_positives = 0;
     size_t end = i;
     for (; end < count && at(end).score == at(i).score; ++end) {
-      ++(at(end).positive ? equal_positives : equal_negatives);
+      (at(end).positive ? equal_positives : equal_negatives) += weight_at(end);
     }
     ranking.pairs +=
         equal_positives * (ranking.negatives + equal_negatives / 2);
@@ -59,7 +60,25 @@ double AreaUnderCurve(std::vector<Metrics::Score> scores) {
             [](const Metrics::Score& a, const Metrics::Score& b) {
               return a.score < b.score;
             });
-  return RankingOf(scores.size(), [&](size_t i) { return scores[i]; }).area();
+  return RankingOf(
+             scores.size(), [&](size_t i) { return scores[i]; },
+             [](size_t) { return 1.0; })
+      .area();
+}
+
+double WeightedArea(const std::vector<Metrics::Score>& scores,
+                    const std::vector<float>& weights) {
+  CHECK(scores.size() == weights.size(), "each score has a weight");
+  if (HasNaN(scores)) return kNaN;
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return scores[a].score < scores[b].score;
+  });
+  return RankingOf(
+             order.size(), [&](size_t i) { return scores[order[i]]; },
+             [&](size_t i) { return double{weights[order[i]]}; })
+      .area();
 }
 
 double NormalisedEntropy(const Metrics::Sum& sum) {
@@ -70,9 +89,13 @@ double NormalisedEntropy(const Metrics::Sum& sum) {
   return sum.sum / sum.count / known;
 }
 
+// `weights`: empty, or one for each score.
 double AreaOverGroups(const std::vector<Metrics::Score>& scores,
-                      const std::vector<int64_t>& groups) {
+                      const std::vector<int64_t>& groups,
+                      const std::vector<float>& weights) {
   CHECK(scores.size() == groups.size(), "each score has a group");
+  CHECK(weights.empty() || scores.size() == weights.size(),
+        "each score has a weight");
   if (HasNaN(scores)) return kNaN;
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -87,9 +110,12 @@ double AreaOverGroups(const std::vector<Metrics::Score>& scores,
       ++end;
     }
     const Ranking ranking = RankingOf(
-        end - begin, [&](size_t i) { return scores[order[begin + i]]; });
+        end - begin, [&](size_t i) { return scores[order[begin + i]]; },
+        [&](size_t i) {
+          return weights.empty() ? 1.0 : double{weights[order[begin + i]]};
+        });
     if (ranking.positives == 0 || ranking.negatives == 0) continue;
-    const double size = static_cast<double>(end - begin);
+    const double size = ranking.positives + ranking.negatives;
     sum += size * ranking.area();
     counted += size;
   }
@@ -140,6 +166,9 @@ Metrics& Metrics::operator+=(const Metrics& other) {
   }
   scores.insert(scores.end(), other.scores.begin(), other.scores.end());
   groups.insert(groups.end(), other.groups.begin(), other.groups.end());
+  score_weights.insert(score_weights.end(), other.score_weights.begin(),
+                       other.score_weights.end());
+  weighted |= other.weighted;
   return *this;
 }
 
@@ -158,10 +187,16 @@ std::vector<NamedValue> Metrics::Values() const {
   for (const Sum& sum : sums) {
     const double mean = sum.count == 0 ? 0 : sum.sum / sum.count;
     double value = mean;
-    if (sum.kind == Kind::kAccuracy) value = accuracy();
+    if (sum.kind == Kind::kAccuracy && !weighted) value = accuracy();
     if (sum.kind == Kind::kPerplexity) value = std::exp(mean);
-    if (sum.kind == Kind::kAuc) value = AreaUnderCurve(scores);
-    if (sum.kind == Kind::kGroupAuc) value = AreaOverGroups(scores, groups);
+    if (weighted && sum.count == 0) value = kNaN;
+    if (sum.kind == Kind::kAuc) {
+      value = weighted ? WeightedArea(scores, score_weights)
+                       : AreaUnderCurve(scores);
+    }
+    if (sum.kind == Kind::kGroupAuc) {
+      value = AreaOverGroups(scores, groups, score_weights);
+    }
     if (sum.kind == Kind::kNormalisedEntropy) value = NormalisedEntropy(sum);
     if (sum.kind == Kind::kCalibration && sum.count == 0) value = kNaN;
     values.push_back({sum.name(), value});

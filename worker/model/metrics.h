@@ -38,8 +38,9 @@ struct Metrics {
     // predicts too few.
     kCalibration,
   };
-  // One metric: `sum` over what it is a mean of, and how many there were; of
-  // kCalibration the sum of the labels.
+  // One metric: `sum` over what it is a mean of, and how many there were, each
+  // as often as its example's weight says; of kCalibration the sum of the
+  // labels.
   struct Sum {
     Kind kind = Kind::kAccuracy;
     uint32_t k = 0;  // Of kTopK.
@@ -70,7 +71,7 @@ struct Metrics {
   uint64_t examples = 0;
   // Labels whose output is the largest (of equal ones the first counts), out of
   // `labels`: one per example, or per position of a sequence; those that the
-  // loss ignores count in neither.
+  // loss ignores count in neither. Each counts once, whatever its weight.
   uint64_t correct = 0;
   uint64_t labels = 0;
   // In the order in which the model names them.
@@ -79,17 +80,24 @@ struct Metrics {
   std::vector<Score> scores = {};
   // Of kGroupAuc, the group of each score.
   std::vector<int64_t> groups = {};
+  // Of each score the weight of its example; empty: none has one.
+  std::vector<float> score_weights = {};
+  // Examples have weights, by which all means are weighted, but that of the
+  // loss: its sum is, and it is over the number of examples.
+  bool weighted = false;
 
   // REQUIRES: both are of the same model, or one has no sums.
   Metrics& operator+=(const Metrics& other);
 
   double mean_loss() const;  // 0 if there are no examples.
-  double accuracy() const;   // 0 if there are no labels.
+  // Of labels without weights; 0 if there are none.
+  double accuracy() const;
 
   // "loss", then the model's metrics by name. An area without both kinds of
   // examples, or with a score that is NaN, is NaN; so is one over groups of
-  // which none counts, a normalised entropy of labels that are all alike, and a
-  // calibration without positives.
+  // which none counts, a normalised entropy of labels that are all alike, a
+  // calibration without positives, and any but the loss where all weights are
+  // zero.
   std::vector<NamedValue> Values() const;
 };
 

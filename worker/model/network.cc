@@ -394,9 +394,9 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                      [&](bool* finite) { return others.Meet(finite); });
   }
   RETURN_IF_ERROR(CheckBatch(*plan_, batch));
-  Loss::Target target{batch.Find(plan_->label.name)->tensor()};
+  Loss::Target target = TargetOf(*plan_, batch);
   if (teachers_ != nullptr) {
-    ASSIGN_OR_RETURN(target, teachers_->TargetOf(batch, target.labels));
+    RETURN_IF_ERROR(teachers_->AddTo(batch, &target));
   }
   Layer::Context context = TrainingOf(CountedExamples(batch), options);
   ASSIGN_OR_RETURN(
@@ -563,8 +563,8 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
                    Forward(weights, batch, rows, takes_outputs, &context));
   if (!takes_outputs) {
     const Metrics metrics = exchange_.ComputeLoss(
-        *plan_->loss, pass.output, {batch.Find(plan_->label.name)->tensor()},
-        /*scale=*/1, /*gradient=*/{});
+        *plan_->loss, pass.output, TargetOf(*plan_, batch), /*scale=*/1,
+        /*gradient=*/{});
     RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
     return metrics;
   }

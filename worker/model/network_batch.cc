@@ -1,6 +1,7 @@
 #include "worker/model/network_batch.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
@@ -53,6 +54,12 @@ absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
                    NameOf(wanted.dtype), " that the model was made for"));
 }
 
+// Of each example; empty if they have none. REQUIRES: as CheckExampleWeights.
+Loss::Weights WeightsOf(const NetworkPlan& plan, const Batch& batch) {
+  if (plan.weight.name.empty()) return {};
+  return batch.Find(plan.weight.name)->values<float>();
+}
+
 // Whether -1 at this place of an example is no row for all who look it up.
 bool MayBePadding(const NetworkPlan& plan, size_t input, uint64_t place) {
   return std::all_of(plan.lookups.begin(), plan.lookups.end(),
@@ -83,6 +90,19 @@ absl::Status CheckIndices(const NetworkPlan& plan, size_t input,
   return absl::OkStatus();
 }
 
+// Whether the weights of examples are numbers from 0 on. REQUIRES: the batch
+// has the feature, if there is one.
+absl::Status CheckExampleWeights(const NetworkPlan& plan, const Batch& batch) {
+  const auto weights = WeightsOf(plan, batch);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] >= 0 && std::isfinite(weights[i])) continue;
+    return absl::DataLossError(absl::StrCat(
+        batch.Where(i), ": the weight '", plan.weight.name, "' is ", weights[i],
+        "; it must be a finite number from 0 on"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
@@ -93,13 +113,23 @@ absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
   const Column* label = nullptr;
   if (labels) {
     ASSIGN_OR_RETURN(label, FindColumn(plan.label, batch));
+    if (!plan.weight.name.empty()) {
+      RETURN_IF_ERROR(FindColumn(plan.weight, batch).status());
+    }
   }
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     RETURN_IF_ERROR(CheckIndices(plan, i, batch));
   }
   if (!labels) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckExampleWeights(plan, batch));
   return plan.loss->Check(label->tensor(),
                           [&](uint64_t i) { return batch.Where(i); });
+}
+
+Loss::Target TargetOf(const NetworkPlan& plan, const Batch& batch) {
+  Loss::Target target{batch.Find(plan.label.name)->tensor()};
+  target.weights = WeightsOf(plan, batch);
+  return target;
 }
 
 uint64_t CountedExamples(const NetworkPlan& plan, const Batch& batch) {
@@ -112,8 +142,10 @@ uint64_t CountedExamples(const NetworkPlan& plan, const Batch& batch) {
 absl::Status FindRows(const NetworkPlan& plan, const Batch& batch,
                       absl::Span<std::vector<uint64_t>> rows) {
   if (rows.empty() || batch.size() == 0) return absl::OkStatus();
-  RETURN_IF_ERROR(
-      CheckBatch(plan, batch, batch.Find(plan.label.name) != nullptr));
+  const bool is_labelled =
+      batch.Find(plan.label.name) != nullptr &&
+      (plan.weight.name.empty() || batch.Find(plan.weight.name) != nullptr);
+  RETURN_IF_ERROR(CheckBatch(plan, batch, is_labelled));
   for (size_t i = 0; i < plan.lookups.size(); ++i) {
     const NetworkPlan::Lookup& lookup = plan.lookups[i];
     const std::string& name = plan.inputs[lookup.input].feature.name;
@@ -177,7 +209,8 @@ absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
     groups = group->values<int64_t>();
   }
   return plan.loss->Compute(outputs, batch.Find(plan.label.name)->tensor(), 1,
-                            Tensor(), /*scored=*/true, groups);
+                            Tensor(), /*scored=*/true, groups,
+                            WeightsOf(plan, batch));
 }
 
 void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out) {

@@ -17,7 +17,8 @@ namespace paramd {
 // it.
 
 // INVALID_ARGUMENT: what the layers read is not there, or what the loss reads
-// if `labels`. DATA_LOSS: values are out of range.
+// if `labels`, weights of examples among it. DATA_LOSS: values are out of
+// range.
 absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
                         bool labels = true);
 
@@ -27,6 +28,9 @@ absl::Status FindRows(const NetworkPlan& plan, const Batch& batch,
 
 // See TrainedModel::CountedExamples. All, if CheckBatch would not be OK.
 uint64_t CountedExamples(const NetworkPlan& plan, const Batch& batch);
+
+// What the outputs are compared with. REQUIRES: CheckBatch is OK.
+Loss::Target TargetOf(const NetworkPlan& plan, const Batch& batch);
 
 // What the layers read of an input: the feature, where embeddings read it as it
 // is. Else, in `places`, the integers that they look up (see

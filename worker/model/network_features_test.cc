@@ -1,11 +1,13 @@
 // Networks whose branches read features of their own.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -353,6 +355,85 @@ TEST_F(FeaturesTest, OneFeatureMayBeNamed) {
   const Batch batch = BatchOf(spec, 4, 1);
   EXPECT_EQ(named.Step(batch).loss_sum, unnamed.Step(batch).loss_sum);
   EXPECT_EQ(named.gradients, unnamed.gradients);
+}
+
+// ---- weights of examples ----------------------------------------------------
+
+constexpr char kWeighted[] = R"(
+  input: "numbers" layers { dense { units: 2 } } example_weight: "weight")";
+
+InputSpec WithWeights(const FeatureSpec& weight) {
+  return {{{"numbers", DType::kFloat32, {3}},
+           {"label", DType::kInt32, {}, 2},
+           weight}};
+}
+
+TEST_F(FeaturesTest, AWeightIsAFeatureThatNoLayerReads) {
+  const InputSpec spec = WithWeights({"weight", DType::kFloat32, {1}});
+  v1::ModelConfig config = ConfigOf(kWeighted);
+  config.clear_input();
+  Drawn drawn(config, spec);
+  Batch batch = BatchOf(spec, 4, 1);
+  const auto weights = batch.Find("weight")->values<float>();
+  std::fill(weights.begin(), weights.end(), 0.0f);
+  EXPECT_EQ(drawn.Step(batch).loss_sum, 0);
+  for (const auto& gradient : drawn.gradients) {
+    EXPECT_THAT(gradient, ::testing::Each(0));
+  }
+  weights[2] = 1;
+  const Metrics metrics = drawn.Step(batch);
+  EXPECT_EQ(metrics.examples, 4u);
+  EXPECT_GT(metrics.loss_sum, 0);
+}
+
+TEST_F(FeaturesTest, APredictionNeedsNoWeights) {
+  const InputSpec spec = WithWeights({"weight", DType::kFloat32, {}});
+  Drawn drawn(ConfigOf(kWeighted), spec);
+  Batch batch = BatchOf({{spec.features[0]}}, 4, 1);
+  Batch out;
+  EXPECT_TRUE(drawn.model->Predict(drawn.weight_views, batch, &out).ok());
+  std::vector<std::vector<uint64_t>> rows;
+  EXPECT_TRUE(drawn.model->FindRows(batch, absl::MakeSpan(rows)).ok());
+}
+
+TEST_F(FeaturesTest, AWeightThatIsNoWeightIsNamedByExample) {
+  const InputSpec spec = WithWeights({"weight", DType::kFloat32, {}});
+  Drawn drawn(ConfigOf(kWeighted), spec);
+  for (const auto& [weight, text] :
+       {std::pair(-0.5f, "-0.5"), std::pair(std::nanf(""), "nan"),
+        std::pair(std::numeric_limits<float>::infinity(), "inf")}) {
+    Batch batch = BatchOf(spec, 4, 1);
+    batch.Find("weight")->values<float>()[2] = weight;
+    const auto stepped =
+        drawn.model->Step(drawn.weight_views, batch, {.divisor = 4},
+                          drawn.gradient_views, [](size_t) {});
+    EXPECT_TRUE(absl::IsDataLoss(stepped.status())) << stepped.status();
+    EXPECT_THAT(
+        std::string(stepped.status().message()),
+        HasSubstr(absl::StrCat(": the weight 'weight' is ", text,
+                               "; it must be a finite number from 0 on")));
+    EXPECT_EQ(drawn.model->Evaluate(drawn.weight_views, batch).status(),
+              stepped.status());
+  }
+}
+
+TEST_F(FeaturesTest, WhatCantBeAWeightIsRefused) {
+  const auto refused = [](const FeatureSpec& weight) {
+    return std::string(Network::Create(ConfigOf(kWeighted), WithWeights(weight),
+                                       MakeTestDevice)
+                           .status()
+                           .message());
+  };
+  EXPECT_EQ(refused({"other", DType::kFloat32, {}}),
+            "example_weight is the feature 'weight'; the input has 'numbers', "
+            "'label', 'other': csv.weight makes one of a column");
+  EXPECT_EQ(
+      refused({"weight", DType::kInt32, {}, 5}),
+      "example_weight needs one float32 for each example; 'weight' is "
+      "int32 of a single value: the stage \"cast\" makes a float32 of it");
+  EXPECT_EQ(refused({"weight", DType::kFloat32, {2}}),
+            "example_weight needs one float32 for each example; 'weight' is "
+            "float32 of 2");
 }
 
 }  // namespace

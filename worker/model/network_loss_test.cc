@@ -24,6 +24,7 @@ constexpr uint64_t kClasses = 6;
 struct Case {
   std::string loss;
   DType label = DType::kInt32;
+  bool weighted = false;
 };
 
 const std::vector<Case>& Cases() {
@@ -35,7 +36,12 @@ const std::vector<Case>& Cases() {
        "metrics: [PERPLEXITY, TOP_K] class_weights: [1, 2, 0.5, 3, 0, 1]"},
       {"loss: BINARY_CROSS_ENTROPY metrics: ACCURACY", DType::kFloat32},
       {"loss: MEAN_SQUARED_ERROR metrics: MSE", DType::kFloat32},
-      {"loss: KL_DIVERGENCE", DType::kFloat32}};
+      {"loss: KL_DIVERGENCE", DType::kFloat32},
+      {"loss: SOFTMAX_CROSS_ENTROPY ignore_label: 2 metrics: [ACCURACY, "
+       "PERPLEXITY] example_weight: 'weight'",
+       DType::kInt32, /*weighted=*/true},
+      {"loss: BINARY_CROSS_ENTROPY metrics: ACCURACY example_weight: 'weight'",
+       DType::kFloat32, /*weighted=*/true}};
   return *cases;
 }
 
@@ -46,7 +52,9 @@ InputSpec InputOf(const Case& one) {
   } else {
     label.dims.push_back(kClasses);
   }
-  return {{FeatureSpec{.name = "x", .dims = {kPlaces, 4}}, label}};
+  InputSpec input{{FeatureSpec{.name = "x", .dims = {kPlaces, 4}}, label}};
+  if (one.weighted) input.features.push_back(FeatureSpec{.name = "weight"});
+  return input;
 }
 
 Batch RandomBatch(const Case& one) {
@@ -55,6 +63,11 @@ Batch RandomBatch(const Case& one) {
   batch.Reset(InputOf(one), kExamples);
   for (float& value : batch.Find("x")->values<float>()) {
     value = random.Uniform() - 0.5f;
+  }
+  if (one.weighted) {
+    for (float& value : batch.Find("weight")->values<float>()) {
+      value = static_cast<float>(random.Below(4));
+    }
   }
   Column* const label = batch.Find("label");
   if (one.label == DType::kInt32) {

@@ -73,6 +73,28 @@ absl::StatusOr<FeatureSpec> GroupOf(const v1::ModelConfig& config,
       NameOf(feature->dtype), " of ", DimsText(feature->dims)));
 }
 
+// Without a name if examples have none.
+absl::StatusOr<FeatureSpec> ExampleWeightOf(const v1::ModelConfig& config,
+                                            const InputSpec& input) {
+  const std::string& name = config.example_weight();
+  if (name.empty()) return FeatureSpec();
+  const FeatureSpec* feature = input.Find(name);
+  if (feature == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "example_weight is the feature '", name, "'; the input has ",
+        NamesOf(input), ": csv.weight makes one of a column"));
+  }
+  if (feature->dtype == DType::kFloat32 && feature->size() == 1 &&
+      !feature->ragged) {
+    return *feature;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "example_weight needs one float32 for each example; '", name, "' is ",
+      NameOf(feature->dtype), " of ", DimsText(feature->dims),
+      feature->size() == 1 ? ": the stage \"cast\" makes a float32 of it"
+                           : ""));
+}
+
 using Layers = google::protobuf::RepeatedPtrField<v1::Layer>;
 
 // Each once, in order.
@@ -95,12 +117,15 @@ void AddNamed(const Layers& layers, std::vector<std::string>* names) {
 // What the first layer reads.
 absl::StatusOr<std::string> FirstOf(const v1::ModelConfig& config,
                                     const InputSpec& input,
-                                    const std::string& label,
-                                    const std::string& group) {
+                                    const NetworkPlan& plan) {
   if (!config.input().empty()) return config.input();
+  const std::string& label = plan.label.name;
   const FeatureSpec* found = nullptr;
   for (const FeatureSpec& feature : input.features) {
-    if (feature.name == label || feature.name == group) continue;
+    if (feature.name == label || feature.name == plan.group.name ||
+        feature.name == plan.weight.name) {
+      continue;
+    }
     if (found != nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the model reads one feature; the input has ", NamesOf(input),
@@ -121,7 +146,8 @@ absl::Status CheckAllAreRead(const NetworkPlan& plan,
     for (size_t i = 0; i < plan.inputs.size(); ++i) {
       if (plan.inputs[i].feature.name == name) return builder.IsRead(i);
     }
-    return name == plan.label.name || name == plan.group.name;
+    return name == plan.label.name || name == plan.group.name ||
+           name == plan.weight.name;
   };
   for (const FeatureSpec& feature : input.features) {
     if (is_read(feature.name)) continue;
@@ -425,8 +451,7 @@ absl::Status AddInput(const std::string& name, const InputSpec& input,
 absl::Status ChooseInputs(const v1::ModelConfig& config, const InputSpec& input,
                           std::vector<std::string> names, NetworkPlan* plan,
                           absl::Status* first) {
-  const auto first_name =
-      FirstOf(config, input, plan->label.name, plan->group.name);
+  const auto first_name = FirstOf(config, input, *plan);
   *first = first_name.status();
   if (names.empty()) RETURN_IF_ERROR(*first);
   if (first_name.ok()) {
@@ -531,6 +556,7 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   auto plan = std::make_unique<NetworkPlan>();
   ASSIGN_OR_RETURN(plan->label, LabelOf(config, input));
   ASSIGN_OR_RETURN(plan->group, GroupOf(config, input));
+  ASSIGN_OR_RETURN(plan->weight, ExampleWeightOf(config, input));
   absl::Status first;
   std::vector<std::string> named;
   AddNamed(config.layers(), &named);

@@ -29,6 +29,8 @@ struct NetworkPlan {
   FeatureSpec label;
   // What the metric group_auc reads; no name: nothing does.
   FeatureSpec group;
+  // By whose number an example counts; no name: each counts once.
+  FeatureSpec weight;
   std::unique_ptr<Sequence> layers;
   std::unique_ptr<Loss> loss;
   // What a prediction's outputs are divided by.

@@ -81,9 +81,13 @@ NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
   Layer::ProgramPass pass;
   SetInputs(plan, examples, &emission, &pass);
   HloValue label;
+  HloValue example_weights;
   HloValue scale;
   if (shape.training) {
     label = graph.Parameter(TypeOf(plan.label, examples));
+    if (!plan.weight.name.empty()) {
+      example_weights = graph.Parameter({HloElement::kF32, {examples}});
+    }
     scale = graph.Parameter({HloElement::kF32, {}});
     emission.share = graph.Parameter({HloElement::kF32, {}});
     emission.offsets = graph.Parameter({HloElement::kU64, {examples}});
@@ -100,7 +104,8 @@ NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
 
   std::vector<HloValue> results = {outputs};
   if (shape.training) {
-    const HloValue gradient = plan.loss->EmitGradient(outputs, label, scale);
+    const HloValue gradient =
+        plan.loss->EmitGradient(outputs, label, scale, example_weights);
     const std::vector<HloValue> gradients =
         GradientsOf(plan, outputs, gradient, variables, updates);
     results.insert(results.end(), gradients.rbegin(), gradients.rend());

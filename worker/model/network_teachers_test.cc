@@ -40,11 +40,12 @@ const InputSpec kInput{{FeatureSpec{.name = "x", .dims = {kWidth}},
                                     .classes = kClasses}}};
 
 std::unique_ptr<Network> MakeStudent(const std::string& text,
-                                     double temperature = 1) {
+                                     double temperature = 1,
+                                     const InputSpec& input = kInput) {
   v1::ModelConfig config;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       text + " loss: SOFTMAX_CROSS_ENTROPY", &config));
-  std::unique_ptr<NetworkPlan> plan = *PlanNetwork(config, kInput);
+  std::unique_ptr<NetworkPlan> plan = *PlanNetwork(config, input);
   plan->temperature = temperature;
   return std::make_unique<Network>(std::move(plan), MakeTestDevice, "test");
 }
@@ -257,8 +258,9 @@ TEST_F(NetworkTeachersTest, ATeacherComputesAsInAnEvaluation) {
   std::vector<std::vector<float>> said;
   for (const uint64_t epoch : {1, 2}) {
     const Batch batch = SomeBatch(epoch);
-    const ConstTensor labels = batch.Find("label")->tensor();
-    const auto values = teachers.TargetOf(batch, labels)->soft.values<float>();
+    Loss::Target target{batch.Find("label")->tensor()};
+    ASSERT_TRUE(teachers.AddTo(batch, &target).ok());
+    const auto values = target.soft.values<float>();
     said.emplace_back(values.begin(), values.end());
   }
   EXPECT_EQ(said[0], said[1]);
@@ -267,9 +269,10 @@ TEST_F(NetworkTeachersTest, ATeacherComputesAsInAnEvaluation) {
   for (uint64_t i = 0; i < kExamples; ++i) {
     Batch one;
     one.CopyExamples(batch, i, i + 1);
-    const auto target = teachers.TargetOf(one, one.Find("label")->tensor());
+    Loss::Target target{one.Find("label")->tensor()};
+    ASSERT_TRUE(teachers.AddTo(one, &target).ok());
     for (uint64_t c = 0; c < kClasses; ++c) {
-      EXPECT_NEAR(target->soft.values<float>()[c], said[0][i * kClasses + c],
+      EXPECT_NEAR(target.soft.values<float>()[c], said[0][i * kClasses + c],
                   1e-6);
     }
   }
@@ -291,6 +294,49 @@ TEST_F(NetworkTeachersTest, IgnoredLabelsCountInNeitherPart) {
   }
   EXPECT_NEAR(found.metrics.loss_sum, loss, 1e-5 * (1 + loss));
   EXPECT_EQ(found.metrics.examples, kExamples - 2);
+}
+
+TEST_F(NetworkTeachersTest, TheWeightOfAnExampleIsOfBothParts) {
+  InputSpec input = kInput;
+  input.features.push_back(FeatureSpec{.name = "weight"});
+  Batch batch = RandomBatch(input, {.epoch = 1, .begin = 0, .end = kExamples},
+                            /*seed=*/4);
+  const auto example_weights = batch.Find("weight")->values<float>();
+  for (uint64_t i = 0; i < kExamples; ++i) {
+    example_weights[i] = 0.75f * static_cast<float>(i % 3);
+  }
+  Lesson lesson{.temperature = 2, .alpha = 0.3};
+  const auto student = MakeStudent(
+      std::string(kLinear) + " input: 'x' example_weight: 'weight'", 1, input);
+  student->LearnFrom(TwoTeachers(batch, &lesson));
+  const Numbers weights = Drawn(*student, 3);
+  const Stepped found = *StepOf(student.get(), weights, batch);
+  // Beside what examples alone give.
+  const auto plain = MakeStudent(kLinear);
+  plain->LearnFrom(TwoTeachers(batch, &lesson));
+  double loss = 0;
+  std::vector<std::vector<double>> gradients;
+  for (uint64_t i = 0; i < kExamples; ++i) {
+    Batch one;
+    one.CopyExamples(batch, i, i + 1);
+    const Stepped alone = *StepOf(plain.get(), weights, one);
+    const double weight = double{example_weights[i]};
+    loss += weight * alone.metrics.loss_sum;
+    gradients.resize(alone.gradients.size());
+    for (size_t v = 0; v < gradients.size(); ++v) {
+      gradients[v].resize(alone.gradients[v].size());
+      for (size_t k = 0; k < gradients[v].size(); ++k) {
+        gradients[v][k] += weight * double{alone.gradients[v][k]} / kExamples;
+      }
+    }
+  }
+  EXPECT_NEAR(found.metrics.loss_sum, loss, 1e-5 * (1 + loss));
+  EXPECT_EQ(found.metrics.examples, kExamples);
+  for (size_t v = 0; v < gradients.size(); ++v) {
+    for (size_t k = 0; k < gradients[v].size(); ++k) {
+      EXPECT_NEAR(found.gradients[v][k], gradients[v][k], 2e-5);
+    }
+  }
 }
 
 TEST_F(NetworkTeachersTest, ATeacherThatSaysNoNumberIsNamed) {

@@ -24,8 +24,7 @@ std::unique_ptr<Teachers> Teachers::CloneForReplica(uint32_t replica) const {
   return std::make_unique<Teachers>(std::move(clones), temperature_, alpha_);
 }
 
-absl::StatusOr<Loss::Target> Teachers::TargetOf(const Batch& batch,
-                                                const ConstTensor& labels) {
+absl::Status Teachers::AddTo(const Batch& batch, Loss::Target* target) {
   Dims dims;
   mean_.clear();
   for (const Teacher& teacher : teachers_) {
@@ -50,10 +49,10 @@ absl::StatusOr<Loss::Target> Teachers::TargetOf(const Batch& batch,
   }
   const auto count = static_cast<float>(teachers_.size());
   for (float& value : mean_) value /= count;
-  return Loss::Target{.labels = labels,
-                      .soft = ConstTensor(mean_.data(), DType::kFloat32, dims),
-                      .temperature = temperature_,
-                      .alpha = alpha_};
+  target->soft = ConstTensor(mean_.data(), DType::kFloat32, dims);
+  target->temperature = temperature_;
+  target->alpha = alpha_;
+  return absl::OkStatus();
 }
 
 }  // namespace paramd

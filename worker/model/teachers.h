@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 
 #include "worker/input/batch.h"
 #include "worker/model/loss.h"
@@ -40,12 +40,11 @@ class Teachers {
   // Others for replica `replica` of the process, or another thread.
   std::unique_ptr<Teachers> CloneForReplica(uint32_t replica) const;
 
-  // What a student's outputs for the batch are compared with, valid until the
-  // next call. The errors of TrainedModel::Predict, and INVALID_ARGUMENT if
-  // what one says is no number, which name the teacher. REQUIRES: the batch has
-  // examples.
-  absl::StatusOr<Loss::Target> TargetOf(const Batch& batch,
-                                        const ConstTensor& labels);
+  // Adds what they say to what a student's outputs for the batch are compared
+  // with, valid until the next call. The errors of TrainedModel::Predict, and
+  // INVALID_ARGUMENT if what one says is no number, which name the teacher.
+  // REQUIRES: the batch has examples.
+  absl::Status AddTo(const Batch& batch, Loss::Target* target);
 
  private:
   std::vector<Teacher> teachers_;

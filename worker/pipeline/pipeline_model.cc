@@ -235,10 +235,9 @@ void PipelineModel::Cut(const Batch& batch, uint64_t size, RowNumbers rows,
 
 absl::Status PipelineModel::SetTargets() {
   for (MicroBatch& part : parts_) {
-    part.target = {part.batch.Find(network_->label.name)->tensor()};
+    part.target = TargetOf(*network_, part.batch);
     if (teachers_ == nullptr) continue;
-    ASSIGN_OR_RETURN(part.target,
-                     teachers_->TargetOf(part.batch, part.target.labels));
+    RETURN_IF_ERROR(teachers_->AddTo(part.batch, &part.target));
     // The next call writes over it.
     const auto soft = part.target.soft.values<float>();
     part.soft.assign(soft.begin(), soft.end());
@@ -424,8 +423,8 @@ absl::StatusOr<Metrics> PipelineModel::EvaluateRows(WeightSpans weights,
   RETURN_IF_ERROR(
       Infer(weights, batch, rows, [&](PipelineStage* last) -> absl::Status {
         if (!network_->loss->NeedsScores()) {
-          metrics = last->ComputeLoss(
-              0, {batch.Find(network_->label.name)->tensor()}, /*scale=*/0);
+          metrics =
+              last->ComputeLoss(0, TargetOf(*network_, batch), /*scale=*/0);
           return metrics.status();
         }
         ASSIGN_OR_RETURN(const ConstTensor outputs, last->TakeOutputs(0));
