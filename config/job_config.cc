@@ -286,6 +286,64 @@ void CheckPipeline(const v1::JobConfig& config,
   CheckWithoutFlush(config, add);
 }
 
+// Adds what the settings about outputs say wrongly.
+void CheckOutputs(const v1::JobConfig& config, const SettingReader& reader,
+                  const std::function<void(const std::string& path,
+                                           absl::string_view sentence)>& add) {
+  const auto& outputs = config.model().outputs();
+  const std::string& best = config.checkpoint().best_output();
+  if (outputs.empty()) {
+    if (!best.empty() && !config.model().custom()) {
+      add("checkpoint.best_output",
+          "is of a model with several outputs (model.outputs); leave it out");
+    }
+    return;
+  }
+  if (config.model().custom()) {
+    add("model.outputs",
+        "are of a model in the job file; with model.custom the program decides "
+        "what it learns, so leave them out");
+  }
+  const auto leave_out = [&](absl::string_view key) {
+    add(absl::StrCat("model.", key),
+        "is said by each of model.outputs; leave it out here");
+  };
+  if (config.model().has_loss()) leave_out("loss");
+  for (const absl::string_view key :
+       {"label", "label_smoothing", "class_weights", "ignore_label", "metrics",
+        "top_k", "group"}) {
+    const Place place = reader.PlaceOf(absl::StrCat("model.", key));
+    if (KindOf(place) != OriginKind::kDefault) leave_out(key);
+  }
+  std::vector<std::string> names;
+  for (const v1::ModelConfig::Output& output : outputs) {
+    const std::string path =
+        absl::StrCat("model.outputs[", names.size(), "].name");
+    const std::string& name = output.name();
+    const bool is_word =
+        std::all_of(name.begin(), name.end(), [](unsigned char c) {
+          return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
+        });
+    if (!is_word || (name.empty() && output.has_name())) {
+      add(path,
+          absl::StrCat("names metrics and a column of predictions: letters, "
+                       "digits, _, - and . alone; found \"",
+                       Excerpt(name), "\""));
+    } else if (std::count(names.begin(), names.end(), name) > 0) {
+      add(path, absl::StrCat("is \"", name,
+                             "\", as another output is called; give each a "
+                             "name of its own"));
+    }
+    names.push_back(name);
+  }
+  if (!best.empty() && std::count(names.begin(), names.end(), best) == 0) {
+    add("checkpoint.best_output",
+        absl::StrCat("must be one of model.outputs (",
+                     absl::StrJoin(names, ", "), "); found \"", Excerpt(best),
+                     "\""));
+  }
+}
+
 // Adds what the settings about teachers say wrongly.
 void CheckDistill(const v1::JobConfig& config,
                   const std::function<void(const std::string& path,
@@ -295,6 +353,10 @@ void CheckDistill(const v1::JobConfig& config,
     add("distill",
         "is for a model in the job file; with model.custom the program decides "
         "what it learns from, so leave it out");
+  } else if (!config.model().outputs().empty()) {
+    add("distill",
+        "is for a model with one output, which has classes; with model.outputs "
+        "leave it out");
   } else if (config.model().has_loss() &&
              config.model().loss() != v1::SOFTMAX_CROSS_ENTROPY) {
     add("distill",
@@ -414,6 +476,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
         "is for a model in the job file; with model.custom the program decides "
         "what it keeps, so leave it out");
   }
+  CheckOutputs(config, reader, add);
   CheckDistill(config, add);
   CheckCheckpoints(config.checkpoint(), add);
   CheckBackup(config, reader, add);

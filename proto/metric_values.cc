@@ -66,6 +66,9 @@ void SubtractMetrics(const MetricSums& less, MetricSums* sums) {
 }
 
 bool LowerIsBetter(absl::string_view metric) {
+  // Of an output of several: "click/loss".
+  metric.remove_prefix(
+      metric.rfind('/') == metric.npos ? 0 : metric.rfind('/') + 1);
   return metric == "loss" || metric == "perplexity" || metric == "mse" ||
          metric == "normalised_entropy";
 }

@@ -67,10 +67,12 @@ TEST(MetricSumTest, ValuesOfReplicasAreThoseOfAllTheirExamples) {
 }
 
 TEST(MetricValuesTest, OfErrorsAndEntropiesTheLowerIsBetter) {
-  for (const char* name : {"loss", "perplexity", "mse", "normalised_entropy"}) {
+  for (const char* name :
+       {"loss", "perplexity", "mse", "normalised_entropy", "click/loss"}) {
     EXPECT_TRUE(LowerIsBetter(name)) << name;
   }
-  for (const char* name : {"accuracy", "top_5", "auc", "group_auc"}) {
+  for (const char* name :
+       {"accuracy", "top_5", "auc", "group_auc", "click/auc"}) {
     EXPECT_FALSE(LowerIsBetter(name)) << name;
   }
 }

@@ -1,33 +1,54 @@
 #include "worker/best_metric.h"
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 
 namespace paramd {
+namespace {
+
+// Of "click/auc" both words; of "auc" no output.
+std::pair<absl::string_view, absl::string_view> OutputAndMetric(
+    absl::string_view name) {
+  const size_t slash = name.rfind('/');
+  if (slash == name.npos) return {"", name};
+  return {name.substr(0, slash), name.substr(slash + 1)};
+}
+
+}  // namespace
 
 absl::StatusOr<std::string> BestMetric(
     const v1::CheckpointConfig& config,
     const std::vector<std::string>& metrics) {
   const v1::CheckpointConfig::BestMetric wanted = config.best_metric();
-  if (wanted == v1::CheckpointConfig::AUTO ||
-      wanted == v1::CheckpointConfig::BEST_METRIC_UNSPECIFIED) {
-    return std::string();
-  }
+  const std::string& output = config.best_output();
+  const bool is_auto = wanted == v1::CheckpointConfig::AUTO ||
+                       wanted == v1::CheckpointConfig::BEST_METRIC_UNSPECIFIED;
+  if (is_auto && output.empty()) return std::string();
   const std::string name =
-      absl::AsciiStrToLower(v1::CheckpointConfig::BestMetric_Name(wanted));
-  if (name == "loss") return name;
+      is_auto ? std::string("accuracy")
+              : absl::AsciiStrToLower(
+                    v1::CheckpointConfig::BestMetric_Name(wanted));
+  if (name == "loss" && output.empty()) return name;
   for (const std::string& metric : metrics) {
+    const auto [of, plain] = OutputAndMetric(metric);
+    if (!output.empty() && of != output) continue;
     const bool is_top_k = wanted == v1::CheckpointConfig::TOP_K &&
-                          absl::StartsWith(metric, "top_");
-    if (metric == name || is_top_k) return metric;
+                          absl::StartsWith(plain, "top_");
+    if (plain == name || is_top_k) return metric;
   }
+  if (is_auto) return absl::StrCat(output, "/loss");
   return absl::InvalidArgumentError(absl::StrCat(
-      "checkpoint.best_metric is ", name, "; the model counts ",
-      absl::StrJoin(metrics, ", "), metrics.empty() ? "" : " and ",
-      "the loss: choose one of these, or add ", name, " to model.metrics"));
+      "checkpoint.best_metric is ", name,
+      output.empty() ? "" : absl::StrCat(" of the output '", output, "'"),
+      "; the model counts ", absl::StrJoin(metrics, ", "),
+      metrics.empty() ? "" : " and ", "the loss: choose one of these, or add ",
+      name, output.empty() ? " to model.metrics" : " to the output's metrics"));
 }
 
 }  // namespace paramd

@@ -10,9 +10,10 @@
 
 namespace paramd {
 
-// The name of what makes a checkpoint better, as the setting best_metric says,
-// where a model may count `metrics` besides the loss; empty: auto.
-// INVALID_ARGUMENT naming what there is, if the model has no such metric.
+// The name of what makes a checkpoint better, as the settings best_metric and
+// best_output say, where a model may count `metrics` besides the loss, of
+// several outputs "click/auc" and so on; empty: auto. INVALID_ARGUMENT naming
+// what there is, if the model has no such metric.
 absl::StatusOr<std::string> BestMetric(const v1::CheckpointConfig& config,
                                        const std::vector<std::string>& metrics);
 

@@ -43,5 +43,30 @@ TEST(BestMetricTest, OneThatTheModelDoesNotHaveIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("counts the loss"));
 }
 
+TEST(BestMetricTest, OfSeveralOutputsOneIsChosenByName) {
+  const std::vector<std::string> metrics = {"click/loss", "click/accuracy",
+                                            "click/auc", "buy/loss", "buy/auc"};
+  Config config;
+  config.set_best_metric(Config::AUC);
+  EXPECT_EQ(*BestMetric(config, metrics), "click/auc");
+  config.set_best_output("buy");
+  EXPECT_EQ(*BestMetric(config, metrics), "buy/auc");
+  config.set_best_metric(Config::LOSS);
+  EXPECT_EQ(*BestMetric(config, metrics), "buy/loss");
+  config.set_best_metric(Config::AUTO);
+  EXPECT_EQ(*BestMetric(config, metrics), "buy/loss");
+  config.set_best_output("click");
+  EXPECT_EQ(*BestMetric(config, metrics), "click/accuracy");
+  config.clear_best_output();
+  EXPECT_EQ(*BestMetric(config, metrics), "");
+  config.set_best_metric(Config::LOSS);
+  EXPECT_EQ(*BestMetric(config, metrics), "loss");
+  config.set_best_metric(Config::ACCURACY);
+  config.set_best_output("buy");
+  EXPECT_THAT(std::string(BestMetric(config, metrics).status().message()),
+              HasSubstr("checkpoint.best_metric is accuracy of the output "
+                        "'buy'; the model counts click/loss, "));
+}
+
 }  // namespace
 }  // namespace paramd

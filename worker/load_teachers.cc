@@ -97,8 +97,9 @@ InputSpec ReadByTeachers(InputSpec input, const NetworkPlan& student) {
   auto& features = input.features;
   features.erase(std::remove_if(features.begin(), features.end(),
                                 [&](const FeatureSpec& feature) {
-                                  return feature.name == student.group.name ||
-                                         feature.name == student.weight.name;
+                                  const Task& task = student.tasks.front();
+                                  return feature.name == task.group.name ||
+                                         feature.name == task.weight.name;
                                 }),
                  features.end());
   return input;
@@ -114,6 +115,10 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanTeacher(
   if (model.custom()) {
     return absl::InvalidArgumentError(
         "a program has brought its model, which no job can build");
+  }
+  if (!model.outputs().empty()) {
+    return absl::InvalidArgumentError(
+        "it has several outputs; a teacher has one");
   }
   if (model.loss() != v1::SOFTMAX_CROSS_ENTROPY) {
     return absl::InvalidArgumentError(

@@ -9,6 +9,8 @@
 #include "absl/types/optional.h"
 
 #include "base/shorten.h"
+#include "base/status_macros.h"
+#include "proto/metric_values.h"
 
 namespace paramd {
 namespace {
@@ -29,23 +31,37 @@ absl::optional<Metrics::Sum> MetricNamed(absl::string_view name) {
   return absl::nullopt;
 }
 
+// `prefix`: of their names.
+void AddSums(const Metrics& metrics, const std::string& prefix,
+             MetricSums* sums) {
+  for (const Metrics::Sum& sum : metrics.sums) {
+    if (sum.is_of_outputs()) continue;
+    const bool is_accuracy =
+        sum.kind == Metrics::Kind::kAccuracy && !metrics.weighted;
+    v1::MetricSum* const message = sums->Add();
+    message->set_name(absl::StrCat(prefix, sum.name()));
+    message->set_sum(is_accuracy ? static_cast<double>(metrics.correct)
+                                 : sum.sum);
+    message->set_count(is_accuracy ? static_cast<double>(metrics.labels)
+                                   : sum.count);
+    message->set_exp(sum.kind == Metrics::Kind::kPerplexity);
+  }
+}
+
 }  // namespace
 
 void SetMetrics(const Metrics& metrics, v1::ComputeGradientResult* result) {
   result->set_loss(metrics.loss_sum);
   result->set_examples(metrics.examples);
   result->clear_metrics();
-  for (const Metrics::Sum& sum : metrics.sums) {
-    if (sum.is_of_outputs()) continue;
-    const bool is_accuracy =
-        sum.kind == Metrics::Kind::kAccuracy && !metrics.weighted;
-    v1::MetricSum* const message = result->add_metrics();
-    message->set_name(sum.name());
-    message->set_sum(is_accuracy ? static_cast<double>(metrics.correct)
-                                 : sum.sum);
-    message->set_count(is_accuracy ? static_cast<double>(metrics.labels)
-                                   : sum.count);
-    message->set_exp(sum.kind == Metrics::Kind::kPerplexity);
+  AddSums(metrics, "", result->mutable_metrics());
+  for (const Metrics& one : metrics.outputs) {
+    const std::string prefix = absl::StrCat(one.output, "/");
+    v1::MetricSum* const loss = result->add_metrics();
+    loss->set_name(absl::StrCat(prefix, "loss"));
+    loss->set_sum(one.loss_sum);
+    loss->set_count(static_cast<double>(one.examples));
+    AddSums(one, prefix, result->mutable_metrics());
   }
 }
 
@@ -84,6 +100,10 @@ v1::BatchMetrics BatchMetricsOf(const Metrics& metrics) {
                                        metrics.score_weights.end());
   // Without scores one says that there are weights.
   if (metrics.weighted && metrics.scores.empty()) message.add_score_weights(1);
+  message.set_output(metrics.output);
+  for (const Metrics& one : metrics.outputs) {
+    *message.add_outputs() = BatchMetricsOf(one);
+  }
   return message;
 }
 
@@ -132,9 +152,17 @@ absl::StatusOr<Metrics> MetricsOf(const v1::BatchMetrics& message) {
         {.score = message.scores(i), .positive = message.positives(i)});
   }
   metrics.groups.assign(message.groups().begin(), message.groups().end());
-  if (scores == 0) return metrics;
-  metrics.score_weights.assign(message.score_weights().begin(),
-                               message.score_weights().end());
+  if (scores > 0) {
+    metrics.score_weights.assign(message.score_weights().begin(),
+                                 message.score_weights().end());
+  }
+  metrics.output = message.output();
+  for (const v1::BatchMetrics& one : message.outputs()) {
+    if (!one.outputs().empty()) {
+      return absl::InvalidArgumentError("an output has outputs of its own");
+    }
+    ASSIGN_OR_RETURN(metrics.outputs.emplace_back(), MetricsOf(one));
+  }
   return metrics;
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -49,10 +50,23 @@ absl::Status CheckFlags(const ChosenModelFlags& flags) {
 // a program brings reads, it alone knows.
 std::vector<std::string> UnreadBy(ModelUse use, const v1::ModelConfig& model) {
   if (use == ModelUse::kEvaluate || model.custom()) return {};
-  std::vector<std::string> unread = {
-      model.label().empty() ? "label" : model.label(),
-      model.group().empty() ? "group" : model.group()};
-  if (!model.example_weight().empty()) unread.push_back(model.example_weight());
+  std::vector<std::string> unread;
+  const auto add = [&](const std::string& name, absl::string_view by_default) {
+    std::string one(name.empty() ? by_default : name);
+    if (!one.empty() && !absl::c_linear_search(unread, one)) {
+      unread.push_back(std::move(one));
+    }
+  };
+  const auto add_all = [&](const auto& measured) {
+    add(measured.label(), "label");
+    add(measured.group(), "group");
+    add(measured.example_weight(), "");
+  };
+  if (model.outputs().empty()) add_all(model);
+  for (const v1::ModelConfig::Output& output : model.outputs()) {
+    add_all(output);
+    add(model.example_weight(), "");
+  }
   return unread;
 }
 

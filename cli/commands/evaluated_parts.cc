@@ -62,6 +62,15 @@ std::string PartDifference(const Metrics& batch, const Metrics& sum) {
       return absl::StrCat("the metric ", batch.sums[i].name());
     }
   }
+  if (batch.outputs.empty() || sum.outputs.empty()) return "";
+  if (batch.outputs.size() != sum.outputs.size()) return "other outputs";
+  for (size_t i = 0; i < batch.outputs.size(); ++i) {
+    if (batch.outputs[i].output != sum.outputs[i].output) {
+      return absl::StrCat("the output '", batch.outputs[i].output, "'");
+    }
+    std::string difference = PartDifference(batch.outputs[i], sum.outputs[i]);
+    if (!difference.empty()) return difference;
+  }
   return "";
 }
 

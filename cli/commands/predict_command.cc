@@ -30,16 +30,12 @@ absl::Status Write(const ChosenModel& chosen, PredictionFile::Format format,
   // Parts of lines, one behind the other, are a file.
   PredictionFile predictions(format, file, /*names=*/chosen.part.index == 0);
   const auto rows = chosen.rows();
-  RETURN_IF_ERROR(PredictOn(
-      *chosen.data, chosen.spans(), chosen.model.get(),
-      {.threads = chosen.threads, .rows = rows, .part = chosen.part},
-      [&](const Batch& predicted) -> absl::Status {
-        const Column* const column = predicted.Find("prediction");
-        if (column == nullptr) {
-          return absl::InternalError("the model gives no column 'prediction'");
-        }
-        return predictions.Add(*column);
-      }));
+  RETURN_IF_ERROR(
+      PredictOn(*chosen.data, chosen.spans(), chosen.model.get(),
+                {.threads = chosen.threads, .rows = rows, .part = chosen.part},
+                [&](const Batch& predicted) {
+                  return predictions.Add(predicted.columns);
+                }));
   return predictions.Finish();
 }
 

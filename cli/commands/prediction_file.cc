@@ -29,61 +29,87 @@ absl::StatusOr<PredictionFile::Format> PredictionFile::ParseFormat(
       absl::StrCat("--format is csv, jsonl or npy, not '", text, "'"));
 }
 
-absl::Status PredictionFile::Add(const Column& predictions) {
-  const FeatureSpec& spec = predictions.spec();
-  if (spec.dtype != DType::kFloat32 || spec.ragged || spec.size() == 0) {
+absl::Status PredictionFile::Add(absl::Span<const Column> predictions) {
+  for (const Column& one : predictions) {
+    const FeatureSpec& spec = one.spec();
+    if (spec.dtype == DType::kFloat32 && !spec.ragged && spec.size() > 0) {
+      continue;
+    }
     return absl::InternalError("the model predicts something else than floats");
   }
-  if (!begun_) Begin(spec);
-  const absl::Span<const float> values = predictions.values<float>();
-  if (values.empty()) return absl::OkStatus();
-  if (format_ == Format::kNpy) {
-    std::fwrite(values.data(), sizeof(float), values.size(), file_);
-    examples_ += values.size() / spec.size();
-    return absl::OkStatus();
+  if (predictions.empty()) {
+    return absl::InternalError("the model predicts nothing");
   }
-  for (size_t at = 0; at < values.size(); at += spec.size()) {
-    AddLine(values.subspan(at, spec.size()));
+  if (!begun_) Begin(predictions);
+  std::vector<absl::Span<const float>> outputs;
+  const uint64_t examples = predictions.front().values<float>().size() /
+                            predictions.front().spec().size();
+  for (uint64_t i = 0; i < examples; ++i) {
+    outputs.clear();
+    for (const Column& one : predictions) {
+      const uint64_t size = one.spec().size();
+      outputs.push_back(one.values<float>().subspan(i * size, size));
+    }
+    AddLine(outputs);
     ++examples_;
   }
   return absl::OkStatus();
 }
 
-void PredictionFile::Begin(const FeatureSpec& spec) {
+void PredictionFile::Begin(absl::Span<const Column> predictions) {
   begun_ = true;
-  spec_ = spec;
+  for (const Column& one : predictions) specs_.push_back(one.spec());
   if (format_ == Format::kNpy) {
     const std::string room(kNpyHeaderBytes, ' ');
     std::fwrite(room.data(), 1, room.size(), file_);
   }
   if (format_ != Format::kCsv || !names_) return;
   std::string line;
-  for (uint64_t i = 0; i < spec.size(); ++i) {
-    absl::StrAppend(&line, i == 0 ? "" : ",", "prediction",
-                    spec.size() == 1 ? "" : absl::StrCat("_", i));
+  for (const FeatureSpec& spec : specs_) {
+    for (uint64_t i = 0; i < spec.size(); ++i) {
+      absl::StrAppend(&line, line.empty() ? "" : ",", spec.name,
+                      spec.size() == 1 ? "" : absl::StrCat("_", i));
+    }
   }
   std::fprintf(file_, "%s\n", line.c_str());
 }
 
-void PredictionFile::AddLine(absl::Span<const float> values) {
+void PredictionFile::AddLine(
+    absl::Span<const absl::Span<const float>> outputs) {
+  if (format_ == Format::kNpy) {
+    for (const absl::Span<const float> values : outputs) {
+      std::fwrite(values.data(), sizeof(float), values.size(), file_);
+    }
+    return;
+  }
   const bool json = format_ == Format::kJsonLines;
   std::string line;
-  for (const float value : values) {
-    if (!line.empty()) line.push_back(',');
-    line += json ? JsonNumber(value) : absl::StrFormat("%.9g", value);
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    if (o > 0) line += json ? ", " : ",";
+    const bool is_list = json && !specs_[o].dims.empty();
+    if (json) absl::StrAppend(&line, "\"", specs_[o].name, "\": ");
+    if (is_list) line.push_back('[');
+    for (size_t i = 0; i < outputs[o].size(); ++i) {
+      const float value = outputs[o][i];
+      absl::StrAppend(
+          &line, i > 0 ? "," : "",
+          json ? JsonNumber(value) : absl::StrFormat("%.9g", value));
+    }
+    if (is_list) line.push_back(']');
   }
-  if (!json) {
-    std::fprintf(file_, "%s\n", line.c_str());
-  } else if (spec_.dims.empty()) {
-    std::fprintf(file_, "{\"prediction\": %s}\n", line.c_str());
-  } else {
-    std::fprintf(file_, "{\"prediction\": [%s]}\n", line.c_str());
-  }
+  std::fprintf(file_, json ? "{%s}\n" : "%s\n", line.c_str());
 }
 
 std::string PredictionFile::NpyHeader() const {
   std::string shape = absl::StrCat("(", examples_, ",");
-  for (const uint64_t dimension : spec_.dims) {
+  Dims dims;
+  if (specs_.size() == 1) {
+    dims = specs_.front().dims;
+  } else if (!specs_.empty()) {
+    dims.push_back(0);
+    for (const FeatureSpec& spec : specs_) dims[0] += spec.size();
+  }
+  for (const uint64_t dimension : dims) {
     absl::StrAppend(&shape, " ", dimension, ",");
   }
   std::string header("\x93NUMPY\x01\x00", 8);

@@ -19,8 +19,10 @@ namespace paramd {
 //          for each example
 //   jsonl  {"prediction": number, or a list of them as they are shaped, flat}
 //   npy    version 1.0, '<f4', shape (examples, ...); its header is written
-//   last,
-//          so it needs a file that can be sought in
+//          last, so it needs a file that can be sought in
+//
+// Of a model with several outputs they are called as these, one behind the
+// other; in npy they are the columns of one array.
 //
 // Numbers are written so that they read as the same float.
 //
@@ -36,22 +38,23 @@ class PredictionFile {
   PredictionFile(Format format, std::FILE* file, bool names = true)
       : format_(format), file_(file), names_(names) {}
 
-  // Those of further examples, or none, of one spec each time. INTERNAL if they
-  // are no floats.
-  absl::Status Add(const Column& predictions);
+  // Those of further examples, or none, of one spec each time: a column for
+  // each output. INTERNAL if they are no floats.
+  absl::Status Add(absl::Span<const Column> predictions);
   // UNAVAILABLE if not all of it could be written.
   absl::Status Finish();
 
  private:
-  void Begin(const FeatureSpec& spec);
-  void AddLine(absl::Span<const float> values);
+  void Begin(absl::Span<const Column> predictions);
+  // Of an example, of each output in order.
+  void AddLine(absl::Span<const absl::Span<const float>> outputs);
   std::string NpyHeader() const;
 
   const Format format_;
   std::FILE* const file_;
   const bool names_;
   bool begun_ = false;
-  FeatureSpec spec_;
+  std::vector<FeatureSpec> specs_;
   uint64_t examples_ = 0;
 };
 

@@ -25,7 +25,7 @@ std::string Written(PredictionFile::Format format, Dims dims,
     Column column;
     column.Reset(spec, values.size() / spec.size());
     std::copy(values.begin(), values.end(), column.values<float>().begin());
-    EXPECT_TRUE(predictions.Add(column).ok());
+    EXPECT_TRUE(predictions.Add({&column, 1}).ok());
   }
   EXPECT_TRUE(predictions.Finish().ok());
   std::string bytes(static_cast<size_t>(std::ftell(file)), '\0');
@@ -87,7 +87,42 @@ TEST(PredictionFileTest, OtherThanFloatsAreRefused) {
   spec.dtype = DType::kInt32;
   Column column;
   column.Reset(spec, 1);
-  EXPECT_TRUE(absl::IsInternal(predictions.Add(column)));
+  EXPECT_TRUE(absl::IsInternal(predictions.Add({&column, 1})));
+}
+
+// A model's outputs "click", a number, and "stars", two of them.
+std::string WrittenOfTwo(PredictionFile::Format format) {
+  Batch batch;
+  batch.Reset({{FeatureSpec{"click", DType::kFloat32, {1}},
+                FeatureSpec{"stars", DType::kFloat32, {2}}}},
+              2);
+  float next = 0;
+  for (Column& column : batch.columns) {
+    for (float& value : column.values<float>()) value = next += 0.5f;
+  }
+  std::FILE* const file = std::tmpfile();
+  PredictionFile predictions(format, file);
+  EXPECT_TRUE(predictions.Add(batch.columns).ok());
+  EXPECT_TRUE(predictions.Finish().ok());
+  std::fseek(file, 0, SEEK_END);
+  std::string bytes(static_cast<size_t>(std::ftell(file)), '\0');
+  std::rewind(file);
+  EXPECT_EQ(std::fread(bytes.data(), 1, bytes.size(), file), bytes.size());
+  std::fclose(file);
+  return bytes;
+}
+
+TEST(PredictionFileTest, SeveralOutputsAreCalledByTheirNames) {
+  EXPECT_EQ(WrittenOfTwo(PredictionFile::Format::kCsv),
+            "click,stars_0,stars_1\n0.5,1.5,2\n1,2.5,3\n");
+  EXPECT_EQ(WrittenOfTwo(PredictionFile::Format::kJsonLines),
+            "{\"click\": [0.5], \"stars\": [1.5,2]}\n"
+            "{\"click\": [1], \"stars\": [2.5,3]}\n");
+  const std::string npy = WrittenOfTwo(PredictionFile::Format::kNpy);
+  EXPECT_THAT(npy, HasSubstr("'shape': (2, 3,), }"));
+  const float row[] = {0.5, 1.5, 2, 1, 2.5, 3};
+  EXPECT_EQ(
+      std::memcmp(npy.data() + npy.size() - sizeof(row), row, sizeof(row)), 0);
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ def unit_tests(name, srcs, deps, **kwargs):
         **kwargs
     )
 
-def device_tests(name, srcs, deps, devices, size = "small"):
+def device_tests(name, srcs, deps, devices, data = [], size = "small"):
     """Tests that run on several kinds of devices, compiled once.
 
     Args:
@@ -114,12 +114,14 @@ def device_tests(name, srcs, deps, devices, size = "small"):
       deps: of all of them.
       devices: (test, device, tags): a cc_test, the library in
         //worker/device/testing that it is linked with, and its tags.
+      data: as of a cc_test.
       size: as of a cc_test.
     """
     native.cc_library(
         name = name,
         testonly = True,
         srcs = srcs,
+        data = data,
         visibility = ["//visibility:private"],
         deps = deps + ["//worker/device/testing:test_device"],
         # The tests register themselves.

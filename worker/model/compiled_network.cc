@@ -183,9 +183,10 @@ void CompiledNetwork::AddStepInputs(const Program& program, const Batch& batch,
   const auto add = [&](const void* data) {
     inputs_.push_back({data, program.written.parameters[inputs_.size()]});
   };
-  const Loss::Target target = TargetOf(*plan_, batch);
-  add(target.labels.data);
-  if (!target.weights.empty()) add(target.weights.data());
+  for (const Loss::Target& target : TargetsOf(*plan_, batch)) {
+    add(target.labels.data);
+    if (!target.weights.empty()) add(target.weights.data());
+  }
   add(&scale_);
   add(&share_);
   add(offsets_.data());
@@ -225,10 +226,8 @@ absl::StatusOr<Metrics> CompiledNetwork::Step(WeightSpans weights,
   Metrics metrics;
   RETURN_IF_ERROR(program->compiled->Run(inputs_, results_, [&](size_t result) {
     if (result == 0) {
-      const Loss::Target target = TargetOf(*plan_, batch);
-      metrics = plan_->loss->Compute(
-          OutputsOf(batch), target.labels, 1 / options.divisor, Tensor(),
-          /*scored=*/false, /*groups=*/{}, target.weights);
+      metrics =
+          *CountMetrics(*plan_, OutputsOf(batch), batch, /*scored=*/false);
       return;
     }
     const size_t variable = variables - result;
@@ -272,7 +271,7 @@ absl::Status CompiledNetwork::PredictRows(WeightSpans weights,
   if (batch.size() == 0) return absl::OkStatus();
   RETURN_IF_ERROR(CheckBatch(*plan_, batch, /*labels=*/false));
   ASSIGN_OR_RETURN(const ConstTensor outputs, Use(weights, batch, rows));
-  plan_->loss->Predict(outputs, out->columns.front().tensor());
+  WritePrediction(*plan_, outputs, out);
   return absl::OkStatus();
 }
 

@@ -65,9 +65,7 @@ class CompiledNetwork : public TrainedModel {
   absl::Status PredictRows(WeightSpans weights, const Batch& batch,
                            RowNumbers rows, Batch* out) override;
   ModelCost cost() const override { return plan_->cost(); }
-  std::vector<std::string> metrics() const override {
-    return plan_->loss->metrics();
-  }
+  std::vector<std::string> metrics() const override { return plan_->metrics(); }
   std::string device() const override;
 
  private:

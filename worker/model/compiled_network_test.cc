@@ -226,8 +226,12 @@ void ExpectTheProcessors(const Case& one) {
     ASSERT_TRUE(
         wanted.model->Predict(wanted.weight_views, batch, &wanted_prediction)
             .ok());
-    ExpectClose(predicted.columns[0].values<float>(),
-                wanted_prediction.columns[0].values<float>(), "prediction");
+    ASSERT_EQ(predicted.columns.size(), wanted_prediction.columns.size());
+    for (size_t c = 0; c < predicted.columns.size(); ++c) {
+      ExpectClose(predicted.columns[c].values<float>(),
+                  wanted_prediction.columns[c].values<float>(),
+                  predicted.columns[c].name());
+    }
   }
 }
 
@@ -240,6 +244,8 @@ const InputSpec kList{{Integers("list", {7}, 6), Integers("label", {}, 3)}};
 const InputSpec kSeveral{{Integers("ids", {3}, 6), Numbers("numbers", {5}),
                           Integers("label", {}, 3), Integers("list", {4}, 9)}};
 const InputSpec kTargets{{Numbers("x", {5}), Numbers("label", {3})}};
+const InputSpec kTasks{{Numbers("x", {5}), Numbers("click", {}),
+                        Integers("stars", {}, 3), Numbers("weight", {})}};
 
 // Layers between images and five classes.
 Case OnImages(const std::string& name, const std::string& layers) {
@@ -465,7 +471,24 @@ std::vector<Case> LossesCases() {
                "layers { flatten {} } layers { dense { units: 3 } } "
                "loss: SOFTMAX_CROSS_ENTROPY class_weights: 0.5 "
                "class_weights: 2 class_weights: 0 label_smoothing: 0.2",
-               kFields}};
+               kFields},
+          Case{"ExampleWeights",
+               "input: 'x' example_weight: 'weight' label: 'stars' "
+               "layers { dense { units: 3 } } loss: SOFTMAX_CROSS_ENTROPY",
+               {{kTasks.features[0], kTasks.features[2], kTasks.features[3]}}},
+          Case{"Outputs",
+               "input: 'x' layers { dense { units: 6 } } layers { tanh {} } "
+               "layers { mixture { gates: 2 "
+               "experts { layers { dense { units: 4 } } } "
+               "experts { layers { dense { units: 4 } } } } } "
+               "outputs { name: 'click' label: 'click' "
+               "example_weight: 'weight' loss: BINARY_CROSS_ENTROPY "
+               "metrics: ACCURACY layers { select { begin: 0 count: 1 } } "
+               "layers { flatten {} } layers { dense { units: 1 } } } "
+               "outputs { name: 'stars' label: 'stars' weight: 0.5 "
+               "loss: SOFTMAX_CROSS_ENTROPY layers { flatten {} } "
+               "layers { dense { units: 3 } } }",
+               kTasks}};
 }
 
 std::vector<Case> Cases() {

@@ -259,6 +259,36 @@ Metrics Exchange::ComputeLoss(const Loss& loss, const Tensor& output,
   return metrics;
 }
 
+Metrics Exchange::ComputeLoss(const NetworkPlan& plan, const Tensor& output,
+                              absl::Span<const Loss::Target> targets,
+                              double scale, const Tensor& gradient) {
+  if (plan.IsOfOneTask()) {
+    return ComputeLoss(*plan.tasks.front().loss, output, targets.front(), scale,
+                       gradient);
+  }
+  std::vector<Metrics> of_tasks;
+  for (size_t t = 0; t < plan.tasks.size(); ++t) {
+    const Task& task = plan.tasks[t];
+    Tensor part = {nullptr, output.dtype, Batched(output.dims[0], task.dims)};
+    const uint64_t bytes = part.size() * SizeOf(part.dtype);
+    Tensor part_gradient = part;
+    part.data = Reserve(bytes, &task_output_);
+    if (gradient.data != nullptr) {
+      part_gradient.data = Reserve(bytes, &task_gradient_);
+    }
+    if (!device_.status().ok()) return Metrics();
+    device_.CopyColumns(output, task.first, task.columns(), part, 0);
+    of_tasks.push_back(ComputeLoss(*task.loss, part, targets[t],
+                                   scale * task.factor, part_gradient));
+    if (!device_.status().ok()) return Metrics();
+    if (gradient.data != nullptr) {
+      device_.CopyColumns(part_gradient, 0, task.columns(), gradient,
+                          task.first);
+    }
+  }
+  return plan.Together(std::move(of_tasks), targets);
+}
+
 absl::Span<const double> Exchange::TakeLosses(const RowLoss& loss,
                                               const Tensor& output,
                                               const ConstTensor& target,
@@ -380,6 +410,8 @@ uint64_t Exchange::MissingBytes(const Crossings& crossings,
   add(std::max(crossings.label_bytes, crossings.soft * sizeof(float)),
       labels_.on_device);
   if (with_gradients) add(crossings.soft * SizeOf(dtype), soft_gradient_);
+  add(crossings.of_task * SizeOf(dtype), task_output_);
+  if (with_gradients) add(crossings.of_task * SizeOf(dtype), task_gradient_);
   add(crossings.rows * sizeof(double), factors_.on_device);
   add(crossings.rows * RowLoss::kNumbers * sizeof(double), losses_.on_device);
   if (IsHalf(dtype)) {

@@ -11,7 +11,7 @@
 #include "worker/device/device_link.h"
 #include "worker/device/tensor.h"
 #include "worker/model/gradient_buckets.h"
-#include "worker/model/loss.h"
+#include "worker/model/network_plan.h"
 #include "worker/model/trained_model.h"
 
 namespace paramd {
@@ -97,6 +97,10 @@ class Exchange {
   Metrics ComputeLoss(const Loss& loss, const Tensor& output,
                       const Loss::Target& target, double scale,
                       const Tensor& gradient);
+  // The same of all tasks of a network.
+  Metrics ComputeLoss(const NetworkPlan& plan, const Tensor& output,
+                      absl::Span<const Loss::Target> targets, double scale,
+                      const Tensor& gradient);
 
   // The gradient of `v`, computed by what was called until now, begins to
   // cross. All replicas of a group send the same ones in the same order.
@@ -126,6 +130,8 @@ class Exchange {
     uint64_t rows = 0;
     // Values of a target beside the labels.
     uint64_t soft = 0;
+    // Outputs of the largest of several tasks; 0: there is one.
+    uint64_t of_task = 0;
   };
   // Of the device, beyond what it has already, for these, and weights and
   // gradients of variables of so many values. `dtype`: of what layers hand on.
@@ -190,6 +196,9 @@ class Exchange {
   Crossing output_;  // Back. Its memory on the device is the network's.
   GrowingMemory wide_output_;  // What was converted.
   GrowingMemory soft_gradient_;
+  // Of one of several tasks.
+  GrowingMemory task_output_;
+  GrowingMemory task_gradient_;
 
   bool has_joined_ = false;
   Sharing sharing_ = Sharing::kAlone;

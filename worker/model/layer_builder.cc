@@ -10,6 +10,7 @@
 #include "tensor/keyed_rows.h"
 #include "tensor/shape.h"
 #include "worker/model/attention.h"
+#include "worker/model/gated_sums.h"
 #include "worker/model/image_layers.h"
 #include "worker/model/interaction_layers.h"
 #include "worker/model/norm_layers.h"
@@ -161,6 +162,7 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
     case v1::Layer::kAttentionPool:
       return MakeAttentionPool(layer.attention_pool());
     case v1::Layer::kMixture:
+      return MakeMixture(layer.mixture());
     case v1::Layer::kFlatten:
     case v1::Layer::KIND_NOT_SET:
       break;
@@ -440,6 +442,62 @@ LayerBuilder::Made LayerBuilder::MakeParallel(
   last_ = name;
   return std::make_unique<Parallel>(std::move(name), input, std::move(branches),
                                     sum);
+}
+
+LayerBuilder::Made LayerBuilder::MakeMixture(
+    const v1::Layer::Mixture& mixture) {
+  std::string name = NameOf("mixture", mixture.name());
+  RETURN_IF_ERROR(CheckNumbers("mixture"));
+  if (dims_.size() != 1) {
+    return Wants("one dimension", "put \"flatten\" before it");
+  }
+  const uint64_t gates = mixture.has_gates() ? mixture.gates() : 1;
+  const auto experts = static_cast<uint64_t>(mixture.experts_size());
+  if (gates == 0 || experts == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mixture layer '", name, "' has no ",
+                     gates == 0 ? "gates" : "experts"));
+  }
+  if (!Fits({dims_[0], gates, experts})) {
+    return Wants("fewer gates: their weights must be below 2^31");
+  }
+  const Dims input = dims_;
+  const Read read = read_;
+  std::vector<std::unique_ptr<Layer>> gate;
+  gate.push_back(std::make_unique<Dense>(name, input, gates * experts));
+  std::vector<Parallel::Branch> branches;
+  branches.emplace_back().layers =
+      std::make_unique<Sequence>("gates", std::move(gate));
+  uint64_t values = 0;
+  for (const v1::Layer::Branch& expert : mixture.experts()) {
+    dims_ = input;
+    read_ = read;
+    ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(expert));
+    const uint64_t number = branches.size() - 1;
+    if (integers()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expert ", number, " of mixture layer '", name,
+                       "' gives integers: put \"embedding\" in it"));
+    }
+    if (number == 1) values = SizeOf(dims_);
+    if (SizeOf(dims_) != values) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "mixture layer '", name, "' adds ", SizeOf(dims_),
+          " values of expert ", number, " to ", values, " of expert 1"));
+    }
+  }
+  last_ = name;
+  if (!Fits({experts, gates + values}) || !Fits({gates, values})) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mixture layer '", name,
+                     "' needs experts that give fewer values: below 2^31 "
+                     "together"));
+  }
+  std::vector<std::unique_ptr<Layer>> layers;
+  layers.push_back(std::make_unique<Parallel>(name, input, std::move(branches),
+                                              /*sum=*/false));
+  layers.push_back(std::make_unique<GatedSums>(name, gates, experts, values));
+  return std::make_unique<Sequence>(std::move(name), std::move(layers));
 }
 
 LayerBuilder::Made LayerBuilder::MakeReshape(

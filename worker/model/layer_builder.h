@@ -92,6 +92,7 @@ class LayerBuilder {
       const v1::Layer::Branch& branch);
   // REQUIRES: what is read was set to what the parallel layer gets.
   absl::StatusOr<Parallel::Branch> BuildBranch(const v1::Layer::Branch& branch);
+  Made MakeMixture(const v1::Layer::Mixture& mixture);
   Made MakeResidual(const v1::Layer::Residual& residual);
   Made MakeRecompute(const v1::Layer::Recompute& recompute);
   Made MakeEmbedding(const v1::Layer::Embedding& embedding);

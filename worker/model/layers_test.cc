@@ -10,6 +10,7 @@
 #include "worker/device/reference_device.h"
 #include "worker/device/testing/test_device.h"
 #include "worker/model/attention.h"
+#include "worker/model/gated_sums.h"
 #include "worker/model/image_layers.h"
 #include "worker/model/interaction_layers.h"
 #include "worker/model/norm_layers.h"
@@ -23,6 +24,7 @@
 namespace paramd {
 namespace {
 
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 
 using LayersTest = OnTestDevice;
@@ -344,6 +346,29 @@ TEST_F(LayersTest, ParallelBranchesAreRight) {
     EXPECT_EQ(parallel.output_dims(), sum ? Dims({2, 4}) : Dims({22}));
     ExpectLayerIsRight(parallel, 3);
   }
+}
+
+TEST_F(LayersTest, GatedSumsAreRight) {
+  for (const uint64_t gates : {1, 3}) {
+    const GatedSums sums("sums", gates, /*experts=*/4, /*values=*/5);
+    EXPECT_EQ(sums.input_dims(), Dims({4 * (gates + 5)}));
+    EXPECT_EQ(sums.output_dims(), Dims({gates, 5}));
+    ExpectLayerIsRight(sums, 3);
+  }
+}
+
+// Two gates over two experts, of two values each.
+TEST_F(LayersTest, AGateWeighsExpertsByItsSoftmax) {
+  const GatedSums sums("sums", 2, 2, 2);
+  ReferenceDevice reference;
+  const double log3 = std::log(3.0);
+  const LayerValues values{.examples = 1,
+                           .input = {0, 0, log3, 0, 8, 4, 0, 12},
+                           .indices = {},
+                           .weights = {},
+                           .output_gradient = {0, 0, 0, 0}};
+  EXPECT_THAT(RunLayer(sums, &reference, DType::kFloat64, values).output,
+              ElementsAre(4, 8, DoubleNear(6, 1e-12), DoubleNear(6, 1e-12)));
 }
 
 TEST_F(LayersTest, SequencesWithViewsAreRight) {

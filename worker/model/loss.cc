@@ -104,16 +104,19 @@ absl::Status Loss::Check(const ConstTensor& target, ExampleName name) const {
 uint64_t Loss::CountedExamples(const ConstTensor& target) const {
   const uint64_t all = target.dims[0];
   if (!TargetIsIndex() || !options_.ignore_label.has_value()) return all;
-  const auto labels = target.values<int32_t>();
-  const uint64_t places = RowsOf(1);
   uint64_t counted = 0;
-  for (uint64_t first = 0; first < labels.size(); first += places) {
-    const auto of_example = labels.subspan(first, places);
-    counted += std::any_of(
-        of_example.begin(), of_example.end(),
-        [this](int32_t label) { return label != options_.ignore_label; });
-  }
+  for (uint64_t i = 0; i < all; ++i) counted += Counts(target, i) ? 1 : 0;
   return counted;
+}
+
+bool Loss::Counts(const ConstTensor& target, uint64_t example) const {
+  if (!TargetIsIndex() || !options_.ignore_label.has_value()) return true;
+  const uint64_t places = RowsOf(1);
+  const auto labels =
+      target.values<int32_t>().subspan(example * places, places);
+  return std::any_of(labels.begin(), labels.end(), [this](int32_t label) {
+    return label != options_.ignore_label;
+  });
 }
 
 template <class Function>

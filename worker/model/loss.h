@@ -87,6 +87,8 @@ class Loss {
 
   // Of the target's examples, those that have a label which is not ignored.
   uint64_t CountedExamples(const ConstTensor& target) const;
+  // Whether this one has.
+  bool Counts(const ConstTensor& target, uint64_t example) const;
 
   // What Device::Losses is to compute, of so many rows.
   const RowLoss& row_loss() const { return row_loss_; }

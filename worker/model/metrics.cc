@@ -169,6 +169,15 @@ Metrics& Metrics::operator+=(const Metrics& other) {
   score_weights.insert(score_weights.end(), other.score_weights.begin(),
                        other.score_weights.end());
   weighted |= other.weighted;
+  if (outputs.empty()) {
+    outputs = other.outputs;
+    return *this;
+  }
+  CHECK(other.outputs.empty() || outputs.size() == other.outputs.size(),
+        "metrics that are added are of the same model");
+  for (size_t i = 0; i < other.outputs.size(); ++i) {
+    outputs[i] += other.outputs[i];
+  }
   return *this;
 }
 
@@ -200,6 +209,12 @@ std::vector<NamedValue> Metrics::Values() const {
     if (sum.kind == Kind::kNormalisedEntropy) value = NormalisedEntropy(sum);
     if (sum.kind == Kind::kCalibration && sum.count == 0) value = kNaN;
     values.push_back({sum.name(), value});
+  }
+  for (const Metrics& one : outputs) {
+    for (NamedValue& value : one.Values()) {
+      values.push_back(
+          {absl::StrCat(one.output, "/", value.name), value.value});
+    }
   }
   return values;
 }

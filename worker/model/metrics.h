@@ -85,6 +85,11 @@ struct Metrics {
   // Examples have weights, by which all means are weighted, but that of the
   // loss: its sum is, and it is over the number of examples.
   bool weighted = false;
+  // Of a model with several outputs the same of each, whose loss is its own;
+  // `loss_sum` and `examples` are then of all, and nothing else is counted
+  // here.
+  std::string output = {};
+  std::vector<Metrics> outputs = {};
 
   // REQUIRES: both are of the same model, or one has no sums.
   Metrics& operator+=(const Metrics& other);
@@ -93,7 +98,8 @@ struct Metrics {
   // Of labels without weights; 0 if there are none.
   double accuracy() const;
 
-  // "loss", then the model's metrics by name. An area without both kinds of
+  // "loss", then the model's metrics by name, then "click/loss" and so on of an
+  // output "click". An area without both kinds of
   // examples, or with a score that is NaN, is NaN; so is one over groups of
   // which none counts, a normalised entropy of labels that are all alike, a
   // calibration without positives, and any but the loss where all weights are

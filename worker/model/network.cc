@@ -263,6 +263,15 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   }
   std::vector<uint64_t> sizes;
   for (const auto& one : weights) sizes.push_back(one.size());
+  uint64_t label_bytes = 0;
+  uint64_t rows = 0;
+  uint64_t of_task = 0;
+  for (const Task& task : plan_->tasks) {
+    label_bytes = std::max(
+        label_bytes, examples * task.label.size() * SizeOf(task.label.dtype));
+    rows = std::max(rows, task.loss->RowsOf(examples));
+    of_task = std::max(of_task, examples * task.columns());
+  }
   std::vector<uint64_t> input_bytes;
   for (size_t i = 0; i < plan_->inputs.size(); ++i) {
     input_bytes.push_back(examples * plan_->InputBytes(i));
@@ -270,11 +279,11 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   return missing +
          exchange_.MissingBytes({.input_bytes = std::move(input_bytes),
                                  .offset_bytes = examples * sizeof(uint64_t),
-                                 .label_bytes = examples * plan_->label.size() *
-                                                SizeOf(plan_->label.dtype),
+                                 .label_bytes = label_bytes,
                                  .outputs = pass.takes_outputs ? outputs : 0,
-                                 .rows = plan_->loss->RowsOf(examples),
-                                 .soft = teachers_ == nullptr ? 0 : outputs},
+                                 .rows = rows,
+                                 .soft = teachers_ == nullptr ? 0 : outputs,
+                                 .of_task = plan_->IsOfOneTask() ? 0 : of_task},
                                 sizes, pass.training, pass.dtype);
 }
 
@@ -394,9 +403,9 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                      [&](bool* finite) { return others.Meet(finite); });
   }
   RETURN_IF_ERROR(CheckBatch(*plan_, batch));
-  Loss::Target target = TargetOf(*plan_, batch);
+  Targets targets = TargetsOf(*plan_, batch);
   if (teachers_ != nullptr) {
-    RETURN_IF_ERROR(teachers_->AddTo(batch, &target));
+    RETURN_IF_ERROR(teachers_->AddTo(batch, &targets.front()));
   }
   Layer::Context context = TrainingOf(CountedExamples(batch), options);
   ASSIGN_OR_RETURN(
@@ -425,7 +434,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   bool is_first = true;
   do {
     metrics =
-        exchange_.ComputeLoss(*plan_->loss, pass.output, target,
+        exchange_.ComputeLoss(*plan_, pass.output, targets,
                               scaler_.scale() / options.divisor, gradient);
     RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
     finite = std::isfinite(metrics.loss_sum);
@@ -558,12 +567,12 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
   if (batch.size() == 0) return Metrics();
   RETURN_IF_ERROR(CheckBatch(*plan_, batch));
   Layer::Context context;
-  const bool takes_outputs = plan_->loss->NeedsScores();
+  const bool takes_outputs = plan_->NeedsScores();
   ASSIGN_OR_RETURN(const Layer::Pass pass,
                    Forward(weights, batch, rows, takes_outputs, &context));
   if (!takes_outputs) {
     const Metrics metrics = exchange_.ComputeLoss(
-        *plan_->loss, pass.output, TargetOf(*plan_, batch), /*scale=*/1,
+        *plan_, pass.output, TargetsOf(*plan_, batch), /*scale=*/1,
         /*gradient=*/{});
     RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
     return metrics;
@@ -586,8 +595,7 @@ absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
       Forward(weights, batch, rows, /*takes_outputs=*/true, &context));
   ASSIGN_OR_RETURN(const ConstTensor outputs,
                    OutputsOf(pass, steps_done_.most(), &exchange_));
-  plan_->loss->Predict(outputs, out->columns.front().tensor(),
-                       plan_->temperature);
+  WritePrediction(*plan_, outputs, out);
   return absl::OkStatus();
 }
 

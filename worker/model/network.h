@@ -94,9 +94,7 @@ class Network : public TrainedModel {
   DeviceLink* link() override { return device_->link(); }
   void SetTrace(ChromeTrace* trace) override;
   LossScaling loss_scaling() const override { return scaler_.figures(); }
-  std::vector<std::string> metrics() const override {
-    return plan_->loss->metrics();
-  }
+  std::vector<std::string> metrics() const override { return plan_->metrics(); }
 
   const std::shared_ptr<const NetworkPlan>& plan() const { return plan_; }
 

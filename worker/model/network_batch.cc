@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
@@ -9,6 +12,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "tensor/keyed_rows.h"
+#include "worker/model/layer.h"
 
 namespace paramd {
 namespace {
@@ -55,9 +59,9 @@ absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
 }
 
 // Of each example; empty if they have none. REQUIRES: as CheckExampleWeights.
-Loss::Weights WeightsOf(const NetworkPlan& plan, const Batch& batch) {
-  if (plan.weight.name.empty()) return {};
-  return batch.Find(plan.weight.name)->values<float>();
+Loss::Weights WeightsOf(const Task& task, const Batch& batch) {
+  if (task.weight.name.empty()) return {};
+  return batch.Find(task.weight.name)->values<float>();
 }
 
 // Whether -1 at this place of an example is no row for all who look it up.
@@ -92,15 +96,51 @@ absl::Status CheckIndices(const NetworkPlan& plan, size_t input,
 
 // Whether the weights of examples are numbers from 0 on. REQUIRES: the batch
 // has the feature, if there is one.
-absl::Status CheckExampleWeights(const NetworkPlan& plan, const Batch& batch) {
-  const auto weights = WeightsOf(plan, batch);
+absl::Status CheckExampleWeights(const Task& task, const Batch& batch) {
+  const auto weights = WeightsOf(task, batch);
   for (size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] >= 0 && std::isfinite(weights[i])) continue;
     return absl::DataLossError(absl::StrCat(
-        batch.Where(i), ": the weight '", plan.weight.name, "' is ", weights[i],
+        batch.Where(i), ": the weight '", task.weight.name, "' is ", weights[i],
         "; it must be a finite number from 0 on"));
   }
   return absl::OkStatus();
+}
+
+// Whether the batch has what all tasks compare with.
+absl::Status FindTargets(const NetworkPlan& plan, const Batch& batch) {
+  for (const Task& task : plan.tasks) {
+    RETURN_IF_ERROR(FindColumn(task.label, batch).status());
+    if (task.weight.name.empty()) continue;
+    RETURN_IF_ERROR(FindColumn(task.weight, batch).status());
+  }
+  return absl::OkStatus();
+}
+
+// A task's part of outputs in host memory; `memory` holds it.
+ConstTensor PartOf(const Task& task, const ConstTensor& outputs,
+                   std::vector<std::byte>* memory) {
+  const uint64_t examples = outputs.dims[0];
+  const uint64_t all = outputs.size() / examples;
+  const uint64_t size = SizeOf(outputs.dtype);
+  memory->resize(examples * task.columns() * size);
+  const auto* const from = static_cast<const std::byte*>(outputs.data);
+  for (uint64_t i = 0; i < examples; ++i) {
+    std::memcpy(memory->data() + i * task.columns() * size,
+                from + (i * all + task.first) * size, task.columns() * size);
+  }
+  return {memory->data(), outputs.dtype, Batched(examples, task.dims)};
+}
+
+absl::StatusOr<Metrics> CountTask(const Task& task, const ConstTensor& outputs,
+                                  const Batch& batch, bool scored) {
+  absl::Span<const int64_t> groups;
+  if (scored && !task.group.name.empty()) {
+    ASSIGN_OR_RETURN(const Column* const group, FindColumn(task.group, batch));
+    groups = group->values<int64_t>();
+  }
+  return task.loss->Compute(outputs, batch.Find(task.label.name)->tensor(), 1,
+                            Tensor(), scored, groups, WeightsOf(task, batch));
 }
 
 }  // namespace
@@ -110,41 +150,46 @@ absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
   for (const NetworkPlan::Input& input : plan.inputs) {
     RETURN_IF_ERROR(FindColumn(input.feature, batch).status());
   }
-  const Column* label = nullptr;
-  if (labels) {
-    ASSIGN_OR_RETURN(label, FindColumn(plan.label, batch));
-    if (!plan.weight.name.empty()) {
-      RETURN_IF_ERROR(FindColumn(plan.weight, batch).status());
-    }
-  }
+  if (labels) RETURN_IF_ERROR(FindTargets(plan, batch));
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     RETURN_IF_ERROR(CheckIndices(plan, i, batch));
   }
   if (!labels) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckExampleWeights(plan, batch));
-  return plan.loss->Check(label->tensor(),
-                          [&](uint64_t i) { return batch.Where(i); });
+  for (const Task& task : plan.tasks) {
+    RETURN_IF_ERROR(CheckExampleWeights(task, batch));
+    absl::Status checked =
+        task.loss->Check(batch.Find(task.label.name)->tensor(),
+                         [&](uint64_t i) { return batch.Where(i); });
+    if (checked.ok() || task.name.empty()) {
+      RETURN_IF_ERROR(checked);
+      continue;
+    }
+    return absl::Status(checked.code(), absl::StrCat("the output '", task.name,
+                                                     "': ", checked.message()));
+  }
+  return absl::OkStatus();
 }
 
-Loss::Target TargetOf(const NetworkPlan& plan, const Batch& batch) {
-  Loss::Target target{batch.Find(plan.label.name)->tensor()};
-  target.weights = WeightsOf(plan, batch);
-  return target;
+Targets TargetsOf(const NetworkPlan& plan, const Batch& batch) {
+  Targets targets;
+  for (const Task& task : plan.tasks) {
+    Loss::Target& target = targets.emplace_back();
+    target.labels = batch.Find(task.label.name)->tensor();
+    target.weights = WeightsOf(task, batch);
+  }
+  return targets;
 }
 
 uint64_t CountedExamples(const NetworkPlan& plan, const Batch& batch) {
   if (batch.size() == 0) return 0;
-  const auto label = FindColumn(plan.label, batch);
-  return label.ok() ? plan.loss->CountedExamples((*label)->tensor())
-                    : batch.size();
+  if (!FindTargets(plan, batch).ok()) return batch.size();
+  return plan.CountedExamples(TargetsOf(plan, batch));
 }
 
 absl::Status FindRows(const NetworkPlan& plan, const Batch& batch,
                       absl::Span<std::vector<uint64_t>> rows) {
   if (rows.empty() || batch.size() == 0) return absl::OkStatus();
-  const bool is_labelled =
-      batch.Find(plan.label.name) != nullptr &&
-      (plan.weight.name.empty() || batch.Find(plan.weight.name) != nullptr);
+  const bool is_labelled = FindTargets(plan, batch).ok();
   RETURN_IF_ERROR(CheckBatch(plan, batch, is_labelled));
   for (size_t i = 0; i < plan.lookups.size(); ++i) {
     const NetworkPlan::Lookup& lookup = plan.lookups[i];
@@ -202,22 +247,43 @@ ConstTensor InputOf(const NetworkPlan& plan, size_t input, const Batch& batch,
 
 absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
                                      const ConstTensor& outputs,
-                                     const Batch& batch) {
-  absl::Span<const int64_t> groups;
-  if (!plan.group.name.empty()) {
-    ASSIGN_OR_RETURN(const Column* const group, FindColumn(plan.group, batch));
-    groups = group->values<int64_t>();
+                                     const Batch& batch, bool scored) {
+  if (plan.IsOfOneTask()) {
+    return CountTask(plan.tasks.front(), outputs, batch, scored);
   }
-  return plan.loss->Compute(outputs, batch.Find(plan.label.name)->tensor(), 1,
-                            Tensor(), /*scored=*/true, groups,
-                            WeightsOf(plan, batch));
+  std::vector<Metrics> of_tasks;
+  std::vector<std::byte> memory;
+  for (const Task& task : plan.tasks) {
+    ASSIGN_OR_RETURN(
+        of_tasks.emplace_back(),
+        CountTask(task, PartOf(task, outputs, &memory), batch, scored));
+  }
+  return plan.Together(std::move(of_tasks), TargetsOf(plan, batch));
 }
 
 void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out) {
-  const InputSpec spec{
-      {FeatureSpec{"prediction", DType::kFloat32, plan.layers->output_dims()}}};
+  InputSpec spec;
+  for (const Task& task : plan.tasks) {
+    spec.features.push_back({task.name.empty() ? "prediction" : task.name,
+                             DType::kFloat32, task.dims});
+  }
   out->Reset(spec, batch.size());
   out->range = batch.range;
+}
+
+void WritePrediction(const NetworkPlan& plan, const ConstTensor& outputs,
+                     Batch* out) {
+  if (plan.IsOfOneTask()) {
+    plan.tasks.front().loss->Predict(outputs, out->columns.front().tensor(),
+                                     plan.temperature);
+    return;
+  }
+  std::vector<std::byte> memory;
+  for (size_t t = 0; t < plan.tasks.size(); ++t) {
+    const Task& task = plan.tasks[t];
+    task.loss->Predict(PartOf(task, outputs, &memory), out->columns[t].tensor(),
+                       plan.temperature);
+  }
 }
 
 }  // namespace paramd

@@ -30,7 +30,7 @@ absl::Status FindRows(const NetworkPlan& plan, const Batch& batch,
 uint64_t CountedExamples(const NetworkPlan& plan, const Batch& batch);
 
 // What the outputs are compared with. REQUIRES: CheckBatch is OK.
-Loss::Target TargetOf(const NetworkPlan& plan, const Batch& batch);
+Targets TargetsOf(const NetworkPlan& plan, const Batch& batch);
 
 // What the layers read of an input: the feature, where embeddings read it as it
 // is. Else, in `places`, the integers that they look up (see
@@ -40,13 +40,17 @@ ConstTensor InputOf(const NetworkPlan& plan, size_t input, const Batch& batch,
                     RowNumbers rows, std::vector<int32_t>* places);
 
 // The loss and all metrics of these outputs, in host memory, as Evaluate gives
-// them. INVALID_ARGUMENT if the batch has not what they are counted over.
+// them, or if not `scored` as Step does. INVALID_ARGUMENT if the batch has not
+// what they are counted over.
 absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
                                      const ConstTensor& outputs,
-                                     const Batch& batch);
+                                     const Batch& batch, bool scored = true);
 
 // Lays out what Predict gives for a batch; the values are to be written.
 void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out);
+// Writes them, of these outputs, in host memory.
+void WritePrediction(const NetworkPlan& plan, const ConstTensor& outputs,
+                     Batch* out);
 
 }  // namespace paramd
 

@@ -97,21 +97,40 @@ absl::StatusOr<FeatureSpec> ExampleWeightOf(const v1::ModelConfig& config,
 
 using Layers = google::protobuf::RepeatedPtrField<v1::Layer>;
 
+void AddNamed(
+    const google::protobuf::RepeatedPtrField<v1::Layer::Branch>& branches,
+    std::vector<std::string>* names);
+
 // Each once, in order.
 void AddNamed(const Layers& layers, std::vector<std::string>* names) {
   for (const v1::Layer& layer : layers) {
     AddNamed(layer.residual().layers(), names);
     AddNamed(layer.residual().shortcut(), names);
     AddNamed(layer.recompute().layers(), names);
-    for (const v1::Layer::Branch& branch : layer.parallel().branches()) {
-      if (!branch.input().empty() &&
-          std::find(names->begin(), names->end(), branch.input()) ==
-              names->end()) {
-        names->push_back(branch.input());
-      }
-      AddNamed(branch.layers(), names);
-    }
+    AddNamed(layer.parallel().branches(), names);
+    AddNamed(layer.mixture().experts(), names);
   }
+}
+
+void AddNamed(
+    const google::protobuf::RepeatedPtrField<v1::Layer::Branch>& branches,
+    std::vector<std::string>* names) {
+  for (const v1::Layer::Branch& branch : branches) {
+    if (!branch.input().empty() && std::find(names->begin(), names->end(),
+                                             branch.input()) == names->end()) {
+      names->push_back(branch.input());
+    }
+    AddNamed(branch.layers(), names);
+  }
+}
+
+// Whether a loss or a metric reads it.
+bool IsMeasured(const NetworkPlan& plan, const std::string& feature) {
+  return std::any_of(
+      plan.tasks.begin(), plan.tasks.end(), [&](const Task& task) {
+        return feature == task.label.name || feature == task.group.name ||
+               feature == task.weight.name;
+      });
 }
 
 // What the first layer reads.
@@ -119,13 +138,9 @@ absl::StatusOr<std::string> FirstOf(const v1::ModelConfig& config,
                                     const InputSpec& input,
                                     const NetworkPlan& plan) {
   if (!config.input().empty()) return config.input();
-  const std::string& label = plan.label.name;
   const FeatureSpec* found = nullptr;
   for (const FeatureSpec& feature : input.features) {
-    if (feature.name == label || feature.name == plan.group.name ||
-        feature.name == plan.weight.name) {
-      continue;
-    }
+    if (IsMeasured(plan, feature.name)) continue;
     if (found != nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the model reads one feature; the input has ", NamesOf(input),
@@ -135,7 +150,8 @@ absl::StatusOr<std::string> FirstOf(const v1::ModelConfig& config,
   }
   if (found != nullptr) return found->name;
   return absl::InvalidArgumentError(absl::StrCat(
-      "the input has no feature but '", label, "' that the model could read"));
+      "the input has no feature but '", plan.tasks.front().label.name,
+      "' that the model could read"));
 }
 
 // Where branches choose features, none is left over by mistake.
@@ -146,8 +162,7 @@ absl::Status CheckAllAreRead(const NetworkPlan& plan,
     for (size_t i = 0; i < plan.inputs.size(); ++i) {
       if (plan.inputs[i].feature.name == name) return builder.IsRead(i);
     }
-    return name == plan.label.name || name == plan.group.name ||
-           name == plan.weight.name;
+    return IsMeasured(plan, name);
   };
   for (const FeatureSpec& feature : input.features) {
     if (is_read(feature.name)) continue;
@@ -195,13 +210,12 @@ absl::Status CheckInput(const FeatureSpec& input) {
 }
 
 // Whether the loss can take what comes out, for this label.
-absl::Status CheckOutput(v1::Loss loss, const LayerBuilder& built,
-                         const FeatureSpec& label) {
-  const Dims& output = built.dims();
+absl::Status CheckOutput(v1::Loss loss, const Dims& output,
+                         const std::string& last, const FeatureSpec& label) {
   const std::string has =
-      absl::StrCat("; the last layer '", built.last(), "' gives ",
-                   DimsText(output), " and the label '", label.name, "' is ",
-                   NameOf(label.dtype), " of ", DimsText(label.dims));
+      absl::StrCat("; the last layer '", last, "' gives ", DimsText(output),
+                   " and the label '", label.name, "' is ", NameOf(label.dtype),
+                   " of ", DimsText(label.dims));
   if (label.ragged) {
     return absl::InvalidArgumentError(
         absl::StrCat("the loss needs labels of one length; those of '",
@@ -235,8 +249,8 @@ absl::Status CheckOutput(v1::Loss loss, const LayerBuilder& built,
   }
   if (output.back() < label.classes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the last layer '", built.last(), "' gives ",
-                     output.back(), " values; the input has ", label.classes,
+        absl::StrCat("the last layer '", last, "' gives ", output.back(),
+                     " values; the input has ", label.classes,
                      " classes and needs one each"));
   }
   return absl::OkStatus();
@@ -465,6 +479,92 @@ absl::Status ChooseInputs(const v1::ModelConfig& config, const InputSpec& input,
   return absl::OkStatus();
 }
 
+using Outputs = google::protobuf::RepeatedPtrField<v1::ModelConfig::Output>;
+
+// What an output's loss says, as a model that has it alone says it.
+v1::ModelConfig LossConfigOf(const v1::ModelConfig& config,
+                             const v1::ModelConfig::Output& output) {
+  v1::ModelConfig alone;
+  alone.set_loss(output.loss());
+  alone.set_label(output.label());
+  alone.set_label_smoothing(output.label_smoothing());
+  *alone.mutable_class_weights() = output.class_weights();
+  if (output.has_ignore_label()) alone.set_ignore_label(output.ignore_label());
+  *alone.mutable_metrics() = output.metrics();
+  alone.set_top_k(output.top_k());
+  alone.set_group(output.group());
+  alone.set_example_weight(output.example_weight().empty()
+                               ? config.example_weight()
+                               : output.example_weight());
+  return alone;
+}
+
+// Of a named task, with its name.
+absl::Status Of(const Task& task, const absl::Status& status) {
+  if (status.ok() || task.name.empty()) return status;
+  return absl::Status(status.code(), absl::StrCat("the output '", task.name,
+                                                  "': ", status.message()));
+}
+
+// What each task's loss says. Adds the tasks.
+absl::StatusOr<std::vector<v1::ModelConfig>> TasksOf(
+    const v1::ModelConfig& config, NetworkPlan* plan) {
+  std::vector<v1::ModelConfig> said;
+  if (config.outputs().empty()) said.push_back(config);
+  for (const v1::ModelConfig::Output& output : config.outputs()) {
+    for (const Task& task : plan->tasks) {
+      if (task.name != output.name()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "two outputs of the model are called '", output.name(), "'"));
+    }
+    Task& task = plan->tasks.emplace_back();
+    task.name = output.name();
+    if (output.has_weight()) task.factor = output.weight();
+    if (output.label().empty()) {
+      return Of(task, absl::InvalidArgumentError("it has no label"));
+    }
+    said.push_back(LossConfigOf(config, output));
+  }
+  if (config.outputs().empty()) plan->tasks.emplace_back();
+  for (size_t t = 0; t < said.size(); ++t) {
+    if (!LossName(said[t].loss()).empty()) continue;
+    return plan->tasks[t].name.empty()
+               ? absl::InvalidArgumentError("the model has no known loss")
+               : Of(plan->tasks[t],
+                    absl::InvalidArgumentError("it has no known loss"));
+  }
+  return said;
+}
+
+// What the loss and its metrics read.
+absl::Status FindFeatures(const v1::ModelConfig& config, const InputSpec& input,
+                          Task* task) {
+  ASSIGN_OR_RETURN(task->label, LabelOf(config, input));
+  ASSIGN_OR_RETURN(task->group, GroupOf(config, input));
+  ASSIGN_OR_RETURN(task->weight, ExampleWeightOf(config, input));
+  return absl::OkStatus();
+}
+
+// The layers of outputs side by side.
+v1::Layer BranchesOf(const Outputs& outputs) {
+  v1::Layer layer;
+  for (const v1::ModelConfig::Output& output : outputs) {
+    *layer.mutable_parallel()->add_branches()->mutable_layers() =
+        output.layers();
+  }
+  return layer;
+}
+
+// What a task's last layer gives, and its name.
+std::pair<Dims, std::string> EndOf(const NetworkPlan& plan, size_t task,
+                                   const LayerBuilder& built) {
+  if (plan.IsOfOneTask()) return {built.dims(), built.last()};
+  const Layer& last = plan.layers->layer(plan.layers->size() - 1);
+  const Sequence& branch =
+      static_cast<const Parallel&>(last).branch_layers(task);
+  return {branch.output_dims(), branch.layer(branch.size() - 1).name()};
+}
+
 std::vector<LayerBuilder::Input> InputsOf(const NetworkPlan& plan) {
   std::vector<LayerBuilder::Input> inputs;
   for (const NetworkPlan::Input& one : plan.inputs) {
@@ -545,24 +645,72 @@ ModelCost NetworkPlan::cost() const {
   return cost;
 }
 
+bool NetworkPlan::NeedsScores() const {
+  return std::any_of(tasks.begin(), tasks.end(),
+                     [](const Task& task) { return task.loss->NeedsScores(); });
+}
+
+std::vector<std::string> NetworkPlan::metrics() const {
+  if (IsOfOneTask()) return tasks.front().loss->metrics();
+  std::vector<std::string> names;
+  for (const Task& task : tasks) {
+    names.push_back(absl::StrCat(task.name, "/loss"));
+    for (const std::string& metric : task.loss->metrics()) {
+      names.push_back(absl::StrCat(task.name, "/", metric));
+    }
+  }
+  return names;
+}
+
+uint64_t NetworkPlan::CountedExamples(
+    absl::Span<const Loss::Target> targets) const {
+  if (tasks.size() == 1) {
+    return tasks.front().loss->CountedExamples(targets.front().labels);
+  }
+  const uint64_t examples = targets.front().labels.dims[0];
+  uint64_t counted = 0;
+  for (uint64_t i = 0; i < examples; ++i) {
+    bool counts = false;
+    for (size_t t = 0; t < tasks.size() && !counts; ++t) {
+      counts = tasks[t].loss->Counts(targets[t].labels, i);
+    }
+    if (counts) ++counted;
+  }
+  return counted;
+}
+
+Metrics NetworkPlan::Together(std::vector<Metrics> of_tasks,
+                              absl::Span<const Loss::Target> targets) const {
+  Metrics all;
+  all.examples = CountedExamples(targets);
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    of_tasks[t].output = tasks[t].name;
+    all.loss_sum += tasks[t].factor * of_tasks[t].loss_sum;
+  }
+  all.outputs = std::move(of_tasks);
+  return all;
+}
+
 absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     const v1::ModelConfig& config, const InputSpec& input) {
   if (config.layers().empty()) {
     return absl::InvalidArgumentError("the model has no layers");
   }
-  if (LossName(config.loss()).empty()) {
-    return absl::InvalidArgumentError("the model has no known loss");
-  }
   auto plan = std::make_unique<NetworkPlan>();
-  ASSIGN_OR_RETURN(plan->label, LabelOf(config, input));
-  ASSIGN_OR_RETURN(plan->group, GroupOf(config, input));
-  ASSIGN_OR_RETURN(plan->weight, ExampleWeightOf(config, input));
+  ASSIGN_OR_RETURN(const std::vector<v1::ModelConfig> tasks,
+                   TasksOf(config, plan.get()));
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    Task& task = plan->tasks[t];
+    RETURN_IF_ERROR(Of(task, FindFeatures(tasks[t], input, &task)));
+  }
+  Layers layers = config.layers();
+  if (!plan->IsOfOneTask()) *layers.Add() = BranchesOf(config.outputs());
   absl::Status first;
   std::vector<std::string> named;
-  AddNamed(config.layers(), &named);
+  AddNamed(layers, &named);
   RETURN_IF_ERROR(ChooseInputs(config, input, named, plan.get(), &first));
   LayerBuilder builder(InputsOf(*plan), std::move(first));
-  ASSIGN_OR_RETURN(plan->layers, builder.Build(config.layers()));
+  ASSIGN_OR_RETURN(plan->layers, builder.Build(layers));
   if (!named.empty()) {
     RETURN_IF_ERROR(CheckAllAreRead(*plan, builder, input));
   }
@@ -570,8 +718,19 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     return absl::InvalidArgumentError(
         "the model computes nothing; give it at least one dense layer");
   }
-  RETURN_IF_ERROR(CheckOutput(config.loss(), builder, plan->label));
-  ASSIGN_OR_RETURN(plan->loss, LossOf(config, builder.dims()));
+  uint64_t first_column = 0;
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    Task& task = plan->tasks[t];
+    const auto [dims, last] = EndOf(*plan, t, builder);
+    RETURN_IF_ERROR(
+        Of(task, CheckOutput(tasks[t].loss(), dims, last, task.label)));
+    auto loss = LossOf(tasks[t], dims);
+    RETURN_IF_ERROR(Of(task, loss.status()));
+    task.loss = *std::move(loss);
+    task.dims = dims;
+    task.first = first_column;
+    first_column += task.columns();
+  }
   RETURN_IF_ERROR(ShareVariables(plan.get()));
   PlanLookups(builder.needs().lookups, plan.get());
   for (size_t i = 0; i < plan->inputs.size(); ++i) {

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 #include "proto/paramd/v1/model.pb.h"
 #include "worker/input/batch.h"
@@ -13,6 +15,28 @@
 #include "worker/model/sequence.h"
 
 namespace paramd {
+
+// Something that a network learns: a loss over its outputs, or over a part of
+// them.
+struct Task {
+  // Of an output that the job names; empty: the loss is that of the model.
+  std::string name;
+  FeatureSpec label;
+  // What the metric group_auc reads; no name: nothing does.
+  FeatureSpec group;
+  // By whose number an example counts; no name: each counts once.
+  FeatureSpec weight;
+  std::unique_ptr<Loss> loss;
+  double factor = 1;  // Of its loss in the sum of all.
+  // Of its part of an example's outputs, and the column that it begins at.
+  Dims dims;
+  uint64_t first = 0;
+
+  uint64_t columns() const { return SizeOf(dims); }
+};
+
+// What each of a network's tasks is compared with, in their order.
+using Targets = absl::InlinedVector<Loss::Target, 1>;
 
 // A network that fits its input.
 struct NetworkPlan {
@@ -26,13 +50,10 @@ struct NetworkPlan {
   };
   // That of the first layer, if it reads one, and those of branches, each once.
   std::vector<Input> inputs;
-  FeatureSpec label;
-  // What the metric group_auc reads; no name: nothing does.
-  FeatureSpec group;
-  // By whose number an example counts; no name: each counts once.
-  FeatureSpec weight;
   std::unique_ptr<Sequence> layers;
-  std::unique_ptr<Loss> loss;
+  // One, or those of the outputs that the job names, whose layers are branches
+  // of the last layer.
+  std::vector<Task> tasks;
   // What a prediction's outputs are divided by.
   double temperature = 1;
   // Those of the layers, a shared one once, where it is used first.
@@ -70,6 +91,20 @@ struct NetworkPlan {
   // For each variable, how many sparse ones there are before it.
   std::vector<size_t> sparse_before;
 
+  // Whether there is one loss, over all outputs.
+  bool IsOfOneTask() const {
+    return tasks.size() == 1 && tasks.front().name.empty();
+  }
+  // Whether a metric is of outputs.
+  bool NeedsScores() const;
+  // See TrainedModel::metrics.
+  std::vector<std::string> metrics() const;
+  // Of the examples, those of which some task has a label that counts.
+  uint64_t CountedExamples(absl::Span<const Loss::Target> targets) const;
+  // What each task found, in their order, as that of the network.
+  Metrics Together(std::vector<Metrics> of_tasks,
+                   absl::Span<const Loss::Target> targets) const;
+
   // Whether the layers get the input as it is in the batch, and all of them.
   bool TakesAsItIs(size_t input) const;
   bool TakesAllAsTheyAre() const;
@@ -86,9 +121,10 @@ struct NetworkPlan {
 // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it
 // needs, if the input has not the features that are asked for, or others where
 // branches name theirs, if there is no layer or no loss, if shapes do not fit,
-// if the output does not fit the loss and its label, if a metric is not one of
-// the loss, if layers of one name have variables of different shapes, or if a
-// variable, or a layer's output of one example, had 2^31 values or more.
+// if an output does not fit its loss and its label, if a metric is not one of
+// its loss, if two outputs have one name, if layers of one name have variables
+// of different shapes, or if a variable, or a layer's output of one example,
+// had 2^31 values or more.
 absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     const v1::ModelConfig& config, const InputSpec& input);
 

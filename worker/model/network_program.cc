@@ -43,6 +43,36 @@ void SetInputs(const NetworkPlan& plan, uint64_t examples,
   pass->input = emission->inputs.front();
 }
 
+// What a task compares with; weights if examples have some.
+struct EmittedTarget {
+  HloValue label;
+  HloValue weights;
+};
+
+// The derivative of what all tasks lose, by the outputs.
+HloValue LossGradient(const NetworkPlan& plan, HloValue outputs,
+                      const std::vector<EmittedTarget>& targets,
+                      HloValue scale) {
+  if (plan.IsOfOneTask()) {
+    return plan.tasks.front().loss->EmitGradient(
+        outputs, targets.front().label, scale, targets.front().weights);
+  }
+  const uint64_t examples = outputs.dims()[0];
+  const HloValue all =
+      hlo::Reshape(outputs, {examples, SizeOf(outputs.dims()) / examples});
+  std::vector<HloValue> parts;
+  for (size_t t = 0; t < plan.tasks.size(); ++t) {
+    const Task& task = plan.tasks[t];
+    const HloValue part =
+        hlo::Slice(all, 1, task.first, task.first + task.columns());
+    const HloValue gradient = task.loss->EmitGradient(
+        hlo::Reshape(part, Batched(examples, task.dims)), targets[t].label,
+        hlo::Scale(scale, task.factor), targets[t].weights);
+    parts.push_back(hlo::Reshape(gradient, {examples, task.columns()}));
+  }
+  return hlo::Reshape(hlo::Concatenate(parts, 1), outputs.dims());
+}
+
 // Of each variable what is pushed. An untrained one's uses add up, as others
 // do.
 std::vector<HloValue> GradientsOf(const NetworkPlan& plan, HloValue outputs,
@@ -80,13 +110,14 @@ NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
   emission.training = shape.training;
   Layer::ProgramPass pass;
   SetInputs(plan, examples, &emission, &pass);
-  HloValue label;
-  HloValue example_weights;
+  std::vector<EmittedTarget> targets;
   HloValue scale;
   if (shape.training) {
-    label = graph.Parameter(TypeOf(plan.label, examples));
-    if (!plan.weight.name.empty()) {
-      example_weights = graph.Parameter({HloElement::kF32, {examples}});
+    for (const Task& task : plan.tasks) {
+      EmittedTarget& target = targets.emplace_back();
+      target.label = graph.Parameter(TypeOf(task.label, examples));
+      if (task.weight.name.empty()) continue;
+      target.weights = graph.Parameter({HloElement::kF32, {examples}});
     }
     scale = graph.Parameter({HloElement::kF32, {}});
     emission.share = graph.Parameter({HloElement::kF32, {}});
@@ -104,8 +135,7 @@ NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
 
   std::vector<HloValue> results = {outputs};
   if (shape.training) {
-    const HloValue gradient =
-        plan.loss->EmitGradient(outputs, label, scale, example_weights);
+    const HloValue gradient = LossGradient(plan, outputs, targets, scale);
     const std::vector<HloValue> gradients =
         GradientsOf(plan, outputs, gradient, variables, updates);
     results.insert(results.end(), gradients.rbegin(), gradients.rend());

@@ -26,7 +26,8 @@ struct ProgramShape {
 struct NetworkProgram {
   std::string text;
   // Of each variable its values, then the inputs, as InputOf gives them; in
-  // training then the label, the scale of the gradient (f32), the batch's share
+  // training then of each task the label and, if they have some, the examples'
+  // weights (f32 each), the scale of the gradient (f32), the batch's share
   // of the step (f32), the examples' offsets (u64 each), and the keys of draws
   // (u64 each).
   std::vector<HloType> parameters;

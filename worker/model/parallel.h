@@ -26,6 +26,9 @@ class Parallel : public Layer {
   Parallel(std::string name, Dims input, std::vector<Branch> branches,
            bool sum);
 
+  const Sequence& branch_layers(size_t branch) const {
+    return *branches_[branch].layers;
+  }
   // Else what comes before it has no use.
   bool reads_input() const;
 

@@ -226,8 +226,9 @@ class TrainedModel {
     return Evaluate(weights, batch);
   }
 
-  // Overwrites `out` with one column, "prediction", of the model's outputs: for
-  // a loss over classes their probabilities. Fails as Step does.
+  // Overwrites `out` with one column, "prediction", of the model's outputs, or
+  // with one for each output that has a name: for a loss over classes their
+  // probabilities. Fails as Step does.
   virtual absl::Status Predict(WeightSpans weights, const Batch& batch,
                                Batch* out) = 0;
   // As EvaluateRows.

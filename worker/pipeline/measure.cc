@@ -94,8 +94,7 @@ class LayerRun {
     const Time middle = MonotonicNow();
     if (i + 1 == network_.layers->size()) {
       RETURN_IF_ERROR(
-          stage_.ComputeLoss(0, {batch_.Find(network_.label.name)->tensor()}, 1)
-              .status());
+          stage_.ComputeLoss(0, TargetsOf(network_, batch_), 1).status());
     } else if (gradient_.size() != output->size()) {
       gradient_ = SomeGradient(output->size());
     }

@@ -235,13 +235,14 @@ void PipelineModel::Cut(const Batch& batch, uint64_t size, RowNumbers rows,
 
 absl::Status PipelineModel::SetTargets() {
   for (MicroBatch& part : parts_) {
-    part.target = TargetOf(*network_, part.batch);
+    part.targets = TargetsOf(*network_, part.batch);
     if (teachers_ == nullptr) continue;
-    RETURN_IF_ERROR(teachers_->AddTo(part.batch, &part.target));
+    Loss::Target& target = part.targets.front();
+    RETURN_IF_ERROR(teachers_->AddTo(part.batch, &target));
     // The next call writes over it.
-    const auto soft = part.target.soft.values<float>();
+    const auto soft = target.soft.values<float>();
     part.soft.assign(soft.begin(), soft.end());
-    part.target.soft.data = part.soft.data();
+    target.soft.data = part.soft.data();
   }
   return absl::OkStatus();
 }
@@ -301,7 +302,7 @@ absl::Status PipelineModel::RunOp(const MiniBatch& mini, const PipelineOp& op) {
     }
     case Kind::kBackward: {
       if (is_last) {
-        ASSIGN_OR_RETURN(part.metrics, stage.ComputeLoss(slot, part.target,
+        ASSIGN_OR_RETURN(part.metrics, stage.ComputeLoss(slot, part.targets,
                                                          1 / mini.divisor));
       }
       RETURN_IF_ERROR(
@@ -422,9 +423,9 @@ absl::StatusOr<Metrics> PipelineModel::EvaluateRows(WeightSpans weights,
   absl::StatusOr<Metrics> metrics = Metrics();
   RETURN_IF_ERROR(
       Infer(weights, batch, rows, [&](PipelineStage* last) -> absl::Status {
-        if (!network_->loss->NeedsScores()) {
+        if (!network_->NeedsScores()) {
           metrics =
-              last->ComputeLoss(0, TargetOf(*network_, batch), /*scale=*/0);
+              last->ComputeLoss(0, TargetsOf(*network_, batch), /*scale=*/0);
           return metrics.status();
         }
         ASSIGN_OR_RETURN(const ConstTensor outputs, last->TakeOutputs(0));
@@ -441,7 +442,7 @@ absl::Status PipelineModel::PredictRows(WeightSpans weights, const Batch& batch,
   RETURN_IF_ERROR(CheckBatch(*network_, batch, /*labels=*/false));
   return Infer(weights, batch, rows, [&](PipelineStage* last) -> absl::Status {
     ASSIGN_OR_RETURN(const ConstTensor outputs, last->TakeOutputs(0));
-    network_->loss->Predict(outputs, out->columns.front().tensor());
+    WritePrediction(*network_, outputs, out);
     return absl::OkStatus();
   });
 }

@@ -109,7 +109,7 @@ class PipelineModel : public TrainedModel {
   ModelCost cost() const override { return network_->cost(); }
   std::string device() const override { return device_name_; }
   std::vector<std::string> metrics() const override {
-    return network_->loss->metrics();
+    return network_->metrics();
   }
 
   const PipelinePlan& plan() const { return plan_; }
@@ -121,8 +121,8 @@ class PipelineModel : public TrainedModel {
     // Of each feature that layers read: see InputOf.
     std::vector<std::vector<int32_t>> places;
     std::vector<ConstTensor> inputs;
-    Loss::Target target;
-    std::vector<float> soft;  // Of the target.
+    Targets targets;
+    std::vector<float> soft;  // Of the first one.
     Layer::Context context;
     Metrics metrics;
   };

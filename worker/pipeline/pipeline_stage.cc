@@ -148,9 +148,8 @@ absl::StatusOr<Buffer> PipelineStage::TakeOutput(size_t slot) {
               &outputs_);
 }
 
-absl::StatusOr<Metrics> PipelineStage::ComputeLoss(size_t slot,
-                                                   const Loss::Target& target,
-                                                   double scale) {
+absl::StatusOr<Metrics> PipelineStage::ComputeLoss(
+    size_t slot, absl::Span<const Loss::Target> targets, double scale) {
   const Tensor& output = slots_[slot].pass.output;
   Tensor gradient;
   if (scale != 0) {
@@ -160,7 +159,7 @@ absl::StatusOr<Metrics> PipelineStage::ComputeLoss(size_t slot,
     RETURN_IF_ERROR(device_->status());
   }
   const Metrics metrics = exchange_.ComputeLoss(
-      *plan_->loss, output, target, scale == 0 ? 1 : scale, gradient);
+      *plan_, output, targets, scale == 0 ? 1 : scale, gradient);
   RETURN_IF_ERROR(device_->status());
   return metrics;
 }

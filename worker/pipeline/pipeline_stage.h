@@ -55,7 +55,8 @@ class PipelineStage {
 
   // Of the last stage: the loss of what Forward has computed, and, unless
   // `scale` is 0, its derivative for Backward. See Exchange::ComputeLoss.
-  absl::StatusOr<Metrics> ComputeLoss(size_t slot, const Loss::Target& target,
+  absl::StatusOr<Metrics> ComputeLoss(size_t slot,
+                                      absl::Span<const Loss::Target> targets,
                                       double scale);
   // Of the last stage: what Forward has computed, as Exchange::TakeOutput.
   absl::StatusOr<ConstTensor> TakeOutputs(size_t slot);
