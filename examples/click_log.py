@@ -2,6 +2,7 @@
 
     python3 examples/click_log.py DIRECTORY [--train N] [--test N] [--seed S]
         [--keys N] [--vectors N] [--fields N] [--numbers N] [--criteo]
+        [--buys]
 
 Each example has eight fields, or so many: keys drawn from a Zipf distribution of
 exponent 1.1 over 10,000 each, or so many, written as texts. A key has a true weight,
@@ -17,6 +18,11 @@ With --criteo the files are as Criteo distributes its own, train.txt and test.tx
 and no header; the click, 13 counts and 26 keys of eight hexadecimal digits. A tenth of
 the counts is missing, and one key of each field. What has a weight is the square of
 log(1 + count) - 2; a count that is missing weighs as 0.
+
+With --buys some clicks lead to a purchase, which a column "buy" beside the click says: a
+key has a second weight, half of it the first one's, and who clicks buys with the
+probability 1 / (1 + exp(-(bias + the sum of these))). The best AUC of buys, among all
+examples, is that of the product of both probabilities.
 """
 
 import argparse
@@ -28,6 +34,7 @@ import numpy as np
 
 EXPONENT = 1.1
 BIAS = -1.0
+BUY_BIAS = -0.5
 DEVIATION = 0.6
 
 
@@ -77,14 +84,22 @@ def draw(random, weights, vectors, of_squares, count, criteo):
     return keys, numbers, probability, clicks
 
 
-def write(path, keys, numbers, clicks):
+def draw_buys(random, weights, keys, clicks):
+    """Of those who click the probability that they buy, and who does."""
+    score = BUY_BIAS + sum(weights[f, keys[:, f]] for f in range(len(weights)))
+    probability = 1 / (1 + np.exp(-score))
+    return probability, clicks * (random.random(len(clicks)) < probability)
+
+
+def write(path, keys, numbers, said):
+    """`said`: by the names of the first columns."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         out = csv.writer(file)
-        out.writerow(["click"]
+        out.writerow(list(said)
                      + [f"number_{n}" for n in range(numbers.shape[1])]
                      + [f"field_{f}" for f in range(keys.shape[1])])
-        for row, beside, click in zip(keys, numbers, clicks):
-            out.writerow([click] + [f"{number:g}" for number in beside]
+        for row, beside, first in zip(keys, numbers, zip(*said.values())):
+            out.writerow(list(first) + [f"{number:g}" for number in beside]
                          + [f"{key:x}" for key in row])
 
 
@@ -109,7 +124,10 @@ def main():
     parser.add_argument("--fields", type=int)
     parser.add_argument("--numbers", type=int)
     parser.add_argument("--criteo", action="store_true")
+    parser.add_argument("--buys", action="store_true")
     args = parser.parse_args()
+    if args.criteo and args.buys:
+        parser.error("--buys is not for Criteo's form")
     if args.fields is None:
         args.fields = 26 if args.criteo else 8
     if args.numbers is None:
@@ -124,18 +142,27 @@ def main():
     vectors = random.normal(0, each, (args.fields, args.keys, args.vectors))
     of_squares = random.normal(0, DEVIATION * (4 / max(args.numbers, 1)) ** 0.5,
                                args.numbers)
+    if args.buys:
+        of_buys = (weights
+                   + random.normal(0, deviation * 3 ** 0.5, weights.shape)) / 2
     os.makedirs(args.directory, exist_ok=True)
     for name, count in (("train", args.train), ("test", args.test)):
         keys, numbers, probability, clicks = draw(random, weights, vectors,
                                                   of_squares, count,
                                                   args.criteo)
         path = os.path.join(args.directory, name)
+        said = {"click": clicks}
+        if args.buys:
+            then, said["buy"] = draw_buys(random, of_buys, keys, clicks)
         if args.criteo:
             write_criteo(path + ".txt", keys, numbers, clicks)
         else:
-            write(path + ".csv", keys, numbers, clicks)
+            write(path + ".csv", keys, numbers, said)
     best = {"auc": area(probability, clicks), "clicked": float(clicks.mean()),
             "normalised_entropy": normalised_entropy(probability, clicks)}
+    if args.buys:
+        best["buy_auc"] = area(probability * then, said["buy"])
+        best["bought"] = float(said["buy"].mean())
     with open(os.path.join(args.directory, "best.json"), "w",
               encoding="utf-8") as file:
         json.dump(best, file)

@@ -26,7 +26,7 @@ class ClicksTest(unittest.TestCase):
              "--train=60000", "--test=10000", *flags], text=True)
         return json.loads(best)["auc"]
 
-    def learn(self, example, *command):
+    def learn(self, example, *command, metric="auc"):
         """The AUC that the job file of this name reaches."""
         with open(f"config/examples/{example}.json", encoding="utf-8") as file:
             job = json.load(file)
@@ -38,7 +38,8 @@ class ClicksTest(unittest.TestCase):
         run = paramd.Run(*command, "--job", path)
         self.addCleanup(run.kill)
         self.assertEqual(run.wait(), 0, run.output)
-        auc = run.result()["evaluation"]["metrics"]["auc"]
+        self.metrics = run.result()["evaluation"]["metrics"]
+        auc = self.metrics[metric]
         print(f"{example}: auc {auc:.4f}")
         self.trained, self.job = run.run_directory(), path
         return auc
@@ -100,6 +101,20 @@ class ClicksTest(unittest.TestCase):
         alone = run.result()["evaluation"]["metrics"]["auc"]
         print(f"without numbers: auc {alone:.4f}")
         self.assertGreater(auc, alone + 0.05)
+
+    def test_a_mixture_of_experts_learns_clicks_and_what_is_bought(self):
+        self.write_log("--keys=100", "--buys")
+        with open(os.path.join(self.directory, "best.json"),
+                  encoding="utf-8") as file:
+            best = json.load(file)
+        self.learn("mmoe", "local", "--servers=2", "--workers=2",
+                   metric="click/auc")
+        for task, possible, at_least in (("click", best["auc"], 0.8),
+                                         ("buy", best["buy_auc"], 0.82)):
+            auc = self.metrics[f"{task}/auc"]
+            print(f"{task}: auc {auc:.4f} of {possible:.4f}")
+            self.assertGreater(auc, at_least)
+            self.assertLess(auc, possible)
 
     def test_vectors_of_users_and_items_give_what_the_model_predicts(self):
         best = self.write_log("--keys=20", "--vectors=2")  # 0.866
