@@ -120,7 +120,8 @@ TEST_F(SettingReaderTest, AnUnknownLayerNamesTheNearest) {
   EXPECT_THAT(Message(),
               HasSubstr("model.layers[2]: wants an object with the keys "
                         "flatten, dense, relu, "));
-  EXPECT_THAT(Message(), HasSubstr("attention_pool, recompute; found 7"));
+  EXPECT_THAT(Message(),
+              HasSubstr("attention_pool, recompute, mixture; found 7"));
   EXPECT_THAT(Message(), HasSubstr("model.layers[3]: says no kind; give one "
                                    "of flatten, dense, relu"));
   EXPECT_THAT(Message(), ::testing::Not(HasSubstr("layers[1]: says")));

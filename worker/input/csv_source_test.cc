@@ -691,7 +691,7 @@ TEST(CsvSourceTest, WhatDoesNotSuitItsKindIsNamedByLineAndColumn) {
 
 // ---- weights, and several labels --------------------------------------------
 
-constexpr char kTasks[] =
+constexpr char kTasksFile[] =
     "age,click,w,buy,stars\n30,1,0.5,0,two\n41,0,2,1,one\n";
 
 v1::InputSource::Csv TasksConfig(const std::string& path) {
@@ -714,7 +714,7 @@ v1::InputSource::Csv TasksConfig(const std::string& path) {
 }
 
 TEST(CsvSourceTest, LabelsAndWeightAreFeaturesOfTheirOwn) {
-  v1::InputSource::Csv config = TasksConfig(WriteTestFile("t.csv", kTasks));
+  v1::InputSource::Csv config = TasksConfig(WriteTestFile("t.csv", kTasksFile));
   const InputSpec wanted{{FeatureSpec{"features", DType::kFloat32, {1}},
                           FeatureSpec{"click", DType::kFloat32, {}},
                           FeatureSpec{"bought", DType::kInt32, {}, 2},
@@ -746,7 +746,7 @@ TEST(CsvSourceTest, LabelsAndWeightAreFeaturesOfTheirOwn) {
 }
 
 TEST(CsvSourceTest, AWeightStandsBesideOneLabelToo) {
-  v1::InputSource::Csv config = TasksConfig(WriteTestFile("t.csv", kTasks));
+  v1::InputSource::Csv config = TasksConfig(WriteTestFile("t.csv", kTasksFile));
   config.clear_labels();
   config.set_label("click");
   config.add_columns("age");
@@ -758,7 +758,7 @@ TEST(CsvSourceTest, AWeightStandsBesideOneLabelToo) {
 
 TEST(CsvSourceTest, LabelsThatCouldBeMeantInTwoWaysAreRefused) {
   using Csv = v1::InputSource::Csv;
-  const std::string path = WriteTestFile("t.csv", kTasks);
+  const std::string path = WriteTestFile("t.csv", kTasksFile);
   const auto refused = [&](auto change) {
     Csv config = TasksConfig(path);
     change(&config);

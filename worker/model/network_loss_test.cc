@@ -53,7 +53,8 @@ InputSpec InputOf(const Case& one) {
     label.dims.push_back(kClasses);
   }
   InputSpec input{{FeatureSpec{.name = "x", .dims = {kPlaces, 4}}, label}};
-  if (one.weighted) input.features.push_back(FeatureSpec{.name = "weight"});
+  if (one.weighted)
+    input.features.push_back(FeatureSpec{.name = "weight", .dims = {}});
   return input;
 }
 

@@ -298,7 +298,7 @@ TEST_F(NetworkTeachersTest, IgnoredLabelsCountInNeitherPart) {
 
 TEST_F(NetworkTeachersTest, TheWeightOfAnExampleIsOfBothParts) {
   InputSpec input = kInput;
-  input.features.push_back(FeatureSpec{.name = "weight"});
+  input.features.push_back(FeatureSpec{.name = "weight", .dims = {}});
   Batch batch = RandomBatch(input, {.epoch = 1, .begin = 0, .end = kExamples},
                             /*seed=*/4);
   const auto example_weights = batch.Find("weight")->values<float>();
