@@ -47,9 +47,9 @@ class PlanTest(unittest.TestCase):
         self.assertIn(
             f"in {setting['pipeline']['micro_batches']} micro-batches", out)
 
-    def test_without_a_flush_there_is_more_to_keep_and_less_to_wait_for(self):
+    def test_without_a_flush_there_is_more_to_keep(self):
         layers = ["flatten", *4 * [{"dense": 256}, "tanh"], {"dense": 10}]
-        kept, waits = {}, {}
+        kept = {}
         for schedule in ("1f1b", "2bw"):
             code, out, err = self.plan(
                 "--set=pipeline.stages=2", "--set=pipeline.micro_batches=2",
@@ -57,9 +57,7 @@ class PlanTest(unittest.TestCase):
             self.assertEqual((0, ""), (code, err))
             kept[schedule] = re.findall(r"^\d .* (\d+) +\d+ KiB +\d+ KiB", out,
                                         re.MULTILINE)
-            waits[schedule] = int(re.search(r"wait (\d+) %", out)[1])
         self.assertEqual({"1f1b": ["2", "1"], "2bw": ["4", "2"]}, kept)
-        self.assertLess(waits["2bw"], waits["1f1b"])
 
     def test_a_budget_is_planned_in_one_piece_and_in_stages(self):
         layers = ["flatten", *8 * [{"dense": 64}, "tanh"], {"dense": 10}]
