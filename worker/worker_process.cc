@@ -263,7 +263,8 @@ void WorkerProcess::HandleComputing(Runtime* runtime) {
         ready_.Begin();
         computing_.Post([this, request, weights = std::move(item.payload),
                          done = std::move(done)]() mutable {
-          if (step_threads_ != nullptr) {
+          // A step of sync mode, which a running job may be set to, is alone.
+          if (step_threads_ != nullptr && request.portion() > 0) {
             ComputeConcurrently(request, std::move(weights), std::move(done));
             return;
           }

@@ -145,6 +145,24 @@ class PipelineTest(unittest.TestCase):
             self.assertEqual((0, 0), (int(result["pushes_lost"]),
                                       int(result["pushes_doubled"])))
 
+    def test_without_a_flush_a_running_job_may_be_set_to_any_mode(self):
+        self.job["epochs"] = 2000
+        path = os.path.join(self.directory, "job.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({**self.job, "pipeline": {
+                "stages": 2, "micro_batches": 4, "schedule": "2bw"}}, file)
+        run_dir = os.path.join(self.directory, "run")
+        run = paramd.Run("local", "--servers=2", "--workers=2", "--job", path,
+                         f"--run_dir={run_dir}", "--kill=worker-1@epoch=2")
+        run.wait_for("worker-1 is killed in epoch")
+        for staleness in ("sync", "4", "async", "sync"):
+            done = subprocess.run(
+                [paramd.BINARY, "set", f"staleness={staleness}", "--run_dir",
+                 run_dir], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(run.wait(), 0, run.output)
+
     def test_another_cut_goes_on_with_the_run_and_evaluates_it(self):
         cut = {"micro_batches": 4}
         whole, _ = self.trained("run", pipeline={**cut, "stages": 2})
