@@ -193,6 +193,9 @@ void CheckConsistency(
         "makes no sense with staleness \"sync\", where a step is one push of "
         "each worker; use accumulate");
   }
+  if (config.replication() > 1) {
+    add("replication", "is not there yet; leave it out");
+  }
   CheckOptimizer(config.optimizer(), add);
   if (config.optimizer().sgd().nesterov() &&
       config.optimizer().sgd().momentum() == 0) {

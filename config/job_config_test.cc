@@ -268,6 +268,14 @@ TEST(JobConfigTest, SettingsOfSyncModeNeedIt) {
   EXPECT_EQ(MessageOf(sources), "");
 }
 
+TEST(JobConfigTest, ReplicationIsRefusedWhereItCantBe) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"replication", "2"}};
+  EXPECT_THAT(MessageOf(sources), HasSubstr("replication: is not there yet"));
+  sources.settings = {{"replication", "1"}};
+  EXPECT_EQ(MessageOf(sources), "");
+}
+
 TEST(JobConfigTest, StalenessIsAsyncSyncOrANumberOfPushes) {
   JobSources sources = From(kJob);
   for (const char* value : {"async", "sync", "0", "8", "1000000000"}) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 
 // Members by the name that logs and waits give them.
@@ -15,6 +16,12 @@ std::string WorkerName(uint32_t worker, const v1::SessionId& generation = {});
 
 // The life: "ps-0 generation 1.2", "ps-0".
 std::string ServerName(uint32_t server, const v1::ServerLife& generation);
+
+// The number under which it is called, of PeerId::Ps: its own, unless it has
+// several places.
+inline uint32_t PeerOf(const v1::ServerMember& server) {
+  return server.has_peer() ? server.peer() : server.index();
+}
 
 // What a server's file in a checkpoint is called:
 // "ps-00001-of-00002.safetensors".

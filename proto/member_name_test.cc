@@ -19,5 +19,13 @@ TEST(MemberNameTest, OneWithoutAGenerationIsNamedByItsIndex) {
   EXPECT_EQ(ServerName(0, v1::ServerLife()), "ps-0");
 }
 
+TEST(MemberNameTest, AServerIsCalledByItsIndexOrItsPlace) {
+  v1::ServerMember server;
+  server.set_index(3);
+  EXPECT_EQ(PeerOf(server), 3);
+  server.set_peer(0);
+  EXPECT_EQ(PeerOf(server), 0);
+}
+
 }  // namespace
 }  // namespace paramd

@@ -10,6 +10,8 @@ const char kRefusalUrl[] = "type.googleapis.com/paramd.v1.Refusal";
 
 namespace {
 
+constexpr char kEndedUrl[] = "paramd/ended";
+
 absl::StatusCode CodeOf(v1::Refusal::Reason reason) {
   switch (reason) {
     case v1::Refusal::NOT_READY:
@@ -62,6 +64,14 @@ absl::Status RefuseForNow(v1::Refusal::Reason reason,
   refusal.set_retry_after_ms(
       static_cast<uint32_t>(absl::ToInt64Milliseconds(retry_after)));
   return Refuse(refusal, sentence);
+}
+
+void MarkEnded(absl::Status* status) {
+  status->SetPayload(kEndedUrl, absl::Cord());
+}
+
+bool HasEnded(const absl::Status& status) {
+  return status.GetPayload(kEndedUrl).has_value();
 }
 
 v1::Refusal RefusalOf(const absl::Status& status) {

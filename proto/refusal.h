@@ -38,6 +38,11 @@ absl::Status RefuseForNow(v1::Refusal::Reason reason,
 // The details of a status; REASON_UNSPECIFIED if it carries none.
 v1::Refusal RefusalOf(const absl::Status& status);
 
+// Of a call that failed because the process that was called has ended, which is
+// known for certain: nobody listens where it did, or another process does.
+void MarkEnded(absl::Status* status);
+bool HasEnded(const absl::Status& status);
+
 // Key under which the details lie in an absl::Status.
 extern const char kRefusalUrl[];
 

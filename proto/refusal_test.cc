@@ -31,6 +31,14 @@ TEST(VersionTest, TermComesBeforeCounter) {
   EXPECT_EQ(VersionName(high), "2.1");
 }
 
+TEST(RefusalTest, ThatAProcessHasEndedIsSaidBesideTheReason) {
+  absl::Status status = absl::UnavailableError("ps-1: refused");
+  EXPECT_FALSE(HasEnded(status));
+  MarkEnded(&status);
+  EXPECT_TRUE(HasEnded(status));
+  EXPECT_EQ(RefusalOf(status).reason(), v1::Refusal::REASON_UNSPECIFIED);
+}
+
 template <class A, class B>
 concept Comparable = requires(A a, B b) {
   a == b;
