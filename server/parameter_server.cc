@@ -193,7 +193,7 @@ ParameterServer::ParameterServer(const std::vector<Shard::Options>& shards,
         "of each checkpoint goes through the chief");
   }
   for (const Shard::Options& options : shards) {
-    const PeerId self = PeerId::Ps(options.index);
+    const PeerId self = PeerId::Ps(options.peer_or_index());
     parts_.push_back(std::make_unique<Part>(options, &directories_));
     if (shards.size() == 1) {
       parts_.back()->ServeOn(self, runtime);

@@ -21,6 +21,12 @@ void GradientRms::Add(double mean_square) {
                static_cast<double>(std::numeric_limits<float>::max())));
 }
 
+void GradientRms::Set(float value, uint32_t gradients) {
+  const bool is_kept = std::isfinite(value) && value >= 0;
+  rms_ = is_kept ? value : 0;
+  gradients_ = is_kept ? std::min(gradients, kWarmUp) : 0;
+}
+
 void GradientRms::Restore(float saved) {
   const bool is_kept = std::isfinite(saved) && saved > 0;
   rms_ = is_kept ? saved : 0;

@@ -28,6 +28,10 @@ class GradientRms {
   void Add(double mean_square);
 
   float value() const { return rms_; }
+  // It is of so many, those of a warm-up included.
+  uint32_t gradients() const { return gradients_; }
+  // Goes on from these two. What is no such number begins anew.
+  void Set(float value, uint32_t gradients);
 
   // What a checkpoint keeps: the value, or 0 during the warm-up, which then
   // begins anew.

@@ -50,6 +50,21 @@ void LostPushes::Restore(const v1::ReadSlicesResult& content,
   }
 }
 
+void LostPushes::TakeOver(uint32_t server, const v1::ServerLife& generation,
+                          const std::vector<Slice*>& slices,
+                          const List& listed) {
+  Begin(server, generation);
+  for (const Slice* const slice : slices) {
+    v1::SavedSlice saved;
+    slice->applied().Save(&saved);
+    for (const v1::PushRecord& record : saved.records()) {
+      uint64_t& newest = has_[{record.worker(), record.generation()}];
+      newest = std::max(newest, record.sequence());
+    }
+  }
+  for (const v1::LostPushes& lost : listed) Keep(lost);
+}
+
 // What is read in windows, or by several slices of one file, comes again.
 void LostPushes::Keep(const v1::LostPushes& lost) {
   if (lost.to() < lost.from()) return;

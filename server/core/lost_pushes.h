@@ -15,6 +15,7 @@
 #include "proto/paramd/v1/storage.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "proto/refusal.h"
+#include "server/core/slice.h"
 
 namespace paramd {
 
@@ -37,6 +38,11 @@ class LostPushes {
   // sessions of another run mean nothing here.
   void Restore(const v1::ReadSlicesResult& content, absl::string_view run_id);
 
+  using List = google::protobuf::RepeatedPtrField<v1::LostPushes>;
+  // A life begins with what these slices hold and their last life lists.
+  void TakeOver(uint32_t server, const v1::ServerLife& generation,
+                const std::vector<Slice*>& slices, const List& listed);
+
   // A chunk of this session, made for this life, says which push its worker
   // holds acknowledged. What is lost, if this is the first word of a session
   // that is older than this life and something is.
@@ -44,7 +50,6 @@ class LostPushes {
                                       const v1::SessionId& generation,
                                       uint64_t acknowledged);
 
-  using List = google::protobuf::RepeatedPtrField<v1::LostPushes>;
   // Appends all that is known to be lost, and an empty range for each session
   // that was heard and lost nothing.
   void Save(List* lost) const;

@@ -199,10 +199,22 @@ void Restorer::EndFilling(FillState state) {
   state_ = state;
 }
 
+void Restorer::TakeOver(ShardContent* content) {
+  for (Slice* const slice : content->owned()) {
+    uint64_t life = 0;
+    while (life == 0) life = lives_.Bits();
+    for (int b = 0; b < slice->block_count(); ++b) {
+      slice->block(b).set_life(life);
+    }
+  }
+  EndFilling(FillState::kFilled);
+}
+
 absl::Status Restorer::AnswerConfigure(v1::ConfigureReply* reply) const {
   if (state_ == FillState::kFailed) return failure_;
+  if (state_ == FillState::kBackup) return absl::OkStatus();
   reply->set_unseen(relayed_ != nullptr);
-  if (state_ != FillState::kNone && relayed_ == nullptr) {
+  if (state_ == FillState::kFilling && relayed_ == nullptr) {
     RETURN_IF_ERROR(view_.checks.CheckFilled());
   }
   const ShardContent* const content = view_.data.content.get();

@@ -47,6 +47,11 @@ class Restorer {
                       ShardTurn* turn);
   // Fills in a piece of what is there. True if that was the last one.
   bool Advance(ShardTurn* turn);
+  // Another place says what the content is.
+  void BecomeBackup() { EndFilling(FillState::kBackup); }
+  // What it said is the content, under lives of this place's own: other pushes
+  // may come to be counted alike here.
+  void TakeOver(ShardContent* content);
   // What is filled is of no use.
   void Fail(const absl::Status& why);
   // Says how far it is. Refused where it has failed, or is filling by itself.

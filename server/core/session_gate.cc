@@ -108,13 +108,20 @@ absl::Status SessionGate::CheckMember(const v1::Configuration& told,
                                 " does not name ", name));
   }
   const std::string generation = VersionName(self->generation());
-  if (self->incarnation() == view_.options.incarnation) {
+  const uint64_t meant = view_.MeantIn(told);
+  if (meant == 0) {
+    return view_.NotReady(
+        "coordinator",
+        absl::StrCat("configuration ", VersionName(told.version()), " has ",
+                     name, " elsewhere"));
+  }
+  if (meant == view_.options.incarnation) {
     if (!(self->generation() < generation_)) return absl::OkStatus();
     return Invalid(
         name, absl::StrCat(name, " is generation ", VersionName(generation_),
                            " already, not ", generation));
   }
-  if (!(self->generation() > generation_)) {
+  if (!(self->generation() > generation_) && !view_.IsBackupIn(told)) {
     return Invalid(
         name, absl::StrCat(name, " is generation ", VersionName(generation_),
                            "; generation ", generation,
@@ -129,7 +136,7 @@ absl::Status SessionGate::CheckMember(const v1::Configuration& told,
 
 bool SessionGate::IsOfAnEarlierProcess(const v1::Configuration& told) const {
   const v1::ServerMember* const self = view_.FindSelf(told);
-  if (self == nullptr || self->incarnation() == view_.options.incarnation) {
+  if (self == nullptr || view_.MeantIn(told) == view_.options.incarnation) {
     return false;
   }
   const v1::ConfigurationVersion& known = configuration_.version();
@@ -181,10 +188,13 @@ absl::Status SessionGate::CheckFilled() const {
       // The coordinator hears the failure itself and finds another checkpoint,
       // or ends the job.
       return view_.NotReady(name, view_.fill_failure.message());
+    case FillState::kBackup:
+      return view_.NotReady(
+          name, absl::StrCat("this place of ", name, " is its backup"));
     case FillState::kFilled:
       break;
   }
-  return absl::OkStatus();
+  return view_.serving;
 }
 
 absl::Status SessionGate::CheckStaying() const {

@@ -105,15 +105,39 @@ void SessionProgress::Use(uint32_t epoch, uint64_t begin, uint64_t end) {
 }
 
 void SessionProgress::Fill(v1::RecallReply* reply) const {
-  if (has_left_) *reply->mutable_input_left() = left_;
+  v1::ReplicateRequest::State state;
+  Save(&state);
+  if (state.has_input_left()) {
+    reply->mutable_input_left()->Swap(state.mutable_input_left());
+  }
+  reply->mutable_input_used()->Swap(state.mutable_input_used());
+  reply->mutable_sessions()->Swap(state.mutable_whole());
+}
+
+void SessionProgress::GoOnFrom(const v1::ReplicateRequest::State& state) {
+  for (const v1::SavedSession& saved : state.whole()) {
+    Session& session =
+        sessions_[{saved.generation().term(), saved.generation().counter(),
+                   saved.worker()}];
+    session.sequence = session.whole = saved.sequence();
+    session.blocks = blocks_;
+  }
+  if (state.has_input_left()) SetLeft(state.input_left());
+  for (const v1::SavedInput::Range& used : state.input_used()) {
+    Use(used.epoch(), used.begin(), used.end());
+  }
+}
+
+void SessionProgress::Save(v1::ReplicateRequest::State* state) const {
+  if (has_left_) *state->mutable_input_left() = left_;
   for (const auto& [place, end] : used_) {
-    v1::SavedInput::Range* const range = reply->add_input_used();
+    v1::SavedInput::Range* const range = state->add_input_used();
     range->set_epoch(place.first);
     range->set_begin(place.second);
     range->set_end(end);
   }
   for (const auto& [key, session] : sessions_) {
-    v1::SavedSession* const saved = reply->add_sessions();
+    v1::SavedSession* const saved = state->add_whole();
     saved->mutable_generation()->set_term(std::get<0>(key));
     saved->mutable_generation()->set_counter(std::get<1>(key));
     saved->set_worker(std::get<2>(key));

@@ -38,6 +38,10 @@ class SessionProgress {
 
   // What is to be said of it.
   void Fill(v1::RecallReply* reply) const;
+  // The same to a backup, and there: a push that is not whole by then never
+  // counts as whole.
+  void Save(v1::ReplicateRequest::State* state) const;
+  void GoOnFrom(const v1::ReplicateRequest::State& state);
 
   // Beyond these the oldest sessions that have ended, and input just used, are
   // forgotten.

@@ -36,6 +36,7 @@ Shard::Shard(const Options& options)
       gate_(view()),
       departure_(view()),
       restorer_(options.life_seed, view()),
+      replication_(view()),
       snapshots_(view()),
       steps_(view()),
       calls_(options, view()),
@@ -47,6 +48,7 @@ Shard::Shard(const Options& options)
             gate_.sessions(),
             restorer_.state(),
             restorer_.failure(),
+            replication_.serving(),
             snapshots_.drained_by(),
             departure_.draining(),
             departure_.finished(),
@@ -58,18 +60,26 @@ Shard::Shard(const Options& options)
 void Shard::Start(Time now, Outbox*) { departure_.Hear(now); }
 
 void Shard::Receive(Message message, Time now, Outbox* out) {
-  // A server calls nobody, so nobody owes it a reply.
-  if (message.is_reply) return;
   ShardTurn turn = Begin(now, out);
+  if (message.is_reply) {
+    // It calls nobody but its backup.
+    calls_.Wake(now);
+    Replication::OnReply(message, &turn);
+    replication_.Wake(now);
+    replication_.Advance(&turn);
+    return calls_.Advance(&turn);
+  }
   if (const absl::Status status = gate_.CheckProcess(HeaderOf(*message.head));
       !status.ok()) {
     return turn.Refuse(message.call, status);
   }
   calls_.Wake(now);
+  replication_.Wake(now);
   if (data_.content != nullptr) data_.content->spare().Tick(now);
   const uint64_t refusals = data_.memory.refusals();
   Route(message, &turn);
   steps_.Advance(&turn);
+  replication_.Advance(&turn);
   calls_.Advance(&turn);
   // What is read of old blocks may go when its readers do.
   if (data_.memory.refusals() > refusals) out->CancelOldestReply();
@@ -82,6 +92,11 @@ void Shard::Route(const Message& message, ShardTurn* turn) {
     calls_.OnPush(message, *push, turn);
   } else if (const auto* clock = As<v1::TellClockRequest>(message)) {
     calls_.OnTellClock(message, *clock, turn);
+  } else if (const auto* told = As<v1::ReplicateRequest>(message)) {
+    replication_.OnReplicate(
+        message, *told,
+        [this](const v1::ReplicateRequest& done) { calls_.OnTold(done); },
+        turn);
   } else {
     departure_.Hear(turn->now);
     RouteControl(message, turn);
@@ -141,6 +156,7 @@ void Shard::Completed(IoResult result, Time now, Outbox* out) {
 void Shard::Tick(Time now, Outbox* out) {
   ShardTurn turn = Begin(now, out);
   calls_.Wake(now);
+  replication_.Wake(now);
   if (data_.content != nullptr) data_.content->spare().Tick(now);
   const uint64_t refusals = data_.memory.refusals();
   if (restorer_.Advance(&turn)) BeginServing(&turn);
@@ -148,6 +164,7 @@ void Shard::Tick(Time now, Outbox* out) {
   if (data_.memory.refusals() > refusals) out->CancelOldestReply();
   if (departure_.GivesUp(&turn)) return;
   snapshots_.AnswerLate(&turn);
+  replication_.Advance(&turn);
   calls_.Advance(&turn);
   departure_.Advance(&turn);
 }
@@ -155,7 +172,7 @@ void Shard::Tick(Time now, Outbox* out) {
 Time Shard::next_tick() const {
   const Time next = std::min({restorer_.next_tick(), departure_.next_tick(),
                               steps_.next_tick(), snapshots_.next_tick(),
-                              calls_.next_tick()});
+                              calls_.next_tick(), replication_.next_tick()});
   return data_.content == nullptr
              ? next
              : std::min(next, data_.content->spare().next_tick());
@@ -196,7 +213,8 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request,
   }
   if (told.version() > gate_.configuration().version()) {
     RETURN_IF_ERROR(gate_.CheckMember(told, turn));
-    RETURN_IF_ERROR(Accept(told, turn));
+    RETURN_IF_ERROR(view_.IsBackupIn(told) ? AcceptAsBackup(told, turn)
+                                           : Accept(told, turn));
   } else {
     RETURN_IF_ERROR(gate_.CheckRepeated(told));
   }
@@ -206,6 +224,7 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request,
   *reply->mutable_configuration() = told.version();
   RETURN_IF_ERROR(restorer_.AnswerConfigure(reply));
   data_.lost.Save(reply->mutable_lost());
+  replication_.AnswerConfigure(reply);
   snapshots_.AnswerConfigure(request, reply, turn);
   return absl::OkStatus();
 }
@@ -218,7 +237,9 @@ absl::Status Shard::Accept(const v1::Configuration& told, ShardTurn* turn) {
   }
   const bool is_new =
       !told.layout().slices().empty() &&
-      (data_.content == nullptr || self.generation() > gate_.generation());
+      (data_.content == nullptr || self.generation() > gate_.generation() ||
+       view_.fill_state == FillState::kBackup);
+  if (is_new && !IsZero(self.took_over())) return TakeOver(told, turn);
   if (is_new) {
     RETURN_IF_ERROR(MakeContent(told));
   } else if (data_.content != nullptr) {
@@ -227,17 +248,75 @@ absl::Status Shard::Accept(const v1::Configuration& told, ShardTurn* turn) {
   if (!is_new) RETURN_IF_ERROR(ConfigureSteps(told, turn));
   gate_.Accept(told);
   calls_.OnConfiguration(turn->now);
-  if (data_.content != nullptr) {
-    data_.content->SetDecaySteps(told.decay_steps());
-    data_.content->SetRateScale(
-        told.has_learning_rate_scale() ? told.learning_rate_scale() : 1);
-  }
+  if (data_.content != nullptr) FollowSettings(told);
   if (is_new) {
     BeginLife(turn);
   } else if (view_.IsFilled()) {
     gate_.FenceSessions(data_.content.get());
   }
+  FollowBackup(turn);
   return absl::OkStatus();
+}
+
+void Shard::FollowSettings(const v1::Configuration& told) {
+  data_.content->SetDecaySteps(told.decay_steps());
+  data_.content->SetRateScale(
+      told.has_learning_rate_scale() ? told.learning_rate_scale() : 1);
+}
+
+void Shard::FollowBackup(ShardTurn* turn) {
+  if (!options_.peer.has_value()) return;  // There is no other place.
+  calls_.AnswerPushes(replication_.OnConfiguration(calls_.StateToTell(), turn),
+                      turn);
+}
+
+// What the server does comes by itself, in its order: sessions that end and
+// settings too.
+absl::Status Shard::AcceptAsBackup(const v1::Configuration& told,
+                                   ShardTurn* turn) {
+  const bool begins =
+      view_.FindSelf(told)->backup().since() != replication_.intake().since();
+  if (begins) {
+    RETURN_IF_ERROR(MakeContent(told));
+    EndSteps(view_.NotReady(view_.Name(),
+                            absl::StrCat(view_.Name(), " is in another place")),
+             turn);
+    snapshots_.Drop();
+    snapshots_.AnswerParked(turn);
+    restorer_.BecomeBackup();
+  }
+  gate_.Accept(told);
+  calls_.OnConfiguration(turn->now);
+  if (!begins) return absl::OkStatus();
+  data_.lost.Begin(options_.index, gate_.generation());
+  calls_.BeginLife();
+  replication_.BeginAsBackup(turn);
+  return absl::OkStatus();
+}
+
+absl::Status Shard::TakeOver(const v1::Configuration& told, ShardTurn* turn) {
+  if (!replication_.MayTakeOver(*view_.FindSelf(told))) {
+    return Invalid(view_.Name(),
+                   absl::StrCat("configuration ", VersionName(told.version()),
+                                " has this place take over ", view_.Name(),
+                                ", of which it does not hold everything"));
+  }
+  RETURN_IF_ERROR(gate_.CheckLayout(told));
+  ShardContent* const content = data_.content.get();
+  gate_.Accept(told);
+  data_.lost.TakeOver(options_.index, gate_.generation(), content->owned(),
+                      replication_.intake().lost());
+  restorer_.TakeOver(content);
+  calls_.OnConfiguration(turn->now);
+  calls_.TakeOver();
+  FollowSettings(told);
+  gate_.FenceSessions(content);
+  replication_.TakeOver(turn);
+  FollowBackup(turn);
+  turn->out->Note(absl::StrCat("this place takes ", view_.Name(),
+                               " over: ", content->owned().size(), " slices, ",
+                               content->bytes(), " bytes"));
+  return ConfigureSteps(told, turn);
 }
 
 absl::Status Shard::MakeContent(const v1::Configuration& told) {
@@ -316,6 +395,7 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   status->mutable_task()->set_type(v1::PS);
   status->mutable_task()->set_index(options_.index);
   status->set_incarnation(options_.incarnation);
+  replication_.FillStatus(status->mutable_server());
   *status->mutable_generation() = Unnamed(gate_.generation());
   *status->mutable_configuration() = gate_.configuration().version();
   v1::ServerStats* const stats = status->mutable_server();

@@ -11,6 +11,7 @@
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/status.pb.h"
 #include "server/core/departure.h"
+#include "server/core/replication.h"
 #include "server/core/restorer.h"
 #include "server/core/session_gate.h"
 #include "server/core/shard_options.h"
@@ -88,6 +89,13 @@ class Shard : public Core {
   absl::Status MakeContent(const v1::Configuration& told);
   // The content is new: nothing of the earlier one counts any more.
   void BeginLife(ShardTurn* turn);
+  // A newer one in which this place is the server's backup.
+  absl::Status AcceptAsBackup(const v1::Configuration& told, ShardTurn* turn);
+  // A newer one in which it goes on as the server with what it has as backup.
+  absl::Status TakeOver(const v1::Configuration& told, ShardTurn* turn);
+  void FollowSettings(const v1::Configuration& told);
+  // Tells the backup, if there is one, and answers what waits for none.
+  void FollowBackup(ShardTurn* turn);
   // The content is complete.
   void BeginServing(ShardTurn* turn);
   absl::Status ConfigureSteps(const v1::Configuration& told, ShardTurn* turn);
@@ -99,6 +107,7 @@ class Shard : public Core {
   SessionGate gate_;
   Departure departure_;
   Restorer restorer_;
+  Replication replication_;
   SnapshotKeeper snapshots_;
   StepKeeper steps_;
   WorkerCalls calls_;

@@ -64,6 +64,10 @@ class ShardContent {
 
   // Those of this server, in the order of the layout.
   const std::vector<Slice*>& owned() const { return owned_; }
+  // The one of this place in the layout; null: it is no slice of this server.
+  const Slice* Owned(uint32_t place) const {
+    return place < slices_.size() ? slices_[place].get() : nullptr;
+  }
   // Of all values, slots and counts of steps: equal contents have equal ones.
   uint32_t Checksum() const;
   const Optimizer& optimizer() const { return optimizer_; }

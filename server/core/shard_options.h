@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 #include "server/core/optimizer_kernels.h"
 #include "tensor/disk_memory.h"
@@ -18,6 +19,10 @@ struct ShardOptions {
   // Which server this is, and which life of the process: random, not zero.
   uint32_t index = 0;
   uint64_t incarnation = 0;
+  // Which of the server's places, where it has several: the number under which
+  // it is called. Unset: its index.
+  absl::optional<uint32_t> peer;
+  uint32_t peer_or_index() const { return peer.value_or(index); }
   // Key of the random lives of blocks; never the same for two processes.
   uint64_t life_seed = 0;
   // Without a word from a coordinator for this long the process ends, to be

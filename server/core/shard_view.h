@@ -12,6 +12,7 @@
 #include "config/server_settings.h"
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/types.pb.h"
+#include "server/core/backup_stream.h"
 #include "server/core/lost_pushes.h"
 #include "server/core/memory_budget.h"
 #include "server/core/shard_content.h"
@@ -27,7 +28,10 @@ namespace paramd {
 //                         │    ▲             │
 //                         ▼    └─ a new generation, from all three
 //                      kFailed
-enum class FillState { kNone, kFilling, kFilled, kFailed };
+//
+// kBackup: it is what another place of the server has told it; from any of them
+// and to any of them, but that kFilled alone goes on with the same content.
+enum class FillState { kNone, kFilling, kFilled, kFailed, kBackup };
 
 // What a server holds, and all its parts work on in their turns.
 struct ShardData {
@@ -38,6 +42,12 @@ struct ShardData {
   std::unique_ptr<ShardContent> content;  // Null before the first layout.
   LostPushes lost;                        // With earlier lives of the content.
   std::unique_ptr<SyncStep> step;         // Sync mode, while filled; or null.
+  // What is told to whoever takes this server over; null: nobody does.
+  std::unique_ptr<BackupStream> backup;
+  // With replication: chunks that were acknowledged when only this server had
+  // them, and what one more adds to that while there is no backup.
+  uint64_t acknowledged_alone = 0;
+  uint64_t alone = 0;
 };
 
 // Whether a call may be answered now. Each check refuses with the reason, and
@@ -82,6 +92,8 @@ struct ShardView {
   const std::map<uint32_t, v1::SessionId>& sessions;  // By worker.
   const FillState& fill_state;
   const absl::Status& fill_failure;  // Where that is kFailed.
+  // Why it may not answer though it is filled: another place may be the server.
+  const absl::Status& serving;
   // The snapshot that it leaves with, once that is sealed; zero before.
   const v1::SnapshotNumber& drained_by;
   const bool& draining;
@@ -99,6 +111,11 @@ struct ShardView {
   std::string Name() const;
   // This server in a configuration; null if it is not named there.
   const v1::ServerMember* FindSelf(const v1::Configuration& in) const;
+  // Which process is to be this place of the server in a configuration that
+  // names the server; 0: none, it has other places.
+  uint64_t MeantIn(const v1::Configuration& in) const;
+  // This place is the backup there.
+  bool IsBackupIn(const v1::Configuration& in) const;
   // NOT_READY: `entity` is waited for, and asking again soon makes sense.
   absl::Status NotReady(absl::string_view entity,
                         absl::string_view sentence) const;

@@ -86,6 +86,7 @@ class Slice {
   void BeginTrained(const Optimizer& optimizer);
   // For a block that is to be.
   BlockMemory MakeMemory(int block) const;
+  bool has_blocks() const { return !blocks_.empty(); }
   Block& block(int block) { return blocks_[block]; }
   const Block& block(int block) const { return blocks_[block]; }
 

@@ -68,6 +68,30 @@ void WorkerCalls::BeginLife() {
   progress_.Begin(blocks);
 }
 
+void WorkerCalls::OnTold(const v1::ReplicateRequest& told) {
+  if (told.has_push()) progress_.Applied(told.push(), told.applied());
+  // What it tells later this place has counted itself.
+  if (told.has_state() && told.number() == 1) progress_.GoOnFrom(told.state());
+}
+
+v1::ReplicateRequest::State WorkerCalls::StateToTell() const {
+  v1::ReplicateRequest::State state;
+  for (const auto& [worker, generation] : view_.sessions) {
+    v1::SavedSession* const session = state.add_sessions();
+    session->set_worker(worker);
+    *session->mutable_generation() = generation;
+  }
+  const v1::Configuration& configuration = view_.configuration;
+  state.set_decay_steps(configuration.decay_steps());
+  state.set_learning_rate_scale(configuration.has_learning_rate_scale()
+                                    ? configuration.learning_rate_scale()
+                                    : 1);
+  view_.data.lost.Save(state.mutable_lost());
+  state.set_acknowledged_alone(view_.data.acknowledged_alone);
+  progress_.Save(&state);
+  return state;
+}
+
 void WorkerCalls::FillRecalled(v1::RecallReply* reply) const {
   if (!view_.IsFilled()) return;
   reply->set_filled(true);
@@ -146,6 +170,13 @@ absl::Status WorkerCalls::Pull(const v1::PullRequest& request,
 }
 
 void WorkerCalls::Advance(ShardTurn* turn) {
+  if (BackupStream* const backup = turn->data.backup.get()) {
+    std::vector<BackupStream::Answer> answers = backup->TakeAnswers();
+    if (!backup->backup().member()) {
+      turn->data.acknowledged_alone += answers.size();
+    }
+    AnswerPushes(std::move(answers), turn);
+  }
   const auto check = [this](const v1::PullRequest& pull) {
     return CheckReader(PeerId::Worker(pull.header().worker()), pull);
   };
@@ -170,13 +201,25 @@ void WorkerCalls::OnPush(const Message& message, const v1::PushRequest& request,
   const absl::Status status = Push(message, request, reply.get(), turn);
   if (status.ok()) {
     pulls_.Hear(request.header(), request.clock(), turn->now);
-    HearLoss(request, turn);
-    progress_.Applied(request, CountApplied(*reply));
-    BufferChain payload;
-    if (request.has_pull()) {
-      PullBehind(message.from, request, reply.get(), &payload, turn);
+    const bool lost = HearLoss(request, turn);
+    const uint64_t applied = CountApplied(*reply);
+    progress_.Applied(request, applied);
+    if (BackupStream* const backup = turn->data.backup.get()) {
+      if (applied > 0) {
+        backup->TellPush(request, message.payload,
+                         static_cast<uint32_t>(applied), turn->now);
+      }
+      if (lost) backup->TellState(StateToTell(), turn->now);
+      // One that is in already may not be there yet.
+      backup->Keep({message.from, message.call, std::move(reply), request});
+    } else {
+      turn->data.acknowledged_alone += turn->data.alone;
+      BufferChain payload;
+      if (request.has_pull()) {
+        PullBehind(message.from, request, reply.get(), &payload, turn);
+      }
+      turn->out->Reply(message.call, std::move(reply), std::move(payload));
     }
-    turn->out->Reply(message.call, std::move(reply), std::move(payload));
   } else {
     turn->Refuse(message.call, status);
   }
@@ -191,6 +234,12 @@ absl::Status WorkerCalls::Push(const Message& message,
                                v1::PushReply* reply, ShardTurn* turn) {
   const v1::Header& header = request.header();
   RETURN_IF_ERROR(view_.checks.CheckPusher(message.from, header));
+  if (turn->data.backup != nullptr && turn->data.backup->full()) {
+    return RefuseForNow(
+        v1::Refusal::RETRY, view_.Name(), view_.options.retry_after,
+        absl::StrCat("the backup of ", view_.Name(), " is ",
+                     turn->data.backup->waiting(), " chunks behind"));
+  }
   RETURN_IF_ERROR(view_.checks.CheckSnapshot(header.snapshot()));
   RETURN_IF_ERROR(CheckAcknowledged(request));
   RETURN_IF_ERROR(push_numbers_.Hear(header));
@@ -201,6 +250,21 @@ absl::Status WorkerCalls::Push(const Message& message,
           : turn->data.content->Push(request, message.payload, reply));
   Sign(view_, reply);
   return absl::OkStatus();
+}
+
+void WorkerCalls::AnswerPush(BackupStream::Answer answer, ShardTurn* turn) {
+  BufferChain payload;
+  if (answer.request.has_pull()) {
+    PullBehind(answer.from, answer.request, answer.reply.get(), &payload, turn);
+  }
+  turn->out->Reply(answer.call, std::move(answer.reply), std::move(payload));
+}
+
+void WorkerCalls::AnswerPushes(std::vector<BackupStream::Answer> answers,
+                               ShardTurn* turn) {
+  for (BackupStream::Answer& answer : answers) {
+    AnswerPush(std::move(answer), turn);
+  }
 }
 
 // In sync mode a push is not in before its step is decided.
@@ -222,17 +286,18 @@ void WorkerCalls::PullBehind(PeerId from, const v1::PushRequest& request,
   }
 }
 
-void WorkerCalls::HearLoss(const v1::PushRequest& request, ShardTurn* turn) {
+bool WorkerCalls::HearLoss(const v1::PushRequest& request, ShardTurn* turn) {
   const v1::Header& header = request.header();
   const auto lost = turn->data.lost.Hear(header.worker(), header.generation(),
                                          request.acknowledged());
-  if (!lost.has_value()) return;
+  if (!lost.has_value()) return false;
   turn->out->Warn(
       absl::StrCat(
           "lost: pushes ", lost->from(), " to ", lost->to(), " of worker-",
           lost->worker(), " generation ", VersionName(lost->generation()),
           ", which an earlier life of ", view_.Name(), " had acknowledged"),
       {{"from", lost->from()}, {"to", lost->to()}, {"worker", lost->worker()}});
+  return true;
 }
 
 // ---- clocks -----------------------------------------------------------------

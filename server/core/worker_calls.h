@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -11,6 +12,7 @@
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/status.pb.h"
+#include "server/core/backup_stream.h"
 #include "server/core/pull_gate.h"
 #include "server/core/push_numbers.h"
 #include "server/core/session_progress.h"
@@ -39,6 +41,12 @@ class WorkerCalls {
   void OnInputLeft(const v1::SavedInput& left) { progress_.SetLeft(left); }
   // The content is new, and has nothing of what was pushed before.
   void BeginLife();
+  // A life begins with the same content.
+  void TakeOver() { push_numbers_.Begin(view_.generation); }
+  // The server of which this place is the backup has done this.
+  void OnTold(const v1::ReplicateRequest& told);
+  // What a backup has to know.
+  v1::ReplicateRequest::State StateToTell() const;
   // Sync mode: whose steps pulls wait for; null: in no step.
   void Follow(const SyncStep* step) { pulls_.Follow(step); }
 
@@ -49,8 +57,11 @@ class WorkerCalls {
               ShardTurn* turn);
   void OnTellClock(const Message& message, const v1::TellClockRequest& request,
                    ShardTurn* turn);
-  // Answers pulls that no longer wait, or did for too long.
+  // Answers pulls that no longer wait, or did for too long, and pushes that the
+  // backup has.
   void Advance(ShardTurn* turn);
+  // These pushes are acknowledged.
+  void AnswerPushes(std::vector<BackupStream::Answer> answers, ShardTurn* turn);
   Time next_tick() const { return pulls_.next_tick(); }
 
   // What a coordinator that takes over has to know.
@@ -70,11 +81,12 @@ class WorkerCalls {
                     ShardTurn* turn);
   absl::Status Push(const Message& message, const v1::PushRequest& request,
                     v1::PushReply* reply, ShardTurn* turn);
+  void AnswerPush(BackupStream::Answer answer, ShardTurn* turn);
   // What the blocks of a push hold after it, unless its sender must wait.
   void PullBehind(PeerId from, const v1::PushRequest& request,
                   v1::PushReply* reply, BufferChain* payload, ShardTurn* turn);
-  // Notes what the session lost with an earlier life, if it says so.
-  void HearLoss(const v1::PushRequest& request, ShardTurn* turn);
+  // Notes what the session lost with an earlier life, if it says so: then true.
+  bool HearLoss(const v1::PushRequest& request, ShardTurn* turn);
   absl::Status CheckClock(PeerId from, const v1::Header& header) const;
 
   const ShardView& view_;

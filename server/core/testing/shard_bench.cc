@@ -14,8 +14,8 @@ ShardBench::ShardBench()
     : configuration(MakeConfiguration({Zeros("w", {2})})),
       generation(configuration.servers(0).generation()),
       view{options,  data,       term,         generation, configuration,
-           sessions, fill_state, fill_failure, drained_by, draining,
-           finished, end,        checks} {
+           sessions, fill_state, fill_failure, serving,    drained_by,
+           draining, finished,   end,          checks} {
   options.incarnation = configuration.servers(0).incarnation();
   for (const v1::WorkerMember& worker : configuration.workers()) {
     sessions[worker.index()] = worker.generation();

@@ -71,6 +71,7 @@ class ShardBench {
   std::map<uint32_t, v1::SessionId> sessions;
   FillState fill_state = FillState::kFilled;
   absl::Status fill_failure;
+  absl::Status serving;
   v1::SnapshotNumber drained_by;
   bool draining = false;
   bool finished = false;

@@ -61,9 +61,14 @@ class ShardDriver {
     return static_cast<const Reply&>(*answer.head);
   }
 
+  // The answer to a call that the shard sent.
+  void Reply(PeerId from, CallId call, Answer answer);
+
   // Ticks as long as the shard wants to be ticked now; returns how often.
   int Settle();
   void Advance(absl::Duration duration);
+  // Time passes without a tick, as when the process stands still.
+  void StandStill(absl::Duration duration) { now_ = now_ + duration; }
   // Tells the shard to drain.
   void Drain();
   // Ends work that the shard started.
@@ -92,6 +97,7 @@ class ShardDriver {
   std::vector<float> Pull(uint32_t slice, uint32_t block = 0);
 
   std::vector<Outbox::IoItem> ios;
+  std::vector<Outbox::SendItem> sends;  // To its backup.
   std::vector<std::string> notes;
   int replies_given_up = 0;  // How often the shard wanted one to be.
   bool exited = false;

@@ -1,0 +1,85 @@
+#ifndef PARAMD_SERVER_CORE_REPLICATION_H_
+#define PARAMD_SERVER_CORE_REPLICATION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "base/time.h"
+#include "proto/paramd/v1/control.pb.h"
+#include "proto/paramd/v1/status.pb.h"
+#include "server/core/backup_intake.h"
+#include "server/core/backup_stream.h"
+#include "server/core/shard_turn.h"
+#include "server/core/shard_view.h"
+
+namespace paramd {
+
+// What this place of a server has to do with the other one: as the server it
+// tells its backup what it does, as the backup it takes that, and from the one
+// to the other it goes when the coordinator says so. Without replication
+// nothing of this happens.
+//
+//           a stream since …                  took_over
+//   alone ◄─────────────────► with a backup     ┌───────── backup
+//     ▲                                         │             ▲
+//     └─────────────────────────────────────────┘             │ since …
+//   idle ─────────────────────────────────────────────────────┘ (from any)
+//
+// Invariant: what this place answers as the server nobody has overtaken: while
+// it has a backup that may take over, it answers only as long as that has
+// confirmed not to have done so; and after a take-over not before the last
+// place has stopped, unless that is known to have ended.
+//
+// Not thread-safe: a part of a Shard.
+class Replication {
+ public:
+  explicit Replication(const ShardView& view) : view_(view), intake_(view) {}
+
+  // Why this place may not answer as the server, though it is filled.
+  const absl::Status& serving() const { return serving_; }
+  const BackupIntake& intake() const { return intake_; }
+  // To be called before anything else of an event.
+  void Wake(Time now);
+
+  // ---- the view has another configuration
+  // In which this place is the server. The answers that need not wait for a
+  // backup any more.
+  std::vector<BackupStream::Answer> OnConfiguration(
+      v1::ReplicateRequest::State state, ShardTurn* turn);
+  // In which it is the backup, and begins as one.
+  void BeginAsBackup(ShardTurn* turn);
+  // In which it takes over from the backup it was. REQUIRES: MayTakeOver.
+  void TakeOver(ShardTurn* turn);
+  // Of a configuration.
+  bool MayTakeOver(const v1::ServerMember& self) const;
+
+  // ---- calls
+  void OnReplicate(const Message& message, const v1::ReplicateRequest& request,
+                   const BackupIntake::Told& told, ShardTurn* turn) {
+    intake_.OnReplicate(message, request, told, turn);
+  }
+  static void OnReply(const Message& message, ShardTurn* turn);
+  // Tells the backup what is due.
+  void Advance(ShardTurn* turn) const;
+  Time next_tick() const;
+
+  void AnswerConfigure(v1::ConfigureReply* reply) const;
+  void FillStatus(v1::ServerStats* stats) const;
+
+ private:
+  // Calls of the server's are refused so that they may be in all the same.
+  static void DropStream(ShardTurn* turn);
+  v1::ReplicaRole Role() const;
+
+  const ShardView& view_;
+  BackupIntake intake_;
+  absl::Status serving_;
+  Time serves_from_;  // Behind a take-over.
+  CallId next_call_ = 1;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_REPLICATION_H_

@@ -1,0 +1,561 @@
+// A server with a backup: what is acknowledged both have, and the backup goes
+// on as the server with the same bits.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "proto/refusal.h"
+#include "server/core/shard.h"
+#include "server/core/testing/shard_driver.h"
+#include "tensor/shape.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::MakeAdamConfiguration;
+using testing::MakeConfiguration;
+using testing::Next;
+using testing::Numbers;
+using testing::Pair;
+using testing::Payload;
+using testing::ReasonOf;
+using testing::ShardDriver;
+using testing::Small;
+using testing::Uniform;
+using testing::Zeros;
+
+constexpr uint32_t kHome = 0;
+constexpr uint32_t kAway = 3;
+constexpr uint64_t kHomeProcess = 100;
+constexpr uint64_t kAwayProcess = 200;
+constexpr PeerId kWorkerOne = PeerId::Worker(1);
+
+Shard::Options PlaceOptions(uint32_t peer, uint64_t incarnation) {
+  Shard::Options options;
+  options.index = 0;
+  options.incarnation = incarnation;
+  options.life_seed = incarnation;
+  options.peer = peer;
+  return options;
+}
+
+// Both places of server 0, and the network between them.
+class ReplicationBench {
+ public:
+  explicit ReplicationBench(v1::Configuration configuration)
+      : home(PlaceOptions(kHome, kHomeProcess)),
+        away(PlaceOptions(kAway, kAwayProcess)),
+        now(std::move(configuration)) {
+    now.mutable_servers(0)->set_peer(kHome);
+    home.MakeReady(now);
+  }
+
+  // ---- what the coordinator says
+  void TellHome() {
+    const auto told = home.Configure(now);
+    ASSERT_TRUE(told.ok()) << told.status();
+    report = told->backup();
+  }
+  void TellAway() {
+    const auto told = away.Configure(now);
+    ASSERT_TRUE(told.ok()) << told.status();
+  }
+  void BeginBackup() {
+    now = Next(now);
+    v1::Backup* const backup = now.mutable_servers(0)->mutable_backup();
+    backup->set_peer(kAway);
+    backup->set_incarnation(kAwayProcess);
+    *backup->mutable_since() = now.version();
+    backup->set_member(false);
+    TellHome();
+    TellAway();
+  }
+  void MakeMember() {
+    Carry();
+    TellHome();
+    ASSERT_TRUE(report.whole());
+    now = Next(now);
+    now.mutable_servers(0)->mutable_backup()->set_member(true);
+    TellHome();
+    TellAway();
+    Carry();
+  }
+  void DropBackup() {
+    now = Next(now);
+    now.mutable_servers(0)->clear_backup();
+    TellHome();
+  }
+  // Configuration `now` is that of the take-over; it is told by TellAway.
+  void DecideTakeOver(bool has_ended) {
+    now = Next(now);
+    v1::ServerMember* const server = now.mutable_servers(0);
+    *server->mutable_took_over() = server->backup().since();
+    server->set_peer(kAway);
+    server->set_incarnation(kAwayProcess);
+    server->set_last_has_ended(has_ended);
+    *server->mutable_generation() =
+        Pair(1, server->generation().counter() + 100);
+    server->clear_backup();
+  }
+  void TakeOver(bool has_ended = true) {
+    DecideTakeOver(has_ended);
+    TellAway();
+  }
+
+  // ---- the network
+  // What home has sent arrives.
+  struct UnderWay {
+    CallId sent;
+    CallId call;
+  };
+  std::vector<UnderWay> Arrive() {
+    std::vector<UnderWay> under_way;
+    for (Outbox::SendItem& send :
+         std::exchange(home.sends, std::vector<Outbox::SendItem>())) {
+      EXPECT_EQ(send.to, PeerId::Ps(kAway));
+      under_way.push_back(
+          {send.call, away.Begin(PeerId::Ps(kHome), *send.head, send.payload)});
+    }
+    return under_way;
+  }
+  // And is answered.
+  void Return(const std::vector<UnderWay>& under_way) {
+    for (const UnderWay& call : under_way) {
+      if (!away.answered(call.call)) continue;
+      home.Reply(PeerId::Ps(kAway), call.sent, away.Take(call.call));
+    }
+  }
+  // Until there is nothing more.
+  void Carry() {
+    while (!home.sends.empty()) Return(Arrive());
+  }
+
+  // ---- what workers do
+  v1::PushRequest PushOf(uint64_t sequence,
+                         const std::vector<ShardDriver::Place>& blocks,
+                         uint32_t elements) {
+    v1::PushRequest push = home.MakePush(sequence, blocks, elements);
+    *push.mutable_header()->mutable_server_generation() =
+        now.servers(0).generation();
+    return push;
+  }
+  v1::PushRequest SmallPush(uint64_t sequence) {
+    return PushOf(sequence, {{0, 0}}, 2);
+  }
+  CallId BeginPush(uint64_t sequence) {
+    return home.Begin(kWorkerOne, SmallPush(sequence), Payload({1, 2}));
+  }
+  v1::PushedBlock::Result ResultAway(uint64_t sequence) {
+    const auto reply = away.Push(SmallPush(sequence), {1, 2});
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? reply->blocks(0).result()
+                      : v1::PushedBlock::RESULT_UNSPECIFIED;
+  }
+
+  ShardDriver home;
+  ShardDriver away;
+  v1::Configuration now;
+  v1::BackupReport report;  // As home said last.
+};
+
+class ShardReplicationTest : public ::testing::Test {
+ protected:
+  ShardReplicationTest() : bench_(Small()) {
+    bench_.BeginBackup();
+    bench_.MakeMember();
+  }
+
+  ReplicationBench bench_;
+};
+
+TEST_F(ShardReplicationTest, Promise1_AnAnswerWaitsUntilTheBackupHasThePush) {
+  const CallId push = bench_.BeginPush(1);
+  EXPECT_FALSE(bench_.home.answered(push));
+  const auto under_way = bench_.Arrive();
+  EXPECT_FALSE(bench_.home.answered(push));
+  bench_.Return(under_way);
+  ASSERT_TRUE(bench_.home.answered(push));
+  EXPECT_TRUE(bench_.home.Take(push).status.ok());
+  EXPECT_EQ(bench_.home.shard().Checksum(), bench_.away.shard().Checksum());
+}
+
+TEST_F(ShardReplicationTest, Promise1_WhatIsInAlreadyWaitsForTheBackupToo) {
+  const CallId first = bench_.BeginPush(1);
+  const CallId again = bench_.BeginPush(1);
+  EXPECT_FALSE(bench_.home.answered(again));
+  bench_.Carry();
+  ASSERT_TRUE(bench_.home.answered(first));
+  ASSERT_TRUE(bench_.home.answered(again));
+  const auto answer = bench_.home.Take(again);
+  EXPECT_EQ(static_cast<const v1::PushReply&>(*answer.head).blocks(0).result(),
+            v1::PushedBlock::ALREADY_APPLIED);
+}
+
+// The four moments in which a server can die with a push.
+TEST_F(ShardReplicationTest, Promise1_KilledBeforeItApplies) {
+  bench_.TakeOver();
+  EXPECT_EQ(bench_.ResultAway(1), v1::PushedBlock::APPLIED);
+  EXPECT_EQ(bench_.ResultAway(1), v1::PushedBlock::ALREADY_APPLIED);
+  EXPECT_THAT(bench_.away.Pull(0), ElementsAre(-1, -2));
+}
+
+TEST_F(ShardReplicationTest, Promise1_KilledBetweenApplyingAndSending) {
+  const CallId push = bench_.BeginPush(1);
+  bench_.home.sends.clear();
+  EXPECT_FALSE(bench_.home.answered(push));
+  bench_.TakeOver();
+  EXPECT_EQ(bench_.ResultAway(1), v1::PushedBlock::APPLIED);
+  EXPECT_THAT(bench_.away.Pull(0), ElementsAre(-1, -2));
+}
+
+TEST_F(ShardReplicationTest, Promise1_KilledBetweenSendingAndTheAnswer) {
+  const CallId push = bench_.BeginPush(1);
+  bench_.Arrive();
+  EXPECT_FALSE(bench_.home.answered(push));
+  bench_.TakeOver();
+  EXPECT_EQ(bench_.ResultAway(1), v1::PushedBlock::ALREADY_APPLIED);
+  EXPECT_THAT(bench_.away.Pull(0), ElementsAre(-1, -2));
+}
+
+TEST_F(ShardReplicationTest, Promise1_KilledBetweenTheAnswerAndTheReply) {
+  const CallId push = bench_.BeginPush(1);
+  bench_.Carry();
+  EXPECT_TRUE(bench_.home.answered(push));  // And lost on its way.
+  bench_.TakeOver();
+  EXPECT_EQ(bench_.ResultAway(1), v1::PushedBlock::ALREADY_APPLIED);
+  EXPECT_EQ(bench_.ResultAway(2), v1::PushedBlock::APPLIED);
+  EXPECT_THAT(bench_.away.Pull(0), ElementsAre(-2, -4));
+}
+
+TEST_F(ShardReplicationTest, NoBlockHasTheVersionThatItHadInTheLastPlace) {
+  const CallId push = bench_.BeginPush(1);
+  bench_.Carry();
+  const auto answer = bench_.home.Take(push);
+  const v1::BlockVersion there =
+      static_cast<const v1::PushReply&>(*answer.head).blocks(0).version();
+  bench_.TakeOver();
+  v1::PullRequest pull;
+  pull.set_encoding(v1::FP32);
+  pull.add_blocks();
+  *pull.mutable_blocks(0)->mutable_known() = there;
+  const auto pulled = bench_.away.Ask<v1::PullReply>(PeerId{}, pull);
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_EQ(pulled->blocks(0).elements(), 2);
+  EXPECT_EQ(pulled->blocks(0).version().counter(), there.counter());
+  EXPECT_NE(pulled->blocks(0).version().life(), there.life());
+}
+
+TEST_F(ShardReplicationTest, NothingIsLostThatTheReportWouldName) {
+  const CallId push = bench_.BeginPush(1);
+  bench_.Carry();
+  ASSERT_TRUE(bench_.home.answered(push));
+  bench_.TakeOver();
+  v1::PushRequest next = bench_.SmallPush(2);
+  next.set_acknowledged(1);
+  ASSERT_TRUE(bench_.away.Push(next, {1, 2}).ok());
+  v1::StatusReply status;
+  bench_.away.shard().FillStatus(&status);
+  EXPECT_EQ(status.server().pushes_lost(), 0);
+}
+
+TEST_F(ShardReplicationTest, ABackupAnswersNoWorker) {
+  EXPECT_EQ(ReasonOf(bench_.away.Push(bench_.SmallPush(1), {1, 2}).status()),
+            v1::Refusal::NOT_READY);
+  v1::PullRequest pull;
+  pull.set_encoding(v1::FP32);
+  pull.add_blocks();
+  EXPECT_EQ(ReasonOf(bench_.away.Call(PeerId{}, pull).status),
+            v1::Refusal::NOT_READY);
+}
+
+// ---- the last place ---------------------------------------------------------
+
+TEST_F(ShardReplicationTest, Promise1_ADeposedServerAcknowledgesNothing) {
+  const v1::PushRequest first = bench_.SmallPush(1);
+  const v1::PushRequest second = bench_.SmallPush(2);
+  bench_.TakeOver();
+  const CallId push = bench_.home.Begin(kWorkerOne, first, Payload({1, 2}));
+  bench_.Carry();
+  EXPECT_FALSE(bench_.home.answered(push));
+  // And from then on says so.
+  EXPECT_EQ(ReasonOf(bench_.home.Push(second, {1, 2}).status()),
+            v1::Refusal::NOT_READY);
+  v1::PullRequest pull;
+  pull.set_encoding(v1::FP32);
+  pull.add_blocks();
+  EXPECT_EQ(ReasonOf(bench_.home.Call(PeerId{}, pull).status),
+            v1::Refusal::NOT_READY);
+  EXPECT_THAT(bench_.away.Pull(0), ElementsAre(0, 0));
+}
+
+// As behind a SIGSTOP: what had come before is answered by what the backup said
+// last, not by when it came.
+TEST_F(ShardReplicationTest, Promise2_AServerThatStoodStillAnswersNoPull) {
+  bench_.TakeOver(/*has_ended=*/false);
+  bench_.home.StandStill(BackupStream::kLease + absl::Milliseconds(1));
+  v1::PullRequest pull;
+  pull.set_encoding(v1::FP32);
+  pull.add_blocks();
+  const auto refused = bench_.home.Call(PeerId{}, pull);
+  EXPECT_EQ(ReasonOf(refused.status), v1::Refusal::NOT_READY);
+  EXPECT_THAT(std::string(refused.status.message()),
+              HasSubstr("has not taken over"));
+}
+
+TEST_F(ShardReplicationTest, AServerWhoseBackupAnswersGoesOnAnsweringPulls) {
+  for (int i = 0; i < 20; ++i) {
+    bench_.home.Advance(absl::Milliseconds(300));
+    bench_.away.Advance(absl::Milliseconds(300));
+    bench_.Carry();
+    EXPECT_THAT(bench_.home.Pull(0), ElementsAre(0, 0));
+  }
+  bench_.TellHome();
+  EXPECT_EQ(bench_.report.lost(), "");
+}
+
+// It may believe for so long that nobody has taken over.
+TEST_F(ShardReplicationTest,
+       Promise2_ASilentServersPlaceIsTakenWhenItHasStopped) {
+  bench_.TakeOver(/*has_ended=*/false);
+  EXPECT_EQ(ReasonOf(bench_.away.Push(bench_.SmallPush(1), {1, 2}).status()),
+            v1::Refusal::NOT_READY);
+  bench_.away.Advance(BackupStream::kLease);
+  EXPECT_EQ(ReasonOf(bench_.away.Push(bench_.SmallPush(1), {1, 2}).status()),
+            v1::Refusal::NOT_READY);
+  bench_.away.Advance(BackupStream::kLease / 2);
+  EXPECT_EQ(bench_.ResultAway(1), v1::PushedBlock::APPLIED);
+}
+
+TEST_F(ShardReplicationTest, TheLastPlaceBecomesTheBackup) {
+  const CallId push = bench_.BeginPush(1);
+  bench_.TakeOver();
+  EXPECT_EQ(bench_.ResultAway(1), v1::PushedBlock::APPLIED);
+  bench_.now = Next(bench_.now);
+  v1::Backup* const backup = bench_.now.mutable_servers(0)->mutable_backup();
+  backup->set_peer(kHome);
+  backup->set_incarnation(kHomeProcess);
+  *backup->mutable_since() = bench_.now.version();
+  bench_.TellHome();
+  // Without a reason: it may be in all the same.
+  ASSERT_TRUE(bench_.home.answered(push));
+  EXPECT_EQ(ReasonOf(bench_.home.Take(push).status),
+            v1::Refusal::REASON_UNSPECIFIED);
+  bench_.TellAway();
+  while (!bench_.away.sends.empty()) {
+    for (Outbox::SendItem& send :
+         std::exchange(bench_.away.sends, std::vector<Outbox::SendItem>())) {
+      EXPECT_EQ(send.to, PeerId::Ps(kHome));
+      bench_.away.Reply(
+          send.to, send.call,
+          bench_.home.Call(PeerId::Ps(kAway), *send.head, send.payload));
+    }
+  }
+  EXPECT_EQ(bench_.home.shard().Checksum(), bench_.away.shard().Checksum());
+  const auto told = bench_.away.Configure(bench_.now);
+  ASSERT_TRUE(told.ok());
+  EXPECT_TRUE(told->backup().whole());
+}
+
+// ---- without a backup -------------------------------------------------------
+
+TEST_F(ShardReplicationTest, WithoutItsBackupItAnswersWhenThatIsDurable) {
+  const CallId push = bench_.BeginPush(1);
+  bench_.home.Advance(absl::Seconds(3));
+  EXPECT_FALSE(bench_.home.answered(push));
+  bench_.TellHome();
+  EXPECT_THAT(bench_.report.lost(), HasSubstr("has taken nothing for"));
+  EXPECT_FALSE(bench_.home.answered(push));
+  bench_.DropBackup();
+  ASSERT_TRUE(bench_.home.answered(push));
+  EXPECT_TRUE(bench_.home.Take(push).status.ok());
+  const CallId next = bench_.BeginPush(2);
+  EXPECT_TRUE(bench_.home.answered(next));
+  v1::StatusReply status;
+  bench_.home.shard().FillStatus(&status);
+  EXPECT_EQ(status.server().acknowledged_alone(), 2);
+  EXPECT_EQ(status.server().replica(), v1::REPLICA_ALONE);
+}
+
+TEST_F(ShardReplicationTest, WhatTheBackupDoesNotTakeIsSentAgain) {
+  const CallId push = bench_.BeginPush(1);
+  ASSERT_EQ(bench_.home.sends.size(), 1u);
+  const CallId call = bench_.home.sends[0].call;
+  bench_.home.sends.clear();
+  bench_.home.Reply(PeerId::Ps(kAway), call,
+                    {absl::UnavailableError("connection lost"), nullptr, {}});
+  bench_.home.Advance(absl::Milliseconds(100));
+  bench_.Carry();
+  EXPECT_TRUE(bench_.home.answered(push));
+  EXPECT_EQ(bench_.home.shard().Checksum(), bench_.away.shard().Checksum());
+}
+
+TEST_F(ShardReplicationTest, WhatComesInAnotherOrderOrTwiceIsTakenOnceInOrder) {
+  for (uint64_t push = 1; push <= 3; ++push) bench_.BeginPush(push);
+  std::vector<Outbox::SendItem> sends = std::move(bench_.home.sends);
+  bench_.home.sends.clear();
+  ASSERT_EQ(sends.size(), 3u);
+  std::vector<CallId> calls;
+  for (const size_t i : {2, 0, 2, 1, 0}) {
+    calls.push_back(
+        bench_.away.Begin(PeerId::Ps(kHome), *sends[i].head, sends[i].payload));
+  }
+  EXPECT_EQ(bench_.home.shard().Checksum(), bench_.away.shard().Checksum());
+  EXPECT_TRUE(bench_.away.answered(calls[2]));
+  EXPECT_TRUE(bench_.away.answered(calls[4]));
+}
+
+TEST_F(ShardReplicationTest, OtherBitsAreFound) {
+  const CallId push = bench_.BeginPush(1);
+  ASSERT_EQ(bench_.home.sends.size(), 1u);
+  bench_.home.sends[0].payload = Payload({1, 3});
+  bench_.Carry();
+  EXPECT_TRUE(bench_.home.answered(push));
+  bench_.home.Advance(absl::Seconds(1));
+  bench_.Carry();
+  bench_.TellHome();
+  EXPECT_THAT(bench_.report.lost(), HasSubstr("has other bits"));
+  bench_.DecideTakeOver(true);
+  EXPECT_FALSE(bench_.away.Configure(bench_.now).ok());
+}
+
+TEST_F(ShardReplicationTest, SessionsThatEndDoSoInTheSameOrder) {
+  const CallId push = bench_.BeginPush(1);
+  bench_.now = Next(bench_.now);
+  *bench_.now.mutable_workers(1)->mutable_generation() = Pair(1, 50);
+  // The backup hears of it first.
+  bench_.TellAway();
+  bench_.TellHome();
+  bench_.Carry();
+  EXPECT_TRUE(bench_.home.answered(push));
+  bench_.TellHome();
+  EXPECT_EQ(bench_.report.lost(), "");
+  bench_.TakeOver();
+  EXPECT_EQ(ReasonOf(bench_.away.Push(bench_.SmallPush(2), {1, 2}).status()),
+            v1::Refusal::FENCED);
+}
+
+// ---- a learner --------------------------------------------------------------
+
+TEST(ShardLearnerTest, OnlyWhoHasEverythingTakesOver) {
+  ReplicationBench bench(Small());
+  bench.BeginBackup();
+  bench.TellHome();
+  EXPECT_FALSE(bench.report.whole());
+  bench.DecideTakeOver(true);
+  const auto told = bench.away.Configure(bench.now);
+  EXPECT_EQ(ReasonOf(told.status()), v1::Refusal::INVALID);
+}
+
+TEST(ShardLearnerTest, ItTakesASliceAsItIsAndPushesSince) {
+  const std::vector<v1::Configuration> configurations = {
+      MakeConfiguration({Uniform("w", {3 * kBlockElements / 256, 256}),
+                         Uniform("v", {2}), Uniform("u", {5})}),
+      MakeAdamConfiguration({Uniform("w", {3 * kBlockElements / 256, 256}),
+                             Uniform("v", {2}), Uniform("u", {5})})};
+  for (const v1::Configuration& configuration : configurations) {
+    ReplicationBench bench(configuration);
+    const auto push = [&](uint64_t sequence, float by) {
+      const std::vector<float> gradient(kBlockElements, by);
+      bench.home.Begin(kWorkerOne,
+                       bench.PushOf(sequence, {{0, 1}}, kBlockElements),
+                       Payload(gradient));
+      v1::PushRequest both = bench.PushOf(sequence, {{1, 0}}, 2);
+      v1::PushBlock* const other = both.add_blocks();
+      other->set_slice(2);
+      other->set_elements(5);
+      bench.home.Begin(kWorkerOne, both, Payload({by, 2, 3, 4, 5, by, 7}));
+    };
+    push(1, 0.5f);
+    bench.BeginBackup();
+    // Each call arrives behind another push.
+    for (uint64_t sequence = 2; sequence < 12; ++sequence) {
+      push(sequence, static_cast<float>(sequence));
+      std::vector<Outbox::SendItem> sends = std::move(bench.home.sends);
+      bench.home.sends.clear();
+      for (Outbox::SendItem& send : sends) {
+        bench.home.Reply(
+            PeerId::Ps(kAway), send.call,
+            bench.away.Call(PeerId::Ps(kHome), *send.head, send.payload));
+      }
+    }
+    bench.MakeMember();
+    EXPECT_EQ(bench.home.shard().Checksum(), bench.away.shard().Checksum());
+    const CallId again = bench.home.Begin(
+        kWorkerOne, bench.PushOf(11, {{1, 0}}, 2), Payload({1, 1}));
+    bench.Carry();
+    ASSERT_TRUE(bench.home.answered(again));
+    bench.TakeOver();
+    const auto reply = bench.away.Push(bench.PushOf(11, {{1, 0}}, 2), {1, 1});
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->blocks(0).result(), v1::PushedBlock::ALREADY_APPLIED);
+    const auto open =
+        bench.away.Push(bench.PushOf(11, {{0, 0}}, kBlockElements),
+                        std::vector<float>(kBlockElements, 1.0f));
+    ASSERT_TRUE(open.ok()) << open.status();
+    EXPECT_EQ(open->blocks(0).result(), v1::PushedBlock::APPLIED);
+  }
+}
+
+TEST(ShardLearnerTest, RowsOfSparseVariablesGoToTheSlicesThatAreThere) {
+  v1::Variable table = Uniform("table", {8, 4});
+  table.set_sparse(true);
+  ReplicationBench bench(MakeConfiguration({Uniform("v", {2}), table}));
+  const auto push = [&](uint64_t sequence) {
+    v1::PushRequest request = bench.PushOf(sequence, {{0, 0}}, 2);
+    testing::AddRows({1, 0}, 2, request.mutable_rows());
+    const std::vector<uint32_t> rows = {1, 5};
+    BufferChain payload = {Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)))};
+    for (const Buffer& buffer : Payload({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})) {
+      payload.push_back(buffer);
+    }
+    return bench.home.Begin(kWorkerOne, request, payload);
+  };
+  push(1);
+  bench.BeginBackup();
+  for (uint64_t sequence = 2; sequence < 6; ++sequence) {
+    push(sequence);
+    for (Outbox::SendItem& send :
+         std::exchange(bench.home.sends, std::vector<Outbox::SendItem>())) {
+      bench.home.Reply(
+          PeerId::Ps(kAway), send.call,
+          bench.away.Call(PeerId::Ps(kHome), *send.head, send.payload));
+    }
+  }
+  bench.MakeMember();
+  bench.TellHome();
+  EXPECT_EQ(bench.report.lost(), "");
+  EXPECT_EQ(bench.home.shard().Checksum(), bench.away.shard().Checksum());
+}
+
+TEST(ShardLearnerTest, AnotherBackupBeginsWithNothing) {
+  ReplicationBench bench(Small());
+  bench.BeginBackup();
+  bench.MakeMember();
+  const CallId push = bench.BeginPush(1);
+  std::vector<Outbox::SendItem> late = std::move(bench.home.sends);
+  bench.home.sends.clear();
+  bench.DropBackup();
+  EXPECT_TRUE(bench.home.answered(push));
+  bench.BeginBackup();
+  // What was under way to the last one changes nothing, there and here.
+  ASSERT_EQ(late.size(), 1u);
+  const auto refused =
+      bench.away.Call(PeerId::Ps(kHome), *late[0].head, late[0].payload);
+  EXPECT_EQ(ReasonOf(refused.status), v1::Refusal::FENCED);
+  bench.home.Reply(PeerId::Ps(kAway), late[0].call,
+                   {refused.status, nullptr, {}});
+  bench.MakeMember();
+  EXPECT_EQ(bench.home.shard().Checksum(), bench.away.shard().Checksum());
+  EXPECT_TRUE(bench.home.answered(bench.BeginPush(2)) ||
+              !bench.home.sends.empty());
+}
+
+}  // namespace
+}  // namespace paramd
