@@ -75,6 +75,7 @@ absl::Status Session::Configure(const v1::Configuration& configuration,
   for (const v1::ServerMember& member : configuration.servers()) {
     next.server_generations.push_back(member.generation());
     next.incarnations.push_back(member.incarnation());
+    next.peers.push_back(PeerOf(member));
   }
   // An acknowledgement counts only for the life of the server that gave it.
   for (auto& [op, operation] : operations_) {
@@ -90,10 +91,27 @@ absl::Status Session::Configure(const v1::Configuration& configuration,
       }
     }
   }
+  for (uint32_t server = 0; server < configuration_.peers.size(); ++server) {
+    if (next.peers[server] != configuration_.peers[server]) LeavePlace(server);
+  }
   configuration_ = std::move(next);
   placement_ = std::move(placement);
   servers_.resize(placement_.servers());
   return absl::OkStatus();
+}
+
+void Session::LeavePlace(uint32_t server) {
+  for (auto& [op, operation] : operations_) {
+    for (Chunk& chunk : operation.chunks) {
+      if (chunk.server == server) chunk.call = 0;
+    }
+  }
+  absl::erase_if(calls_, [server](const auto& call) {
+    return call.second.server == server;
+  });
+  servers_[server].calls = 0;
+  servers_[server].bytes.clear();
+  servers_[server].in_shared_memory = false;
 }
 
 v1::ConfigurationVersion Session::configuration_version() const {
@@ -315,8 +333,8 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
   Outbox::Head head = operation->is_push()
                           ? MakePush(*operation, chunk, &payload)
                           : MakePull(*operation, chunk, &payload);
-  out->Send(PeerId::Ps(chunk.server), chunk.call, std::move(head),
-            std::move(payload), options_.call_deadline);
+  out->Send(PeerId::Ps(configuration_.peers[chunk.server]), chunk.call,
+            std::move(head), std::move(payload), options_.call_deadline);
 }
 
 Outbox::Head Session::MakePull(const Operation& operation, const Chunk& chunk,

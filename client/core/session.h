@@ -161,6 +161,7 @@ class Session {
     v1::SessionId generation;  // The worker's.
     std::vector<v1::ServerLife> server_generations;
     std::vector<uint64_t> incarnations;  // Of the servers' processes.
+    std::vector<uint32_t> peers;         // How servers are called.
     bool IsZero() const { return server_generations.empty(); }
   };
   // Of one operation.
@@ -230,6 +231,9 @@ class Session {
   void FillHeader(const Operation& operation, const Chunk& chunk,
                   v1::Header* header) const;
   void EndCall(const Call& call, const Message& message);
+  // The server is in another place: what is under way to the last one counts
+  // as not answered, and as nothing that would keep new calls back.
+  void LeavePlace(uint32_t server);
   absl::Status HandleAnswer(Operation* operation, Chunk* chunk,
                             const Message& message, absl::Duration time);
   absl::Status HandlePulled(Weights* into, const Chunk& chunk,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/core/server_places.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 
@@ -20,6 +21,8 @@ struct CoordinatorOptions {
   // job names no warm start. Empty: what their initializers say.
   std::string initial_values;
   uint32_t servers = 1;
+  // Of each server. Empty: no replication, a server is called by its index.
+  std::vector<ServerPlaces> places;
   uint32_t workers = 1;
   uint64_t examples = 0;  // In the training set.
   // The metric that makes a checkpoint better: "accuracy", "loss", "top_5".

@@ -14,6 +14,7 @@
 #include "coordinator/core/leaving.h"
 #include "coordinator/core/mode_changes.h"
 #include "coordinator/core/rate_scale.h"
+#include "coordinator/core/replicas.h"
 #include "coordinator/core/requested_checkpoints.h"
 #include "coordinator/core/retirement.h"
 #include "coordinator/core/servers.h"
@@ -62,6 +63,7 @@ struct CoordinatorParts {
   PendingWork work;
   Checkpoints checkpoints;
   Servers servers;
+  Replicas replicas;
   Sessions sessions;
   InputLedger input;
   const JobView job;

@@ -66,6 +66,7 @@ void Dispatcher::Tick(Time now, Outbox* out) {
 Time Dispatcher::next_tick() const {
   if (parts_.phase == JobPhase::kDone) return Time::Never();
   return std::min({next_periodic_, parts_.servers.next_tick(parts_.job),
+                   parts_.replicas.next_tick(parts_.job),
                    parts_.input.steps().next_tick(parts_.job),
                    parts_.sessions.next_tick()});
 }
@@ -97,9 +98,16 @@ absl::optional<FailedJob::Options> Dispatcher::ToTell(const absl::Status& why,
       absl::Milliseconds(job.options.job.finish_timeout_ms());
   for (uint32_t s = 0; s < job.servers.size(); ++s) {
     FailedJob::Server server;
-    server.index = s;
+    server.index = job.servers[s].peer.value_or(s);
     server.header.set_term(job.configuration.version().term());
     server.header.set_server_incarnation(job.servers[s].incarnation);
+    telling.servers.push_back(std::move(server));
+  }
+  for (const auto& [peer, incarnation] : parts_.replicas.others()) {
+    FailedJob::Server server;
+    server.index = peer;
+    server.header.set_term(job.configuration.version().term());
+    server.header.set_server_incarnation(incarnation);
     telling.servers.push_back(std::move(server));
   }
   // The chief's own worker ends with this process.
@@ -133,11 +141,14 @@ void Dispatcher::NoticePause(Time now) {
 
 void Dispatcher::Route(const Message& message, Turn* turn) {
   if (message.is_reply) {
-    const uint32_t index = message.from.index;
-    if (message.from.kind == PeerId::Kind::kPs &&
-        index < parts_.options.servers &&
-        !parts_.input.steps().OnReply(index, message, turn)) {
-      parts_.servers.OnReply(index, message, turn);
+    if (message.from.kind != PeerId::Kind::kPs) return;
+    const uint32_t peer = message.from.index;
+    if (const auto server = parts_.servers.ServerAt(peer)) {
+      if (!parts_.input.steps().OnReply(*server, message, turn)) {
+        parts_.servers.OnReply(*server, message, turn);
+      }
+    } else if (const auto other = parts_.replicas.ServerAt(peer)) {
+      parts_.replicas.OnReply(*other, message, turn);
     }
   } else if (const auto* join =
                  DynamicCastToGenerated<v1::JoinRequest>(message.head)) {
@@ -256,6 +267,10 @@ void Dispatcher::Advance(Turn* turn) {
   }
   AdvanceTelling(turn);
   parts_.AnswerKept(turn);
+  if (parts_.replicas.active()) {
+    parts_.replicas.Advance(parts_.ending.everybody_knows(), turn);
+    facts_.Deliver(turn);
+  }
   parts_.servers.Advance(turn);
   parts_.input.steps().DriveServers(turn);
 }
@@ -364,7 +379,8 @@ void Dispatcher::AdvanceTelling(Turn* turn) {
   if (parts_.phase != JobPhase::kTellingEnd) return;
   parts_.joins.TellEnd(turn);
   facts_.Deliver(turn);
-  parts_.ending.Advance(parts_.retirement.idle(), turn);
+  parts_.ending.Advance(parts_.retirement.idle() && parts_.replicas.all_know(),
+                        turn);
   if (parts_.ending.everybody_knows()) parts_.servers.OnEverybodyKnows();
   facts_.Deliver(turn);
 }

@@ -50,6 +50,10 @@ void FactRouter::Deliver(Turn* turn) {
 
 void FactRouter::On(const LogRead& read, Turn*) {
   for (const v1::LogEntry& entry : read.log->entries()) {
+    for (const v1::ServerMember& server : entry.configuration().servers()) {
+      ReadPlace(server);
+    }
+    if (entry.has_replicas()) ReadPlace(entry.replicas());
     if (entry.has_retired()) parts_.retirement.Read(entry.retired());
     if (entry.has_learning_rate_scale()) {
       parts_.rate_scale.Read(entry.learning_rate_scale());
@@ -62,6 +66,15 @@ void FactRouter::On(const LogRead& read, Turn*) {
       parts_.checkpoints.accounts().audit.ModeChanged();
     }
   }
+}
+
+void FactRouter::ReadPlace(const v1::ServerMember& logged) {
+  const auto peer = Replicas::PeerIn(logged, parts_.options);
+  if (!peer.has_value()) return;
+  const uint32_t server = logged.index();
+  if (parts_.servers.all()[server].peer == *peer) return;
+  parts_.servers.GoOnAt(server, *peer);
+  parts_.replicas.Swap(server);
 }
 
 void FactRouter::On(const RunFinished&, Turn* turn) {
@@ -121,6 +134,7 @@ void FactRouter::Follow(const StartPlan& plan, Turn* turn) {
     parts_.input.portions().ForgetHolders();
     accounts.loss = LossReport();
     parts_.servers.RestoreAll(plan.path, turn);
+    parts_.replicas.OnRestoreAll();
   }
   if (plan.newest.has_value() && !plan.path.empty()) {
     accounts.audit.Found(*plan.newest, turn->job.IsSync());
@@ -218,6 +232,7 @@ void FactRouter::On(const ServerRecalled& recalled, Turn*) {
 
 void FactRouter::On(const ServerConfigured& configured, Turn*) {
   const uint32_t index = configured.server;
+  parts_.replicas.OnConfigured(index, *configured.reply);
   parts_.summary_writer.summaries().Told(index, *configured.reply);
   // After the last checkpoint nothing can be lost.
   if (configured.reply->restored() && parts_.phase < JobPhase::kWritingResult) {
@@ -228,6 +243,9 @@ void FactRouter::On(const ServerConfigured& configured, Turn*) {
 }
 
 void FactRouter::On(const ServerReborn& reborn, Turn* turn) {
+  if (parts_.replicas.TakesOver(reborn.server, turn)) {
+    return parts_.servers.AwaitTakeOver(reborn.server);
+  }
   const std::string& newest = parts_.checkpoints.newest().path();
   turn->out->Note(absl::StrCat(
       "ps-", reborn.server,
@@ -251,6 +269,19 @@ void FactRouter::On(const ServerReborn& reborn, Turn* turn) {
       parts_.checkpoints.accounts().loss.Restoring(
           reborn.server, parts_.servers.all()[reborn.server].generation),
       turn->out);
+}
+
+// What a snapshot holds of a server is in the memory of its last place.
+void FactRouter::On(const ReplicaChanged& changed, Turn* turn) {
+  const uint32_t server = changed.member.index();
+  if (!parts_.servers.Change(changed, turn)) return;
+  if (!changed.note.empty()) turn->out->Note(changed.note);
+  if (!changed.takes_over) return;
+  parts_.replicas.Swap(server);
+  parts_.checkpoints.GiveUp(
+      absl::StrCat("ps-", server, " was taken over by its backup"), turn);
+  parts_.checkpoints.accounts().loss.TakenOver(server,
+                                               changed.member.generation());
 }
 
 // A checkpoint is deleted when a later one is committed, which may be known
@@ -287,6 +318,7 @@ void FactRouter::On(const BackToCheckpoint&, Turn* turn) {
       {{"step", newest.step}, {"steps_lost", lost}});
   parts_.input.GoOnFrom(newest.step, newest.input);
   parts_.servers.RestoreAll(newest.path(), turn);
+  parts_.replicas.OnRestoreAll();
   EndSessions("the servers went back to a checkpoint: join again", turn);
   CheckpointAccounts& accounts = parts_.checkpoints.accounts();
   accounts.loss.Rewind();  // What the sessions pushed too.

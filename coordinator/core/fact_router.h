@@ -41,6 +41,7 @@ class FactRouter {
   void On(const ServerRecalled& recalled, Turn*);
   void On(const ServerConfigured& configured, Turn*);
   void On(const ServerReborn& reborn, Turn* turn);
+  void On(const ReplicaChanged& changed, Turn* turn);
   void On(const NotRestored& not_restored, Turn* turn);
   void On(const BackToCheckpoint&, Turn* turn);
 
@@ -54,6 +55,8 @@ class FactRouter {
   void On(const InputUsed& used, Turn*);
   void On(const Evaluated&, Turn*);
 
+  // Where servers are.
+  void ReadPlace(const v1::ServerMember& logged);
   // Servers and workers begin as it says.
   void Follow(const StartPlan& plan, Turn* turn);
   // Nobody's session goes on: all workers join again, as the sentence says.

@@ -28,10 +28,10 @@ namespace paramd {
 // Not thread-safe: a core, in place of the coordinator's.
 class FailedJob {
  public:
-  // A server that was heard, and is of this run.
+  // A server that was heard, and is of this run; or the other place of one.
   struct Server {
-    uint32_t index = 0;
-    v1::Header header;  // Names the process that is meant.
+    uint32_t index = 0;  // By which it is called.
+    v1::Header header;   // Names the process that is meant.
   };
   // One that waits for an answer.
   struct Call {

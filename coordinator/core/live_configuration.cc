@@ -34,6 +34,14 @@ void LiveConfiguration::SetServers(const std::vector<ServerRecord>& servers) {
     *member->mutable_generation() = servers[s].generation;
     member->set_incarnation(servers[s].incarnation);
     member->set_restore_directory(servers[s].restore_directory);
+    if (!servers[s].peer.has_value()) continue;
+    member->set_peer(*servers[s].peer);
+    if (servers[s].backup.has_value()) {
+      *member->mutable_backup() = *servers[s].backup;
+    }
+    if (IsZero(servers[s].took_over)) continue;
+    *member->mutable_took_over() = servers[s].took_over;
+    member->set_last_has_ended(servers[s].last_has_ended);
   }
 }
 

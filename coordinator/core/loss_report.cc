@@ -41,6 +41,7 @@ std::vector<v1::LostPushes> LossReport::Restoring(
     uint32_t server, const v1::ServerLife& generation) {
   Server& known = servers_[server];
   known.generation = generation;
+  known.goes_on = false;
   const auto content = committed_contents_.find(server);
   known.restored =
       content == committed_contents_.end() ? Content() : content->second;
@@ -166,6 +167,7 @@ void LossReport::CompleteFile(v1::ShardFile* file,
                               std::vector<v1::LostPushes>* found) {
   Server& server = servers_[file->server()];
   server.generation = file->server_generation();
+  if (server.goes_on) server.restored.positions = PositionsOf(*file);
   for (const auto& [session, in] : sealed_) {
     if (!IsHeard(session.worker(), session.generation(), *file)) {
       Add(session, in, file->server(), file->lost(), found);

@@ -35,6 +35,11 @@ class LossReport {
   // the sessions that have ended, which it will never hear.
   std::vector<v1::LostPushes> Restoring(uint32_t server,
                                         const v1::ServerLife& generation);
+  // A new life of a server goes on with what the last one held.
+  void TakenOver(uint32_t server, const v1::ServerLife& generation) {
+    servers_[server].generation = generation;
+    servers_[server].goes_on = true;
+  }
   // Begins with what a coordinator finds whose servers keep what they hold: the
   // newest checkpoint (null: none), the present life of each server, and how
   // far the sessions came that have ended with the last coordinator, oldest
@@ -79,6 +84,8 @@ class LossReport {
   };
   struct Server {
     v1::ServerLife generation;
+    // What it began with: as its file has it of sessions not heard since.
+    bool goes_on = false;
     Content restored;
     List told;
     std::vector<v1::LostPushes> added;  // Beside what the server knows.

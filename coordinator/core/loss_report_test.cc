@@ -364,5 +364,13 @@ TEST_F(LossReportTakeOverTest, ALaterLifeLosesWhatCameBehindTheCheckpoint) {
   EXPECT_EQ(lost[1].to(), 4u);
 }
 
+TEST_F(LossReportTest, ALifeThatGoesOnWithWhatTheLastOneHeldHasLostNothing) {
+  report_.TakenOver(0, Pair(1, 20));
+  AddRecord(7, 95, &manifest_);
+  Seal({At(1, 7, 95)});
+  EXPECT_TRUE(report_.Complete(&manifest_).empty());
+  EXPECT_EQ(report_.pushes(), 0u);
+}
+
 }  // namespace
 }  // namespace paramd

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/types/optional.h"
+
 #include "base/time.h"
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/status.pb.h"
@@ -30,7 +32,15 @@ struct ServerRecord {
   Time heard;                // If it was.
   v1::ServerLife generation;
   std::string restore_directory;
-  bool suspected = true;  // To be recalled before anything else.
+  // With replication: where it is, who may take it over or is told what it
+  // holds to that end, and, after that, which backup it was.
+  absl::optional<uint32_t> peer;
+  absl::optional<v1::Backup> backup;
+  v1::ConfigurationVersion took_over;
+  bool last_has_ended = false;
+  bool taken_over = false;  // Soon: it is asked nothing more.
+  bool ended = false;       // Its process, for certain.
+  bool suspected = true;    // To be recalled before anything else.
   bool restored = false;
   v1::ConfigurationVersion acknowledged;  // Newest configuration it has.
   v1::SnapshotNumber told_committed;      // By the newest call.

@@ -44,6 +44,11 @@ absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
                    "staleness can't become sync with input.follow: the steps "
                    "of sync are planned over input that is all there");
   }
+  if (mode->mode() == v1::Consistency::SYNC && job.replication() > 1) {
+    return Invalid(request,
+                   "staleness can't become sync with replication 2, which has "
+                   "no backups in that mode yet");
+  }
   if (mode->mode() == v1::Consistency::SYNC) {
     mode->set_backup_workers(job.backup_workers());
   }

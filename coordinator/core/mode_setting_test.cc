@@ -52,6 +52,17 @@ TEST(ModeToSetTest, AValueThatIsNoneIsRefusedWithWhatMayBeWritten) {
   ExpectInvalid(Set("staleness", "fast").status(), "found \"fast\"");
 }
 
+TEST(ModeToSetTest, WithReplicationItMayNotBecomeSync) {
+  v1::SetRequest request;
+  request.set_key("staleness");
+  v1::JobConfig job;
+  job.set_replication(2);
+  request.set_value("8");
+  EXPECT_TRUE(ModeToSet(request, job).ok());
+  request.set_value("sync");
+  ExpectInvalid(ModeToSet(request, job).status(), "with replication 2");
+}
+
 // Two servers: 40 and 24 bytes of values.
 v1::Layout SmallLayout() {
   v1::Layout layout;

@@ -133,6 +133,13 @@ std::string Missing(uint32_t server, const v1::ServerLife& generation,
   return absl::StrCat(name, " to be there", why.empty() ? "" : ": ", why);
 }
 
+// It holds something else than what its backup was told.
+void LoseBackup(ServerRecord* server) {
+  server->backup.reset();
+  server->took_over.Clear();
+  server->taken_over = false;
+}
+
 template <typename Request>
 std::unique_ptr<Request> WithHeader(const v1::Header& header) {
   auto request = std::make_unique<Request>();
@@ -146,7 +153,21 @@ Servers::Servers(const CoordinatorOptions& options,
                  const SnapshotCalls& snapshots)
     : snapshots_(snapshots),
       servers_(options.servers),
-      fills_(options.fill_bytes) {}
+      fills_(options.fill_bytes) {
+  for (size_t s = 0; s < options.places.size(); ++s) {
+    servers_[s].peer = options.places[s].home;
+  }
+}
+
+absl::optional<uint32_t> Servers::ServerAt(uint32_t peer) const {
+  if (servers_.empty() || !servers_[0].peer.has_value()) {
+    return peer < servers_.size() ? absl::make_optional(peer) : absl::nullopt;
+  }
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    if (servers_[s].peer.value_or(s) == peer) return s;
+  }
+  return absl::nullopt;
+}
 
 // ---- what they are to hold --------------------------------------------------
 
@@ -167,6 +188,7 @@ void Servers::RestoreAll(const std::string& checkpoint, Turn* turn) {
     server.generation = turn->live->NewGeneration<v1::ServerLife>();
     server.restore_directory = checkpoint;
     server.restored = false;
+    LoseBackup(&server);
   }
   // Slices of another checkpoint are of no use.
   for (uint32_t s = 0; s < servers_.size(); ++s) fills_.End(s);
@@ -178,8 +200,43 @@ void Servers::Restore(uint32_t index, const std::string& checkpoint,
                       Turn* turn) {
   servers_[index].generation = turn->live->NewGeneration<v1::ServerLife>();
   servers_[index].restore_directory = checkpoint;
+  LoseBackup(&servers_[index]);
   turn->live->SetServers(servers_);
   turn->live->NextVersion();
+}
+
+bool Servers::Change(const ReplicaChanged& change, Turn* turn) {
+  const v1::ServerMember& member = change.member;
+  ServerRecord& server = servers_[member.index()];
+  // The server may have begun anew while the log was told.
+  if (change.takes_over ? !server.backup.has_value() ||
+                              server.backup->since() != member.took_over()
+                        : server.generation != member.generation()) {
+    return false;
+  }
+  server.backup.reset();
+  if (member.has_backup()) server.backup = member.backup();
+  if (change.takes_over) {
+    server.peer = member.peer();
+    server.incarnation = member.incarnation();
+    server.generation = member.generation();
+    server.took_over = member.took_over();
+    server.last_has_ended = member.last_has_ended();
+    server.heard = server.next_call = server.next_keepalive = turn->now;
+    server.suspected = server.restored = server.taken_over = false;
+    server.ended = server.draining = server.drained = false;
+    server.acknowledged.Clear();
+    server.drained_by.Clear();
+    server.call = Call::kNone;  // Of its last place.
+    fills_.End(member.index());
+  } else if (std::exchange(server.taken_over, false)) {
+    // Nobody is left who could.
+    turn->Raise(ServerReborn{member.index(), false});
+  }
+  CallAll(turn->now);
+  turn->live->SetServers(servers_);
+  turn->live->NextVersion();
+  return true;
 }
 
 void Servers::BeginAnew(uint32_t index, Turn* turn) {
@@ -216,6 +273,7 @@ Servers::Due Servers::NextCall(uint32_t index, const JobView& job) const {
     if (server.end_told >= (everybody_knows_ ? 2 : 1)) return {};
     return {Call::kFinish, server.next_call};
   }
+  if (server.taken_over) return {};
   if (server.suspected) return {Call::kRecall, server.next_call};
   if (job.phase < JobPhase::kFilling) return {};
   if (server.acknowledged < job.configuration.version()) {
@@ -241,8 +299,9 @@ void Servers::CallOne(uint32_t index, Call call, Turn* turn) {
   server.asked = numbers.under_way;
   BufferChain payload;
   Outbox::Head head = MakeCall(index, call, turn->job, &payload);
-  server.call_id = turn->Send(PeerId::Ps(index), std::move(head),
-                              std::move(payload), DeadlineOf(call));
+  server.call_id =
+      turn->Send(PeerId::Ps(server.peer.value_or(index)), std::move(head),
+                 std::move(payload), DeadlineOf(call));
 }
 
 Outbox::Head Servers::MakeCall(uint32_t index, Call call, const JobView& job,
@@ -345,7 +404,7 @@ void Servers::OnReply(uint32_t index, const Message& message, Turn* turn) {
 void Servers::OnRecalled(uint32_t index, const v1::RecallReply& reply,
                          Turn* turn) {
   ServerRecord& server = servers_[index];
-  server.suspected = false;
+  server.suspected = server.ended = false;
   turn->Raise(ServerRecalled{index, &reply});
   if (server.incarnation == reply.incarnation()) return;
   const bool is_new_life = server.incarnation != 0;
@@ -405,7 +464,12 @@ void Servers::OnFailed(uint32_t index, Call call, const absl::Status& status,
       return;
     case Failure::kReplaced:
     case Failure::kAway:
+      // Where somebody can take over, what is known at once is asked at once.
+      if (server.backup.has_value() && !server.suspected) {
+        server.next_call = turn->now;
+      }
       server.suspected = true;
+      server.ended = server.ended || HasEnded(status);
       return;
     case Failure::kTermLost:
       return turn->out->Exit(TermLost(server.why));

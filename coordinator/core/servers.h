@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 
 #include "coordinator/core/fill_relay.h"
 #include "coordinator/core/snapshot_calls.h"
@@ -43,6 +44,15 @@ class Servers {
   void RestoreAll(const std::string& checkpoint, Turn* turn);
   // One that comes back alone.
   void Restore(uint32_t server, const std::string& checkpoint, Turn* turn);
+  // The log says that it was there, before anybody is called.
+  void GoOnAt(uint32_t server, uint32_t peer) { servers_[server].peer = peer; }
+  // Which server is called so now; unset: none.
+  absl::optional<uint32_t> ServerAt(uint32_t peer) const;
+  // Nothing is asked of it until it is in its other place.
+  void AwaitTakeOver(uint32_t server) { servers_[server].taken_over = true; }
+  // Everybody is to know this of it. False: it is of what it held before, and
+  // nothing has changed.
+  bool Change(const ReplicaChanged& change, Turn* turn);
   // What it holds is of no use any more. Raises ServerReborn.
   void BeginAnew(uint32_t server, Turn* turn);
   // The checkpoint is damaged: what servers still say of it is of no account.

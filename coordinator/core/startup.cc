@@ -81,6 +81,19 @@ void NoteTakeOver(const StartPlan& plan, Turn* turn) {
       {{"step", step}, {"sessions", plan.sessions.size()}});
 }
 
+// What no backup can be told yet.
+absl::Status CheckReplication(const CoordinatorOptions& options) {
+  if (options.places.empty()) return absl::OkStatus();
+  for (const v1::Variable& variable : options.variables) {
+    if (!variable.keyed()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "replication: is 2, but the rows of '", variable.name(),
+        "' have keys, and of such a variable no backup is kept yet; leave "
+        "replication out"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Startup::Startup(const CoordinatorOptions& options)
@@ -118,9 +131,10 @@ void Startup::OnLogRead(const IoResult& result, Turn* turn) {
     v1::SessionId& newest = fences_[entry.fence().worker()];
     newest = std::max(newest, entry.fence().generation());
   }
-  const absl::Status same = record_.Begin(run_id);
-  if (!same.ok()) {
-    turn->out->Exit(same);
+  absl::Status fits = record_.Begin(run_id);
+  if (fits.ok()) fits = CheckReplication(options);
+  if (!fits.ok()) {
+    turn->out->Exit(fits);
     return;
   }
   turn->Raise(LogRead{log});
@@ -307,6 +321,12 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
                          !record_.strategy_changed();
   *planned->mutable_consistency() = is_logged ? *logged.mode : *consistency;
   const bool sync = IsSync(*planned);
+  if (sync && !options.places.empty()) {
+    return absl::InvalidArgumentError(
+        "replication: is 2, but this run was set to staleness \"sync\" while "
+        "it "
+        "ran, in which no backup is kept yet; leave replication out");
+  }
   if (sync) {
     planned->mutable_consistency()->set_backup_workers(job.backup_workers());
     if (job.backup_workers() >= options.workers) {

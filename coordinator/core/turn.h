@@ -107,6 +107,13 @@ struct ServerReborn {
   uint32_t server = 0;
   bool drained = false;  // It had left in good order.
 };
+// Where a server is, or who its backup is, has changed, and the log has it if
+// it must.
+struct ReplicaChanged {
+  v1::ServerMember member;
+  bool takes_over = false;  // It goes on in its other place.
+  std::string note;         // For people.
+};
 // A server can't restore what it was told to.
 struct NotRestored {
   uint32_t server = 0;
@@ -133,7 +140,7 @@ using Fact =
                  SessionOver, SessionFenced, SessionEnded, WorkerHeard,
                  HeardOfEnd, FenceIsDue, HoldsUpStep, ServerHeard,
                  ServerRecalled, ServerConfigured, SnapshotAnswered,
-                 SnapshotCallFailed, ServerReborn, NotRestored,
+                 SnapshotCallFailed, ServerReborn, ReplicaChanged, NotRestored,
                  BackToCheckpoint, InputUsed, Evaluated, Reached>;
 
 // What the dispatcher lends its parts for one event: the time, the way out, the

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "proto/member_name.h"
 #include "proto/paramd/v1/control.pb.h"
 
 namespace paramd {
@@ -22,7 +23,7 @@ void ClockTeller::Configure(const v1::Configuration& configuration) {
   bounded_ = configuration.consistency().mode() == v1::Consistency::BOUNDED;
   servers_.clear();
   for (const v1::ServerMember& server : configuration.servers()) {
-    servers_.push_back(server.incarnation());
+    servers_.push_back({server.incarnation(), PeerOf(server)});
   }
   if (!bounded_) last_no_input_.reset();
 }
@@ -34,15 +35,15 @@ bool ClockTeller::IsDue(const State& state, Time now) const {
 void ClockTeller::Tell(const State& state, const v1::Header& header, Time now,
                        CallId* next_call, Outbox* out) {
   ++number_;
-  for (size_t server = 0; server < servers_.size(); ++server) {
+  for (const Server& server : servers_) {
     auto told = std::make_unique<v1::TellClockRequest>();
     *told->mutable_header() = header;
-    told->mutable_header()->set_server_incarnation(servers_[server]);
+    told->mutable_header()->set_server_incarnation(server.incarnation);
     told->set_clock(state.clock);
     told->set_no_input(state.no_input);
     told->set_number(number_);
-    out->Send(PeerId::Ps(static_cast<uint32_t>(server)), (*next_call)++,
-              std::move(told), {}, std::max(every_, kShortestDeadline));
+    out->Send(PeerId::Ps(server.peer), (*next_call)++, std::move(told), {},
+              std::max(every_, kShortestDeadline));
   }
   last_no_input_ = state.no_input;
   next_ = now + every_;

@@ -43,7 +43,11 @@ class ClockTeller {
  private:
   const absl::Duration every_;
   bool bounded_ = false;
-  std::vector<uint64_t> servers_;  // The incarnation of each.
+  struct Server {
+    uint64_t incarnation;
+    uint32_t peer;  // How it is called.
+  };
+  std::vector<Server> servers_;
   uint64_t number_ = 0;
   absl::optional<bool> last_no_input_;
   Time next_;

@@ -1,0 +1,124 @@
+#ifndef PARAMD_COORDINATOR_CORE_REPLICAS_H_
+#define PARAMD_COORDINATOR_CORE_REPLICAS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/optional.h"
+
+#include "coordinator/core/snapshot_calls.h"
+#include "coordinator/core/turn.h"
+
+namespace paramd {
+
+// With replication: the other place of each server, who is there, and whether
+// it is the server's backup and may take it over.
+//
+//            recalled, server filled       whole: logged
+//   idle ───────────────────────────► told ─────────────► member
+//     ▲                                │                    │
+//     ├──── lost, or another process ◄─┘◄── logged ─────────┤
+//     │                                                     ▼
+//     └── the server's last place ◄── server gone: logged ── it is the server
+//
+// Invariants: only a member of the newest configuration in the log takes over,
+// and nobody is told of that, nor that a member is none any more, before the
+// log has it: else a server might acknowledge what nobody has. Each server has
+// one such entry under way at most, and each place one call.
+//
+// Not thread-safe: a part of the coordinator's core.
+class Replicas {
+ public:
+  // `snapshots` outlives it.
+  Replicas(const CoordinatorOptions& options, const SnapshotCalls& snapshots);
+
+  // Whether servers have other places at all.
+  bool active() const { return !places_.empty(); }
+  // In which of its places the server is said to be by an entry of the log;
+  // unset: none of those it has now.
+  static absl::optional<uint32_t> PeerIn(const v1::ServerMember& logged,
+                                         const CoordinatorOptions& options);
+  // The server is in the other of its places.
+  void Swap(uint32_t server);
+  // Which server's other place is called so; unset: of none.
+  absl::optional<uint32_t> ServerAt(uint32_t peer) const;
+
+  // ---- what is heard
+  // A server has answered its configuration.
+  void OnConfigured(uint32_t server, const v1::ConfigureReply& reply);
+  // It is gone, as is known for certain, and comes back with nothing. True if
+  // its backup takes over.
+  bool TakesOver(uint32_t server, Turn* turn);
+  // An answer of its other place.
+  void OnReply(uint32_t server, const Message& message, Turn* turn);
+  // All servers begin anew: nobody is a backup of what they hold.
+  void OnRestoreAll();
+
+  // ---- what is due
+  void Advance(bool everybody_knows, Turn* turn);
+  Time next_tick(const JobView& job) const;
+  // Those that were heard: how they are called, and which processes they are.
+  std::vector<std::pair<uint32_t, uint64_t>> others() const;
+  // All other places know that everybody knows of the end.
+  bool all_know() const;
+
+  // ---- for people
+  // A server that has no backup, and why; empty: each has one.
+  std::string Missing(const JobView& job) const;
+
+ private:
+  using Call = ServerRecord::Call;
+  // What the log is being told of a server.
+  enum class Logging { kNothing, kMember, kDrop, kTakeOver };
+  // Where the server is not.
+  struct Place {
+    uint32_t peer = 0;
+    uint32_t other = 0;        // Where the server is.
+    uint64_t incarnation = 0;  // 0: not heard of yet.
+    bool suspected = true;
+    bool ended = false;  // The process last heard of, for certain.
+    v1::ConfigurationVersion acknowledged;
+    Call call = Call::kNone;
+    CallId call_id = 0;
+    Time next_call;
+    Time next_keepalive;
+    Time again;  // Not told anything before that.
+    int end_told = 0;
+    int end_asked = 0;
+    Logging logging = Logging::kNothing;
+    bool gone = false;        // The server, for certain.
+    v1::BackupReport report;  // What the server says of it.
+    std::string why;          // It is no backup; for people.
+  };
+
+  void Decide(uint32_t server, Turn* turn);
+  void LogTakeOver(uint32_t server, bool has_ended, Turn* turn);
+  void Tell(uint32_t server, Turn* turn);
+  void LogMember(uint32_t server, Turn* turn);
+  void Drop(uint32_t server, const std::string& why, Turn* turn);
+  // Has the change told when the log has it.
+  void Log(uint32_t server, Logging what, ReplicaChanged change, Turn* turn);
+  void OnLogged(uint32_t server, const ReplicaChanged& change, Turn* turn);
+  // Its backup has all that was acknowledged, and can be reached.
+  bool HasEverything(uint32_t server, const JobView& job) const;
+  // The server as the configuration has it.
+  static v1::ServerMember MemberOf(uint32_t server, const Turn& turn);
+  struct Due {
+    Call call = Call::kNone;
+    Time at = Time::Never();
+  };
+  Due NextCall(uint32_t server, const JobView& job) const;
+  void CallOne(uint32_t server, Call call, bool everybody_knows, Turn* turn);
+  void OnFailed(uint32_t server, const absl::Status& status, Turn* turn);
+
+  const SnapshotCalls& snapshots_;
+  std::vector<Place> places_;  // By server; empty without replication.
+  bool everybody_knows_ = false;
+  uint64_t era_ = 0;  // Raised when what is being logged is of no use.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_REPLICAS_H_

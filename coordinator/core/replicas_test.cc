@@ -1,0 +1,316 @@
+#include "coordinator/core/replicas.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "coordinator/core/testing/part_bench.h"
+#include "coordinator/core/testing/started_coordinator.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::google::protobuf::DynamicCastToGenerated;
+using ::paramd::testing::JobOptions;
+using ::paramd::testing::Pair;
+using ::paramd::testing::PartBench;
+using ::testing::HasSubstr;
+using Call = ServerRecord::Call;
+
+class NoSnapshotCalls : public SnapshotCalls {
+ public:
+  Numbers numbers() const override { return {Pair(1, 4), Pair(1, 3), 4}; }
+  Call CallFor(uint32_t) const override { return Call::kNone; }
+  Outbox::Head MakeCall(uint32_t, Call, const v1::Header&) const override {
+    return nullptr;
+  }
+};
+
+CoordinatorOptions ReplicatedJob() {
+  CoordinatorOptions options = JobOptions();
+  options.places = PlacesOf(2, 1);
+  return options;
+}
+
+// Two servers, at home in places 0 and 2 as processes 100 and 101, and away in
+// 3 and 1. The test does to records what the server part would.
+class ReplicasTest : public ::testing::Test {
+ protected:
+  ReplicasTest() {
+    for (uint32_t s = 0; s < 2; ++s) {
+      ServerRecord& server = bench_.servers[s];
+      server.peer = 2 * s;
+      server.incarnation = 100 + s;
+      server.generation = Pair(1, s + 1);
+      server.heard = bench_.now;
+    }
+    bench_.configuration.SkipGenerations(2);
+    Show();
+  }
+
+  void Show() {
+    bench_.configuration.SetServers(bench_.servers);
+    bench_.configuration.NextVersion();
+    for (ServerRecord& server : bench_.servers) {
+      server.acknowledged = bench_.configuration.get().version();
+    }
+  }
+  // What is raised changes the record, as it would; OK to call for none.
+  const ReplicaChanged* Apply() {
+    const auto* change = bench_.Raised<ReplicaChanged>();
+    if (change == nullptr) return nullptr;
+    ServerRecord& server = bench_.servers[change->member.index()];
+    server.backup.reset();
+    if (change->member.has_backup()) server.backup = change->member.backup();
+    Show();
+    return change;
+  }
+  void Advance() {
+    bench_.Do([&](Turn* turn) { replicas_.Advance(false, turn); });
+    for (Outbox::SendItem& sent : bench_.out.sends) {
+      sent_[sent.to.index] = std::move(sent);
+    }
+    for (Outbox::IoItem& io : bench_.out.ios) {
+      appended_.emplace_back(
+          io.io, static_cast<const v1::AppendLog&>(*io.head).entry());
+    }
+  }
+  template <typename Reply>
+  void Answer(uint32_t server, const Reply& reply) {
+    Message message;
+    message.is_reply = true;
+    message.call = sent_[Away(server)].call;
+    message.head = &reply;
+    bench_.Do([&](Turn* turn) { replicas_.OnReply(server, message, turn); });
+  }
+  void Refuse(uint32_t server, const absl::Status& why) {
+    Message message;
+    message.is_reply = true;
+    message.call = sent_[Away(server)].call;
+    message.status = why;
+    bench_.Do([&](Turn* turn) { replicas_.OnReply(server, message, turn); });
+  }
+  void Recalled(uint32_t server, uint64_t incarnation) {
+    v1::RecallReply reply;
+    reply.set_incarnation(incarnation);
+    Answer(server, reply);
+  }
+  void Report(uint32_t server, bool whole, const std::string& lost = "") {
+    v1::ConfigureReply reply;
+    *reply.mutable_backup()->mutable_since() =
+        bench_.servers[server].backup->since();
+    reply.mutable_backup()->set_whole(whole);
+    reply.mutable_backup()->set_lost(lost);
+    replicas_.OnConfigured(server, reply);
+  }
+  // The oldest entry is in the log.
+  void Logged() {
+    ASSERT_FALSE(appended_.empty());
+    bench_.End(appended_.front().first, absl::OkStatus(), v1::AppendLog());
+    appended_.erase(appended_.begin());
+  }
+  static uint32_t Away(uint32_t server) { return server == 0 ? 3 : 1; }
+
+  void MakeLearner() {
+    Advance();
+    Recalled(0, 200);
+    Advance();
+    ASSERT_NE(Apply(), nullptr);
+  }
+  void MakeMember() {
+    MakeLearner();
+    Report(0, true);
+    Advance();
+    Logged();
+    ASSERT_NE(Apply(), nullptr);
+    ASSERT_TRUE(bench_.servers[0].backup->member());
+  }
+
+  PartBench bench_{ReplicatedJob()};
+  NoSnapshotCalls snapshots_;
+  Replicas replicas_{bench_.options, snapshots_};
+  std::map<uint32_t, Outbox::SendItem> sent_;
+  std::vector<std::pair<IoId, v1::LogEntry>> appended_;
+};
+
+TEST_F(ReplicasTest, WhoIsInTheOtherPlaceIsTold) {
+  Advance();
+  EXPECT_NE(DynamicCastToGenerated<v1::RecallRequest>(sent_[3].head.get()),
+            nullptr);
+  EXPECT_NE(DynamicCastToGenerated<v1::RecallRequest>(sent_[1].head.get()),
+            nullptr);
+  Recalled(0, 200);
+  Advance();
+  const ReplicaChanged* const change = Apply();
+  ASSERT_NE(change, nullptr);
+  EXPECT_EQ(change->member.index(), 0u);
+  EXPECT_EQ(change->member.backup().peer(), 3u);
+  EXPECT_EQ(change->member.backup().incarnation(), 200u);
+  EXPECT_FALSE(change->member.backup().member());
+  EXPECT_TRUE(appended_.empty());
+  Advance();
+  const auto* told =
+      DynamicCastToGenerated<v1::ConfigureRequest>(sent_[3].head.get());
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->configuration().servers(0).backup().incarnation(), 200u);
+}
+
+TEST_F(ReplicasTest, OneThatHasEverythingIsAMemberWhenTheLogHasIt) {
+  MakeLearner();
+  Report(0, false);
+  Advance();
+  EXPECT_TRUE(appended_.empty());
+  Report(0, true);
+  Advance();
+  ASSERT_EQ(appended_.size(), 1u);
+  EXPECT_TRUE(appended_[0].second.replicas().backup().member());
+  EXPECT_EQ(bench_.Raised<ReplicaChanged>(), nullptr);
+  Advance();
+  EXPECT_EQ(appended_.size(), 1u);  // Once.
+  Logged();
+  const ReplicaChanged* const change = Apply();
+  ASSERT_NE(change, nullptr);
+  EXPECT_TRUE(change->member.backup().member());
+}
+
+TEST_F(ReplicasTest, WhatIsSaidOfAnotherBackupCountsForNothing) {
+  MakeLearner();
+  v1::ConfigureReply reply;
+  *reply.mutable_backup()->mutable_since() = Pair(1, 1);
+  reply.mutable_backup()->set_whole(true);
+  replicas_.OnConfigured(0, reply);
+  Advance();
+  EXPECT_TRUE(appended_.empty());
+}
+
+TEST_F(ReplicasTest, AServerThatIsGoneIsTakenOverWhenTheLogHasIt) {
+  MakeMember();
+  const v1::Backup backup = *bench_.servers[0].backup;
+  bench_.servers[0].suspected = bench_.servers[0].ended = true;
+  Advance();
+  ASSERT_EQ(appended_.size(), 1u);
+  EXPECT_EQ(bench_.Raised<ReplicaChanged>(), nullptr);
+  Logged();
+  const auto* change = bench_.Raised<ReplicaChanged>();
+  ASSERT_NE(change, nullptr);
+  EXPECT_TRUE(change->takes_over);
+  EXPECT_EQ(change->member.peer(), 3u);
+  EXPECT_EQ(change->member.incarnation(), 200u);
+  EXPECT_TRUE(change->member.generation() > v1::ServerLife(Pair(1, 1)));
+  EXPECT_TRUE(change->member.took_over() == backup.since());
+  EXPECT_TRUE(change->member.last_has_ended());
+  EXPECT_FALSE(change->member.has_backup());
+}
+
+TEST_F(ReplicasTest, ASilentOneIsTakenOverAfterItsLease) {
+  MakeMember();
+  bench_.servers[0].suspected = true;
+  bench_.now = bench_.now + absl::Seconds(10);
+  Advance();
+  EXPECT_TRUE(appended_.empty());
+  bench_.now = bench_.now + absl::Milliseconds(1);
+  Advance();
+  ASSERT_EQ(appended_.size(), 1u);
+  EXPECT_FALSE(appended_[0].second.replicas().last_has_ended());
+}
+
+TEST_F(ReplicasTest, ALearnerNeverTakesOver) {
+  MakeLearner();
+  bench_.servers[0].suspected = bench_.servers[0].ended = true;
+  bench_.Do([&](Turn* turn) { EXPECT_FALSE(replicas_.TakesOver(0, turn)); });
+  Advance();
+  EXPECT_TRUE(appended_.empty());
+}
+
+TEST_F(ReplicasTest, AServerThatComesBackWithNothingIsTakenOver) {
+  MakeMember();
+  bench_.Do([&](Turn* turn) {
+    EXPECT_TRUE(replicas_.TakesOver(0, turn));
+    EXPECT_TRUE(replicas_.TakesOver(0, turn));
+  });
+  ASSERT_EQ(bench_.out.ios.size(), 1u);
+}
+
+TEST_F(ReplicasTest, AMemberIsDroppedWhenTheLogHasIt) {
+  MakeMember();
+  Report(0, /*whole=*/false, "it has other bits");
+  Advance();
+  ASSERT_EQ(appended_.size(), 1u);
+  EXPECT_FALSE(appended_[0].second.replicas().has_backup());
+  bench_.Do([&](Turn* turn) { EXPECT_FALSE(replicas_.TakesOver(0, turn)); });
+  EXPECT_EQ(bench_.Raised<ReplicaChanged>(), nullptr);
+  Logged();
+  const ReplicaChanged* const change = Apply();
+  ASSERT_NE(change, nullptr);
+  EXPECT_THAT(change->note, HasSubstr("goes on without its backup"));
+  // And not told again at once.
+  Advance();
+  EXPECT_EQ(bench_.Raised<ReplicaChanged>(), nullptr);
+  bench_.now = bench_.now + absl::Seconds(10);
+  Advance();
+  EXPECT_NE(bench_.Raised<ReplicaChanged>(), nullptr);
+}
+
+// Its server has not heard of it, and so acknowledges nothing without it.
+TEST_F(ReplicasTest, OneThatIsBeingDroppedTakesOverAllTheSame) {
+  MakeMember();
+  Report(0, /*whole=*/true, "it has taken nothing for 2s");
+  Advance();
+  ASSERT_EQ(appended_.size(), 1u);
+  bench_.Do([&](Turn* turn) { EXPECT_TRUE(replicas_.TakesOver(0, turn)); });
+  Logged();
+  EXPECT_EQ(bench_.Raised<ReplicaChanged>(), nullptr);
+  ASSERT_EQ(bench_.out.ios.size(), 1u);
+  const auto& append =
+      static_cast<const v1::AppendLog&>(*bench_.out.ios[0].head);
+  EXPECT_EQ(append.entry().replicas().peer(), 3u);
+}
+
+TEST_F(ReplicasTest, AnotherProcessInTheOtherPlaceIsNoBackup) {
+  MakeMember();
+  Advance();
+  absl::Status refused = absl::UnavailableError("ps-3: refused");
+  MarkEnded(&refused);
+  Refuse(0, refused);
+  Advance();
+  ASSERT_EQ(appended_.size(), 1u);
+  EXPECT_FALSE(appended_[0].second.replicas().has_backup());
+}
+
+TEST_F(ReplicasTest, WhatWasLoggedBeforeAllBeganAnewChangesNothing) {
+  MakeLearner();
+  Report(0, true);
+  Advance();
+  replicas_.OnRestoreAll();
+  Logged();
+  EXPECT_EQ(bench_.Raised<ReplicaChanged>(), nullptr);
+}
+
+TEST(NoReplicasTest, OfRowsWithKeysThereIsNoBackup) {
+  CoordinatorOptions options = ReplicatedJob();
+  options.variables[1].set_sparse(true);
+  options.variables[1].set_keyed(true);
+  testing::StartedCoordinator coordinator(options);
+  coordinator.ReadLog();
+  ASSERT_TRUE(coordinator.driver().exited);
+  EXPECT_TRUE(absl::IsInvalidArgument(coordinator.driver().exit_status));
+  EXPECT_THAT(std::string(coordinator.driver().exit_status.message()),
+              HasSubstr("the rows of 'b' have keys"));
+}
+
+TEST(NoReplicasTest, WithoutReplicationNobodyIsCalled) {
+  PartBench bench{JobOptions()};
+  const NoSnapshotCalls snapshots;
+  Replicas replicas(bench.options, snapshots);
+  EXPECT_FALSE(replicas.active());
+  bench.Do([&](Turn* turn) { replicas.Advance(false, turn); });
+  EXPECT_TRUE(bench.out.sends.empty());
+  EXPECT_EQ(replicas.next_tick(bench.job), Time::Never());
+}
+
+}  // namespace
+}  // namespace paramd
