@@ -25,6 +25,7 @@
 #include "tests/sim/integer_workload.h"
 #include "tests/sim/mode_workload.h"
 #include "tests/sim/model_workload.h"
+#include "tests/sim/replica_workload.h"
 #include "tests/sim/rounds_workload.h"
 #include "tests/sim/sync_workload.h"
 
@@ -33,7 +34,8 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: sim [--workload=integers|growing|overlapping|sync|mode|bounded|cut|"
-    "rounds|model|in_step\n"
+    "rounds|replicas|\n"
+    "                       model|in_step\n"
     "           | --job=FILE [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
@@ -43,7 +45,7 @@ constexpr char kUsage[] =
     "stopped and\n"
     "                restored at any moment, onto other servers; rounds: "
     "workers that each\n"
-    "                keep a copy\n"
+    "                keep a copy; replicas: servers with a backup each\n"
     "  --job         the model workload on this job and the data it names\n"
     "  --servers     how many servers the job has, 2 unless told\n"
     "  --seed        the first seed, 1 unless told, drawn with --minutes\n"
@@ -78,6 +80,10 @@ WorkloadReport RunBounded(uint64_t seed, bool verbose) {
   return RunBoundedWorkload(seed, verbose);
 }
 
+WorkloadReport RunReplicas(uint64_t seed, bool verbose) {
+  return RunReplicaWorkload(seed, verbose);
+}
+
 // Null: there is none of that name.
 // What it is compared with is trained once for all seeds.
 WorkloadReport RunCut(uint64_t seed, bool verbose) {
@@ -110,7 +116,8 @@ WorkloadRun RunOf(absl::string_view workload) {
       {"mode", RunModeWorkload},
       {"bounded", RunBounded},
       {"cut", RunCut},
-      {"rounds", RunRoundsOf}};
+      {"rounds", RunRoundsOf},
+      {"replicas", RunReplicas}};
   for (const auto& [name, run] : kRuns) {
     if (name == workload) return run;
   }

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "proto/paramd/v1/storage.pb.h"
+#include "proto/refusal.h"
 
 namespace paramd {
 namespace {
@@ -199,7 +200,7 @@ void Simulation::DeliverRequest(Event event) {
   Node* node = Living(event.node);
   if (node == nullptr || !node->started) {
     return FailCall(event.call, now_ + network_.DrawDelay(),
-                    "connection refused");
+                    "connection refused", options_.tells_ends);
   }
   const SimProcess self = node->self;
   const PeerId from = event.call->from.peer;
@@ -486,7 +487,7 @@ void Simulation::Exit(Node* node, const absl::Status& status) {
 }
 
 void Simulation::FailCall(const CallRef& call, int64_t at,
-                          absl::string_view why) {
+                          absl::string_view why, bool has_ended) {
   if (call->settled || at >= call->deadline_at) return;
   Event event;
   event.kind = Kind::kReply;
@@ -494,6 +495,7 @@ void Simulation::FailCall(const CallRef& call, int64_t at,
   event.call = call;
   event.status =
       absl::UnavailableError(absl::StrCat(PeerName(call->to), ": ", why));
+  if (has_ended) MarkEnded(&event.status);
   Schedule(at, std::move(event));
 }
 

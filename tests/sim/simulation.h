@@ -57,6 +57,8 @@ class Simulation {
     // Simulated time without progress (see NoteProgress) that fails the run.
     absl::Duration stall_limit = absl::Minutes(10);
     uint64_t event_limit = 5'000'000;
+    // Who calls a process that has ended hears that. REQUIRES: no orphans.
+    bool tells_ends = false;
     // Every event as a line on stdout.
     bool verbose = false;
     // Printed with every failure: how to see it again.
@@ -288,7 +290,8 @@ class Simulation {
   void StartIo(Node* node, Outbox::IoItem item);
   void Exit(Node* node, const absl::Status& status);
   // The sender of a call hears that it failed, unless it is settled by then.
-  void FailCall(const CallRef& call, int64_t at, absl::string_view why);
+  void FailCall(const CallRef& call, int64_t at, absl::string_view why,
+                bool has_ended = false);
   void ResetCalls(Node* node, PeerId with);
   void CloseIncoming(Node* node);
   void ScheduleTick(Node* node);

@@ -1,0 +1,371 @@
+#include "tests/sim/replica_workload.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/random.h"
+#include "coordinator/core/coordinator.h"
+#include "coordinator/core/server_places.h"
+#include "proto/refusal.h"
+#include "server/core/shard.h"
+#include "tests/sim/fine_cut.h"
+#include "tests/sim/integer_job.h"
+#include "tests/sim/simulation.h"
+#include "tests/sim/storage.h"
+#include "worker/core/worker.h"
+
+namespace paramd {
+namespace {
+
+constexpr char kReplicaDigest[] = "digest of the replicas";
+constexpr uint32_t kReplicaTasks = 3;
+constexpr uint32_t kReplicaWorkers = 3;
+
+class ReplicaRun : private SimulationWatcher {
+ public:
+  ReplicaRun(uint64_t seed, bool verbose)
+      : random_(StableHash("replicas", seed)),
+        places_(PlacesOf(kReplicaTasks, 1)),
+        faults_(DrawNetwork(seed)),
+        job_(seed, DrawJob(seed)),
+        simulation_(MakeOptions(seed, verbose)) {
+    simulation_.Watch(this);
+    simulation_.OnExit([this](const SimProcess&, const absl::Status& status) {
+      // Who was cut off from the end finds nobody any more.
+      if (!storage_.results().empty()) {
+        return absl::IsUnavailable(status) ? absl::OkStatus() : status;
+      }
+      return status.ok() ? absl::InternalError("it ended before the job did")
+                         : status;
+    });
+    simulation_.OnMoment([this](Simulation::Moment moment,
+                                const SimProcess& self, PeerId,
+                                const google::protobuf::Message& head) {
+      KillInAPush(moment, self, head);
+    });
+    for (uint32_t task = 0; task < kReplicaTasks; ++task) AddTask(task);
+    AddCoordinator();
+    for (uint32_t i = 0; i < kReplicaWorkers; ++i) AddWorker(i);
+    absl::Duration at = absl::Seconds(2);
+    for (uint64_t i = 1 + random_.Below(4); i > 0; --i) {
+      at += absl::Milliseconds(random_.Below(20000));
+      simulation_.At(at, [this] { Hurt(); });
+    }
+  }
+
+  ReplicaReport Run() {
+    if (simulation_.Run().ok()) simulation_.Fail(CheckEnd());
+    report_.status = simulation_.failure();
+    report_.trace_hash = simulation_.trace_hash();
+    report_.events = simulation_.events();
+    report_.checkpoints = storage_.committed().size();
+    report_.faults = simulation_.fault_counts();
+    return report_;
+  }
+
+ private:
+  // ---- what is seen
+  void Sent(const SimProcess&, PeerId, const Head& request) override {
+    const auto* told = dynamic_cast<const v1::ConfigureRequest*>(&request);
+    if (told == nullptr ||
+        !(told->configuration().version() > newest_.version())) {
+      return;
+    }
+    for (const v1::ServerMember& server : told->configuration().servers()) {
+      const auto before = static_cast<int>(server.index());
+      if (before >= newest_.servers_size()) continue;
+      const v1::ServerMember& last = newest_.servers(before);
+      if (server.peer() != last.peer()) ++report_.take_overs;
+      if (server.backup().member() && !last.backup().member()) {
+        ++report_.members;
+      }
+    }
+    newest_ = told->configuration();
+  }
+  void Answered(const SimProcess& self, PeerId, const Head&, const BufferChain&,
+                const Outbox::ReplyItem& reply) override {
+    const auto* pushed = dynamic_cast<const v1::PushReply*>(reply.head.get());
+    const auto* pulled = dynamic_cast<const v1::PullReply*>(reply.head.get());
+    const auto* told =
+        dynamic_cast<const v1::ConfigureReply*>(reply.head.get());
+    // What asks for that and dies is the second to be lost.
+    if (told != nullptr && !told->backup().lost().empty()) {
+      dropped_[ServerOfPlace(places_, self.peer.index)] =
+          told->backup().since();
+    }
+    if (pushed == nullptr && pulled == nullptr) return;
+    const uint32_t server = ServerOfPlace(places_, self.peer.index);
+    v1::ServerLife& newest = has_applied_[server];
+    if (pushed != nullptr && HasApplied(*pushed)) {
+      newest = std::max(newest, pushed->server_generation());
+    }
+    // That a push is in is true wherever it is said.
+    if (pulled == nullptr && !pushed->has_pulled()) return;
+    const v1::ServerLife& life = pulled != nullptr
+                                     ? pulled->server_generation()
+                                     : pushed->pulled().server_generation();
+    if (!(life < newest)) return;
+    simulation_.Fail(absl::DataLossError(
+        absl::StrCat(PeerName(self.peer), " answers as generation ",
+                     VersionName(life), " of ps-", server, ", and generation ",
+                     VersionName(newest), " has applied a push")));
+  }
+
+  // A backup that is being dropped may not take over any more.
+  void Started(const SimProcess&, const Head& work) override {
+    const auto* append = dynamic_cast<const v1::AppendLog*>(&work);
+    if (append == nullptr || !append->entry().has_replicas()) return;
+    const v1::ServerMember& server = append->entry().replicas();
+    if (server.has_backup()) return;
+    dropped_[server.index()] =
+        newest_.servers(static_cast<int>(server.index())).backup().since();
+  }
+
+  static bool HasApplied(const v1::PushReply& reply) {
+    return std::any_of(reply.blocks().begin(), reply.blocks().end(),
+                       [](const v1::PushedBlock& block) {
+                         return block.result() == v1::PushedBlock::APPLIED;
+                       });
+  }
+
+  // ---- what is hurt
+  // Each server has a backup that would take it over.
+  bool IsProtected() const {
+    if (!storage_.results().empty() || !down_.empty() ||
+        newest_.state() != v1::RUNNING) {
+      return false;
+    }
+    return std::all_of(newest_.servers().begin(), newest_.servers().end(),
+                       [this](const v1::ServerMember& server) {
+                         const auto dropped = dropped_.find(server.index());
+                         const bool is_dropped =
+                             dropped != dropped_.end() &&
+                             dropped->second == server.backup().since();
+                         return server.backup().member() && !is_dropped &&
+                                !ended_.contains(server.incarnation()) &&
+                                !ended_.contains(server.backup().incarnation());
+                       });
+  }
+  void Hurt() {
+    if (!storage_.results().empty()) return;
+    if (!IsProtected()) {
+      simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
+                     [this] { Hurt(); });
+      return;
+    }
+    const auto task = static_cast<uint32_t>(random_.Below(kReplicaTasks));
+    const double kind = random_.Uniform();
+    if (kind < 0.25) return Kill(task);
+    if (kind < 0.75) {
+      // The next push that comes by is one too many.
+      armed_ = true;
+      armed_skips_ = random_.Below(6);
+      return;
+    }
+    // Out of the way of everybody, and back.
+    const absl::Duration time = absl::Milliseconds(
+        job_.config().lease_ms() + (random_.Chance(0.3) ? 0 : 20000) -
+        random_.Below(15000));
+    const bool stops = kind < 0.9;
+    ++(stops ? report_.pauses : report_.cuts);
+    down_.insert(task);
+    for (const PeerId place : PlacesOfTask(task)) {
+      stops ? simulation_.Pause(place, time) : simulation_.CutOff(place, time);
+    }
+    simulation_.At(simulation_.elapsed() + time + absl::Seconds(5),
+                   [this, task] { down_.erase(task); });
+  }
+  void KillInAPush(Simulation::Moment moment, const SimProcess& self,
+                   const google::protobuf::Message& head) {
+    if (!armed_ || self.peer.kind != PeerId::Kind::kPs || !IsProtected()) {
+      return;
+    }
+    const bool is_of_a_push =
+        dynamic_cast<const v1::PushRequest*>(&head) != nullptr ||
+        dynamic_cast<const v1::ReplicateRequest*>(&head) != nullptr;
+    const bool is_around_one = moment == Simulation::Moment::kBeforeRequest ||
+                               moment == Simulation::Moment::kAfterRequest;
+    if (!is_of_a_push || !is_around_one || armed_skips_-- > 0) return;
+    armed_ = false;
+    ++report_.at_a_push;
+    Kill(self.peer.index / 2);
+  }
+  void Kill(uint32_t task) {
+    ++report_.kills;
+    down_.insert(task);
+    ended_.insert(processes_[task]);
+    for (const PeerId place : PlacesOfTask(task)) simulation_.Crash(place);
+    const auto after =
+        absl::Milliseconds(random_.Below(random_.Chance(0.5) ? 300 : 20000));
+    simulation_.At(simulation_.elapsed() + after, [this, task] {
+      down_.erase(task);
+      if (storage_.results().empty()) AddTask(task);
+    });
+  }
+
+  // ---- who there is
+  static std::vector<PeerId> PlacesOfTask(uint32_t task) {
+    return {PeerId::Ps(2 * task), PeerId::Ps(2 * task + 1)};
+  }
+  void AddTask(uint32_t task) {
+    const uint64_t incarnation = random_.Bits() | 1;
+    processes_[task] = incarnation;
+    for (const PeerId place : PlacesOfTask(task)) {
+      Shard::Options options;
+      options.index = ServerOfPlace(places_, place.index);
+      options.peer = place.index;
+      options.incarnation = incarnation;
+      options.life_seed = random_.Bits();
+      shards_.push_back(std::make_unique<Shard>(options));
+      storage_.ServeShard(place, &simulation_);
+      simulation_.AddNode(place, shards_.back().get());
+    }
+  }
+  void AddCoordinator() {
+    Coordinator::Options options;
+    options.job = job_.config();
+    options.job_digest = kReplicaDigest;
+    options.run_id = "replicas-1";
+    options.variables = job_.variables();
+    options.servers = kReplicaTasks;
+    options.places = places_;
+    options.workers = kReplicaWorkers;
+    options.examples = job_.examples();
+    options.nonce_seed = random_.Bits();
+    coordinator_ = std::make_unique<Coordinator>(options);
+    storage_.ServeCoordinator(PeerId::Coordinator(), &simulation_);
+    simulation_.AddNode(PeerId::Coordinator(), coordinator_.get());
+  }
+  void AddWorker(uint32_t index) {
+    Worker::Options options;
+    options.index = index;
+    options.incarnation = random_.Bits() | 1;
+    options.job = job_.config();
+    options.job_digest = kReplicaDigest;
+    options.examples = job_.examples();
+    Worker* const worker =
+        workers_.emplace_back(std::make_unique<Worker>(options)).get();
+    const PeerId self = PeerId::Worker(index);
+    simulation_.HandleIo(self, v1::FetchPortion::descriptor(), {},
+                         [](Outbox::IoItem) { return IoResult{}; });
+    simulation_.HandleIo(
+        self, v1::ComputeGradient::descriptor(),
+        {.longest = absl::Milliseconds(200)}, [this](Outbox::IoItem item) {
+          return Compute(static_cast<const v1::ComputeGradient&>(*item.head),
+                         ValuesOf(item.payload));
+        });
+    simulation_.HandleIo(
+        self, v1::EvaluateWeights::descriptor(), {},
+        [this](Outbox::IoItem item) {
+          return Evaluate(static_cast<const v1::EvaluateWeights&>(*item.head),
+                          ValuesOf(item.payload));
+        });
+    simulation_.AddNode(self, worker);
+  }
+
+  using WeightValues = std::vector<absl::Span<const float>>;
+  IoResult Compute(const v1::ComputeGradient& request,
+                   const WeightValues& weights) {
+    for (size_t v = 0; v < weights.size(); ++v) {
+      simulation_.Fail(job_.CheckNotTorn(v, weights[v]));
+    }
+    auto head = std::make_unique<v1::ComputeGradientResult>();
+    head->set_loss(0.5);
+    head->set_examples(request.end() - request.begin());
+    IoResult result;
+    result.head = std::move(head);
+    result.payload = job_.Gradient({request.epoch(), request.begin()});
+    return result;
+  }
+  IoResult Evaluate(const v1::EvaluateWeights& request,
+                    const WeightValues& weights) {
+    if (request.final()) {
+      final_seen_ = true;
+      const std::multiset<BatchPlace> all(job_.batches().begin(),
+                                          job_.batches().end());
+      for (size_t v = 0; v < weights.size(); ++v) {
+        simulation_.Fail(job_.CheckValues(v, weights[v], all));
+      }
+    }
+    auto head = std::make_unique<v1::EvaluateWeightsResult>();
+    head->mutable_evaluation()->set_epoch(request.epoch());
+    head->mutable_evaluation()->set_examples(10);
+    head->mutable_evaluation()->set_final(request.final());
+    IoResult result;
+    result.head = std::move(head);
+    return result;
+  }
+  absl::Status CheckEnd() const {
+    if (storage_.results().size() != 1 || !final_seen_) {
+      return absl::DataLossError("the job did not end");
+    }
+    const v1::WriteResult& result = storage_.results().front();
+    if (result.pushes_lost() == 0 && result.pushes_doubled() == 0) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(
+        absl::StrCat(result.pushes_lost(), " pushes lost and ",
+                     result.pushes_doubled(), " doubled, by the accounts"));
+  }
+
+  // ---- what is drawn
+  static Faults DrawNetwork(uint64_t seed) {
+    RandomStream random(StableHash("network", seed));
+    return Faults::Draw(&random);
+  }
+  static IntegerJob::Options DrawJob(uint64_t seed) {
+    RandomStream random(StableHash("replicated job", seed));
+    IntegerJob::Options options;
+    options.examples = 200 + 4 * random.Below(100);
+    if (random.Chance(0.2)) options.staleness = "4";
+    return options;
+  }
+  Simulation::Options MakeOptions(uint64_t seed, bool verbose) const {
+    Simulation::Options options;
+    options.seed = seed;
+    options.faults = faults_;
+    options.verbose = verbose;
+    options.tells_ends = true;
+    options.stall_limit = absl::Minutes(15);
+    options.replay_command = absl::StrCat(
+        "bazel run //tests/sim:replicas -- --seed=", seed, " --verbose");
+    return options;
+  }
+
+  RandomStream random_;
+  const std::vector<ServerPlaces> places_;
+  const Faults faults_;
+  const FineCut cut_{{.block_elements = 16, .slice_bytes = 128}};
+  const IntegerJob job_;
+  SimStorage storage_;
+  Simulation simulation_;
+  std::vector<std::unique_ptr<Shard>> shards_;  // Of all lives.
+  std::unique_ptr<Coordinator> coordinator_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  v1::Configuration newest_;  // Told to anybody.
+  std::map<uint32_t, v1::ServerLife> has_applied_;
+  std::map<uint32_t, v1::ConfigurationVersion> dropped_;  // By server: since.
+  std::set<uint32_t> down_;                               // Tasks.
+  std::map<uint32_t, uint64_t> processes_;                // Of tasks.
+  std::set<uint64_t> ended_;                              // Processes.
+  bool armed_ = false;
+  uint64_t armed_skips_ = 0;
+  bool final_seen_ = false;
+  ReplicaReport report_;
+};
+
+}  // namespace
+
+ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose) {
+  return ReplicaRun(seed, verbose).Run();
+}
+
+}  // namespace paramd

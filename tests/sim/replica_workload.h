@@ -1,0 +1,31 @@
+#ifndef PARAMD_TESTS_SIM_REPLICA_WORKLOAD_H_
+#define PARAMD_TESTS_SIM_REPLICA_WORKLOAD_H_
+
+#include <cstdint>
+
+#include "tests/sim/workload_report.h"
+
+namespace paramd {
+
+struct ReplicaReport : WorkloadReport {
+  uint64_t kills = 0;      // Of processes with servers,
+  uint64_t at_a_push = 0;  // of those in the middle of one.
+  uint64_t pauses = 0;     // For longer than the lease.
+  uint64_t cuts = 0;       // Off the network, for longer than that.
+  uint64_t take_overs = 0;
+  uint64_t members = 0;  // Backups that came to have everything.
+};
+
+// Servers with a backup each: processes that hold one server and the backup of
+// another one are killed, at any moment of a push too, stopped and cut off,
+// whenever each server has a backup; the job trains on integers meanwhile.
+//
+// Checked: at the end every batch is in every block exactly once, and the
+// checkpoints' accounts say so; no other process ends before the job does; what
+// workers compute on is not torn; when a server has applied a push in another
+// place, its last place answers no pull any more.
+ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose);
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_REPLICA_WORKLOAD_H_
