@@ -81,6 +81,12 @@ void CheckStrategySettings(
                      "leave it out, or give one replica"));
   }
   if (UsesServers(job)) return;
+  if (job.replication() > 1) {
+    add("replication",
+        absl::StrCat("is ", job.replication(), ", but with strategy \"", name,
+                     "\" there are no servers that could have a second copy; "
+                     "leave it out"));
+  }
   if (job.strategy() == Job::MULTI_WORKER_MIRRORED &&
       job.checkpoint().incremental() > 0) {
     add("checkpoint.incremental",
@@ -110,6 +116,16 @@ void CheckStrategySettings(
 }
 
 absl::Status CheckStrategyFits(const Job& job, const ClusterSpec& cluster) {
+  if (job.replication() > 1 && (cluster.standalone || cluster.ps.size() < 2)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "replication: is ", job.replication(),
+        ", which needs at least two ps tasks, so that each has somebody to "
+        "tell; there ",
+        cluster.standalone       ? "is one process, without any"
+        : cluster.ps.size() == 1 ? "is one"
+                                 : "is none",
+        "; start more, or leave it out"));
+  }
   // An evaluator reads checkpoints, whoever writes them.
   if (UsesServers(job) || cluster.standalone ||
       cluster.self.type == TaskType::kEvaluator) {

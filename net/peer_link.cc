@@ -30,6 +30,7 @@ namespace paramd {
 namespace {
 
 constexpr size_t kMostWaiting = 1024;
+constexpr char kAnotherProcess[] = "another process answers";
 // How often a name is looked up, at most.
 constexpr absl::Duration kLookUp = absl::Seconds(1);
 
@@ -123,8 +124,12 @@ class PeerLink::Call : public Completion {
         link_(link),
         deadline_(deadline),
         request_(std::move(request)) {
-    context_.AddMetadata(kCallerKey, CallerText(from));
     const uint32_t shards = link->self_->shards_per_server;
+    // A shard calls as its task, whose certificate it has.
+    const bool is_shard = from.kind == PeerId::Kind::kPs;
+    context_.AddMetadata(
+        kCallerKey,
+        CallerText(is_shard ? PeerId::Ps(from.index / shards) : from));
     if (shards > 1 && to.kind == PeerId::Kind::kPs) {
       context_.AddMetadata(kShardKey, absl::StrCat(to.index % shards));
     }
@@ -410,7 +415,7 @@ void PeerLink::Finished(Call* call) {
     // A connection may still lead to whoever was there before: new ones lead to
     // the same process, and Hello finds out which.
     if (call->meant == process_) connect_again_ = Time();
-    status = absl::UnavailableError("another process answers");
+    status = absl::UnavailableError(kAnotherProcess);
   }
   // What could not be reached may be somebody else when it can.
   if (IsConnectionLoss(status) && state_ == State::kGreeted) {
@@ -449,6 +454,8 @@ absl::Status PeerLink::Explain(PeerId to, const absl::Status& status) const {
   }
   absl::Status explained(
       status.code(), absl::StrCat(PeerName(to), " at ", address_, ": ", why));
+  // Of a name with another address by now it says nothing.
+  if (why == "refused" || why == kAnotherProcess) MarkEnded(&explained);
   status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
     explained.SetPayload(type, payload);
   });

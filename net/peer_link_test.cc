@@ -22,6 +22,7 @@
 #include "net/testing/name_server.h"
 #include "net/testing/toy_core.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/refusal.h"
 
 namespace paramd {
 namespace {
@@ -64,7 +65,11 @@ class PeerLinkTest : public ::testing::Test {
   }
   static absl::Status Unreached(const std::string& address,
                                 const std::string& why) {
-    return absl::UnavailableError(absl::StrCat("ps-0 at ", address, ": ", why));
+    absl::Status status =
+        absl::UnavailableError(absl::StrCat("ps-0 at ", address, ": ", why));
+    // Where nobody listens the process that did has ended.
+    if (why == "refused") MarkEnded(&status);
+    return status;
   }
 };
 

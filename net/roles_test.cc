@@ -33,6 +33,7 @@ const std::map<std::string, std::string>& Table() {
       {"Written", "chief"},
       {"FetchShard", "chief"},
       {"Fill", "chief"},
+      {"Replicate", "ps"},
       {"Decide", "chief"},
       {"TellClock", "worker chief"},
       {"Finish", "chief"},

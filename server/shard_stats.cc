@@ -58,11 +58,18 @@ void AddTable(const v1::TableStats& part,
 v1::ServerStats TogetherOf(
     const google::protobuf::RepeatedPtrField<v1::ServerStats>& shards) {
   v1::ServerStats together;
-  bool restored = !shards.empty();
+  // Places that are no server now say nothing of it, unless all are.
+  const bool all_idle = std::all_of(
+      shards.begin(), shards.end(), [](const v1::ServerStats& shard) {
+        return shard.replica() == v1::REPLICA_IDLE;
+      });
+  bool restored = !all_idle;
   uint64_t step = shards.empty() ? 0 : shards[0].step();
   for (const v1::ServerStats& shard : shards) {
     Add(shard, &together);
-    restored = restored && shard.restored();
+    const bool is_server = shard.replica() != v1::REPLICA_IDLE &&
+                           shard.replica() != v1::REPLICA_BACKUP;
+    restored = restored && (shard.restored() || !is_server);
     step = std::min(step, shard.step());
     for (const v1::TableStats& table : shard.tables()) {
       AddTable(table, together.mutable_tables());

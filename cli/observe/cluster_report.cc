@@ -22,8 +22,27 @@ std::string NameOf(const v1::Task& task) {
                       "-", task.index());
 }
 
+// With replication each shard says which server's place it is.
+bool HasPlaces(const v1::StatusReply& status) {
+  return status.shards_size() > 0 &&
+         status.shards(0).replica() != v1::REPLICA_ROLE_UNSPECIFIED;
+}
+
+// The one that is, or was, this server; null: none.
+const v1::ServerStats* PlaceOf(uint32_t server, const v1::StatusReply& status) {
+  for (const v1::ServerStats& shard : status.shards()) {
+    const bool is_server = shard.replica() != v1::REPLICA_BACKUP;
+    if (shard.index() == server && is_server) return &shard;
+  }
+  return nullptr;
+}
+
 // Whether a member is the process that says `status`, or one of its shards.
 bool IsOf(const v1::Task& member, const v1::StatusReply& status) {
+  if (HasPlaces(status)) {
+    return member.type() == status.task().type() &&
+           PlaceOf(member.index(), status) != nullptr;
+  }
   const auto shards = static_cast<uint32_t>(std::max(1, status.shards_size()));
   return member.type() == status.task().type() &&
          member.index() / shards == status.task().index();
@@ -42,7 +61,16 @@ v1::ProcessAnswer AnswerOf(const v1::Task& task, const std::string& address,
     // Of a process that is all of the job: the part of this task.
     if (task.type() == v1::PS) said.clear_worker();
     if (task.type() == v1::WORKER) said.clear_server();
-    if (said.shards_size() > 0) {
+    if (HasPlaces(said)) {
+      const v1::ServerStats* const place = PlaceOf(task.index(), said);
+      if (place == nullptr) {
+        answer.clear_status();
+        answer.set_error("it is in another process by now, as a backup was");
+        return answer;
+      }
+      *said.mutable_server() = v1::ServerStats(*place);
+      said.clear_shards();
+    } else if (said.shards_size() > 0) {
       const auto shards = static_cast<uint32_t>(said.shards_size());
       *said.mutable_server() =
           said.shards(static_cast<int>(task.index() % shards));

@@ -148,6 +148,10 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   options.cluster = EntriesToAgree(cluster);
   options.cluster.push_back(
       absl::StrCat("shards_per_server=", prepared.role.shards));
+  if (prepared.role.replication > 1) {
+    options.cluster.push_back(
+        absl::StrCat("replication=", prepared.role.replication));
+  }
   options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
   options.shared_memory = prepared.job.config.shared_memory();
   options.memory_limit_bytes =
@@ -162,14 +166,18 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
     return options;  // All cores are in this process.
   }
   // An address that this process is not told is empty.
-  options.shards_per_server = prepared.role.shards;
+  options.shards_per_server = prepared.role.places();
   // Workers call the servers, and one of them: the chief.
   if (prepared.role.server.has_value() || prepared.role.is_chief()) {
     options.workers = static_cast<uint32_t>(cluster.workers.size());
   }
-  for (uint32_t server = 0; server < prepared.role.servers; ++server) {
-    const std::string& address = cluster.ps[server / prepared.role.shards];
-    if (!address.empty()) options.peers[PeerId::Ps(server)] = address;
+  // And servers tell each other.
+  if (prepared.role.server.has_value() && prepared.role.replication > 1) {
+    options.workers += static_cast<uint32_t>(cluster.ps.size());
+  }
+  for (uint32_t place = 0; place < prepared.role.all_places(); ++place) {
+    const std::string& address = cluster.ps[place / prepared.role.places()];
+    if (!address.empty()) options.peers[PeerId::Ps(place)] = address;
   }
   if (!cluster.chief_address().empty()) {
     options.peers[PeerId::Coordinator()] = cluster.chief_address();
@@ -390,14 +398,14 @@ absl::Status PrepareToLinger(const RunOptions& options,
       PeerId::Worker(role.worker.value_or(role.evaluator.value_or(0)))};
   if (role.server.has_value()) {
     names.clear();
-    for (uint32_t shard = 0; shard < role.shards; ++shard) {
-      names.push_back(PeerId::Ps(*role.server * role.shards + shard));
+    for (uint32_t place = 0; place < role.places(); ++place) {
+      names.push_back(PeerId::Ps(*role.server * role.places() + place));
     }
   }
   if (role.is_chief()) names.push_back(PeerId::Coordinator());
   prepared->finished.assign(names.size(), FinishedJob(/*servers=*/0, term));
   if (role.is_chief() && !role.server.has_value()) {
-    prepared->finished.back() = FinishedJob(role.servers, term);
+    prepared->finished.back() = FinishedJob(role.all_places(), term);
   }
   for (size_t i = 0; i < names.size(); ++i) {
     prepared->runtime->AddCore(names[i], &prepared->finished[i]);

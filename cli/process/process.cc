@@ -138,6 +138,7 @@ absl::Status Process::CreateCoordinator() {
       absl::StrCat(job_.config.name(), "-", absl::Hex(role_.incarnation));
   options.variables = worker_->variables();
   options.servers = role_.servers;
+  if (role_.replication > 1) options.places = Places();
   options.workers = role_.workers;
   options.examples = worker_->examples();
   options.best_metric = worker_->best_metric();
@@ -266,23 +267,31 @@ void Process::RemoveBackup() const {
 absl::Status Process::OpenDisks() {
   const std::string& directory = job_.config.disk_directory();
   if (!role_.server.has_value() || directory.empty()) return absl::OkStatus();
-  for (uint32_t shard = 0; shard < role_.shards; ++shard) {
+  for (uint32_t place = 0; place < role_.places(); ++place) {
     ASSIGN_OR_RETURN(disks_.emplace_back(), DiskMemory::Create(directory));
   }
   return absl::OkStatus();
+}
+
+std::vector<ServerPlaces> Process::Places() const {
+  return PlacesOf(role_.servers / role_.shards, role_.shards);
 }
 
 void Process::CreateServer(Runtime* runtime) {
   kernels_ = *KernelsFor(job_.config.cpu());
   kernels_.device = loops_.get();
   std::vector<Shard::Options> shards;
-  for (uint32_t shard = 0; shard < role_.shards; ++shard) {
+  for (uint32_t shard = 0; shard < role_.places(); ++shard) {
     Shard::Options options;
-    options.index = *role_.server * role_.shards + shard;
+    options.index = *role_.server * role_.places() + shard;
+    if (role_.replication > 1) {
+      options.peer = options.index;
+      options.index = ServerOfPlace(Places(), *options.peer);
+    }
     options.incarnation = role_.incarnation;
     options.life_seed = StableHash("life", role_.incarnation + shard);
     options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
-    options.memory_limit_bytes = MemoryOfAShard(job_.config, role_.shards);
+    options.memory_limit_bytes = MemoryOfAShard(job_.config, role_.places());
     if (!disks_.empty()) options.disk = disks_[shard];
     options.kernels = &kernels_;
     shards.push_back(options);

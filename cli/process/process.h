@@ -11,6 +11,7 @@
 
 #include "config/job_config.h"
 #include "coordinator/coordinator_process.h"
+#include "coordinator/core/server_places.h"
 #include "coordinator/failure_note.h"
 #include "net/runtime.h"
 #include "server/core/optimizer_kernels.h"
@@ -34,6 +35,11 @@ struct ProcessRole {
   uint32_t servers = 1;  // Of all ps tasks together.
   uint32_t workers = 1;
   uint32_t shards = 1;  // Servers of each ps task.
+  // With replication each of them has a place in another task too: 2.
+  uint32_t replication = 1;
+  // Places of servers in a ps task, and of all tasks together.
+  uint32_t places() const { return shards * replication; }
+  uint32_t all_places() const { return servers * replication; }
   // Of a whole job that is one of several, with a copy of the variables each:
   // which one, in place of what is above.
   absl::optional<uint32_t> member;
@@ -103,6 +109,8 @@ class Process {
   // Where a server's rows lie that need not lie in memory.
   absl::Status OpenDisks();
   void CreateServer(Runtime* runtime);
+  // With replication, of all servers.
+  std::vector<ServerPlaces> Places() const;
   absl::Status RunParts(Runtime* runtime);
   void WriteTrace() const;
   // Of a job that has finished.

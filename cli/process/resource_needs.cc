@@ -37,7 +37,9 @@ ResourceNeeds NeedsOf(const ProcessRole& role, bool alone,
   } else if (!role.evaluator.has_value()) {
     needs.threads += kOfGrpc + kOfGrpcByProcessor * ProcessorsOfThisProcess();
   }
-  if (role.server.has_value() && role.shards > 1) needs.threads += role.shards;
+  if (role.server.has_value() && role.places() > 1) {
+    needs.threads += role.places();
+  }
   if (role.worker.has_value()) {
     const size_t replicas = ReplicasOf(job);
     needs.threads += kOfAWorker + replicas - 1;

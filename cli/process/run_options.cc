@@ -52,6 +52,7 @@ absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
     return role;
   }
   role.servers = static_cast<uint32_t>(cluster.ps.size()) * role.shards;
+  role.replication = job.replication();
   role.workers = static_cast<uint32_t>(cluster.workers.size());
   if (cluster.is_ps()) {
     role.server = cluster.self.index;

@@ -274,7 +274,7 @@ absl::Status CheckMemory(const ProcessRole& role, const v1::JobConfig& job,
 absl::Status CheckOwnMemory(const ProcessRole& role, const v1::JobConfig& job,
                             absl::Span<const v1::Variable> variables) {
   return role.server.has_value()
-             ? CheckMemory(role, job, MemoryOfAShard(job, role.shards),
+             ? CheckMemory(role, job, MemoryOfAShard(job, role.places()),
                            variables)
              : absl::OkStatus();
 }
@@ -362,7 +362,7 @@ absl::Status CheckContent(const Start& start, const ModelFactory& models,
     // Servers have the same job file, and no other way to say it.
     if (!role.server.has_value()) {
       RETURN_IF_ERROR(CheckMemory(role, job,
-                                  job.memory_limit_bytes() / role.shards,
+                                  job.memory_limit_bytes() / role.places(),
                                   checked.variables));
     }
     if (role.keeps_a_run()) {
