@@ -11,11 +11,15 @@ namespace paramd {
 // why, for those whom nobody calls (evaluators) and for people.
 //
 //   <run_dir>/failure.json   v1::Finished, until the chief is started again
+//   <run_dir>/stopped.json   the same, where an operator has stopped it
 //
 // Not thread-safe.
 class FailureNote {
  public:
   explicit FailureNote(const std::string& run_directory);
+
+  // The sentence in a run's stopped.json; empty: there is none.
+  static std::string WhyStopped(const std::string& run_directory);
 
   // OK once it is written. REQUIRES: EndsTheJob(why).
   absl::Status Write(const absl::Status& why) const;
@@ -31,7 +35,8 @@ class FailureNote {
   // The content, and when it was written; empty if there is none.
   std::string Present(std::string* content) const;
 
-  const std::string path_;
+  const std::string failed_;  // Paths.
+  const std::string stopped_;
   std::string known_;
 };
 

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
+#include "proto/stopped_job.h"
+
 namespace paramd {
 namespace {
 
@@ -41,6 +43,19 @@ TEST_F(FailureNoteTest, OneFromBeforeIsOfAnotherStart) {
   EXPECT_TRUE(waiting.Read().ok());
   ASSERT_TRUE(chief.Write(absl::InvalidArgumentError("now")).ok());
   EXPECT_EQ(waiting.Read(), absl::InvalidArgumentError("now"));
+}
+
+TEST_F(FailureNoteTest, AJobThatAnOperatorStoppedHasFailedNot) {
+  FailureNote waiting(run_);
+  ASSERT_TRUE(FailureNote(run_).Write(StoppedJob("stopped at step 7")).ok());
+  EXPECT_FALSE(std::filesystem::exists(run_ + "/failure.json"));
+  EXPECT_EQ(FailureNote::WhyStopped(run_), "stopped at step 7");
+  const absl::Status told = waiting.Read();
+  EXPECT_TRUE(IsStoppedJob(told)) << told;
+  EXPECT_EQ(told.message(), "stopped at step 7");
+  FailureNote(run_).Remove();
+  EXPECT_EQ(FailureNote::WhyStopped(run_), "");
+  EXPECT_TRUE(waiting.Read().ok());
 }
 
 TEST_F(FailureNoteTest, WhatMakesNoSenseIsNone) {

@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 
 #include "proto/refusal.h"
+#include "proto/stopped_job.h"
 
 namespace paramd {
 namespace {
@@ -29,6 +30,22 @@ TEST(JobEndTest, WhoIsToldEndsWithTheSameSentence) {
       EndFor(RefuseFinished("worker-1", ToFinished(failed)));
   EXPECT_EQ(refused.code(), told.code());
   EXPECT_EQ(refused.message(), failed.message());
+}
+
+TEST(JobEndTest, AJobThatAnOperatorStoppedIsNeitherFailedNorFinished) {
+  const absl::Status stopped = StoppedJob("stopped at step 7");
+  EXPECT_TRUE(EndsTheJob(stopped));
+  const v1::Finished finished = ToFinished(stopped);
+  EXPECT_EQ(finished.exit_code(), 0);
+  EXPECT_TRUE(finished.stopped());
+  for (const absl::Status& told :
+       {EndFor(finished), EndFor(RefuseFinished("job", finished))}) {
+    EXPECT_TRUE(IsStoppedJob(told)) << told;
+    EXPECT_EQ(told.message(), "stopped at step 7");
+  }
+  EXPECT_FALSE(IsStoppedJob(absl::CancelledError("stopped by SIGTERM")));
+  EXPECT_FALSE(IsStoppedJob(absl::OkStatus()));
+  EXPECT_FALSE(ToFinished(absl::OkStatus()).stopped());
 }
 
 TEST(JobEndTest, AGoodEndIsOne) {

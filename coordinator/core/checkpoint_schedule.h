@@ -3,8 +3,11 @@
 
 #include <cstdint>
 
+#include "absl/strings/numbers.h"
+
 #include "base/time.h"
 #include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 
 namespace paramd {
 
@@ -27,6 +30,19 @@ class CheckpointSchedule {
     }
     if (config_.every_seconds() > 0) {
       next_at_ = now + absl::Seconds(config_.every_seconds());
+    }
+  }
+  // An operator changes how often there is one; any other setting: nothing.
+  void Set(const v1::SettingChange& change, uint64_t step, Time now) {
+    uint64_t every = 0;
+    if (!absl::SimpleAtoi(change.value(), &every)) return;
+    if (change.key() == "checkpoint.every_steps") {
+      config_.set_every_steps(every);
+      next_step_ = every == 0 ? 0 : (step / every + 1) * every;
+    } else if (change.key() == "checkpoint.every_seconds") {
+      config_.set_every_seconds(static_cast<uint32_t>(every));
+      next_at_ = every == 0 ? Time::Never()
+                            : now + absl::Seconds(static_cast<int64_t>(every));
     }
   }
   // `saved`: the step of the newest one.
@@ -53,7 +69,7 @@ class CheckpointSchedule {
                : backup.every_epochs();
   }
 
-  const v1::CheckpointConfig config_;
+  v1::CheckpointConfig config_;
   const uint64_t every_epochs_;
   uint64_t next_step_ = 0;
   uint64_t next_epoch_ = 0;

@@ -23,7 +23,8 @@ CoordinatorParts::CoordinatorParts(const CoordinatorOptions& options,
 
 Sessions::News CoordinatorParts::NewsFor(uint32_t worker) const {
   Sessions::News news;
-  news.stop = modes.StopsWorkers();
+  // What is pushed behind the last checkpoint would be lost with the servers.
+  news.stop = modes.StopsWorkers() || (leaving.stopping() && !job.IsSync());
   if (checkpoints.TellsWorkers(job)) {
     news.snapshot = checkpoints.round()->number();
     news.stop |= checkpoints.round()->stopped();
@@ -83,6 +84,7 @@ StepLedger::Obstacles CoordinatorParts::ToSteps() const {
       modes.change() != nullptr &&
       modes.change()->stage() == ModeChange::Stage::kLogging;
   obstacles.changing_rate = rate_scale.HoldsSteps();
+  obstacles.stopping = leaving.stopping();
   if (const SnapshotRound* const round = checkpoints.round()) {
     obstacles.snapshot_open = round->is_open();
     obstacles.committing = round->phase() == SnapshotRound::Phase::kPreparing ||

@@ -10,6 +10,7 @@
 #include "coordinator/core/epoch_trainings.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/input_ledger.h"
+#include "coordinator/core/job_stop.h"
 #include "coordinator/core/joins.h"
 #include "coordinator/core/leaving.h"
 #include "coordinator/core/mode_changes.h"
@@ -17,6 +18,7 @@
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/requested_checkpoints.h"
 #include "coordinator/core/retirement.h"
+#include "coordinator/core/running_settings.h"
 #include "coordinator/core/servers.h"
 #include "coordinator/core/sessions.h"
 #include "coordinator/core/startup.h"
@@ -56,6 +58,10 @@ struct CoordinatorParts {
   // may be opened for that now: what else is due comes first.
   RequestedCheckpoints::Present ForRequests() const;
   bool MayOpenRequested() const;
+  JobStop::Present ForStop() const {
+    return {.newest = &checkpoints.newest(),
+            .may_hold_pushes = startup.MayHoldPushes()};
+  }
 
   const CoordinatorOptions options;
   JobPhase phase = JobPhase::kReadingLog;
@@ -74,8 +80,10 @@ struct CoordinatorParts {
   Retirement retirement;
   ModeChanges modes;
   RateScale rate_scale;
+  RunningSettings settings;
   Evaluations evaluations;
   Leaving leaving;
+  JobStop stop;
   Ending ending;
   SummaryWriter summary_writer;
   EpochTrainings trainings;

@@ -93,6 +93,17 @@ TEST_F(CoordinatorSyncTest, WhoContributesIsLoggedBeforeAnybodyIsTold) {
   EXPECT_THAT(told.contributors().workers(), ElementsAre(0, 1));
 }
 
+TEST_F(CoordinatorSyncTest, NoStepIsDecidedOnceAnOperatorStopsTheJob) {
+  Begin();
+  driver().Begin(PeerId{}, v1::StopJobRequest());
+  EXPECT_EQ(Decide(0, 0, {0, 1}).step(), 0u);
+  EXPECT_EQ(Decide(1, 0, {0, 1}).step(), 0u);
+  driver().Advance(absl::Seconds(1));
+  while (const auto sent = driver().TakeSend<v1::DecideRequest>()) {
+    EXPECT_EQ(static_cast<const v1::DecideRequest&>(*sent->head).step(), 0u);
+  }
+}
+
 TEST_F(CoordinatorSyncTest, AStepIsToldAtOnceWhenEveryServerHasAllOfIt) {
   Begin();
   EXPECT_EQ(Decide(0, 0, {0, 1}).step(), 0u);

@@ -8,6 +8,7 @@
 
 #include "proto/job_end.h"
 #include "proto/refusal.h"
+#include "proto/stopped_job.h"
 
 namespace paramd {
 namespace {
@@ -88,7 +89,9 @@ void Dispatcher::Drain(Time now, Outbox* out) {
 absl::optional<FailedJob::Options> Dispatcher::ToTell(const absl::Status& why,
                                                       Time now) const {
   const JobView& job = parts_.job;
-  if (!EndsTheJob(why) || job.phase < JobPhase::kFindingCheckpoint ||
+  const JobPhase first =
+      IsStoppedJob(why) ? JobPhase::kRecalling : JobPhase::kFindingCheckpoint;
+  if (!EndsTheJob(why) || job.phase < first ||
       job.phase >= JobPhase::kTellingEnd) {
     return absl::nullopt;
   }
@@ -97,6 +100,7 @@ absl::optional<FailedJob::Options> Dispatcher::ToTell(const absl::Status& why,
   telling.finish_timeout =
       absl::Milliseconds(job.options.job.finish_timeout_ms());
   for (uint32_t s = 0; s < job.servers.size(); ++s) {
+    if (job.servers[s].incarnation == 0) continue;  // It was never here.
     FailedJob::Server server;
     server.index = job.servers[s].peer.value_or(s);
     server.header.set_term(job.configuration.version().term());
@@ -163,12 +167,17 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
                  DynamicCastToGenerated<v1::SetRequest>(message.head)) {
     if (set->key() == RateScale::kKey) {
       parts_.rate_scale.OnSet(message, *set, turn);
+    } else if (RunningSettings::Has(set->key())) {
+      parts_.settings.OnSet(message, *set, turn);
     } else {
       parts_.modes.OnSet(message, *set, parts_.ToModeChange(), turn);
     }
   } else if (const auto* asked =
                  DynamicCastToGenerated<v1::CheckpointRequest>(message.head)) {
     parts_.requested.OnRequest(message, *asked, parts_.ForRequests(), turn);
+  } else if (const auto* stop =
+                 DynamicCastToGenerated<v1::StopJobRequest>(message.head)) {
+    parts_.stop.OnRequest(message, *stop, turn);
   } else if (DynamicCastToGenerated<v1::GetConfigurationRequest>(
                  message.head) != nullptr) {
     auto reply = std::make_unique<v1::GetConfigurationReply>();
@@ -247,14 +256,17 @@ void Dispatcher::Advance(Turn* turn) {
   AdvanceJoins(turn);
   parts_.modes.Advance(parts_.ToModeChange(), turn);
   parts_.rate_scale.Advance(turn);
+  parts_.settings.Advance(turn);
   parts_.input.steps().Advance(parts_.ToSteps(), turn);
   if (!parts_.leaving.draining()) {
     parts_.input.portions().growing().Advance(turn);
   }
   facts_.Deliver(turn);
+  AdvanceStop(turn);
   AdvanceRunning(turn);
   AdvanceEvaluation(turn);
   AdvanceLeaving(turn);
+  if (IsStoppedJob(turn->out->exit_status)) return;
   AdvanceRequested(turn);
   parts_.checkpoints.Advance(turn);
   facts_.Deliver(turn);
@@ -353,6 +365,17 @@ void Dispatcher::AdvanceEvaluation(Turn* turn) {
       parts_.ending.MaySave(turn->now) && turn->job.EveryServerIsThere()) {
     parts_.OpenSnapshot({.final = true}, turn);
   }
+}
+
+// The end of the job comes first, if that is near.
+void Dispatcher::AdvanceStop(Turn* turn) {
+  if (!parts_.stop.is_asked()) return;
+  parts_.stop.Advance(parts_.ForStop(), turn);
+  const bool is_under_way = parts_.phase == JobPhase::kRunning ||
+                            parts_.phase == JobPhase::kEvaluating;
+  if (turn->out->exited || !is_under_way || parts_.leaving.stopping()) return;
+  parts_.leaving.BeginStop(turn->now);
+  parts_.servers.KeepAliveAll(turn->now);
 }
 
 void Dispatcher::AdvanceLeaving(Turn* turn) {

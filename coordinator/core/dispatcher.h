@@ -38,9 +38,9 @@ class Dispatcher {
   void Tick(Time now, Outbox* out);
   Time next_tick() const;
   void Drain(Time now, Outbox* out);
-  // Whom to tell that the job fails with `why`. Nobody, if that is no end of
-  // the job (see EndsTheJob), or the servers are not known to be of this run,
-  // or all are being told of a good end.
+  // Whom to tell that the job fails with `why`, or is stopped. Nobody, if that
+  // is no end of the job (see EndsTheJob), or it fails where the servers are
+  // not known to be of this run, or all are being told of a good end.
   absl::optional<FailedJob::Options> ToTell(const absl::Status& why,
                                             Time now) const;
   std::string waiting_for() const { return report_.waiting_for(); }
@@ -66,6 +66,7 @@ class Dispatcher {
   // checkpoint.
   void AdvanceRunning(Turn* turn);
   void AdvanceEvaluation(Turn* turn);
+  void AdvanceStop(Turn* turn);
   void AdvanceLeaving(Turn* turn);
   void AdvanceRequested(Turn* turn);
   void AdvanceTelling(Turn* turn);

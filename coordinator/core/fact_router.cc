@@ -58,6 +58,7 @@ void FactRouter::On(const LogRead& read, Turn*) {
     if (entry.has_learning_rate_scale()) {
       parts_.rate_scale.Read(entry.learning_rate_scale());
     }
+    parts_.settings.Read(entry);
     if (entry.has_epoch_files()) {
       parts_.input.portions().growing().Read(entry.epoch_files());
     }
@@ -101,6 +102,10 @@ void FactRouter::On(const CheckpointFound& found, Turn* turn) {
 
 void FactRouter::Follow(const StartPlan& plan, Turn* turn) {
   *turn->live->mutable_plan() = plan.configuration;
+  parts_.settings.Fill(turn->live->mutable_plan());
+  for (const v1::SettingChange& setting : turn->job.configuration.settings()) {
+    turn->Raise(SettingChanged{setting});
+  }
   CheckpointAccounts& accounts = parts_.checkpoints.accounts();
   if (plan.newest.has_value()) {
     const v1::Manifest& manifest = *plan.newest;
@@ -354,6 +359,16 @@ void FactRouter::On(const SnapshotCallFailed& failed, Turn* turn) {
 
 void FactRouter::On(const SnapshotToLeaveWith&, Turn* turn) {
   parts_.leaving.OnOpened(parts_.OpenSnapshot({.stopped = true}, turn));
+}
+
+// What is logged each process hears by itself; of those that have no server and
+// no worker this is the one.
+void FactRouter::On(const SettingChanged& changed, Turn* turn) {
+  parts_.schedule.Set(changed.setting, parts_.input.global_step(), turn->now);
+}
+
+void FactRouter::On(const AllIsSaved&, Turn* turn) {
+  parts_.stop.End(parts_.ForStop(), turn);
 }
 
 void FactRouter::On(const CheckpointCommitted& committed, Turn* turn) {

@@ -49,8 +49,10 @@ class FactRouter {
   void On(const SnapshotAnswered& answered, Turn* turn);
   void On(const SnapshotCallFailed& failed, Turn* turn);
   void On(const SnapshotToLeaveWith&, Turn* turn);
+  void On(const AllIsSaved&, Turn* turn);
   void On(const CheckpointCommitted& committed, Turn* turn);
   void On(const CheckpointFailed& failed, Turn* turn);
+  void On(const SettingChanged& changed, Turn* turn);
   void On(const ModeLogged&, Turn* turn);
   void On(const InputUsed& used, Turn*);
   void On(const Evaluated&, Turn*);

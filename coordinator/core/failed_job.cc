@@ -30,8 +30,9 @@ FailedJob::FailedJob(Options options, Time now, Outbox* out)
   for (Server& server : options.servers) {
     servers_.push_back({.server = std::move(server), .ask_at = now});
   }
-  out->Note(absl::StrCat("the job has failed, and every process is told: ",
-                         why_.message()));
+  out->Note(absl::StrCat("the job ",
+                         finished_.stopped() ? "is stopped" : "has failed",
+                         ", and every process is told: ", why_.message()));
   for (const Call& call : options.calls) Refuse(call, out);
   Advance(now, out);
 }
@@ -113,7 +114,8 @@ Time FailedJob::next_tick() const {
 }
 
 std::string FailedJob::waiting_for() const {
-  return "all processes to hear that the job has failed";
+  return absl::StrCat("all processes to hear that the job ",
+                      finished_.stopped() ? "is stopped" : "has failed");
 }
 
 }  // namespace paramd

@@ -15,9 +15,10 @@
 
 namespace paramd {
 
-// What is left of a coordinator whose job has failed: it tells all processes
-// why and with which exit code, exactly as they hear of a good end, and exits
-// with the failure when everybody knows, or has had the time to.
+// What is left of a coordinator whose job has failed, or was stopped by an
+// operator: it tells all processes why and with which exit code, exactly as
+// they hear of a good end, and exits with that when everybody knows, or has had
+// the time to.
 //
 //   servers told, workers refused ──► everybody knows ──► servers leave ──►
 //   exit
@@ -48,7 +49,8 @@ class FailedJob {
     absl::Duration finish_timeout;
   };
 
-  // Refuses the calls and begins to tell the servers.
+  // Refuses the calls and begins to tell the servers. Whoever calls later is
+  // refused in the same way, operators too.
   FailedJob(Options options, Time now, Outbox* out);
 
   // As of a core.

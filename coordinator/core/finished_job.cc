@@ -1,11 +1,12 @@
 #include "coordinator/core/finished_job.h"
 
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
+#include "proto/job_end.h"
 #include "proto/paramd/v1/control.pb.h"
-#include "proto/refusal.h"
 
 namespace paramd {
 namespace {
@@ -15,8 +16,8 @@ constexpr absl::Duration kDeadline = absl::Seconds(1);
 
 }  // namespace
 
-FinishedJob::FinishedJob(uint32_t servers, uint64_t term)
-    : term_(term), is_asked_(servers) {}
+FinishedJob::FinishedJob(uint32_t servers, uint64_t term, v1::Finished finished)
+    : term_(term), finished_(std::move(finished)), is_asked_(servers) {}
 
 void FinishedJob::Start(Time now, Outbox* out) {
   if (!is_asked_.empty()) Tick(now, out);
@@ -28,8 +29,7 @@ void FinishedJob::Receive(Message message, Time /*now*/, Outbox* out) {
     is_asked_[message.call] = false;
     return;
   }
-  out->Refuse(message.call,
-              Refuse(v1::Refusal::JOB_FINISHED, "job", "the job is finished"));
+  out->Refuse(message.call, RefuseFinished("job", finished_));
   if (const auto* recall =
           dynamic_cast<const v1::RecallRequest*>(message.head)) {
     out->Exit(absl::UnavailableError(
@@ -45,6 +45,7 @@ void FinishedJob::Tick(Time now, Outbox* out) {
     is_asked_[server] = true;
     auto finish = std::make_unique<v1::FinishRequest>();
     finish->mutable_header()->set_term(term_);
+    if (finished_.stopped()) *finish->mutable_finished() = finished_;
     finish->set_everybody_knows(true);
     out->Send(PeerId::Ps(server), server, std::move(finish), {}, kDeadline);
   }

@@ -5,13 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "proto/paramd/v1/configuration.pb.h"
 #include "tensor/core.h"
 
 namespace paramd {
 
 // Stands in for a core whose job has ended, in a process that lingers: answers
-// every call with JOB_FINISHED. The coordinator's also tells every server of
-// the end, now and then, for a server that was started again can't ask anybody.
+// every call with JOB_FINISHED, or as whoever stopped the job said. The
+// coordinator's also tells every server of the end, now and then, for a server
+// that was started again can't ask anybody.
 //
 // A coordinator whose job is not finished is of another run. It can't use this
 // process, so this ends with UNAVAILABLE: whoever started it starts it again.
@@ -20,8 +22,8 @@ namespace paramd {
 class FinishedJob : public Core {
  public:
   // `servers`: how many there are to be told; 0 unless it is the coordinator's.
-  // `term`: the newest one that the process heard of.
-  FinishedJob(uint32_t servers, uint64_t term);
+  // `term`: the newest one that the process heard of. `finished`: how it ended.
+  FinishedJob(uint32_t servers, uint64_t term, v1::Finished finished = {});
 
   void Start(Time now, Outbox* out) override;
   void Receive(Message message, Time now, Outbox* out) override;
@@ -31,6 +33,7 @@ class FinishedJob : public Core {
 
  private:
   uint64_t term_;
+  v1::Finished finished_;
   std::vector<bool> is_asked_;  // By server: a call is under way.
   Time next_tell_ = Time::Never();
 };

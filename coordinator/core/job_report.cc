@@ -56,8 +56,13 @@ std::string JobReport::BehindTheOthers() const {
   }
   if (draining && job.phase < JobPhase::kSaving) {
     if (parts_.SomebodyLeavesWithASnapshot()) {
-      return "a checkpoint to leave with";
+      const std::string& failure = parts_.checkpoints.failure();
+      return absl::StrCat(
+          "a checkpoint to leave with",
+          failure.empty() ? ""
+                          : absl::StrCat(", which is tried again: ", failure));
     }
+    if (parts_.leaving.stopping()) return "the servers to be heard";
     return absl::StrCat(job.NameOfWorker(0), " and the servers to leave");
   }
   if (job.IsSync() && job.phase == JobPhase::kRunning) {
@@ -138,6 +143,8 @@ void JobReport::FillStatus(Time now, v1::StatusReply* status) const {
     *job->mutable_evaluation() = parts_.evaluations.newest();
   }
   job->set_waiting_for(waiting_for());
+  job->set_stopping(parts_.stop.sentence());
+  *job->mutable_settings() = view.configuration.settings();
   job->set_staleness(StalenessText(view.configuration.consistency()));
   if (RateScaleOf(view.configuration) != 1) {
     job->set_learning_rate_scale(RateScaleOf(view.configuration));

@@ -54,6 +54,10 @@ void Leaving::Advance(const v1::SnapshotNumber& newest, Turn* turn) {
     turn->Raise(SnapshotToLeaveWith{});
     return;
   }
+  if (stopping_) {
+    turn->Raise(AllIsSaved{});
+    return;
+  }
   const bool servers_know = std::all_of(
       job.servers.begin(), job.servers.end(),
       [](const ServerRecord& s) { return s.drained || !s.draining; });

@@ -6,7 +6,9 @@
 namespace paramd {
 
 // Leaves in good order: processes that were told to end do so with a checkpoint
-// that has all they did, this one when the chief's own worker has left.
+// that has all they did, this one when the chief's own worker has left. Where
+// an operator stops the whole job nobody is waited for: all stand still until
+// the checkpoint is there.
 //
 // Not thread-safe: a part of the coordinator's core.
 class Leaving {
@@ -17,11 +19,18 @@ class Leaving {
     started_ = now;
   }
   bool draining() const { return draining_; }
+  // The whole job is to end.
+  void BeginStop(Time now) {
+    if (!draining_) Begin(now);
+    stopping_ = true;
+  }
+  bool stopping() const { return stopping_; }
 
   // Whether somebody leaves with a checkpoint behind `newest`.
   bool NeedsSnapshot(const v1::SnapshotNumber& newest,
                      const JobView& job) const;
-  // Raises SnapshotToLeaveWith, and Reached when this process may end.
+  // Raises SnapshotToLeaveWith, and Reached when this process may end, or
+  // AllIsSaved when the job may.
   // REQUIRES: no snapshot is open, and the mode is not being changed.
   void Advance(const v1::SnapshotNumber& newest, Turn* turn);
   // The snapshot that was wanted has this number.
@@ -33,6 +42,7 @@ class Leaving {
   bool EveryServerWasAsked(const JobView& job) const;
 
   bool draining_ = false;
+  bool stopping_ = false;
   Time started_;
   v1::SnapshotNumber number_;  // The snapshot to leave with. Zero: none yet.
   Time next_snapshot_;         // Not before: the last one may have failed.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/control.pb.h"
@@ -30,11 +31,13 @@ class ModeChange {
 
   // `call` is answered by the caller when the change holds or is given up.
   ModeChange(CallId call, const v1::Consistency& from,
-             const v1::Consistency& to)
-      : call_(call), from_(from), to_(to) {}
+             const v1::Consistency& to, v1::Origin origin = {})
+      : call_(call), from_(from), to_(to), origin_(std::move(origin)) {}
 
   CallId call() const { return call_; }
+  const v1::Consistency& from() const { return from_; }
   const v1::Consistency& to() const { return to_; }
+  const v1::Origin& origin() const { return origin_; }
   bool to_sync() const { return to_.mode() == v1::Consistency::SYNC; }
   // One of the two modes is SYNC.
   bool ends_sessions() const {
@@ -63,6 +66,7 @@ class ModeChange {
   const CallId call_;
   const v1::Consistency from_;
   const v1::Consistency to_;
+  const v1::Origin origin_;
   Stage stage_ = Stage::kWaiting;
   v1::ConfigurationVersion stopped_by_;
   std::map<uint32_t, v1::WorkerCut> cuts_;  // Bound: the workers.

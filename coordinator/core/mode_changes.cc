@@ -10,6 +10,7 @@
 #include "config/consistency.h"
 #include "coordinator/core/mode_setting.h"
 #include "proto/refusal.h"
+#include "proto/running_setting.h"
 
 namespace paramd {
 namespace {
@@ -40,10 +41,22 @@ uint64_t StepsOf(const v1::SavedInput& input, const v1::Consistency& mode,
          (job.epochs() - input.next_epoch()) * DivideUp(examples, batch);
 }
 
-void AnswerSet(CallId call, Turn* turn) {
+void AnswerSet(CallId call, const v1::Consistency& old_mode, Turn* turn) {
   auto reply = std::make_unique<v1::SetReply>();
+  reply->set_old_value(StalenessText(old_mode));
+  reply->set_value(StalenessText(turn->job.configuration.consistency()));
   *reply->mutable_configuration() = turn->job.configuration.version();
   turn->out->Reply(call, std::move(reply));
+}
+
+// Who changed it, if that is known.
+void NoteOrigin(const ModeChange& change, v1::Configuration* configuration) {
+  if (change.origin().who().empty()) return;
+  v1::SettingChange setting;
+  setting.set_key("staleness");
+  setting.set_value(StalenessText(change.to()));
+  *setting.mutable_origin() = change.origin();
+  SetRunningSetting(setting, configuration);
 }
 
 absl::Status AskAgain(const std::string& whom) {
@@ -100,12 +113,12 @@ void ModeChanges::OnSet(const Message& message, const v1::SetRequest& request,
   if (!mode.ok()) return refuse(mode.status());
   const v1::Consistency& present = job.configuration.consistency();
   if (StalenessText(*mode) == StalenessText(present)) {
-    return AnswerSet(message.call, turn);
+    return AnswerSet(message.call, present, turn);
   }
   const absl::Status held = CheckHoldable(
       *mode, job.options.job, job.configuration.layout(), job.options.workers);
   if (!held.ok()) return refuse(held);
-  ModeChange change(message.call, present, *std::move(mode));
+  ModeChange change(message.call, present, *std::move(mode), request.origin());
   if (change.ends_sessions() &&
       (job.phase > JobPhase::kRunning || obstacles.draining)) {
     return refuse(AskAgain(job.waiting_for()));
@@ -197,6 +210,7 @@ void ModeChanges::Log(Turn* turn) {
   v1::Configuration* const logged = entry.mutable_configuration();
   *logged = turn->live->WithoutLayout();
   *logged->mutable_consistency() = change_->to();
+  NoteOrigin(*change_, logged);
   if (change_->ends_sessions()) {
     logged->clear_contributors();
     if (job.options.job.optimizer().decay_steps() == 0) {
@@ -227,12 +241,13 @@ void ModeChanges::Finish(Turn* turn) {
     configuration->set_decay_steps(*logged_decay_steps_);
   }
   *configuration->mutable_consistency() = change.to();
+  NoteOrigin(change, configuration);
   turn->live->NextVersion();
   turn->out->Note(absl::StrCat(
       "an operator changed staleness ", change.Name(), ", behind step ",
       turn->job.progress.global_step(), ", as of configuration ",
       VersionName(turn->job.configuration.version())));
-  AnswerSet(change.call(), turn);
+  AnswerSet(change.call(), change.from(), turn);
 }
 
 }  // namespace paramd

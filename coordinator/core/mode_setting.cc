@@ -6,6 +6,7 @@
 
 #include "config/consistency.h"
 #include "config/strategy.h"
+#include "coordinator/core/running_settings.h"
 #include "proto/refusal.h"
 #include "tensor/shape.h"
 
@@ -22,10 +23,7 @@ absl::Status Invalid(const v1::SetRequest& request,
 absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
                                           const v1::JobConfig& job) {
   if (request.key() != "staleness") {
-    return Invalid(request,
-                   absl::StrCat("'", request.key(),
-                                "' can't be changed while the job runs; "
-                                "'staleness' and 'learning_rate_scale' can"));
+    return Invalid(request, RunningSettings::CannotSentence(request.key()));
   }
   if (!UsesServers(job)) {
     return Invalid(

@@ -42,8 +42,9 @@ TEST(ModeToSetTest, SyncHasTheBackupWorkersOfTheJob) {
 
 TEST(ModeToSetTest, AnotherKeyIsRefusedByName) {
   ExpectInvalid(Set("epochs", "8").status(),
-                "'epochs' can't be changed while the job runs; 'staleness' "
-                "and 'learning_rate_scale' can");
+                "'epochs' can't be changed while the job runs; 'staleness', "
+                "'learning_rate_scale', 'checkpoint.every_steps', "
+                "'checkpoint.every_seconds' and 'log_level' can");
 }
 
 TEST(ModeToSetTest, AValueThatIsNoneIsRefusedWithWhatMayBeWritten) {

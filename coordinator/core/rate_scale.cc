@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "config/strategy.h"
 #include "proto/refusal.h"
+#include "proto/running_setting.h"
 
 namespace paramd {
 namespace {
@@ -78,8 +79,11 @@ void RateScale::OnSet(const Message& message, const v1::SetRequest& request,
     turn->out->Refuse(message.call, may);
     return;
   }
-  change_ = Change{.call = message.call, .scale = *scale};
-  if (*scale == RateScaleOf(job.configuration)) {
+  change_ = Change{.call = message.call,
+                   .scale = *scale,
+                   .old_scale = RateScaleOf(job.configuration),
+                   .origin = request.origin()};
+  if (*scale == change_->old_scale) {
     // Servers may not have it yet.
     change_->stage = Stage::kTelling;
     change_->version = job.configuration.version();
@@ -87,6 +91,7 @@ void RateScale::OnSet(const Message& message, const v1::SetRequest& request,
   }
   v1::LogEntry entry;
   entry.set_learning_rate_scale(*scale);
+  if (request.has_origin()) *entry.mutable_origin() = request.origin();
   turn->Append(std::move(entry), Then(this, &RateScale::OnLogged));
 }
 
@@ -109,6 +114,13 @@ void RateScale::Advance(Turn* turn) {
       return;
     }
     turn->live->mutable_plan()->set_learning_rate_scale(change_->scale);
+    if (!change_->origin.who().empty()) {
+      v1::SettingChange setting;
+      setting.set_key(kKey);
+      setting.set_value(absl::StrCat(change_->scale));
+      *setting.mutable_origin() = change_->origin;
+      SetRunningSetting(setting, turn->live->mutable_plan());
+    }
     turn->live->NextVersion();
     change_->version = job.configuration.version();
     change_->stage = Stage::kTelling;
@@ -123,6 +135,8 @@ void RateScale::Advance(Turn* turn) {
   }
   auto reply = std::make_unique<v1::SetReply>();
   *reply->mutable_configuration() = change_->version;
+  reply->set_old_value(absl::StrCat(change_->old_scale));
+  reply->set_value(absl::StrCat(change_->scale));
   turn->out->Reply(change_->call, std::move(reply));
   change_.reset();
 }

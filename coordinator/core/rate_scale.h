@@ -46,6 +46,8 @@ class RateScale {
   struct Change {
     CallId call = 0;
     double scale = 1;
+    double old_scale = 1;
+    v1::Origin origin = {};
     Stage stage = Stage::kLogging;
     v1::ConfigurationVersion version = {};  // Of kTelling.
   };

@@ -357,6 +357,7 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
                               ? "staleness is or was 'sync'"
                               : take_over_.WhyNot(planned->layout(), newest);
   plan.takes_over = why.empty();
+  keeps_content_ = plan.takes_over;
   if (plan.takes_over) {
     PlanTakeOver(turn->job, epochs, &plan);
     NoteTakeOver(plan, turn);

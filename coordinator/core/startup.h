@@ -86,7 +86,14 @@ class Startup {
   // What no server can read now the next coordinator may.
   void OnDamageThatMayPass() { damage_may_pass_ = true; }
   // All servers go back to a checkpoint.
-  void BeginAgain(Time now) { starting_since_ = now; }
+  void BeginAgain(Time now) {
+    starting_since_ = now;
+    keeps_content_ = false;
+  }
+  // Whether servers hold, as far as is known, what no checkpoint may have.
+  bool MayHoldPushes() const {
+    return keeps_content_ || take_over_.AnyHoldsSlices();
+  }
   // Ends the process if this takes longer than the job's start_timeout.
   void CheckPatience(Turn* turn) const;
 
@@ -111,6 +118,7 @@ class Startup {
   Time starting_since_;  // Or since all servers go back to a checkpoint.
   std::map<uint32_t, v1::SessionId> fences_;  // In the log; of each the newest.
   TakeOver take_over_;
+  bool keeps_content_ = false;  // Servers do, by the plan.
   // Checkpoints that a server could not restore, and whether one may later.
   // Bound: those of the directory, each once.
   std::vector<v1::FindCheckpoint::Damaged> damaged_;

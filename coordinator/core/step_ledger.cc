@@ -105,6 +105,7 @@ void StepLedger::AdvanceStep(const Obstacles& obstacles, Turn* turn) {
     return;
   }
   if (obstacles.snapshot_open || obstacles.changing_rate ||
+      obstacles.stopping ||
       std::any_of(job.servers.begin(), job.servers.end(), IsAway)) {
     kept_ = turn->now;
   } else if (steps_.Decide(turn->now)) {

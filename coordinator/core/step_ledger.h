@@ -27,6 +27,7 @@ class StepLedger {
     bool committing = false;     // Or its directory is being prepared.
     bool logging_mode = false;   // With which sessions may end.
     bool changing_rate = false;  // Servers hear of it between two steps.
+    bool stopping = false;       // The job: no further step.
   };
 
   explicit StepLedger(const CoordinatorOptions& options);

@@ -15,6 +15,11 @@ void TakeOver::Recalled(uint32_t server, const v1::RecallReply& reply) {
   replies_[server] = reply;
 }
 
+bool TakeOver::AnyHoldsSlices() const {
+  return std::any_of(replies_.begin(), replies_.end(),
+                     [](const auto& reply) { return reply.second.filled(); });
+}
+
 std::string TakeOver::WhyNot(const v1::Layout& layout,
                              const Newest& newest) const {
   if (replies_.empty()) return "no server was asked what it holds";

@@ -23,6 +23,9 @@ class TakeOver {
   // What server `server` answers to the recall, instead of what it said before.
   void Recalled(uint32_t server, const v1::RecallReply& reply);
 
+  // Whether any server has said that it holds something.
+  bool AnyHoldsSlices() const;
+
   // The newest checkpoint; neither is set if there is none, and no path if its
   // variables are others, so that no server restores it.
   struct Newest {

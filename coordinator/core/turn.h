@@ -43,6 +43,12 @@ struct CheckpointFailed {
 };
 // Somebody leaves, and takes a checkpoint before.
 struct SnapshotToLeaveWith {};
+// An operator stops the job, and the newest checkpoint has all there is.
+struct AllIsSaved {};
+// The log has a setting that an operator asked for, or a start found it there.
+struct SettingChanged {
+  v1::SettingChange setting;
+};
 // The log has the mode that an operator asked for.
 struct ModeLogged {};
 // A process gets a session.
@@ -134,14 +140,14 @@ struct Evaluated {};
 struct Reached {
   JobPhase phase;
 };
-using Fact =
-    std::variant<LogRead, RunFinished, CheckpointFound, CheckpointCommitted,
-                 CheckpointFailed, SnapshotToLeaveWith, ModeLogged, Admitted,
-                 SessionOver, SessionFenced, SessionEnded, WorkerHeard,
-                 HeardOfEnd, FenceIsDue, HoldsUpStep, ServerHeard,
-                 ServerRecalled, ServerConfigured, SnapshotAnswered,
-                 SnapshotCallFailed, ServerReborn, ReplicaChanged, NotRestored,
-                 BackToCheckpoint, InputUsed, Evaluated, Reached>;
+using Fact = std::variant<
+    LogRead, RunFinished, CheckpointFound, CheckpointCommitted,
+    CheckpointFailed, SnapshotToLeaveWith, AllIsSaved, SettingChanged,
+    ModeLogged, Admitted, SessionOver, SessionFenced, SessionEnded, WorkerHeard,
+    HeardOfEnd, FenceIsDue, HoldsUpStep, ServerHeard, ServerRecalled,
+    ServerConfigured, SnapshotAnswered, SnapshotCallFailed, ServerReborn,
+    ReplicaChanged, NotRestored, BackToCheckpoint, InputUsed, Evaluated,
+    Reached>;
 
 // What the dispatcher lends its parts for one event: the time, the way out, the
 // log, the configuration, and what they may read of each other.

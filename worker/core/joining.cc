@@ -45,8 +45,9 @@ void Joining::OnRefused(const absl::Status& status, WorkerTurn* turn) {
       turn->out->Exit(absl::InvalidArgumentError(status.message()));
       return;
     case v1::Refusal::JOB_FINISHED:
-      turn->out->Note(EndFor(status).ok() ? "the job is finished"
-                                          : "the job has failed");
+      turn->out->Note(refusal.stopped()     ? "the job was stopped"
+                      : EndFor(status).ok() ? "the job is finished"
+                                            : "the job has failed");
       turn->out->Exit(EndFor(status));
       return;
     default:
