@@ -8,6 +8,7 @@
 #include "spdlog/spdlog.h"
 
 #include "base/escape.h"
+#include "base/log_level.h"
 
 namespace paramd {
 namespace {
@@ -118,6 +119,8 @@ void InitLogging(absl::string_view task, LogLevel lowest, LogFormat format) {
   Logger()->set_level(ToSpdlog(lowest));
   Logger()->flush_on(spdlog::level::debug);
 }
+
+void SetLogLevel(LogLevel lowest) { Logger()->set_level(ToSpdlog(lowest)); }
 
 bool ParseLogLevel(absl::string_view text, LogLevel* level) {
   if (text == "debug") return *level = LogLevel::kDebug, true;

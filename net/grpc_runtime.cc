@@ -203,13 +203,15 @@ absl::Status GrpcRuntime::Listen() {
   RETURN_IF_ERROR(CheckDescriptors(options_.workers, called.size()));
   // With TLS, who reaches an address is not let in for that.
   const bool anywhere = options_.insecure || options_.tls != nullptr;
-  if (!anywhere) {
+  const bool has_address = !options_.listen_address.empty();
+  if (has_address && !anywhere) {
     RETURN_IF_ERROR(CheckListenAddress(options_.listen_address));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener,
-                   Listener::Bind(options_.listen_address,
-                                  /*or_everywhere=*/anywhere,
-                                  ConnectionsOf(options_.workers)));
+                   has_address ? Listener::Bind(options_.listen_address,
+                                                /*or_everywhere=*/anywhere,
+                                                ConnectionsOf(options_.workers))
+                               : Listener::Make());
   if (!options_.operator_socket.empty()) {
     auto socket = OperatorSocket::Bind(options_.operator_socket);
     if (socket.ok()) {
@@ -225,7 +227,7 @@ absl::Status GrpcRuntime::Listen() {
                    RequestServer::Make(
                        std::move(listener), &self_, &host_, options_.tls,
                        [this](absl::Status status) { host_.End(status); },
-                       options_.process_calls));
+                       options_.process_calls, options_.operator_calls));
   server_->ShareMemory(std::move(memories));
   if (!options_.health_address.empty()) {
     RETURN_IF_ERROR(server_->ServeHealth(

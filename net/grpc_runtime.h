@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "net/operator_calls.h"
 #include "net/process_calls.h"
 #include "net/runtime.h"
 #include "net/tls.h"
@@ -20,7 +21,7 @@ namespace paramd {
 
 // One process of a cluster, as its peers see it.
 struct GrpcRuntimeOptions {
-  std::string listen_address;  // "host:port"
+  std::string listen_address;  // "host:port"; empty: at the socket below alone.
   // What connections to and from other processes are made with; null: no TLS,
   // and callers are who they say they are.
   std::shared_ptr<const Tls> tls;
@@ -33,6 +34,8 @@ struct GrpcRuntimeOptions {
   // Where operators call this process, see OperatorSocket; empty: nowhere. If
   // that can't be, it is logged, and nobody is an operator.
   std::string operator_socket;
+  // What operators ask is told to it; null: to the log alone.
+  std::shared_ptr<OperatorCalls> operator_calls;
   v1::Task self;
   // Each ps task has so many servers: their peers are ps t * N to t * N + N
   // - 1.

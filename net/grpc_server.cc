@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "grpc/compression.h"
 #include "grpcpp/impl/rpc_service_method.h"
 #include "grpcpp/impl/service_type.h"
@@ -133,6 +135,21 @@ absl::StatusOr<Caller> GrpcServer::CallerOf(
   const auto proof = context.auth_context();
   return ProveCaller(said, {context.peer(), IsTls(*proof), UrisOf(*proof)},
                      tls_->self().job);
+}
+
+std::string GrpcServer::CertificateOf(
+    const grpc::ServerContext& context) const {
+  if (tls_ == nullptr) return "";
+  const auto name = NameAmong(UrisOf(*context.auth_context()));
+  return name.ok() ? name->RoleAndIndex() : "";
+}
+
+// That of this process's owner, unless root has it open.
+std::string GrpcServer::OperatorUids() const {
+  if (listener_ == nullptr) return "";
+  return absl::StrJoin(
+      listener_->UsersOfAdded(), " or ",
+      [](std::string* out, uid_t uid) { absl::StrAppend(out, "uid ", uid); });
 }
 
 void GrpcServer::Received(const grpc::ServerContext& context, uint64_t bytes) {

@@ -53,6 +53,11 @@ class GrpcServer {
   // IdentifyCaller and ProveCaller.
   absl::StatusOr<Caller> CallerOf(const grpc::ServerContext& context) const;
 
+  // Of whatever job: "worker/1"; empty: none that names anybody.
+  std::string CertificateOf(const grpc::ServerContext& context) const;
+  // Who has the operators' socket open: "uid 1000", "uid 0 or uid 1000".
+  std::string OperatorUids() const;
+
   // A request of so many bytes has come by this call.
   void Received(const grpc::ServerContext& context, uint64_t bytes);
 

@@ -25,17 +25,33 @@ constexpr size_t kMostOfAdded = 32;
 constexpr int kAcceptAgainMs = 100;
 constexpr int kLookMs = 100;
 
+// Nobody says when gRPC closes a connection; but then its number is that of
+// another file, or of none.
+bool IsClosed(int fd, ino_t inode) {
+  struct stat status = {};
+  return fstat(fd, &status) != 0 || status.st_ino != inode;
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Listener>> Listener::Bind(
-    const std::string& address, bool or_everywhere, size_t most) {
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Make(
+    const std::string& name, size_t most) {
   const int stop = eventfd(0, EFD_CLOEXEC);
   if (stop < 0) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("cannot listen on ", address, ": ", strerror(errno)));
+        absl::StrCat("cannot listen on ", name, ": ", strerror(errno)));
   }
-  std::unique_ptr<Listener> made(
+  return std::unique_ptr<Listener>(
       new Listener(stop, std::min(most, DescriptorLimit() / 2)));
+}
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Make() {
+  return Make("the operators' socket", /*most=*/0);
+}
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Bind(
+    const std::string& address, bool or_everywhere, size_t most) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Listener> made, Make(address, most));
   ASSIGN_OR_RETURN(made->own_.listening, ListenAt(address, or_everywhere));
   return made;
 }
@@ -102,22 +118,36 @@ void Listener::Accept(int listening_fd, Sockets* sockets) {
   struct stat status = {};
   fstat(fd, &status);
   sockets->open.emplace_back(fd, status.st_ino);
+  if (sockets == &added_) NoteUser(fd, status.st_ino);
   if (StaysOnMachine(fd)) SendUnpaced(fd);
   watching_ = look_ != nullptr;
   take_(listening_fd, fd);
 }
 
-// Nobody says when gRPC closes a connection; but then its number is that of
-// another file, or of none.
 bool Listener::Sockets::HasRoom() {
   if (open.size() < most) return true;
-  const auto is_closed = [](const std::pair<int, ino_t>& connection) {
-    struct stat status = {};
-    return fstat(connection.first, &status) != 0 ||
-           status.st_ino != connection.second;
-  };
-  open.erase(std::remove_if(open.begin(), open.end(), is_closed), open.end());
+  std::erase_if(open, [](const std::pair<int, ino_t>& connection) {
+    return IsClosed(connection.first, connection.second);
+  });
   return open.size() < most;
+}
+
+void Listener::NoteUser(int fd, ino_t inode) {
+  ucred user = {};
+  socklen_t size = sizeof(user);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size) != 0) return;
+  const MutexLock lock(&mutex_);
+  std::erase_if(users_, [](const User& u) { return IsClosed(u.fd, u.inode); });
+  users_.push_back({fd, inode, user.uid});
+}
+
+std::set<uid_t> Listener::UsersOfAdded() const {
+  const MutexLock lock(&mutex_);
+  std::set<uid_t> users;
+  for (const User& user : users_) {
+    if (!IsClosed(user.fd, user.inode)) users.insert(user.uid);
+  }
+  return users;
 }
 
 // Logged the 1st, 2nd, 4th, 8th … time.

@@ -9,12 +9,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+
+#include "base/mutex.h"
 
 namespace paramd {
 
@@ -39,6 +42,8 @@ class Listener {
   // Binds `address` as ListenAt does, with its errors.
   static absl::StatusOr<std::unique_ptr<Listener>> Bind(
       const std::string& address, bool or_everywhere, size_t most);
+  // Listens nowhere but at what is added.
+  static absl::StatusOr<std::unique_ptr<Listener>> Make();
   // Stops accepting and closes its sockets; accepted connections stay.
   ~Listener();
 
@@ -50,6 +55,10 @@ class Listener {
     return std::find(added_.listening.begin(), added_.listening.end(),
                      listening_fd) != added_.listening.end();
   }
+
+  // Whose connections by added sockets, which are Unix sockets, are open now.
+  // Any thread.
+  std::set<uid_t> UsersOfAdded() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Calls `look` on the thread of the listener, a tenth of a second after
   // something was accepted and from then on until it answers false.
@@ -76,10 +85,20 @@ class Listener {
     bool HasRoom();
   };
 
+  // Who made a connection by an added socket.
+  struct User {
+    int fd;
+    ino_t inode;
+    uid_t uid;
+  };
+
+  static absl::StatusOr<std::unique_ptr<Listener>> Make(const std::string& name,
+                                                        size_t most);
   Listener(int stop, size_t most);
   void Run();
   void AcceptAll(Sockets* sockets);
   void Accept(int listening_fd, Sockets* sockets);
+  void NoteUser(int fd, ino_t inode) ABSL_LOCKS_EXCLUDED(mutex_);
   void Count(const char* what, size_t most, std::atomic<uint64_t>* times);
 
   const int stop_;  // Readable when the thread is to end.
@@ -91,6 +110,8 @@ class Listener {
   bool out_of_descriptors_ = false;  // Of the thread.
   std::atomic<uint64_t> closed_at_once_{0};
   std::atomic<uint64_t> without_descriptor_{0};
+  mutable Mutex mutex_;
+  std::vector<User> users_ ABSL_GUARDED_BY(mutex_);  // Some are gone.
   std::thread thread_;
 };
 

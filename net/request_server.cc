@@ -67,22 +67,6 @@ absl::StatusOr<uint32_t> ShardOf(const Identity& self,
                    self.shards_per_server, " shards, numbered from 0"));
 }
 
-// What operators do can be found again: who did what, and from where. What is
-// refused is counted and logged with all other refusals.
-void LogOperator(const Caller& caller, const Method& method,
-                 const google::protobuf::Message& request) {
-  if (method.callers != std::vector<v1::Role>{v1::ROLE_OPERATOR}) return;
-  const auto* const checkpoint =
-      DynamicCastToGenerated<v1::CheckpointRequest>(&request);
-  // Whether the one that was asked for before is there.
-  if (checkpoint != nullptr && checkpoint->has_snapshot()) return;
-  Log(LogLevel::kInfo, "an operator called",
-      {{"call", method.name},
-       {"asks", request.ShortDebugString()},
-       {"operator", caller.name.empty() ? "of the Unix socket" : caller.name},
-       {"at", caller.address}});
-}
-
 }  // namespace
 
 // One request, from before it comes until its answer is sent.
@@ -124,7 +108,8 @@ class RequestServer::Request : public Completion {
   size_t waits_in = 0;
   Time deadline = Time::Never();
   bool answered = false;
-  uint64_t answer = 0;  // If so: its number.
+  uint64_t answer = 0;          // If so: its number.
+  uint64_t operators_call = 0;  // Of an operator: its number.
 
  private:
   // The call is over: its caller has the answer, or has gone.
@@ -155,9 +140,9 @@ class RequestServer::Request : public Completion {
 absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
     std::unique_ptr<Listener> listener, const Identity* self, CoreHost* host,
     std::shared_ptr<const Tls> tls, std::function<void(absl::Status)> stop,
-    ProcessCalls calls) {
-  std::unique_ptr<RequestServer> made(
-      new RequestServer(self, host, std::move(stop), std::move(calls)));
+    ProcessCalls calls, std::shared_ptr<OperatorCalls> operators) {
+  std::unique_ptr<RequestServer> made(new RequestServer(
+      self, host, std::move(stop), std::move(calls), std::move(operators)));
   ASSIGN_OR_RETURN(made->grpc_,
                    GrpcServer::Make(std::move(listener), std::move(tls),
                                     static_cast<int>(kCallsOfAWorker *
@@ -182,12 +167,15 @@ void RequestServer::MakeRoomFor(uint32_t workers) {
 
 RequestServer::RequestServer(const Identity* self, CoreHost* host,
                              std::function<void(absl::Status)> stop,
-                             ProcessCalls calls)
+                             ProcessCalls calls,
+                             std::shared_ptr<OperatorCalls> operators)
     : self_(self),
       process_(ProcessText(self->incarnation)),
       host_(host),
       stop_(std::move(stop)),
       process_calls_(std::move(calls)),
+      operators_(operators != nullptr ? std::move(operators)
+                                      : std::make_shared<OperatorCalls>()),
       health_([this] { return IsRestored(); }),
       reflection_({v1::MethodRules::descriptor()->file(),
                    v1::BeatRequest::descriptor()->file(),
@@ -225,21 +213,53 @@ void RequestServer::Arrived(Request* request) {
 // OK if somebody answers, or has answered.
 absl::Status RequestServer::Take(Request* request) {
   const Method& method = request->method;
-  ASSIGN_OR_RETURN(const Caller caller, grpc_->CallerOf(request->context));
+  ASSIGN_OR_RETURN(const Caller caller, CallerOf(request));
   // What is another process's is not looked at.
   RETURN_IF_ERROR(CheckMeant(MetadataOf(request->context, kIncarnationKey),
                              process_, caller, method));
   RETURN_IF_ERROR(refuse_all_);
   RETURN_IF_ERROR(CheckSize(method, request->bytes.Length()));
-  RETURN_IF_ERROR(CheckAllowed(caller, method));
+  RETURN_IF_ERROR(CheckMayCall(caller, method));
   ASSIGN_OR_RETURN(WireMessage message,
                    DecodeMessage(request->bytes, *method.request));
-  LogOperator(caller, method, *message.head);
+  TellOfOperator(caller, request, message.head.get());
   RETURN_IF_ERROR(TakePayload(request, &message));
   if (method.served_by == PeerId::Kind::kOutside) {
     return TakeControl(request, caller, message);
   }
   return GiveToCore(request, caller, std::move(message));
+}
+
+// Who is not who it says tries to be somebody.
+absl::StatusOr<Caller> RequestServer::CallerOf(Request* request) {
+  auto caller = grpc_->CallerOf(request->context);
+  if (caller.ok() || !OperatorCalls::AreFor(request->method)) return caller;
+  ASSIGN_OR_RETURN(Caller unknown, IdentifyCaller("", request->context.peer()));
+  unknown.name = grpc_->CertificateOf(request->context);
+  operators_->Attempted(OriginOf(unknown), request->method, caller.status());
+  return caller;
+}
+
+// Attempts can be found again, as what operators do.
+absl::Status RequestServer::CheckMayCall(const Caller& caller,
+                                         const Method& method) {
+  const absl::Status may = CheckAllowed(caller, method);
+  if (!may.ok() && OperatorCalls::AreFor(method)) {
+    operators_->Attempted(OriginOf(caller), method, may);
+  }
+  return may;
+}
+
+v1::Origin RequestServer::OriginOf(const Caller& caller) const {
+  return OperatorCalls::OriginOf(caller, grpc_->OperatorUids());
+}
+
+void RequestServer::TellOfOperator(const Caller& caller, Request* request,
+                                   google::protobuf::Message* head) {
+  if (!OperatorCalls::AreFor(request->method)) return;
+  const v1::Origin origin = OriginOf(caller);
+  SetOrigin(origin, head);
+  request->operators_call = operators_->Came(origin, request->method, *head);
 }
 
 // What lies in shared memory comes into the message as if it had been there.
@@ -347,6 +367,9 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
   request->answer = answers_.Begin(&request->context, MonotonicNow());
   void* const tag = static_cast<Completion*>(request);
   if (!status.ok()) {
+    if (request->operators_call != 0) {
+      operators_->Refused(request->operators_call, status);
+    }
     request->writer.FinishWithError(ToGrpcStatus(status), tag);
     return;
   }

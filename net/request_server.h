@@ -26,6 +26,7 @@
 #include "net/listener.h"
 #include "net/memory_listener.h"
 #include "net/method_table.h"
+#include "net/operator_calls.h"
 #include "net/process_calls.h"
 #include "net/reflection.h"
 #include "net/refused_calls.h"
@@ -52,11 +53,12 @@ class RequestServer {
  public:
   // Serves who connects to `listener`, as GrpcServer::Make says. `stop` is
   // called when an operator says so; `calls`, unless null, answers what is for
-  // the process and is not Control.
+  // the process and is not Control. `operators` is told what operators ask, and
+  // who else tries to; null: the log is.
   static absl::StatusOr<std::unique_ptr<RequestServer>> Make(
       std::unique_ptr<Listener> listener, const Identity* self, CoreHost* host,
       std::shared_ptr<const Tls> tls, std::function<void(absl::Status)> stop,
-      ProcessCalls calls);
+      ProcessCalls calls, std::shared_ptr<OperatorCalls> operators = nullptr);
 
   // Payloads may also lie in memory that `memories` takes over; null: in none.
   // REQUIRES: called before Start.
@@ -112,10 +114,16 @@ class RequestServer {
   static constexpr size_t kLeastWaitingIn = 1024;
 
   RequestServer(const Identity* self, CoreHost* host,
-                std::function<void(absl::Status)> stop, ProcessCalls calls);
+                std::function<void(absl::Status)> stop, ProcessCalls calls,
+                std::shared_ptr<OperatorCalls> operators);
   void Expect(int method);
   void Arrived(Request* request);
   absl::Status Take(Request* request);
+  absl::StatusOr<Caller> CallerOf(Request* request);
+  absl::Status CheckMayCall(const Caller& caller, const Method& method);
+  v1::Origin OriginOf(const Caller& caller) const;
+  void TellOfOperator(const Caller& caller, Request* request,
+                      google::protobuf::Message* head);
   absl::Status TakePayload(Request* request, WireMessage* message);
   absl::Status TakeControl(Request* request, const Caller& caller,
                            const WireMessage& message);
@@ -136,6 +144,7 @@ class RequestServer {
   CoreHost* const host_;
   const std::function<void(absl::Status)> stop_;
   const ProcessCalls process_calls_;  // May be null.
+  const std::shared_ptr<OperatorCalls> operators_;
   Health health_;
   Reflection reflection_;
   StreamServer streams_;

@@ -42,6 +42,7 @@ const std::map<std::string, std::string>& Table() {
       {"TakePortion", "worker chief"},
       {"Set", "operator"},
       {"Checkpoint", "operator"},
+      {"StopJob", "operator"},
       {"GetConfiguration", kMembers},
       {"Beat", "worker chief"},
       {"ReadState", "worker chief"},

@@ -12,8 +12,10 @@
 #include "checkpoint/restore_reader.h"
 #include "checkpoint/shard_file.h"
 #include "checkpoint/warm_start.h"
+#include "net/heard_setting.h"
 #include "net/threaded_core.h"
 #include "net/worker_thread.h"
+#include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "server/shard_stats.h"
 
@@ -146,6 +148,10 @@ class ParameterServer::Part {
                                static_cast<const v1::ReadSlices&>(*item.head),
                                std::exchange(item.payload, {}), &restore_);
            }));
+    handle(v1::SettingChange::descriptor(),
+           [](Outbox::IoItem item, const Runtime::IoDone& done) {
+             done(HearSetting(*item.head));
+           });
     handle(v1::ReadWarmStart::descriptor(), OnFiles([this](const auto& item) {
              return ReadInitial(
                  *directories_,

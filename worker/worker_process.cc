@@ -14,7 +14,9 @@
 #include "config/batch_rule.h"
 #include "config/job_config.h"
 #include "config/strategy.h"
+#include "net/heard_setting.h"
 #include "proto/paramd/v1/compute.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 #include "worker/best_metric.h"
 #include "worker/device/device_link.h"
 #include "worker/evaluation.h"
@@ -238,6 +240,10 @@ void WorkerProcess::AddTo(Runtime* runtime) {
   });
   HandleComputing(runtime);
   HandleEvaluating(runtime);
+  runtime->HandleIo(v1::SettingChange::descriptor(),
+                    [](Outbox::IoItem item, const Runtime::IoDone& done) {
+                      done(HearSetting(*item.head));
+                    });
 }
 
 void WorkerProcess::HandleComputing(Runtime* runtime) {

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "proto/job_end.h"
 #include "proto/refusal.h"
+#include "proto/running_setting.h"
 
 namespace paramd {
 namespace {
@@ -247,6 +248,7 @@ absl::Status Shard::Accept(const v1::Configuration& told, ShardTurn* turn) {
   }
   if (!is_new) RETURN_IF_ERROR(ConfigureSteps(told, turn));
   gate_.Accept(told);
+  HearLogLevel(told, turn);
   calls_.OnConfiguration(turn->now);
   if (data_.content != nullptr) FollowSettings(told);
   if (is_new) {
@@ -349,6 +351,16 @@ void Shard::BeginServing(ShardTurn* turn) {
   gate_.FenceSessions(data_.content.get());
   const absl::Status begun = ConfigureSteps(gate_.configuration(), turn);
   if (!begun.ok()) restorer_.Fail(begun);
+}
+
+// Whoever runs this core makes it so.
+void Shard::HearLogLevel(const v1::Configuration& told, ShardTurn* turn) {
+  v1::SettingChange change;
+  change.set_key("log_level");
+  change.set_value(RunningSetting(told, change.key()));
+  if (change.value() == log_level_) return;
+  log_level_ = change.value();
+  turn->StartIo(std::make_unique<v1::SettingChange>(change), {});
 }
 
 absl::Status Shard::ConfigureSteps(const v1::Configuration& told,

@@ -99,6 +99,7 @@ class Shard : public Core {
   // The content is complete.
   void BeginServing(ShardTurn* turn);
   absl::Status ConfigureSteps(const v1::Configuration& told, ShardTurn* turn);
+  void HearLogLevel(const v1::Configuration& told, ShardTurn* turn);
   void EndSteps(const absl::Status& why, ShardTurn* turn);
 
   const Options options_;
@@ -111,6 +112,7 @@ class Shard : public Core {
   SnapshotKeeper snapshots_;
   StepKeeper steps_;
   WorkerCalls calls_;
+  std::string log_level_;  // That an operator set; empty: none.
   const ShardView view_;
 };
 

@@ -9,6 +9,7 @@
 #include "proto/job_end.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
+#include "proto/running_setting.h"
 #include "worker/core/operation_kind.h"
 #include "worker/core/same_model.h"
 
@@ -231,10 +232,21 @@ void Worker::BeginSession(const v1::JoinReply& reply, WorkerTurn* turn) {
   session_ = *std::move(session);
   joining_.reset();
   figures_.BeginSession(turn->now);
+  HearLogLevel(reply.configuration(), turn);
   evaluation_.BeginSession(&session_->session);
   const std::string name = VersionName(session_->generation());
   turn->out->Note(absl::StrCat("joined as generation ", name),
                   {{"generation", name}});
+}
+
+// Whoever runs this core makes it so.
+void Worker::HearLogLevel(const v1::Configuration& told, WorkerTurn* turn) {
+  v1::SettingChange change;
+  change.set_key("log_level");
+  change.set_value(RunningSetting(told, change.key()));
+  if (change.value() == log_level_) return;
+  log_level_ = change.value();
+  turn->StartIo(std::make_unique<v1::SettingChange>(change));
 }
 
 void Worker::JoinAgain(Time now) {
@@ -274,6 +286,7 @@ void Worker::OnHeartbeat(const Message& message, WorkerTurn* turn) {
       turn->out->Exit(configured);
       return;
     }
+    HearLogLevel(news.configuration(), turn);
   }
   if (session.plan->LeftOut(news.left_out_step(), turn)) ++late_;
 }

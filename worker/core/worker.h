@@ -102,6 +102,7 @@ class Worker : public Core {
   void Join(WorkerTurn* turn);
   void BeginSession(const v1::JoinReply& reply, WorkerTurn* turn);
   void JoinAgain(Time now);
+  void HearLogLevel(const v1::Configuration& told, WorkerTurn* turn);
   void OnHeartbeat(const Message& message, WorkerTurn* turn);
   // Ends the session or the process where the refusal says so.
   void OnCoordinatorRefused(const absl::Status& status, WorkerTurn* turn);
@@ -132,7 +133,8 @@ class Worker : public Core {
   uint64_t sessions_ = 0;
   absl::optional<Joining> joining_;  // One of these two is set.
   std::unique_ptr<SessionState> session_;
-  absl::Status end_;  // Of a job that has failed, as a server says.
+  std::string log_level_;  // That an operator set; empty: none.
+  absl::Status end_;       // Of a job that has failed, as a server says.
   Computation computation_;
   WorkerEvaluation evaluation_;
 
