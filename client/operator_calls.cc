@@ -4,6 +4,8 @@
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +64,32 @@ absl::Status Unreached(const ChiefCall& chief, const absl::Status& status) {
       absl::StrCat("the chief at '", chief.where, "' can't be reached: ", why));
 }
 
+uint64_t DrawNonce() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random() | 1;
+}
+
+absl::Status NotStoppedYet(const v1::StopJobReply& last) {
+  return absl::UnavailableError(absl::StrCat(
+      "the job is not stopped yet, but will be, whoever waits for it",
+      last.waiting_for().empty()
+          ? ""
+          : absl::StrCat(": waiting for ", last.waiting_for())));
+}
+
+// What the chief will say to whoever calls it then, if it can be asked.
+std::string SentenceOf(const v1::StopJobReply& done) {
+  return absl::StrCat(
+      "stopped",
+      done.pushes_given_up() == 0
+          ? ""
+          : absl::StrCat(", giving up the ", done.pushes_given_up(),
+                         " steps since the newest checkpoint"),
+      done.path().empty() ? "; a later start begins anew"
+                          : absl::StrCat("; a later start goes on from step ",
+                                         done.step(), ", ", done.path()));
+}
+
 // Again where that may help.
 template <typename Request, typename Reply>
 absl::StatusOr<Reply> CallUntil(absl::Time deadline, const ChiefCall& chief,
@@ -113,6 +141,47 @@ absl::StatusOr<v1::CheckpointReply> CallCheckpoint(const ChiefAddress& chief,
           " is not written yet; it will be, whoever waits for it"));
     }
     if (!reply.ok()) return reply;
+    absl::SleepFor(kShortestWait);
+  }
+}
+
+absl::StatusOr<StoppedByOperator> CallStop(
+    const ChiefAddress& chief, bool now, absl::Duration timeout,
+    const std::function<void(const v1::StopJobReply&)>& waits) {
+  const absl::Time deadline = absl::Now() + timeout;
+  ASSIGN_OR_RETURN(const ChiefCall connection, Connect(chief));
+  v1::StopJobRequest request;
+  request.set_now(now);
+  request.set_nonce(DrawNonce());
+  StoppedByOperator stopped;
+  bool is_done = false;
+  v1::StopJobReply last;
+  for (;;) {
+    const auto reply = CallUntil<v1::StopJobRequest, v1::StopJobReply>(
+        deadline, connection, request);
+    const v1::Refusal refusal = RefusalOf(reply.status());
+    if (refusal.stopped()) {
+      is_done = true;
+      stopped.sentence = std::string(reply.status().message());
+    } else if (refusal.reason() == v1::Refusal::JOB_FINISHED) {
+      stopped.finished = !is_done;
+      return stopped;
+    } else if (!reply.ok()) {
+      if (is_done) return stopped;  // It has ended.
+      return absl::Now() + kShortestWait < deadline ? reply.status()
+                                                    : NotStoppedYet(last);
+    } else if (reply->done()) {
+      is_done = true;
+      stopped.sentence = SentenceOf(*reply);
+    } else if (reply->waiting_for() != last.waiting_for() ||
+               reply->already() != last.already()) {
+      last = *reply;
+      waits(last);
+    }
+    if (absl::Now() + kShortestWait >= deadline) {
+      if (is_done) return stopped;
+      return NotStoppedYet(last);
+    }
     absl::SleepFor(kShortestWait);
   }
 }

@@ -1,6 +1,7 @@
 #ifndef PARAMD_CLIENT_OPERATOR_CALLS_H_
 #define PARAMD_CLIENT_OPERATOR_CALLS_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,22 @@ absl::StatusOr<v1::SetReply> CallSet(const ChiefAddress& chief,
 // it is not in time: it will be all the same.
 absl::StatusOr<v1::CheckpointReply> CallCheckpoint(const ChiefAddress& chief,
                                                    absl::Duration timeout);
+
+// How a job was stopped.
+struct StoppedByOperator {
+  // Nobody stopped it: it came to its end meanwhile.
+  bool finished = false;
+  // What all its processes say.
+  std::string sentence = {};
+};
+// Stops its job in good order, or with `now` at once, and waits until its chief
+// has ended or stays idle. `waits` is told whom it waits for, whenever that
+// changes, and whether somebody else stopped the job before. kUnavailable,
+// naming what is waited for, if it is not stopped in time: it will be all the
+// same.
+absl::StatusOr<StoppedByOperator> CallStop(
+    const ChiefAddress& chief, bool now, absl::Duration timeout,
+    const std::function<void(const v1::StopJobReply&)>& waits);
 
 }  // namespace paramd
 

@@ -16,7 +16,9 @@
 #include "base/status_macros.h"
 #include "cli/process/prepared_process.h"
 #include "client/core/untouched.h"
+#include "proto/job_end.h"
 #include "proto/refusal.h"
+#include "proto/stopped_job.h"
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/model_factory.h"
 
@@ -247,8 +249,10 @@ absl::Status ProgramWorker::RunProcess() {
       prepared.multi_worker != nullptr
           ? prepared.multi_worker->Run()
           : prepared.process->Run(prepared.runtime.get());
+  prepared.desk.reset();
+  if (IsStoppedJob(status)) Log(LogLevel::kInfo, status.message());
   Complain(prepared, absl::IsCancelled(status) ? absl::OkStatus() : status);
-  if (status.ok()) UsedUp().Add(prepared.cluster);
+  if (status.ok() || IsStoppedJob(status)) UsedUp().Add(prepared.cluster);
   {
     MutexLock lock(&mutex_);
     runtime_ = nullptr;

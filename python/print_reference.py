@@ -31,7 +31,7 @@ SECTIONS = [
     ("paramd.keras", "keras", ["fit", "Optimizer", "Callback", "load"]),
     ("paramd.keras", "_keras_torch", ["Worker"]),
     ("paramd", "_errors", ["Error", "InvalidArgument", "NotFinite", "PartlyPushed",
-                           "Unavailable", "Cancelled"]),
+                           "Unavailable", "Cancelled", "JobStopped"]),
 ]
 
 

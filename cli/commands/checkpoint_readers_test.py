@@ -48,7 +48,7 @@ READ_MANIFESTS = {
 }
 READ_NONE = {
     "checkpoint now", "config check", "config print", "model print", "plan",
-    "input bench", "status", "top", "set", "tls init", "tls renew", "completion",
+    "input bench", "status", "top", "set", "stop", "tls init", "tls renew", "completion",
     "version",
 }
 

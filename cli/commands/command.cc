@@ -52,6 +52,7 @@ const std::vector<Command>& Commands() {
        StatusCommand},
       {"top", "a running cluster, watched on the whole terminal", TopCommand},
       {"set", "a setting of a running job is changed", SetCommand},
+      {"stop", "a running job is stopped, with a last checkpoint", StopCommand},
       {"tls init", "keys and certificates for the processes of a job",
        TlsInitCommand},
       {"tls renew", "new certificates for those keys", TlsRenewCommand},

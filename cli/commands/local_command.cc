@@ -8,6 +8,7 @@
 #include "absl/types/optional.h"
 
 #include "base/clock.h"
+#include "base/escape.h"
 #include "base/print.h"
 #include "base/status_macros.h"
 #include "cli/commands/command.h"
@@ -31,6 +32,7 @@
 #include "cli/terminal/remaining_time.h"
 #include "config/strategy.h"
 #include "coordinator/chief_lease.h"
+#include "coordinator/failure_note.h"
 #include "worker/chrome_trace.h"
 
 namespace paramd {
@@ -434,7 +436,14 @@ Supervisor::Outcome RunJob(const Invocation& invocation,
   if (!logs.ok()) return NotBegun(logs);
   LocalCluster cluster(options, job, *std::move(kills), *run_dir, *tls);
   const Supervisor::Outcome outcome = cluster.Run();
-  if (outcome.exit_code == kExitFinished) {
+  const std::string stopped = FailureNote::WhyStopped(*run_dir);
+  if (outcome.exit_code == kExitFinished && !stopped.empty()) {
+    cluster.console()->Say(EscapeLine(stopped));
+    if (ResumesAt(job, *run_dir)) {
+      cluster.console()->Say(
+          absl::StrCat("to go on: ", ResumeCommand(invocation)));
+    }
+  } else if (outcome.exit_code == kExitFinished) {
     PrintEnd(invocation, options, job, *run_dir, cluster.console());
   } else {
     PrintFailure(outcome, cluster.console());

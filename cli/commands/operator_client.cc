@@ -5,13 +5,20 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
+#include "cli/observe/status_client.h"
 #include "net/operator_socket.h"
 
 namespace paramd {
+namespace {
+
+constexpr absl::Duration kAskPatience = absl::Seconds(5);
+
+}  // namespace
 
 absl::StatusOr<std::string> OnlyChiefSocket(const std::string& root) {
   std::vector<std::string> found;
@@ -42,29 +49,63 @@ absl::StatusOr<std::shared_ptr<const Tls>> OperatorTls(
   return tls;
 }
 
+namespace {
+
+// Who can't be asked is called all the same, and then it is said why.
+std::string ChiefKnownAt(const std::string& address,
+                         const std::shared_ptr<const Tls>& tls) {
+  StatusClient client({address}, tls);
+  const auto answers =
+      client.Ask(kAskPatience, StatusClient::Patience::kFailAtOnce);
+  if (!answers[0].ok() || answers[0]->chief_address().empty()) return address;
+  return answers[0]->chief_address();
+}
+
+}  // namespace
+
 void ChiefFlags::AddTo(Flags* flags) {
   flags->AddText("run_dir", "DIR",
                  "directory of the run; empty: the one run under runs/ whose "
                  "chief listens",
                  &run_dir);
   flags->AddText("chief", "HOST:PORT",
-                 "from elsewhere: the chief's address; with --tls_dir",
+                 "from elsewhere: the chief's address, or that of any process "
+                 "of the job; with --tls_dir",
                  &address);
   flags->AddText("tls_dir", "DIR", kAskTlsDir, &tls_dir);
   flags->AddCount("timeout_ms", "how long to wait for an answer", {1, 3600000},
                   &timeout_ms);
 }
 
+absl::Status ChiefFlags::TakePlace(const std::string& place) {
+  std::error_code error;
+  const bool is_directory = std::filesystem::is_directory(place, error);
+  std::string* const flag = is_directory ? &run_dir : &address;
+  if (!run_dir.empty() || !address.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("both '", place, "' and a flag say which job is meant"));
+  }
+  if (!is_directory && !absl::StrContains(place, ':')) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", place,
+                     "' is neither the address of a process, as in "
+                     "10.0.0.7:2222, nor the directory of a run"));
+  }
+  *flag = place;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ChiefAddress> ChiefFlags::Find() const {
   if (address.empty() != tls_dir.empty()) {
     return absl::InvalidArgumentError(
         "--chief and --tls_dir belong together: the chief's address, and the "
-        "operator's certificate");
+        "operator's certificate; without TLS, name the run's directory with "
+        "--run_dir, on the chief's machine");
   }
   ChiefAddress chief;
   if (!address.empty()) {
-    chief.address = address;
     ASSIGN_OR_RETURN(chief.tls, OperatorTls(tls_dir));
+    chief.address = ChiefKnownAt(address, chief.tls);
   } else if (!run_dir.empty()) {
     chief.socket = ChiefSocket(run_dir);
   } else {

@@ -35,7 +35,11 @@ struct ChiefFlags {
   int timeout_ms = 60000;
 
   void AddTo(Flags* flags);
-  // What they say. kInvalidArgument if they do not fit together; as
+  // Takes `place`, a host:port or a run's directory, in place of a flag.
+  // kInvalidArgument if a flag says it too.
+  absl::Status TakePlace(const std::string& place);
+  // What they say. An address may be that of any process, which knows the
+  // chief's. kInvalidArgument if they do not fit together; as
   // OnlyChiefSocket if they say nothing.
   absl::StatusOr<ChiefAddress> Find() const;
   absl::Duration timeout() const { return absl::Milliseconds(timeout_ms); }

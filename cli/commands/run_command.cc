@@ -21,6 +21,8 @@
 #include "cli/terminal/console.h"
 #include "cli/terminal/progress.h"
 #include "net/keep_memory.h"
+#include "proto/job_end.h"
+#include "proto/stopped_job.h"
 
 namespace paramd {
 namespace {
@@ -61,6 +63,10 @@ struct Ended {
 
 Ended EndOf(const PreparedProcess& prepared, const absl::Status& status,
             int signal) {
+  if (IsStoppedJob(status)) {
+    Log(LogLevel::kInfo, status.message());
+    return {};
+  }
   if (signal == 0 || !absl::IsCancelled(status)) Complain(prepared, status);
   return {ExitCodeOf(status, signal), std::string(status.message())};
 }
@@ -149,6 +155,7 @@ absl::Status RunUntilTold(const std::string& termination_log,
   });
   Log(LogLevel::kInfo, "ready");
   const absl::Status status = RunAll(prepared);
+  prepared->desk.reset();  // Who still waits there waits for nothing.
   const Ended ended = {ExitCodeOf(status, watcher->signal()),
                        std::string(status.message())};
   watcher->Handle(EndAtOnce(termination_log, ended));
@@ -157,10 +164,12 @@ absl::Status RunUntilTold(const std::string& termination_log,
 }
 
 // Stays until it is told to end, which is a good end.
-Ended Linger(const RunOptions& options, PreparedProcess* prepared,
-             SignalWatcher* watcher) {
-  Log(LogLevel::kInfo, "the job is finished; staying until SIGTERM");
-  absl::Status status = PrepareToLinger(options, prepared);
+Ended Linger(const RunOptions& options, const absl::Status& end,
+             PreparedProcess* prepared, SignalWatcher* watcher) {
+  Log(LogLevel::kInfo,
+      absl::StrCat(end.ok() ? "the job is finished" : end.message(),
+                   "; staying until SIGTERM"));
+  absl::Status status = PrepareToLinger(options, ToFinished(end), prepared);
   if (status.ok()) {
     status =
         RunUntilTold(TerminationLogOf(options, *prepared), prepared, watcher);
@@ -183,9 +192,10 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
   if (status.ok() && prepared->cluster.standalone) {
     PrintEnd(invocation, options, *prepared, &console);
   }
-  const bool lingers = status.ok() && watcher->signal() == 0 &&
+  const bool lingers = (status.ok() || IsStoppedJob(status)) &&
+                       watcher->signal() == 0 &&
                        prepared->job.config.linger_when_finished();
-  Ended ended = lingers ? Linger(options, prepared, watcher)
+  Ended ended = lingers ? Linger(options, status, prepared, watcher)
                         : EndOf(*prepared, status, watcher->signal());
   ended.has_run = true;
   return ended;

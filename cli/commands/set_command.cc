@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "base/escape.h"
 #include "base/print.h"
 #include "base/status_macros.h"
 #include "cli/commands/command.h"
@@ -29,9 +30,15 @@ absl::StatusOr<std::string> Set(const std::string& setting,
   ASSIGN_OR_RETURN(const ChiefAddress chief, flags.Find());
   ASSIGN_OR_RETURN(const v1::SetReply reply,
                    CallSet(chief, request, flags.timeout()));
-  return absl::StrCat(parts.first, " is ", parts.second,
-                      " as of configuration ",
-                      VersionName(reply.configuration()), "\n");
+  // A chief of an earlier version does not say what it was.
+  const std::string was =
+      reply.old_value().empty()
+          ? ""
+          : absl::StrCat(", and was ", EscapeLine(reply.old_value()));
+  return absl::StrCat(
+      parts.first, " is ",
+      EscapeLine(reply.value().empty() ? parts.second : reply.value()),
+      " as of configuration ", VersionName(reply.configuration()), was, "\n");
 }
 
 }  // namespace
@@ -40,10 +47,12 @@ int SetCommand(const Invocation& invocation) {
   ChiefFlags chief;
   Flags flags("set", "SETTING [flags]",
               "Changes a setting of a job while it runs: staleness=K, "
-              "staleness=async,\nstaleness=sync, or learning_rate_scale=X, "
-              "which every learning rate is multiplied by\nfrom then on. The "
-              "chief logs it before anybody is told, and keeps it over a "
-              "restart.\nTo and from sync it first lets workers finish their "
+              "staleness=async,\nstaleness=sync; learning_rate_scale=X, which "
+              "every learning rate is multiplied by\nfrom then on; "
+              "checkpoint.every_steps=N or checkpoint.every_seconds=N;\n"
+              "log_level=LEVEL, of every process. The chief logs it before "
+              "anybody is told, and\nkeeps it over a restart. To and from sync "
+              "it first lets workers finish their "
               "push, or the servers their step,\nand answers then. To be run "
               "where the chief runs, by its user, or with an\noperator's "
               "certificate. Exits 138 if the chief can't be reached.");

@@ -5,7 +5,7 @@ import os
 import stat
 import unittest
 
-from tests.cluster.paramd import Cluster, Run
+from tests.cluster.paramd import Cluster, Run, checkpoints
 
 
 def paramd(*arguments, directory=None):
@@ -39,7 +39,9 @@ class SetCommandTest(unittest.TestCase):
         self.assertEqual(self.staleness(), "async")
         code, output = self.set("staleness=8")
         self.assertEqual(code, 0, output)
-        self.assertRegex(output, r"^staleness is 8 as of configuration 1\.\d+$")
+        self.assertRegex(
+            output,
+            r"^staleness is 8 as of configuration 1\.\d+, and was async$")
         self.assertEqual(self.staleness(), "8")
         self.runs["worker-0"].wait_for(
             "an operator changed staleness from async to 8")
@@ -47,11 +49,27 @@ class SetCommandTest(unittest.TestCase):
         self.assertRegex(
             self.runs["worker-0"].output,
             r'an operator called call=Set asks="key: \\"staleness\\" value: '
-            r'\\"8\\"" operator="of the Unix socket" at=unix:')
+            r'\\"8\\"" operator="uid \d+" at="the Unix socket"')
         self.runs["worker-0"].kill()
         self.start("worker-0")
         self.runs["worker-0"].wait_for("worker-0 joined")
         self.assertEqual(self.staleness(), "8")
+
+    def test_every_process_logs_what_it_is_told_to_log(self):
+        code, output = self.set("log_level=error")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, "^log_level is error .*, and was info$")
+        code, output = self.set("log_level=debug")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, "^log_level is debug .*, and was error$")
+        # gRPC's own lines are of that level.
+        code, output = self.set("checkpoint.every_steps=20")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, "^checkpoint.every_steps is 20 .*, and was ")
+        self.runs["worker-0"].wait_for("checkpoint.every_steps from", "to 20")
+        before = len(checkpoints(self.cluster.run_directory))
+        while len(checkpoints(self.cluster.run_directory)) == before:
+            pass
 
     def test_a_scale_of_learning_rates_holds_in_all_servers(self):
         def said(*flags):
@@ -100,6 +118,10 @@ class SetCommandTest(unittest.TestCase):
                 ("staleness=fast", "staleness must be"),
                 ("learning_rate_scale=-1", "needs a number from 0 to 1000000"),
                 ("epochs=3", "'epochs' can't be changed while the job runs"),
+                ("checkpoint.every_steps=-1",
+                 "needs a whole number, at least 0, at most 1000000000000"),
+                ("checkpoint.every_seconds=31536001", "at most 31536000"),
+                ("log_level=loud", "needs one of debug, info, warning, error"),
                 ("staleness", "is not key=value, as in staleness=8")):
             code, output = self.set(setting)
             self.assertEqual(code, 2, output)

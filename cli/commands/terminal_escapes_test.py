@@ -47,6 +47,7 @@ USES = {
     "status": [["--address", "RUN"], ["RUN"]],
     "top": [["RUN"], ["127.0.0.1:1", "--sort=RUN"]],
     "set": [["--run_dir", "RUN", "RUN=1"]],
+    "stop": [["RUN"], ["--run_dir", "RUN"]],
     "tls init": [["--dir", "OUT", "--job", "JOB"], ["--dir", "OUT"]],
     "tls renew": [["--dir", "RUN"]],
     "completion": [["bash"], ["zsh"]],

@@ -7,12 +7,13 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/print.h"
+#include "proto/stopped_job.h"
 
 namespace paramd {
 
 std::vector<std::pair<int, std::string>> ExitCodeMeanings() {
   return {
-      {kExitFinished, "the job is finished"},
+      {kExitFinished, "the job is finished, or an operator has stopped it"},
       {kExitFailed, "failed for a reason that stays"},
       {kExitBadConfiguration,
        "wrong flags, job file, `TF_CONFIG`, directory or port"},
@@ -24,6 +25,7 @@ std::vector<std::pair<int, std::string>> ExitCodeMeanings() {
 }
 
 int ExitCodeOf(const absl::Status& status, int signal) {
+  if (IsStoppedJob(status)) return kExitFinished;
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return kExitFinished;

@@ -22,7 +22,8 @@ enum ExitCode : int {
 // What each means, for people: "138", "lost something …".
 std::vector<std::pair<int, std::string>> ExitCodeMeanings();
 
-// The code for a process that ran and ended with `status`: OK 0; UNAVAILABLE,
+// The code for a process that ran and ended with `status`: OK 0, and so is
+// StoppedJob, so that nothing starts it again; UNAVAILABLE,
 // ABORTED and DEADLINE_EXCEEDED 138; ALREADY_EXISTS (a living process has this
 // task) and INVALID_ARGUMENT (what it was told does not fit the others or the
 // run) 2; CANCELLED 130 after SIGINT and 143 after SIGTERM and SIGHUP (`signal`

@@ -127,7 +127,10 @@ std::string OperatorSocketOf(const PreparedProcess& prepared) {
   if (run_dir.empty() || !std::filesystem::is_directory(run_dir, error)) {
     return "";
   }
-  return absl::StrCat(run_dir, "/", NameOf(prepared), ".sock");
+  // Of a job that is all here, the chief's.
+  const std::string name =
+      prepared.cluster.standalone ? "worker-0" : NameOf(prepared);
+  return absl::StrCat(run_dir, "/", name, ".sock");
 }
 
 GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
@@ -136,6 +139,7 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   options.listen_address = cluster.self_address();
   options.insecure = insecure;
   options.operator_socket = OperatorSocketOf(prepared);
+  options.operator_calls = prepared.operators;
   const bool is_ps = prepared.cluster.is_ps();
   options.self.set_type(is_ps ? v1::PS : v1::WORKER);
   options.self.set_index(is_ps ? *prepared.role.server
@@ -203,6 +207,35 @@ absl::StatusOr<std::shared_ptr<const Tls>> TlsOf(
         "cert-manager); running processes take the new one by themselves");
   }
   return tls;
+}
+
+// A job that is all in this process goes on without it.
+void OpenDesk(PreparedProcess* prepared) {
+  GrpcRuntimeOptions options;
+  options.operator_socket = OperatorSocketOf(*prepared);
+  if (!prepared->role.is_chief() || options.operator_socket.empty()) return;
+  options.operator_calls = prepared->operators;
+  options.self.set_type(v1::WORKER);
+  options.incarnation = prepared->role.incarnation;
+  options.job_name = prepared->job.config.name();
+  options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
+  auto desk = OperatorDesk::Open(std::move(options), prepared->runtime.get());
+  if (desk.ok()) {
+    prepared->desk = *std::move(desk);
+  } else {
+    Log(LogLevel::kWarning, "operators can't call this process",
+        {{"why", desk.status().message()}});
+  }
+}
+
+// What operators ask is in the log, in the run's directory and in the status.
+void KeepOperatorCalls(PreparedProcess* prepared) {
+  prepared->audit = std::make_unique<AuditLog>(prepared->job.config.run_dir(),
+                                               NameOf(*prepared));
+  prepared->operators = std::make_shared<OperatorCalls>(
+      [audit = prepared->audit.get()](const v1::OperatorCall& call) {
+        audit->Append(call);
+      });
 }
 
 absl::Status MakeRuntime(const RunOptions& run, PreparedProcess* prepared) {
@@ -344,8 +377,10 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
   ASSIGN_OR_RETURN(prepared->process,
                    Process::Create(prepared->role, prepared->job, models,
                                    options.trace_path, membership));
+  KeepOperatorCalls(prepared);
   RETURN_IF_ERROR(MakeRuntime(options, prepared));
   prepared->process->AddTo(prepared->runtime.get());
+  if (prepared->cluster.standalone) OpenDesk(prepared);
   if (prepared->mirrors != nullptr) {
     RETURN_IF_ERROR(prepared->mirrors->MakeOthers(prepared->role, models,
                                                   prepared->process.get(),
@@ -360,8 +395,10 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
       prepared->cluster, prepared->role.shards,
       absl::StrCat(ParamdVersion(), " ", ParamdCommit()));
   prepared->runtime->OnStatus(
-      [facts = prepared->facts.get()](v1::StatusReply* status) {
+      [facts = prepared->facts.get(),
+       operators = prepared->operators](v1::StatusReply* status) {
         facts->Fill(status);
+        operators->FillStatus(status);
       });
   // An address for metrics that others reach is as much meant as one for calls.
   RETURN_IF_ERROR(
@@ -384,9 +421,11 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
 }
 
 absl::Status PrepareToLinger(const RunOptions& options,
+                             const v1::Finished& finished,
                              PreparedProcess* prepared) {
   const v1::StatusReply last = prepared->runtime->Status();
   if (prepared->metrics != nullptr) prepared->metrics->SetSource(nullptr);
+  prepared->desk.reset();
   prepared->runtime.reset();  // Its port is free again.
   prepared->process.reset();
   prepared->mirrors.reset();
@@ -403,9 +442,11 @@ absl::Status PrepareToLinger(const RunOptions& options,
     }
   }
   if (role.is_chief()) names.push_back(PeerId::Coordinator());
-  prepared->finished.assign(names.size(), FinishedJob(/*servers=*/0, term));
+  prepared->finished.assign(names.size(),
+                            FinishedJob(/*servers=*/0, term, finished));
   if (role.is_chief() && !role.server.has_value()) {
-    prepared->finished.back() = FinishedJob(role.all_places(), term);
+    prepared->finished.back() =
+        FinishedJob(role.all_places(), term, finished);
   }
   for (size_t i = 0; i < names.size(); ++i) {
     prepared->runtime->AddCore(names[i], &prepared->finished[i]);

@@ -10,12 +10,15 @@
 
 #include "cli/observe/metrics_endpoint.h"
 #include "cli/observe/process_facts.h"
+#include "cli/process/audit_log.h"
 #include "cli/process/mirrors.h"
 #include "cli/process/multi_worker.h"
 #include "cli/process/process.h"
 #include "cli/process/run_options.h"
 #include "config/cluster_spec.h"
 #include "coordinator/core/finished_job.h"
+#include "net/operator_calls.h"
+#include "net/operator_desk.h"
 #include "net/runtime.h"
 #include "net/tls.h"
 
@@ -32,8 +35,11 @@ struct PreparedProcess {
   std::unique_ptr<Process> process;           // Null while it lingers.
   std::vector<FinishedJob> finished;          // Empty until it lingers.
   std::unique_ptr<ProcessFacts> facts;
-  std::shared_ptr<const Tls> tls;  // Null: there are no certificates.
+  std::unique_ptr<AuditLog> audit;
+  std::shared_ptr<OperatorCalls> operators;  // Tells the audit log.
+  std::shared_ptr<const Tls> tls;            // Null: there are no certificates.
   std::unique_ptr<Runtime> runtime;
+  std::unique_ptr<OperatorDesk> desk;  // Null: the runtime itself is called.
   std::unique_ptr<MetricsEndpoint> metrics;  // May be null. Asks the runtime.
 };
 
@@ -49,9 +55,10 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
                      PreparedProcess* prepared);
 
 // Makes of a process whose runtime has ended one that stands there idle, under
-// the same address: whoever calls is told that the job is finished. Errors as
-// of Prepare.
+// the same address: whoever calls is told that the job has ended, as `finished`
+// says. Errors as of Prepare.
 absl::Status PrepareToLinger(const RunOptions& options,
+                             const v1::Finished& finished,
                              PreparedProcess* prepared);
 
 // Says what is wrong in the form of the log: as PrintError does, or as a line

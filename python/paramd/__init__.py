@@ -14,14 +14,14 @@
 Nothing is loaded or started by the import.
 """
 
-from paramd._errors import (Cancelled, Error, InvalidArgument, NotFinite,
-                            PartlyPushed, Unavailable)
+from paramd._errors import (Cancelled, Error, InvalidArgument, JobStopped,
+                            NotFinite, PartlyPushed, Unavailable)
 from paramd._version import __version__
 
 __all__ = [
-    "AsyncClient", "Cancelled", "Client", "Error", "InvalidArgument", "NotFinite",
-    "PartlyPushed", "Shards", "Stream", "TFConfig", "Unavailable", "Worker",
-    "__version__", "load", "local",
+    "AsyncClient", "Cancelled", "Client", "Error", "InvalidArgument", "JobStopped",
+    "NotFinite", "PartlyPushed", "Shards", "Stream", "TFConfig", "Unavailable",
+    "Worker", "__version__", "load", "local",
 ]
 
 _HOMES = {

@@ -40,9 +40,22 @@ class Cancelled(Error):
     """This worker has left the job, or was told to."""
 
 
+class JobStopped(Cancelled, SystemExit):
+    """An operator has stopped the job (`paramd stop`). It has neither failed nor
+    finished: the sentence names the checkpoint from which a later start goes on.
+
+    A program that doesn't catch it ends with exit code 0, as every process of a
+    stopped job does, so that nothing starts it again."""
+
+    def __init__(self, message: str):
+        super().__init__(message, 0)
+
+
 _CLASSES = {1: Cancelled, 3: InvalidArgument, 4: Unavailable, 5: InvalidArgument,
             6: InvalidArgument, 10: Unavailable, 14: Unavailable}
 
+
+_STOPPED = re.compile(r"stopped (at once )?by an operator\b")
 
 # A flag of the command line, which stands in no command.
 _FLAG = re.compile(r"(?<![\w`-])--([a-z][a-z_]*)\b")
@@ -65,4 +78,6 @@ def make(code: int, message: str) -> Error:
     message = in_python(message)
     if code == 3 and message.endswith("nothing of this batch was pushed"):
         return NotFinite(message, code)
+    if code == 1 and _STOPPED.match(message):
+        return JobStopped(message)
     return _CLASSES.get(code, Error)(message, code)

@@ -442,6 +442,34 @@ class OneProcessTest(unittest.TestCase):
         weights = self.worker().train()
         self.assertAlmostEqual(float(weights["w"]), 3, delta=0.2)
 
+    def test_a_program_whose_job_is_stopped_ends_with_0(self):
+        code = """
+import subprocess, sys
+import paramd
+sys.path.insert(0, sys.argv[3])
+stops = []
+def gradient(weights, indices):
+    if not stops:
+        stops.append(subprocess.Popen([sys.argv[2], "stop", sys.argv[1]]))
+    return 0.5, {"w": 0.0}
+worker = paramd.Worker({"w": 2.0}, gradient, examples=64, epochs=1000000,
+                       batch_size=8, optimizer={"sgd": {}, "learning_rate": 0.1},
+                       run_dir=sys.argv[1])
+try:
+    worker.train()
+except paramd.JobStopped as stopped:
+    assert stops[0].wait() == 0
+    print("said:", stopped, flush=True)
+    raise
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code, self.run_dir, PROGRAM, "."],
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"said: stopped by an operator \(uid \d+\) at "
+                         r"step \d+; a later start goes on from ")
+        self.assertNotIn("Traceback", done.stderr)
+
     def test_a_batch_is_finished_before_the_next(self):
         import paramd
         worker = self.worker()
