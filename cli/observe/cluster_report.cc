@@ -142,6 +142,18 @@ void AskMembers(const std::string& address, const v1::StatusReply& asked,
 
 // ---- for people -------------------------------------------------------------
 
+// "log_level is debug: set by an operator, uid 0 at …, 2026-11-28 12:40:11"
+std::string SettingText(const v1::SettingChange& setting) {
+  const v1::Origin& origin = setting.origin();
+  return absl::StrCat(
+      setting.key(), " is ", setting.value(), ": set by an operator, ",
+      origin.who(), " at ", origin.address(), ", ",
+      absl::FormatTime(
+          "%Y-%m-%d %H:%M:%S",
+          absl::FromUnixMillis(static_cast<int64_t>(origin.unix_ms())),
+          absl::LocalTimeZone()));
+}
+
 void AppendJob(const v1::JobStats& job, std::string* text) {
   absl::StrAppendFormat(
       text,
@@ -154,6 +166,8 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
     absl::StrAppend(text, "learning rates are multiplied by ",
                     job.learning_rate_scale(), "\n");
   }
+  if (!job.stopping().empty()) absl::StrAppend(text, job.stopping(), "\n");
+  absl::StrAppend(text, RenderSettings(job));
   if (job.has_growing_input()) {
     const v1::GrowingInput& input = job.growing_input();
     absl::StrAppendFormat(
@@ -235,6 +249,14 @@ void AppendWaits(const v1::ClusterReport& report, std::string* text) {
 }
 
 }  // namespace
+
+std::string RenderSettings(const v1::JobStats& job) {
+  std::string text;
+  for (const v1::SettingChange& setting : job.settings()) {
+    absl::StrAppend(&text, SettingText(setting), "\n");
+  }
+  return text;
+}
 
 absl::StatusOr<v1::ClusterReport> MakeClusterReport(const std::string& address,
                                                     const AskStatus& ask) {

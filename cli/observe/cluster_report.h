@@ -24,6 +24,9 @@ using AskStatus = std::function<std::vector<absl::StatusOr<v1::StatusReply>>(
 absl::StatusOr<v1::ClusterReport> MakeClusterReport(const std::string& address,
                                                     const AskStatus& ask);
 
+// What operators have set while the job runs, a line each.
+std::string RenderSettings(const v1::JobStats& job);
+
 // The report as people read it.
 std::string RenderReport(const v1::ClusterReport& report);
 

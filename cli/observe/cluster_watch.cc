@@ -112,4 +112,11 @@ absl::optional<std::string> ClusterWatch::Text(absl::Duration patience) {
                       RenderReport(*pages_.newest()));
 }
 
+std::string ClusterWatch::Settings(absl::Duration patience) {
+  MutexLock lock(&mutex_);
+  Look(patience);
+  if (!pages_.newest().has_value()) return "";
+  return RenderSettings(pages_.newest()->job());
+}
+
 }  // namespace paramd

@@ -47,6 +47,8 @@ class ClusterWatch {
   absl::optional<v1::StatusPage> Page(uint64_t since, absl::Duration patience);
   // The same as `paramd status` prints it, after the page's verdict.
   absl::optional<std::string> Text(absl::Duration patience);
+  // What operators have set while the job runs, a line each.
+  std::string Settings(absl::Duration patience);
 
  private:
   void Loop();

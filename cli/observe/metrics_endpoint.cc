@@ -221,7 +221,14 @@ HttpServer::Response MetricsEndpoint::Answer(const HttpServer::Request& request,
     if (!json.ok()) return {500, kText, std::string(json.status().message())};
     return {200, "application/json", *json, kNoStore};
   }
-  if (request.path == "/config") return {200, kText, configuration, kNoStore};
+  if (request.path == "/config") {
+    const std::string settings = watch_->Settings(patience);
+    return {200, kText,
+            EscapeControls(absl::StrCat(
+                configuration,
+                settings.empty() ? "" : "\nwhile the job runs:\n", settings)),
+            kNoStore};
+  }
   return {404, kText, "here are /, /status.json, /config and /metrics\n"};
 }
 

@@ -377,12 +377,38 @@ void StatusPages::AddEvents(const v1::ClusterReport& report, absl::Time wall) {
                             " → ", is.generation));
     }
   }
+  for (const v1::ProcessAnswer& answer : report.processes()) {
+    AddOperatorCalls(answer, &now);
+  }
   if (before_.has_value() && before_->job.members_size() > 0) {
     for (auto& [level, text] : ChangesOf(before_->job, now.job)) {
       AddEvent(wall, level, std::move(text));
     }
   }
   before_ = std::move(now);
+}
+
+// What a process that did not answer had told stays told.
+void StatusPages::AddOperatorCalls(const v1::ProcessAnswer& answer,
+                                   Before* now) {
+  uint64_t& told = now->operator_calls[answer.name()];
+  const bool was_seen =
+      before_.has_value() && before_->operator_calls.contains(answer.name());
+  const uint64_t before = was_seen ? before_->operator_calls[answer.name()] : 0;
+  told = answer.has_status() ? 0 : before;
+  for (const v1::OperatorCall& call : answer.status().operator_calls()) {
+    told = std::max(told, call.number());
+    // One of a new life counts from 1.
+    const uint64_t newest = answer.status().operator_calls().rbegin()->number();
+    if (!was_seen || (newest >= before && call.number() <= before)) continue;
+    AddEvent(
+        absl::FromUnixMillis(static_cast<int64_t>(call.origin().unix_ms())),
+        call.refused().empty() ? Page::GOOD : Page::WARNING,
+        absl::StrCat(
+            call.origin().who(), " at ", call.origin().address(), ": ",
+            call.call(), " ", call.asks(),
+            call.refused().empty() ? "" : ", refused: ", call.refused()));
+  }
 }
 
 void StatusPages::AddEvent(absl::Time wall, Page::Level level,
@@ -413,6 +439,13 @@ void StatusPages::FillVerdict(Page* page) const {
         job.evaluation().examples() == 0
             ? ""
             : absl::StrCat(", test ", TestText(job.evaluation(), " "))));
+    return;
+  }
+  if (!job.stopping().empty()) {
+    page->set_level(Page::WARNING);
+    page->set_verdict(absl::StrCat(
+        job.stopping(), ": ", progress,
+        job.waiting_for().empty() ? "" : "; waits for ", job.waiting_for()));
     return;
   }
   const Trouble trouble = TroubleOf(*report_, *page);

@@ -49,10 +49,13 @@ class StatusPages {
     std::vector<uint64_t> staleness;  // Blocks by staleness.
     std::map<std::string, Process> processes;
     v1::JobStats job;
+    // The newest that each process told, by its name.
+    std::map<std::string, uint64_t> operator_calls;
   };
 
   void AddPoint(const v1::ClusterReport& report, absl::Time wall);
   void AddEvents(const v1::ClusterReport& report, absl::Time wall);
+  void AddOperatorCalls(const v1::ProcessAnswer& answer, Before* now);
   void AddEvent(absl::Time wall, v1::StatusPage::Level level, std::string text);
   void FillVerdict(v1::StatusPage* page) const;
   void FillFigures(v1::StatusPage* page) const;

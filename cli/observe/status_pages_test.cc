@@ -134,6 +134,39 @@ TEST_F(StatusPagesTest, OfAJobThatTrains) {
   }
 }
 
+TEST_F(StatusPagesTest, WhatOperatorsDidIsAmongTheEventsOnce) {
+  const auto call = [this](uint64_t number, const std::string& refused) {
+    v1::OperatorCall* const added = Status(2)->add_operator_calls();
+    added->set_number(number);
+    added->mutable_origin()->set_who("operator/0");
+    added->mutable_origin()->set_address("10.0.0.7:41234");
+    added->set_call("Set");
+    added->set_asks("key: \"staleness\"");
+    added->set_refused(refused);
+  };
+  call(1, "");
+  Next();
+  call(2, "");
+  call(3, "not for you");
+  Next();
+  EXPECT_THAT(TextsOf(Next()),
+              ElementsAre("operator/0 at 10.0.0.7:41234: Set key: "
+                          "\"staleness\"",
+                          "operator/0 at 10.0.0.7:41234: Set key: "
+                          "\"staleness\", refused: not for you"));
+}
+
+TEST_F(StatusPagesTest, AJobThatIsBeingStoppedSaysSoFirst) {
+  report_.mutable_job()->set_stopping("is being stopped by an operator (me)");
+  report_.mutable_job()->set_waiting_for("a checkpoint to leave with");
+  const Page page = Next();
+  EXPECT_EQ(page.level(), Page::WARNING);
+  EXPECT_EQ(
+      page.verdict(),
+      "is being stopped by an operator (me): epoch 1.00 of 3, step 2,323; "
+      "waits for a checkpoint to leave with");
+}
+
 TEST_F(StatusPagesTest, HowLongItStillTakesFollowsFromTheLastMinute) {
   Next();
   report_.mutable_job()->set_epochs_done(1.5);
