@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "proto/stopped_job.h"
 
 namespace paramd {
 namespace {
@@ -134,6 +137,15 @@ absl::Status IntegerCluster::Judge(const SimProcess& process,
   // Nobody waits for one that was replaced.
   if (newest == lives_.end() || newest->second != process.life) {
     return absl::OkStatus();
+  }
+  // Everybody ends so, and nobody is started again.
+  if (IsStoppedJob(status)) {
+    if (task == PeerId::Coordinator()) stopped_ = status;
+    return absl::OkStatus();
+  }
+  if (!stopped_.ok()) {
+    return absl::InternalError(absl::StrCat(
+        "it did not hear that the job was stopped: ", status.ToString()));
   }
   const bool may_come_back =
       absl::IsAborted(status) || absl::IsUnavailable(status) ||

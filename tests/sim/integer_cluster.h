@@ -87,6 +87,8 @@ class IntegerCluster {
   std::vector<PeerId> tasks() const;
   const Options& options() const { return options_; }
   uint64_t drained() const { return drained_; }
+  // How the chief ended because an operator stopped the job; OK: it did not.
+  const absl::Status& stopped() const { return stopped_; }
   uint64_t restarted() const { return restarted_; }
   uint64_t intrusions_refused() const { return intruder_.refused(); }
 
@@ -136,6 +138,7 @@ class IntegerCluster {
   std::set<PeerId> draining_;
   bool late_worker_is_there_ = false;
   uint64_t drained_ = 0;
+  absl::Status stopped_;
   uint64_t restarted_ = 0;
 };
 

@@ -44,6 +44,13 @@ Outbox::Head OperatorCore::NextRequest() {
     *checkpoint->mutable_snapshot() = number_;
     return checkpoint;
   }
+  const bool now = settings_[done_].second == kStopNow;
+  if (now || settings_[done_].second == kStop) {
+    auto stop = std::make_unique<v1::StopJobRequest>();
+    stop->set_now(now);
+    stop->set_nonce(done_ + 1);
+    return stop;
+  }
   auto set = std::make_unique<v1::SetRequest>();
   set->set_key("staleness");
   set->set_value(settings_[done_].second);
@@ -58,12 +65,19 @@ bool OperatorCore::Take(const v1::CheckpointReply& reply) {
   return true;
 }
 
+bool OperatorCore::Take(const v1::StopJobReply& reply) {
+  if (reply.done()) stopped_ = reply;
+  return reply.done();
+}
+
 void OperatorCore::Receive(Message message, Time now, Outbox* out) {
   if (!message.is_reply || message.call != call_) return;
   if (message.status.ok()) {
     const auto* checkpoint =
         dynamic_cast<const v1::CheckpointReply*>(message.head);
-    if (checkpoint != nullptr && !Take(*checkpoint)) {
+    const auto* stop = dynamic_cast<const v1::StopJobReply*>(message.head);
+    if ((checkpoint != nullptr && !Take(*checkpoint)) ||
+        (stop != nullptr && !Take(*stop))) {
       next_ = now + kRetry;
       return;
     }

@@ -9,21 +9,25 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 #include "proto/paramd/v1/status.pb.h"
 #include "tensor/core.h"
 
 namespace paramd {
 
-// A person who changes the staleness of a running job, or asks for checkpoints:
-// does each when its time has come, asks again until it is answered, and leaves
-// after the last, or when the job has ended.
+// A person who changes the staleness of a running job, asks for checkpoints, or
+// stops the job: does each when its time has come, asks again until it is
+// answered, and leaves after the last, or when the job has ended.
 //
 // Not thread-safe: a core of the simulator, named outside.
 class OperatorCore : public Core {
  public:
   // In place of a value: a checkpoint is asked for.
   static constexpr char kCheckpoint[] = "checkpoint";
+  // Or the job is stopped, or that without a last checkpoint.
+  static constexpr char kStop[] = "stop";
+  static constexpr char kStopNow[] = "stop now";
   // When, after the core's start, and what.
   using Setting = std::pair<absl::Duration, std::string>;
 
@@ -45,6 +49,8 @@ class OperatorCore : public Core {
     v1::CheckpointReply said;
     uint64_t asked_at = 0;  // The step then, if it is watched.
   };
+  // How the job was stopped; nothing: it was not asked to, or was not heard.
+  const absl::optional<v1::StopJobReply>& stopped() const { return stopped_; }
   // Those that were asked for and are there.
   const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
 
@@ -53,6 +59,7 @@ class OperatorCore : public Core {
   Outbox::Head NextRequest();
   // False: it is to be asked again.
   bool Take(const v1::CheckpointReply& reply);
+  bool Take(const v1::StopJobReply& reply);
 
   const std::vector<Setting> settings_;
   Time started_;
@@ -60,6 +67,7 @@ class OperatorCore : public Core {
   size_t done_ = 0;
   std::function<uint64_t()> step_;
   std::vector<Checkpoint> checkpoints_;
+  absl::optional<v1::StopJobReply> stopped_;
   uint64_t asked_at_ = 0;
   // Of the one that was asked for. Zero: not told yet.
   v1::SnapshotNumber number_;

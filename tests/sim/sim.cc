@@ -27,6 +27,7 @@
 #include "tests/sim/model_workload.h"
 #include "tests/sim/replica_workload.h"
 #include "tests/sim/rounds_workload.h"
+#include "tests/sim/stop_workload.h"
 #include "tests/sim/sync_workload.h"
 
 namespace paramd {
@@ -34,8 +35,8 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: sim [--workload=integers|growing|overlapping|sync|mode|bounded|cut|"
-    "rounds|replicas|\n"
-    "                       model|in_step\n"
+    "stop|rounds|\n"
+    "                       replicas|model|in_step\n"
     "           | --job=FILE [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
@@ -43,9 +44,10 @@ constexpr char kUsage[] =
     "                workers compute several steps at the same time;\n"
     "                in_step: the model in sync mode, on three workers; cut: "
     "stopped and\n"
-    "                restored at any moment, onto other servers; rounds: "
-    "workers that each\n"
-    "                keep a copy; replicas: servers with a backup each\n"
+    "                restored at any moment, onto other servers; stop: "
+    "stopped by an\n"
+    "                operator; rounds: workers that each keep a copy;\n"
+    "                replicas: servers with a backup each\n"
     "  --job         the model workload on this job and the data it names\n"
     "  --servers     how many servers the job has, 2 unless told\n"
     "  --seed        the first seed, 1 unless told, drawn with --minutes\n"
@@ -116,6 +118,7 @@ WorkloadRun RunOf(absl::string_view workload) {
       {"mode", RunModeWorkload},
       {"bounded", RunBounded},
       {"cut", RunCut},
+      {"stop", RunStopWorkload},
       {"rounds", RunRoundsOf},
       {"replicas", RunReplicas}};
   for (const auto& [name, run] : kRuns) {
