@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -64,30 +63,12 @@ absl::Status Unreached(const ChiefCall& chief, const absl::Status& status) {
       absl::StrCat("the chief at '", chief.where, "' can't be reached: ", why));
 }
 
-uint64_t DrawNonce() {
-  std::random_device random;
-  return uint64_t{random()} << 32 | random() | 1;
-}
-
 absl::Status NotStoppedYet(const v1::StopJobReply& last) {
   return absl::UnavailableError(absl::StrCat(
       "the job is not stopped yet, but will be, whoever waits for it",
       last.waiting_for().empty()
           ? ""
           : absl::StrCat(": waiting for ", last.waiting_for())));
-}
-
-// What the chief will say to whoever calls it then, if it can be asked.
-std::string SentenceOf(const v1::StopJobReply& done) {
-  return absl::StrCat(
-      "stopped",
-      done.pushes_given_up() == 0
-          ? ""
-          : absl::StrCat(", giving up the ", done.pushes_given_up(),
-                         " steps since the newest checkpoint"),
-      done.path().empty() ? "; a later start begins anew"
-                          : absl::StrCat("; a later start goes on from step ",
-                                         done.step(), ", ", done.path()));
 }
 
 // Again where that may help.
@@ -146,13 +127,13 @@ absl::StatusOr<v1::CheckpointReply> CallCheckpoint(const ChiefAddress& chief,
 }
 
 absl::StatusOr<StoppedByOperator> CallStop(
-    const ChiefAddress& chief, bool now, absl::Duration timeout,
+    const ChiefAddress& chief, bool now, uint64_t nonce, absl::Duration timeout,
     const std::function<void(const v1::StopJobReply&)>& waits) {
   const absl::Time deadline = absl::Now() + timeout;
   ASSIGN_OR_RETURN(const ChiefCall connection, Connect(chief));
   v1::StopJobRequest request;
   request.set_now(now);
-  request.set_nonce(DrawNonce());
+  request.set_nonce(nonce);
   StoppedByOperator stopped;
   bool is_done = false;
   v1::StopJobReply last;
@@ -170,9 +151,6 @@ absl::StatusOr<StoppedByOperator> CallStop(
       if (is_done) return stopped;  // It has ended.
       return absl::Now() + kShortestWait < deadline ? reply.status()
                                                     : NotStoppedYet(last);
-    } else if (reply->done()) {
-      is_done = true;
-      stopped.sentence = SentenceOf(*reply);
     } else if (reply->waiting_for() != last.waiting_for() ||
                reply->already() != last.already()) {
       last = *reply;

@@ -1,6 +1,7 @@
 #ifndef PARAMD_CLIENT_OPERATOR_CALLS_H_
 #define PARAMD_CLIENT_OPERATOR_CALLS_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -45,12 +46,12 @@ struct StoppedByOperator {
   std::string sentence = {};
 };
 // Stops its job in good order, or with `now` at once, and waits until its chief
-// has ended or stays idle. `waits` is told whom it waits for, whenever that
-// changes, and whether somebody else stopped the job before. kUnavailable,
-// naming what is waited for, if it is not stopped in time: it will be all the
-// same.
+// has ended or stays idle. `nonce`: random, of this call. `waits` is told whom
+// it waits for, whenever that changes, and whether somebody else stopped the
+// job before. kUnavailable, naming what is waited for, if it is not stopped in
+// time: it will be all the same.
 absl::StatusOr<StoppedByOperator> CallStop(
-    const ChiefAddress& chief, bool now, absl::Duration timeout,
+    const ChiefAddress& chief, bool now, uint64_t nonce, absl::Duration timeout,
     const std::function<void(const v1::StopJobReply&)>& waits);
 
 }  // namespace paramd

@@ -108,7 +108,9 @@ uint64_t OperatorCalls::Came(const v1::Origin& origin, const Method& method,
 
 void OperatorCalls::Refused(uint64_t number, const absl::Status& why) {
   const MutexLock lock(&mutex_);
-  if (RefusalOf(why).reason() == v1::Refusal::RETRY) {
+  const v1::Refusal refusal = RefusalOf(why);
+  if (refusal.stopped()) return;  // As was asked.
+  if (refusal.reason() == v1::Refusal::RETRY) {
     refused_for_now_ = number;
     return;
   }

@@ -19,7 +19,7 @@
 namespace paramd {
 namespace {
 
-constexpr absl::Duration kLong = absl::Seconds(60);
+constexpr absl::Duration kLongDrain = absl::Seconds(60);
 
 // Answers a StatusRequest with how many it has had, once its work outside is
 // done; a StopRequest ends it. All on one thread that is not the runtime's.
@@ -99,13 +99,13 @@ class Asking : public Core {
   void Next(Outbox* out) {
     if (left_-- == 0) {
       out->Send(PeerId::Ps(0), 1, std::make_unique<v1::StopRequest>(), {},
-                kLong);
+                kLongDrain);
       return;
     }
     BufferChain payload;
     payload.push_back(Bytes("12345"));
     out->Send(PeerId::Ps(0), 1, std::make_unique<v1::StatusRequest>(), payload,
-              kLong);
+              kLongDrain);
   }
 
   int left_;
@@ -158,7 +158,7 @@ TEST(ThreadedCoreTest, ItsWaitsAndItsDrainAreTheCores) {
   ThreadedCore threaded("counting", &core, runtime->Waker());
   EXPECT_EQ(threaded.overdue(Time()), "");  // It has not started.
   runtime->AddCore(PeerId::Ps(0), &threaded);
-  runtime->Drain(absl::CancelledError("drained"), kLong);
+  runtime->Drain(absl::CancelledError("drained"), kLongDrain);
   EXPECT_EQ(runtime->Run(), absl::CancelledError("drained"));
 }
 

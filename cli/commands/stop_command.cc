@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "cli/commands/command.h"
 #include "cli/commands/operator_client.h"
 #include "cli/process/exit_code.h"
+#include "cli/process/incarnation.h"
 
 namespace paramd {
 namespace {
@@ -20,13 +22,14 @@ void SayWait(const v1::StopJobReply& reply) {
     absl::StrAppend(&line, line.empty() ? "" : "; ", "waiting for ",
                     EscapeLine(reply.waiting_for()));
   }
-  if (!line.empty()) Print(absl::StrCat(line, "\n"));
+  if (!line.empty()) Print(absl::StrCat(line, "\n"), stderr);
 }
 
 absl::StatusOr<std::string> Stop(const ChiefFlags& flags, bool now) {
   ASSIGN_OR_RETURN(const ChiefAddress chief, flags.Find());
-  ASSIGN_OR_RETURN(const StoppedByOperator stopped,
-                   CallStop(chief, now, flags.timeout(), SayWait));
+  ASSIGN_OR_RETURN(
+      const StoppedByOperator stopped,
+      CallStop(chief, now, DrawIncarnation(), flags.timeout(), SayWait));
   return stopped.finished
              ? std::string("the job has finished; nothing is stopped\n")
              : absl::StrCat(EscapeLine(stopped.sentence), "\n");

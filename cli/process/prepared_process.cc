@@ -445,8 +445,7 @@ absl::Status PrepareToLinger(const RunOptions& options,
   prepared->finished.assign(names.size(),
                             FinishedJob(/*servers=*/0, term, finished));
   if (role.is_chief() && !role.server.has_value()) {
-    prepared->finished.back() =
-        FinishedJob(role.all_places(), term, finished);
+    prepared->finished.back() = FinishedJob(role.all_places(), term, finished);
   }
   for (size_t i = 0; i < names.size(); ++i) {
     prepared->runtime->AddCore(names[i], &prepared->finished[i]);

@@ -32,9 +32,8 @@ ResourceNeeds NeedsAtStart() { return {.threads = kForSignals}; }
 ResourceNeeds NeedsOf(const ProcessRole& role, bool alone,
                       const v1::JobConfig& job) {
   ResourceNeeds needs = NeedsAtStart();
-  if (alone) {
-    needs.threads += kOfProgress;
-  } else if (!role.evaluator.has_value()) {
+  if (alone) needs.threads += kOfProgress;
+  if (!role.evaluator.has_value()) {  // Alone it is called by operators.
     needs.threads += kOfGrpc + kOfGrpcByProcessor * ProcessorsOfThisProcess();
   }
   if (role.server.has_value() && role.places() > 1) {

@@ -60,7 +60,8 @@ struct CoordinatorParts {
   bool MayOpenRequested() const;
   JobStop::Present ForStop() const {
     return {.newest = &checkpoints.newest(),
-            .may_hold_pushes = startup.MayHoldPushes()};
+            .may_hold_pushes = startup.MayHoldPushes(),
+            .may_any_hold_pushes = startup.MayAnyHoldSlices()};
   }
 
   const CoordinatorOptions options;

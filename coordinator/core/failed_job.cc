@@ -15,6 +15,8 @@ namespace {
 // As those of a good end: short, so that a lost one is repeated.
 constexpr absl::Duration kTellDeadline = absl::Seconds(1);
 constexpr absl::Duration kTellRetry = absl::Milliseconds(200);
+// By then a worker has asked again whose answer was lost on the way.
+constexpr absl::Duration kAskedAgain = absl::Milliseconds(500);
 // Above all calls of the coordinator that it was.
 constexpr CallId kFirstTellCall = CallId{1} << 48;
 
@@ -33,7 +35,7 @@ FailedJob::FailedJob(Options options, Time now, Outbox* out)
   out->Note(absl::StrCat("the job ",
                          finished_.stopped() ? "is stopped" : "has failed",
                          ", and every process is told: ", why_.message()));
-  for (const Call& call : options.calls) Refuse(call, out);
+  for (const Call& call : options.calls) Refuse(call, now, out);
   Advance(now, out);
 }
 
@@ -42,14 +44,15 @@ void FailedJob::Receive(const Message& message, Time now, Outbox* out) {
     OnReply(message, now);
   } else {
     const bool is_worker = message.from.kind == PeerId::Kind::kWorker;
-    Refuse({is_worker ? message.from.index : 0, message.call}, out);
+    Refuse({is_worker ? message.from.index : 0, message.call}, now, out);
   }
   Advance(now, out);
 }
 
-void FailedJob::Refuse(const Call& call, Outbox* out) {
+void FailedJob::Refuse(const Call& call, Time now, Outbox* out) {
   out->Refuse(call.call, RefuseFinished("job", finished_));
   yet_to_hear_.erase(call.worker);
+  if (call.worker != 0) may_ask_again_ = now + kAskedAgain;
 }
 
 void FailedJob::OnReply(const Message& message, Time now) {
@@ -71,12 +74,14 @@ void FailedJob::Tick(Time now, Outbox* out) { Advance(now, out); }
 
 void FailedJob::Hurry(Time now, Outbox* out) {
   yet_to_hear_.clear();
+  may_ask_again_ = now;
   Advance(now, out);
   deadline_ = std::min(deadline_, now + kTellDeadline);
 }
 
 void FailedJob::Advance(Time now, Outbox* out) {
-  if (!everybody_knows_ && (yet_to_hear_.empty() || now >= deadline_)) {
+  const bool all_heard = yet_to_hear_.empty() && now >= may_ask_again_;
+  if (!everybody_knows_ && (all_heard || now >= deadline_)) {
     everybody_knows_ = true;
     deadline_ = now + finish_timeout_;
   }
@@ -104,6 +109,9 @@ void FailedJob::Tell(ToldServer* server, Outbox* out) {
 
 Time FailedJob::next_tick() const {
   Time next = deadline_;
+  if (!everybody_knows_ && yet_to_hear_.empty()) {
+    next = std::min(next, may_ask_again_);
+  }
   for (const ToldServer& server : servers_) {
     const Told most = everybody_knows_ ? Told::kEverybodyKnows : Told::kTheEnd;
     if (server.call == 0 && server.told < most) {

@@ -74,7 +74,7 @@ class FailedJob {
   };
 
   // Answers a call, of nobody if that is of worker 0: its own.
-  void Refuse(const Call& call, Outbox* out);
+  void Refuse(const Call& call, Time now, Outbox* out);
   void Advance(Time now, Outbox* out);
   void Tell(ToldServer* server, Outbox* out);
   void OnReply(const Message& message, Time now);
@@ -85,7 +85,8 @@ class FailedJob {
   std::vector<ToldServer> servers_;
   std::set<uint32_t> yet_to_hear_;
   bool everybody_knows_ = false;
-  Time deadline_;  // Of the workers; then of the servers.
+  Time may_ask_again_;  // A worker whose answer was lost, up to here.
+  Time deadline_;       // Of the workers; then of the servers.
   CallId next_call_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "proto/job_end.h"
 #include "proto/paramd/v1/control.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 namespace {
@@ -29,7 +30,11 @@ void FinishedJob::Receive(Message message, Time /*now*/, Outbox* out) {
     is_asked_[message.call] = false;
     return;
   }
-  out->Refuse(message.call, RefuseFinished("job", finished_));
+  // For who stops the job there is nothing left to stop.
+  const bool stops =
+      dynamic_cast<const v1::StopJobRequest*>(message.head) != nullptr;
+  out->Refuse(message.call,
+              RefuseFinished("job", stops ? v1::Finished() : finished_));
   if (const auto* recall =
           dynamic_cast<const v1::RecallRequest*>(message.head)) {
     out->Exit(absl::UnavailableError(

@@ -6,6 +6,7 @@
 #include "coordinator/core/testing/core_driver.h"
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -48,6 +49,22 @@ TEST(FinishedJobTest, TheCoordinatorsTellsEveryServerAgainAndAgain) {
   driver.Reply(*second, v1::FinishReply());
   driver.Advance(absl::Seconds(5));
   EXPECT_THAT(driver.sends, SizeIs(2));
+}
+
+TEST(FinishedJobTest, OfAStoppedJobLateOnesHearItAndThereIsNothingToStop) {
+  v1::Finished stopped;
+  stopped.set_stopped(true);
+  stopped.set_reason("stopped by an operator");
+  FinishedJob core(/*servers=*/0, /*term=*/3, stopped);
+  CoreDriver driver(&core);
+  driver.Start();
+  EXPECT_TRUE(
+      RefusalOf(driver.Call(PeerId::Worker(1), v1::JoinRequest()).status)
+          .stopped());
+  const v1::Refusal refusal =
+      RefusalOf(driver.Call(PeerId(), v1::StopJobRequest()).status);
+  EXPECT_EQ(refusal.reason(), v1::Refusal::JOB_FINISHED);
+  EXPECT_FALSE(refusal.stopped());
 }
 
 TEST(FinishedJobTest, ACoordinatorOfAnotherRunEndsIt) {

@@ -14,21 +14,17 @@ namespace paramd {
 namespace {
 
 constexpr absl::Duration kStopPatience = absl::Seconds(2);
+constexpr absl::Duration kUnheardPatience = absl::Seconds(5);
 constexpr size_t kMostStopsWaiting = 64;
 
 // "an operator (operator/0 at 10.0.0.7:41234)"
 std::string WhoStops(const v1::Origin& origin) {
   if (origin.who().empty()) return "an operator";
   const bool has_address =
-      !origin.address().empty() && origin.address().rfind("unix:", 0) != 0;
+      !origin.address().empty() && origin.address() != "the Unix socket";
   return absl::StrCat("an operator (", origin.who(),
                       has_address ? absl::StrCat(" at ", origin.address()) : "",
                       ")");
-}
-
-uint64_t Unsaved(const JobStop::Present& present, const JobView& job) {
-  const uint64_t step = job.progress.global_step();
-  return step - std::min(step, present.newest->step);
 }
 
 }  // namespace
@@ -52,6 +48,7 @@ void JobStop::OnRequest(const Message& message,
   }
   if (!asked_) {
     asked_ = true;
+    unheard_until_ = turn->now + kUnheardPatience;
     nonce_ = request.nonce();
     who_ = WhoStops(request.origin());
     turn->out->Note(
@@ -70,12 +67,19 @@ std::string JobStop::sentence() const {
   return asked_ ? absl::StrCat("is being stopped by ", who_) : "";
 }
 
-// Before servers are asked, nobody would know whom to tell. Once the result is
-// being written, the end is as near.
-bool JobStop::MayEndNow(const Present& present, const JobView& job) const {
-  if (job.phase < JobPhase::kRecalling) return false;
-  if (now_) return job.phase < JobPhase::kWritingResult;
-  return job.phase < JobPhase::kRunning && !present.may_hold_pushes;
+// Only servers that have answered can be told, so the others are waited for:
+// for a while, and if they may hold what no checkpoint has until it is to be at
+// once. When the result is being written, the end is as near.
+bool JobStop::MayEndNow(const Present& present, const Turn& turn) const {
+  const JobPhase phase = turn.job.phase;
+  if (phase < JobPhase::kRecalling) return false;
+  if (phase == JobPhase::kRecalling) {
+    const bool may_hold =
+        present.may_hold_pushes || present.may_any_hold_pushes;
+    return turn.now >= unheard_until_ && (now_ || !may_hold);
+  }
+  if (now_) return phase < JobPhase::kWritingResult;
+  return phase < JobPhase::kRunning && !present.may_hold_pushes;
 }
 
 void JobStop::Advance(const Present& present, Turn* turn) {
@@ -88,10 +92,13 @@ void JobStop::Advance(const Present& present, Turn* turn) {
     }
     return;
   }
-  if (MayEndNow(present, job)) return End(present, turn);
+  if (MayEndNow(present, *turn)) return End(present, turn);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (turn->now < waiting.until) return false;
-    Answer(waiting, present, /*done=*/false, turn);
+    auto reply = std::make_unique<v1::StopJobReply>();
+    reply->set_already(waiting.already);
+    reply->set_waiting_for(job.waiting_for());
+    turn->out->Reply(waiting.call, std::move(reply));
     return true;
   });
 }
@@ -100,7 +107,7 @@ std::string JobStop::WhatIsLeft(const Present& present,
                                 const JobView& job) const {
   const uint64_t step = job.progress.global_step();
   const std::string& path = present.newest->path();
-  const uint64_t unsaved = Unsaved(present, job);
+  const uint64_t unsaved = step - std::min(step, present.newest->step);
   return absl::StrCat(
       " at step ", step,
       unsaved > 0 ? absl::StrCat(", giving up the ", unsaved, " since ",
@@ -112,27 +119,13 @@ std::string JobStop::WhatIsLeft(const Present& present,
 }
 
 void JobStop::End(const Present& present, Turn* turn) {
-  for (const Waiting& waiting : std::exchange(waiting_, {})) {
-    Answer(waiting, present, /*done=*/true, turn);
-  }
-  turn->out->Exit(
+  const absl::Status stopped =
       StoppedJob(absl::StrCat("stopped ", now_ ? "at once " : "", "by ", who_,
-                              WhatIsLeft(present, turn->job))));
-}
-
-void JobStop::Answer(const Waiting& waiting, const Present& present, bool done,
-                     Turn* turn) const {
-  auto reply = std::make_unique<v1::StopJobReply>();
-  reply->set_already(waiting.already);
-  reply->set_done(done);
-  reply->set_path(std::string(present.newest->path()));
-  reply->set_step(present.newest->step);
-  if (done) {
-    reply->set_pushes_given_up(Unsaved(present, turn->job));
-  } else {
-    reply->set_waiting_for(turn->job.waiting_for());
+                              WhatIsLeft(present, turn->job)));
+  for (const Waiting& waiting : std::exchange(waiting_, {})) {
+    turn->out->Refuse(waiting.call, RefuseFinished("job", ToFinished(stopped)));
   }
-  turn->out->Reply(waiting.call, std::move(reply));
+  turn->out->Exit(stopped);
 }
 
 }  // namespace paramd

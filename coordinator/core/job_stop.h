@@ -35,6 +35,8 @@ class JobStop {
     const Checkpoints::Checkpoint* newest = nullptr;
     // Before the job runs: servers may hold pushes that no checkpoint has.
     bool may_hold_pushes = false;
+    // The same of those that have not answered yet.
+    bool may_any_hold_pushes = false;
   };
 
   // Begins it, or waits with whoever began it.
@@ -43,7 +45,8 @@ class JobStop {
   // Ends the job if nothing is to be saved first, and answers who has waited
   // for long.
   void Advance(const Present& present, Turn* turn);
-  // The newest checkpoint has all there is: exits, with StoppedJob.
+  // The newest checkpoint has all there is: exits, with StoppedJob, and refuses
+  // who waits with the same.
   void End(const Present& present, Turn* turn);
 
   bool is_asked() const { return asked_; }
@@ -57,13 +60,12 @@ class JobStop {
     Time until;
   };
 
-  bool MayEndNow(const Present& present, const JobView& job) const;
-  void Answer(const Waiting& waiting, const Present& present, bool done,
-              Turn* turn) const;
+  bool MayEndNow(const Present& present, const Turn& turn) const;
   std::string WhatIsLeft(const Present& present, const JobView& job) const;
 
   bool asked_ = false;
   bool now_ = false;
+  Time unheard_until_;  // Servers that have not answered are waited for.
   uint64_t nonce_ = 0;  // Of who began it.
   std::string who_;
   std::vector<Waiting> waiting_;

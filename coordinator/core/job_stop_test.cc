@@ -28,7 +28,7 @@ v1::StopJobRequest StopRequestOf(uint64_t nonce, bool now = false) {
   request.set_nonce(nonce);
   request.set_now(now);
   request.mutable_origin()->set_who("uid 1000");
-  request.mutable_origin()->set_address("unix:");
+  request.mutable_origin()->set_address("the Unix socket");
   return request;
 }
 
@@ -36,6 +36,14 @@ v1::StopJobReply ReplyIn(const CoreDriver::Answer& answer) {
   EXPECT_TRUE(answer.status.ok()) << answer.status;
   const auto* reply = dynamic_cast<const v1::StopJobReply*>(answer.head.get());
   return reply == nullptr ? v1::StopJobReply() : *reply;
+}
+
+// As all processes hear of it.
+void ExpectStopped(const CoreDriver::Answer& answer,
+                   const std::string& sentence) {
+  const absl::Status end = EndFor(answer.status);
+  EXPECT_TRUE(IsStoppedJob(end)) << end;
+  EXPECT_THAT(end.message(), HasSubstr(sentence));
 }
 
 // A running job of two servers and two workers that have pushed.
@@ -130,12 +138,9 @@ TEST_F(JobStopTest, EverybodyStandsStillUntilTheLastCheckpointAndIsTold) {
   v1::CommitCheckpointResult result;
   result.set_path("/done");
   driver().Complete(commit->first, result);
-  const v1::StopJobReply reply = ReplyIn(driver().Take(call));
-  EXPECT_TRUE(reply.done());
-  EXPECT_FALSE(reply.already());
-  EXPECT_EQ(reply.path(), "/done");
-  EXPECT_EQ(reply.step(), 2u);
-  EXPECT_EQ(reply.pushes_given_up(), 0u);
+  ExpectStopped(driver().Take(call),
+                "stopped by an operator (uid 1000) at step 2; a later start "
+                "goes on from /done");
   ExpectTold(&other_);
   for (const v1::FinishRequest& finish : Finishes()) {
     EXPECT_TRUE(finish.finished().stopped());
@@ -153,10 +158,9 @@ TEST_F(JobStopTest, EverybodyStandsStillUntilTheLastCheckpointAndIsTold) {
 }
 
 TEST_F(JobStopTest, AtOnceNothingIsSavedAndItSaysWhatThatCosts) {
-  const v1::StopJobReply reply = ReplyIn(driver().Take(Stop(7, /*now=*/true)));
-  EXPECT_TRUE(reply.done());
-  EXPECT_EQ(reply.pushes_given_up(), 2u);
-  EXPECT_EQ(reply.path(), "");
+  ExpectStopped(driver().Take(Stop(7, /*now=*/true)),
+                "stopped at once by an operator (uid 1000) at step 2, giving "
+                "up the 2 since the beginning; a later start begins anew");
   EXPECT_FALSE(Prepare());
   ExpectTold(&other_);
   driver().LetAllHear();
@@ -174,7 +178,6 @@ TEST_F(JobStopTest, TheSecondOneHearsThatItIsUnderWayAndWaitsToo) {
   started_.Serve();
   const v1::StopJobReply waits = ReplyIn(driver().Take(second));
   EXPECT_TRUE(waits.already());
-  EXPECT_FALSE(waits.done());
   EXPECT_FALSE(ReplyIn(driver().Take(first)).already());
   EXPECT_FALSE(ReplyIn(driver().Take(again)).already());
   ASSERT_TRUE(Prepare());
@@ -182,9 +185,7 @@ TEST_F(JobStopTest, TheSecondOneHearsThatItIsUnderWayAndWaitsToo) {
   started_.Cut(&chief_, 0);
   started_.Cut(&other_, 2);
   SealWriteCommit();
-  const v1::StopJobReply done = ReplyIn(driver().Take(late));
-  EXPECT_TRUE(done.done());
-  EXPECT_TRUE(done.already());
+  ExpectStopped(driver().Take(late), "stopped by an operator (uid 1000)");
   // All who come later are told, as everybody is.
   const absl::Status refused = driver().Take(Stop(9)).status;
   EXPECT_TRUE(IsStoppedJob(EndFor(refused))) << refused;
@@ -202,9 +203,7 @@ TEST_F(JobStopTest, StorageThatFailsIsSaidAndTheSecondOneNeedNotWaitForIt) {
   started_.core().FillStatus(&status);
   EXPECT_EQ(status.job().stopping(),
             "is being stopped by an operator (uid 1000)");
-  const v1::StopJobReply reply = ReplyIn(driver().Take(Stop(8, /*now=*/true)));
-  EXPECT_TRUE(reply.done());
-  EXPECT_EQ(reply.pushes_given_up(), 2u);
+  ExpectStopped(driver().Take(Stop(8, /*now=*/true)), "giving up the 2 since");
 }
 
 TEST_F(JobStopTest, ASnapshotThatIsBeingWrittenIsFollowedByTheLastOne) {
@@ -215,7 +214,7 @@ TEST_F(JobStopTest, ASnapshotThatIsBeingWrittenIsFollowedByTheLastOne) {
   const CallId call = Stop();
   SealWriteCommit();
   EXPECT_TRUE(driver().answered(checkpoint));
-  EXPECT_FALSE(driver().answered(call) && ReplyIn(driver().Take(call)).done());
+  EXPECT_FALSE(driver().answered(call));
   PassHeartbeat();
   ASSERT_TRUE(Prepare());
 }
@@ -235,20 +234,58 @@ TEST_F(JobStopTest, AJobThatIsFinishedIsNotStopped) {
   EXPECT_FALSE(IsStoppedJob(EndFor(refused)));
 }
 
-TEST_F(JobStopTest, BeforeTheJobRunsItEndsAtOnceAndTellsWhoIsThere) {
+TEST_F(JobStopTest, BeforeTheJobRunsItEndsWhenAllServersCanBeTold) {
   StartedCoordinator young(JobOptions());
   young.ReadLog();
   young.Append();  // The term. No server has answered.
+  const CallId first = young.driver().Begin(kOutside, StopRequestOf(7));
+  young.driver().Advance(absl::Seconds(2));
+  const v1::StopJobReply waits = ReplyIn(young.driver().Take(first));
+  EXPECT_THAT(waits.waiting_for(), HasSubstr("ps-"));
+  const CallId again = young.driver().Begin(kOutside, StopRequestOf(7));
   const CallId joins = young.BeginJoin(1, 201);
-  const CallId call = young.driver().Begin(kOutside, StopRequestOf(7));
-  const v1::StopJobReply reply = ReplyIn(young.driver().Take(call));
-  EXPECT_TRUE(reply.done());
+  young.Serve();
+  ExpectStopped(young.driver().Take(again), "a later start begins anew");
   ASSERT_TRUE(young.driver().answered(joins));
   EXPECT_TRUE(IsStoppedJob(EndFor(young.driver().Take(joins).status)));
   young.driver().LetAllHear();
   EXPECT_EQ(young.driver().exit_status.message(),
             "stopped by an operator (uid 1000) at step 0; a later start "
             "begins anew");
+}
+
+TEST_F(JobStopTest, ServersThatAreNotThereAreWaitedForAMoment) {
+  StartedCoordinator young(JobOptions());
+  young.ReadLog();
+  young.Append();
+  const auto stop = [&] {
+    return young.driver().Begin(kOutside, StopRequestOf(7));
+  };
+  const CallId first = stop();
+  young.driver().Advance(absl::Seconds(2));
+  EXPECT_THAT(ReplyIn(young.driver().Take(first)).waiting_for(),
+              HasSubstr("ps-"));
+  young.driver().Advance(absl::Seconds(3));
+  ExpectStopped(young.driver().Take(stop()), "a later start begins anew");
+}
+
+TEST_F(JobStopTest, IfTheyMayHoldPushesUntilItIsToBeAtOnce) {
+  StartedCoordinator next(JobOptions());
+  v1::ReadLogResult log;
+  v1::LogEntry* const entry = log.add_entries();
+  entry->set_number(1);
+  entry->set_run_id("run");
+  entry->set_job_digest("digest");
+  entry->mutable_configuration()->mutable_version()->set_term(1);
+  next.ReadLog(log);
+  next.Append();
+  const CallId first = next.driver().Begin(kOutside, StopRequestOf(7));
+  for (int i = 0; i < 10; ++i) next.driver().Advance(absl::Seconds(1));
+  EXPECT_THAT(ReplyIn(next.driver().Take(first)).waiting_for(),
+              HasSubstr("ps-"));
+  const CallId now =
+      next.driver().Begin(kOutside, StopRequestOf(8, /*now=*/true));
+  EXPECT_TRUE(IsStoppedJob(EndFor(next.driver().Take(now).status)));
 }
 
 TEST_F(JobStopTest, ServersThatMayHoldPushesAreNotStoppedBeforeTheyAreSaved) {
@@ -263,9 +300,10 @@ TEST_F(JobStopTest, ServersThatMayHoldPushesAreNotStoppedBeforeTheyAreSaved) {
   next.driver().Reply(*sent, reply);
   const CallId call = next.driver().Begin(kOutside, StopRequestOf(7));
   EXPECT_FALSE(next.driver().answered(call));
+  next.driver().Advance(absl::Seconds(5));
   const CallId now =
       next.driver().Begin(kOutside, StopRequestOf(8, /*now=*/true));
-  EXPECT_TRUE(ReplyIn(next.driver().Take(now)).done());
+  EXPECT_TRUE(IsStoppedJob(EndFor(next.driver().Take(now).status)));
 }
 
 }  // namespace

@@ -127,6 +127,7 @@ void Startup::OnLogRead(const IoResult& result, Turn* turn) {
     term =
         std::max({term, entry.term(), entry.configuration().version().term()});
     record_.Read(entry);
+    had_layout_ |= entry.has_configuration();
     if (!entry.has_fence()) continue;
     v1::SessionId& newest = fences_[entry.fence().worker()];
     newest = std::max(newest, entry.fence().generation());

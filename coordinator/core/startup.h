@@ -94,6 +94,8 @@ class Startup {
   bool MayHoldPushes() const {
     return keeps_content_ || take_over_.AnyHoldsSlices();
   }
+  // Whether servers that have not answered may hold some.
+  bool MayAnyHoldSlices() const { return had_layout_; }
   // Ends the process if this takes longer than the job's start_timeout.
   void CheckPatience(Turn* turn) const;
 
@@ -119,6 +121,7 @@ class Startup {
   std::map<uint32_t, v1::SessionId> fences_;  // In the log; of each the newest.
   TakeOver take_over_;
   bool keeps_content_ = false;  // Servers do, by the plan.
+  bool had_layout_ = false;     // By the log servers were told one.
   // Checkpoints that a server could not restore, and whether one may later.
   // Bound: those of the directory, each once.
   std::vector<v1::FindCheckpoint::Damaged> damaged_;

@@ -140,14 +140,15 @@ struct Evaluated {};
 struct Reached {
   JobPhase phase;
 };
-using Fact = std::variant<
-    LogRead, RunFinished, CheckpointFound, CheckpointCommitted,
-    CheckpointFailed, SnapshotToLeaveWith, AllIsSaved, SettingChanged,
-    ModeLogged, Admitted, SessionOver, SessionFenced, SessionEnded, WorkerHeard,
-    HeardOfEnd, FenceIsDue, HoldsUpStep, ServerHeard, ServerRecalled,
-    ServerConfigured, SnapshotAnswered, SnapshotCallFailed, ServerReborn,
-    ReplicaChanged, NotRestored, BackToCheckpoint, InputUsed, Evaluated,
-    Reached>;
+using Fact =
+    std::variant<LogRead, RunFinished, CheckpointFound, CheckpointCommitted,
+                 CheckpointFailed, SnapshotToLeaveWith, AllIsSaved,
+                 SettingChanged, ModeLogged, Admitted, SessionOver,
+                 SessionFenced, SessionEnded, WorkerHeard, HeardOfEnd,
+                 FenceIsDue, HoldsUpStep, ServerHeard, ServerRecalled,
+                 ServerConfigured, SnapshotAnswered, SnapshotCallFailed,
+                 ServerReborn, ReplicaChanged, NotRestored, BackToCheckpoint,
+                 InputUsed, Evaluated, Reached>;
 
 // What the dispatcher lends its parts for one event: the time, the way out, the
 // log, the configuration, and what they may read of each other.

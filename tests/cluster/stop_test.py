@@ -32,7 +32,8 @@ class StopTest(unittest.TestCase):
             self.addCleanup(self.runs[task].kill)
 
     def stop(self, *flags):
-        return command("stop", self.cluster.run_directory, *flags)
+        return command("stop", self.cluster.run_directory,
+                       "--timeout_ms=120000", *flags)
 
     def expect_all_ended_with(self, sentence):
         for task, run in self.runs.items():
@@ -75,13 +76,15 @@ class StopTest(unittest.TestCase):
         self.stop_and_go_on("--staleness=2")
 
     def test_twice_the_second_one_waits_too(self):
-        self.start()
+        self.start("--lease_ms=120000")
         self.runs["worker-1"].wait_for("first push of generation")
         # The first one waits for a worker that stands still.
         os.kill(self.runs["worker-1"].process.pid, signal.SIGSTOP)
-        first = paramd.Run("stop", self.cluster.run_directory)
-        first.wait_for("waiting for")
-        second = paramd.Run("stop", self.cluster.run_directory)
+        first = paramd.Run("stop", self.cluster.run_directory,
+                            "--timeout_ms=120000")
+        first.wait_for("waiting for worker-1")
+        second = paramd.Run("stop", self.cluster.run_directory,
+                            "--timeout_ms=120000")
         second.wait_for("the job is being stopped already; waiting for")
         os.kill(self.runs["worker-1"].process.pid, signal.SIGCONT)
         for run in (first, second):

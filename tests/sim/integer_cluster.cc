@@ -140,7 +140,13 @@ absl::Status IntegerCluster::Judge(const SimProcess& process,
   }
   // Everybody ends so, and nobody is started again.
   if (IsStoppedJob(status)) {
-    if (task == PeerId::Coordinator()) stopped_ = status;
+    if (task != PeerId::Coordinator()) return absl::OkStatus();
+    stopped_ = status;
+    const PeerId worker = PeerId::Worker(0);  // Ends with the process.
+    if (!simulation_.HasExited(worker)) simulation_.Crash(worker);
+    // Nobody waits for those that start when it is over.
+    simulation_.At(simulation_.elapsed() + absl::Seconds(20),
+                   [this] { simulation_.End(); });
     return absl::OkStatus();
   }
   if (!stopped_.ok()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "proto/job_end.h"
 #include "proto/paramd/v1/status.pb.h"
 #include "proto/refusal.h"
 
@@ -65,19 +66,14 @@ bool OperatorCore::Take(const v1::CheckpointReply& reply) {
   return true;
 }
 
-bool OperatorCore::Take(const v1::StopJobReply& reply) {
-  if (reply.done()) stopped_ = reply;
-  return reply.done();
-}
-
 void OperatorCore::Receive(Message message, Time now, Outbox* out) {
   if (!message.is_reply || message.call != call_) return;
   if (message.status.ok()) {
     const auto* checkpoint =
         dynamic_cast<const v1::CheckpointReply*>(message.head);
-    const auto* stop = dynamic_cast<const v1::StopJobReply*>(message.head);
-    if ((checkpoint != nullptr && !Take(*checkpoint)) ||
-        (stop != nullptr && !Take(*stop))) {
+    const bool is_being_stopped =
+        dynamic_cast<const v1::StopJobReply*>(message.head) != nullptr;
+    if (is_being_stopped || (checkpoint != nullptr && !Take(*checkpoint))) {
       next_ = now + kRetry;
       return;
     }
@@ -88,6 +84,7 @@ void OperatorCore::Receive(Message message, Time now, Outbox* out) {
   const v1::Refusal::Reason reason = RefusalOf(message.status).reason();
   // Storage fails now and then: another one.
   if (reason == v1::Refusal::NOT_READY) number_.Clear();
+  if (reason == v1::Refusal::JOB_FINISHED) stopped_ = EndFor(message.status);
   if (reason == v1::Refusal::JOB_FINISHED || ++failures_ == kMostFailures) {
     out->Exit(absl::OkStatus());
   } else if (reason == v1::Refusal::INVALID) {

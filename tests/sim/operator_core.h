@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 
 #include "proto/paramd/v1/status.pb.h"
 #include "tensor/core.h"
@@ -49,8 +48,9 @@ class OperatorCore : public Core {
     v1::CheckpointReply said;
     uint64_t asked_at = 0;  // The step then, if it is watched.
   };
-  // How the job was stopped; nothing: it was not asked to, or was not heard.
-  const absl::optional<v1::StopJobReply>& stopped() const { return stopped_; }
+  // How the job was stopped, as all hear of it; OK: it was not, or this one has
+  // not heard.
+  const absl::Status& stopped() const { return stopped_; }
   // Those that were asked for and are there.
   const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
 
@@ -59,7 +59,6 @@ class OperatorCore : public Core {
   Outbox::Head NextRequest();
   // False: it is to be asked again.
   bool Take(const v1::CheckpointReply& reply);
-  bool Take(const v1::StopJobReply& reply);
 
   const std::vector<Setting> settings_;
   Time started_;
@@ -67,7 +66,7 @@ class OperatorCore : public Core {
   size_t done_ = 0;
   std::function<uint64_t()> step_;
   std::vector<Checkpoint> checkpoints_;
-  absl::optional<v1::StopJobReply> stopped_;
+  absl::Status stopped_;
   uint64_t asked_at_ = 0;
   // Of the one that was asked for. Zero: not told yet.
   v1::SnapshotNumber number_;

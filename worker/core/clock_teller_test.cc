@@ -14,8 +14,8 @@ Time At(int64_t milliseconds) {
 class ClockTellerTest : public ::testing::Test {
  protected:
   ClockTellerTest() {
-    configuration_.add_servers();
-    configuration_.add_servers();
+    configuration_.add_servers()->set_index(0);
+    configuration_.add_servers()->set_index(1);
     SetMode(v1::Consistency::BOUNDED);
     teller_.BeginSession();
   }
