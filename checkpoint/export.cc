@@ -34,6 +34,7 @@ struct Exported {
   NumberFormat format;
   absl::optional<int64_t> step = absl::nullopt;  // A scalar, instead.
 
+  bool is_value() const { return numbers.slot.empty() && !step.has_value(); }
   bool is_int64() const { return step.has_value() || numbers.are_integers(); }
   uint64_t bytes() const {
     if (step.has_value()) return sizeof(*step);
@@ -72,6 +73,16 @@ uint64_t Overflowed(const Buffer& numbers, const Buffer& encoded,
     std::memcpy(&number, numbers.bytes().data() + i * sizeof(number),
                 sizeof(number));
     count += std::isfinite(number);
+  }
+  return count;
+}
+
+uint64_t Zeros(const Buffer& numbers) {
+  uint64_t count = 0;
+  for (size_t i = 0; i + sizeof(float) <= numbers.size(); i += sizeof(float)) {
+    float number;
+    std::memcpy(&number, numbers.bytes().data() + i, sizeof(number));
+    count += number == 0;
   }
   return count;
 }
@@ -151,6 +162,10 @@ class Exporter {
         tensor.numbers, [&](const Buffer& piece) -> absl::Status {
           const Buffer encoded = Encoded(piece, tensor.format);
           result_->overflowed += Overflowed(piece, encoded, tensor.format);
+          if (tensor.is_value()) {
+            result_->numbers += piece.size() / sizeof(float);
+            result_->zeros += Zeros(piece);
+          }
           RETURN_IF_ERROR(write(encoded.bytes()));
           if (options_.progress) {
             options_.progress(reader_->read_bytes(), reader_->total_bytes());

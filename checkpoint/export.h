@@ -43,6 +43,9 @@ struct ExportResult {
   std::vector<std::string> files;  // In it.
   uint64_t tensors = 0;
   uint64_t bytes = 0;  // Of the tensors.
+  // Of the values, and those of them that are zero.
+  uint64_t numbers = 0;
+  uint64_t zeros = 0;
   // Finite numbers that are too large for the dtype and became infinite.
   uint64_t overflowed = 0;
   // With slots: variables whose blocks have not all been updated as often.

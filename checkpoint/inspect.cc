@@ -80,6 +80,7 @@ struct Range {
   double max = -std::numeric_limits<double>::infinity();
   double sum = 0;
   uint64_t finite = 0;
+  uint64_t zeros = 0;
   uint64_t not_finite = 0;
 
   void Add(absl::Span<const std::byte> bytes) {
@@ -93,14 +94,17 @@ struct Range {
       min = std::min<double>(min, value);
       max = std::max<double>(max, value);
       sum += value;
+      zeros += value == 0;
       ++finite;
     }
   }
 
   std::vector<std::string> Cells() const {
-    if (finite == 0) return {"-", "-", "-", absl::StrCat(not_finite)};
+    if (finite == 0) return {"-", "-", "-", "-", absl::StrCat(not_finite)};
     return {absl::StrFormat("%.4g", min), absl::StrFormat("%.4g", max),
             absl::StrFormat("%.4g", sum / static_cast<double>(finite)),
+            absl::StrFormat("%.1f %%", 100 * static_cast<double>(zeros) /
+                                           static_cast<double>(finite)),
             not_finite == 0 ? "" : absl::StrCat(not_finite)};
   }
 };
@@ -174,7 +178,8 @@ std::string Lost(const v1::Manifest& manifest) {
 absl::StatusOr<std::string> Variables(CheckpointReader* reader, bool values) {
   Table table;
   std::vector<std::string> heads = {"variable", "shape", "parts", "slots"};
-  if (values) heads.insert(heads.end(), {"min", "max", "mean", "not finite"});
+  if (values)
+    heads.insert(heads.end(), {"min", "max", "mean", "zeros", "not finite"});
   table.Add(std::move(heads));
   for (const SliceIndex::Entry& entry : reader->index().entries()) {
     std::vector<std::string> slots;

@@ -21,10 +21,10 @@ absl::StatusOr<std::string> ListCheckpoints(const std::string& path,
 
 // What is in one checkpoint, that of the highest number if `path` has several:
 // its manifest in short, then each variable with shape, parts and slots; if
-// `values`, the range and mean of its values too, and how many rows of keyed
-// ones have a key, by when it was last named, for which all files are read and
-// their checksums looked at, at most 8 MiB at a time. DATA_LOSS naming what is
-// wrong with the checkpoint.
+// `values`, the range and mean of its values, the share of zeros, and how many
+// rows of keyed ones have a key, by when it was last named, for which all files
+// are read and their checksums looked at, at most 8 MiB at a time. DATA_LOSS
+// naming what is wrong with the checkpoint.
 absl::StatusOr<std::string> InspectCheckpoint(const std::string& path,
                                               bool values = false);
 

@@ -153,6 +153,20 @@ void CheckOptimizer(
     add(absl::StrCat("optimizer.groups[", g, "].", mistake->key),
         mistake->sentence);
   }
+  for (int p = 0; p < config.pruning_size(); ++p) {
+    const v1::OptimizerConfig::Pruning& pruning = config.pruning(p);
+    const std::string path = absl::StrCat("optimizer.pruning[", p, "]");
+    if (pruning.initial_sparsity() > pruning.sparsity()) {
+      add(absl::StrCat(path, ".initial_sparsity"),
+          absl::StrCat("must be at most sparsity (", pruning.sparsity(),
+                       "); found ", pruning.initial_sparsity()));
+    }
+    if (pruning.end_step() < pruning.begin_step()) {
+      add(absl::StrCat(path, ".end_step"),
+          absl::StrCat("must be at least begin_step (", pruning.begin_step(),
+                       "); found ", pruning.end_step()));
+    }
+  }
   const auto schedule = config.schedule();
   if (schedule == v1::OptimizerConfig::STEP && config.decay_steps() == 0) {
     add("optimizer.decay_steps",

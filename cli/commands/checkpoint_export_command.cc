@@ -1,7 +1,10 @@
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 #include "base/clock.h"
 #include "base/escape.h"
@@ -20,6 +23,9 @@
 
 namespace paramd {
 namespace {
+
+// A model with as many zeros was pruned.
+constexpr double kPruned = 0.1;
 
 // As they were typed.
 struct WantedExport {
@@ -110,6 +116,15 @@ int CheckpointExportCommand(const Invocation& invocation) {
                        " variables have been updated as often; /slot:step is "
                        "the most\n"),
           stderr);
+  }
+  const double zeros =
+      static_cast<double>(result->zeros) /
+      static_cast<double>(std::max<uint64_t>(1, result->numbers));
+  if (zeros >= kPruned) {
+    Print(
+        absl::StrFormat("%.1f %% of the weights are zero; a compressor makes "
+                        "little of them\n",
+                        100 * zeros));
   }
   Print(absl::StrCat(EscapeLine(result->directory), ": ", result->tensors,
                      " tensors, ", BytesText(result->bytes), ", in\n"));

@@ -160,7 +160,7 @@ class CheckpointMemoryTest(unittest.TestCase):
         self.assertEqual(self.run_within(64, "verify", root).count("ok  "), 2)
         self.assertIn("0 %", self.run_within(96, "diff", a, b))
         self.assertRegex(self.run_within(64, "inspect", a, "--values"),
-                         r"\nbig +96x1500001 +96 +- +0 +0 +0 *\n")
+                         r"\nbig +96x1500001 +96 +- +0 +0 +0 +100.0 % *\n")
         to = os.path.join(self.work, "export")
         self.run_within(64, "export", a, "--to", to, "--dtype", "bf16")
         self.assertGreater(os.path.getsize(to + "/model.safetensors"),

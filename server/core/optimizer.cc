@@ -100,7 +100,12 @@ absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
   ASSIGN_OR_RETURN(const Schedule schedule,
                    Schedule::Create(config, decay_steps));
   RETURN_IF_ERROR(CheckConfig(config));
-  return Optimizer(config, schedule, std::move(groups));
+  std::vector<Pruning> pruning;
+  for (const v1::OptimizerConfig::Pruning& some : config.pruning()) {
+    ASSIGN_OR_RETURN(Pruning one, Pruning::Create(some));
+    pruning.push_back(std::move(one));
+  }
+  return Optimizer(config, schedule, std::move(groups), std::move(pruning));
 }
 
 absl::StatusOr<Optimizer::Group> Optimizer::MakeGroup(
@@ -116,10 +121,12 @@ absl::StatusOr<Optimizer::Group> Optimizer::MakeGroup(
 }
 
 Optimizer::Optimizer(const v1::OptimizerConfig& config,
-                     const Schedule& schedule, std::vector<Group> groups)
+                     const Schedule& schedule, std::vector<Group> groups,
+                     std::vector<Pruning> pruning)
     : config_(config),
       schedule_(schedule),
       groups_(std::move(groups)),
+      pruning_(std::move(pruning)),
       slots_({SlotsOf(config, SlotOwner{}),
               SlotsOf(config, SlotOwner{.sparse = true}),
               SlotsOf(config, SlotOwner{.sparse = true, .keyed = true}),
@@ -143,6 +150,14 @@ VariableOptions Optimizer::OptionsOf(const v1::Variable& variable) const {
     break;
   }
   options.group = GroupOf(config_, variable.name());
+  for (int p = 0; p < config_.pruning_size(); ++p) {
+    if (!options.trained ||
+        !MatchesAny(config_.pruning(p).variables(), variable.name())) {
+      continue;
+    }
+    options.pruning = p;
+    break;
+  }
   return options;
 }
 
@@ -162,6 +177,9 @@ absl::Status Optimizer::CheckNames(
   for (const v1::OptimizerConfig::Group& some : config_.groups()) {
     add("groups", some.variables());
   }
+  for (const v1::OptimizerConfig::Pruning& some : config_.pruning()) {
+    add("pruning", some.variables());
+  }
   for (const auto& [setting, pattern] : patterns) {
     const bool found =
         std::any_of(variables.begin(), variables.end(),
@@ -172,6 +190,15 @@ absl::Status Optimizer::CheckNames(
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer.", setting, " names '", pattern,
                      "', which no variable is called"));
+  }
+  for (const v1::Variable* const variable : variables) {
+    if (!variable->sparse() || !OptionsOf(*variable).pruning.has_value()) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.pruning names '", variable->name(),
+                     "', whose rows are trained one by one; name dense "
+                     "variables alone"));
   }
   return absl::OkStatus();
 }
@@ -273,10 +300,20 @@ Rule::Step Optimizer::StepOf(const NumberReader& gradient, uint64_t applied,
 void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
                       const Arrays& arrays, const ApplyOptions& options) const {
   if (options.variable.trained) {
-    return OfGroup(options.variable)
+    const auto pruned = options.variable.pruning;
+    std::vector<uint64_t> mask;
+    if (pruned.has_value()) {
+      mask = pruning_[*pruned].Mask(arrays.values, arrays.elements, applied);
+    }
+    OfGroup(options.variable)
         .rule->Apply(gradient,
                      StepOf(gradient, applied, arrays.elements, options),
                      arrays);
+    if (pruned.has_value()) {
+      pruning_[*pruned].Prune(mask, applied, slots(options.variable).size(),
+                              arrays);
+    }
+    return;
   }
   Rule::Step step = {};
   step.rate = 1;

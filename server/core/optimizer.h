@@ -15,6 +15,7 @@
 #include "proto/paramd/v1/optimizer.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/optimizer_kernels.h"
+#include "server/core/optimizers/pruning.h"
 #include "server/core/optimizers/rule.h"
 #include "server/core/optimizers/schedule.h"
 #include "tensor/buffer.h"
@@ -33,6 +34,8 @@ struct VariableOptions {
   double rate_factor = 1;
   // Of optimizer.groups; nothing: the constants are those of most.
   absl::optional<int> group = absl::nullopt;
+  // Of optimizer.pruning; nothing: no weight becomes zero.
+  absl::optional<int> pruning = absl::nullopt;
   // A gradient is of some rows.
   bool sparse = false;
   // Whose keys it names.
@@ -91,7 +94,8 @@ class Optimizer {
   void SetRateScale(double scale) { rate_scale_ = scale; }
 
   VariableOptions OptionsOf(const v1::Variable& variable) const;
-  // kInvalidArgument, naming it, if a pattern is the name of none of them.
+  // kInvalidArgument, naming it, if a pattern is the name of none of them, or
+  // of a sparse one that is to be pruned.
   absl::Status CheckNames(
       absl::Span<const v1::Variable* const> variables) const;
 
@@ -122,11 +126,12 @@ class Optimizer {
                     const VariableOptions& variable = {}) const {
     return !variable.trained ||
            (OfGroup(variable).rule->RestsOnZeros(slots_are_zeros) &&
-            Decay(variable) == 0);
+            Decay(variable) == 0 && !variable.pruning.has_value());
   }
 
   // Reads the next elements of `gradient` and applies them as the one after
-  // `applied` others. REQUIRES: that many remain.
+  // `applied` others, and prunes what is to be. REQUIRES: that many remain; the
+  // elements are a whole block.
   void Apply(const NumberReader& gradient, uint64_t applied,
              const Arrays& arrays, const ApplyOptions& options = {}) const;
 
@@ -175,7 +180,7 @@ class Optimizer {
   static absl::StatusOr<Group> MakeGroup(const v1::OptimizerConfig& config);
   // `groups`: those of the config, and at the end that of all others.
   Optimizer(const v1::OptimizerConfig& config, const Schedule& schedule,
-            std::vector<Group> groups);
+            std::vector<Group> groups, std::vector<Pruning> pruning);
 
   const Group& OfGroup(const VariableOptions& variable) const {
     return variable.group.has_value() ? groups_[*variable.group]
@@ -208,6 +213,7 @@ class Optimizer {
   v1::OptimizerConfig config_;
   Schedule schedule_;
   std::vector<Group> groups_;
+  std::vector<Pruning> pruning_;
   // Of variables that are dense, sparse, keyed, sketched.
   std::array<std::vector<Slot>, 4> slots_;
   bool l2_;  // Else decoupled.

@@ -1,5 +1,6 @@
 #include "server/core/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -241,6 +242,55 @@ TEST(OptimizerTest, AnotherOutputGivesTheSameBitsAndLeavesTheInput) {
     EXPECT_TRUE(before == Start(optimizer, 1000));
     ApplyInPlace(optimizer, gradient, 5, &in_place);
     EXPECT_TRUE(in_place == after);
+  }
+}
+
+// With every rule: zeros stay zero with their slots, in place and beside it,
+// however the gradient is cut.
+TEST(OptimizerTest, PrunedWeightsStayZeroUnderEveryRule) {
+  RandomStream random(9);
+  for (v1::OptimizerConfig config : AllConfigs()) {
+    v1::OptimizerConfig::Pruning* const pruning = config.add_pruning();
+    pruning->set_variables("a,b");
+    pruning->set_sparsity(0.75);
+    pruning->set_begin_step(2);
+    pruning->set_end_step(6);
+    pruning->set_every_steps(2);
+    const Optimizer optimizer = *Optimizer::Create(config, 0);
+    v1::Variable variable;
+    variable.set_name("b");
+    const VariableOptions options = optimizer.OptionsOf(variable);
+    EXPECT_FALSE(optimizer.RestsOnZeros(true, options));
+    const size_t n = 100;
+    State in_place = Start(optimizer, n);
+    State beside = in_place;
+    std::vector<bool> was_zero(n);
+    for (uint64_t t = 0; t < 10; ++t) {
+      const auto gradient = Random(100 + t, n);
+      const State before = beside;
+      const BufferChain cut = Cut(gradient, &random);
+      ChainReader reader(cut);
+      optimizer.Apply(&reader, t,
+                      {.elements = n,
+                       .values = before.values.data(),
+                       .slots = before.slots.data(),
+                       .new_values = beside.values.data(),
+                       .new_slots = beside.slots.data()},
+                      {.variable = options});
+      ApplyInPlace(optimizer, Flat(gradient), t, &in_place, options);
+      ASSERT_TRUE(in_place == beside) << config.ShortDebugString() << t;
+      for (size_t i = 0; i < n; ++i) {
+        // Ftrl has zeros of its own, whose slots go with the next step.
+        if (was_zero[i]) {
+          ASSERT_EQ(beside.values[i], 0) << t;
+          for (size_t k = i; k < beside.slots.size(); k += n) {
+            ASSERT_EQ(beside.slots[k], 0) << t;
+          }
+        }
+        was_zero[i] = t >= 1 && beside.values[i] == 0;
+      }
+    }
+    EXPECT_GE(std::count(was_zero.begin(), was_zero.end(), true), 75);
   }
 }
 
@@ -535,6 +585,25 @@ TEST(OptimizerTest, APatternThatNamesNothingIsFound) {
   EXPECT_EQ(
       Optimizer::Create(config, 0)->CheckNames({&bias, &norm}).message(),
       "optimizer.rate_factors names 'head/*', which no variable is called");
+}
+
+TEST(OptimizerTest, RowsAreNotPruned) {
+  v1::OptimizerConfig config = Sgd(0.5);
+  config.add_pruning()->set_variables("dense/*");
+  config.mutable_pruning(0)->set_sparsity(0.5);
+  config.mutable_pruning(0)->set_end_step(1);
+  v1::Variable kernel = Named("dense/kernel"), mean = Named("dense/mean");
+  mean.set_untrained(true);
+  const Optimizer optimizer = *Optimizer::Create(config, 0);
+  EXPECT_TRUE(optimizer.CheckNames({&kernel, &mean}).ok());
+  EXPECT_TRUE(optimizer.OptionsOf(kernel).pruning.has_value());
+  EXPECT_FALSE(optimizer.OptionsOf(mean).pruning.has_value());
+  EXPECT_FALSE(optimizer.OptionsOf(Named("other")).pruning.has_value());
+  kernel.set_sparse(true);
+  EXPECT_EQ(
+      optimizer.CheckNames({&kernel, &mean}).message(),
+      "optimizer.pruning names 'dense/kernel', whose rows are trained one "
+      "by one; name dense variables alone");
 }
 
 // A gradient of norm 5: 3, 4.

@@ -1,0 +1,162 @@
+"""Weights that become zero while they are trained, by the formula and everywhere."""
+
+import array
+import json
+import math
+import os
+import subprocess
+import tempfile
+import unittest
+
+from tests.cluster import paramd
+
+_KERNELS = ("dense_1/kernel", "dense_2/kernel")
+# Of 24 examples, 4 at a time: 6 steps an epoch.
+_PRUNING = {"variables": "*/kernel", "sparsity": 0.75, "begin_step": 3,
+            "end_step": 15, "every_steps": 4}
+
+
+def share(step):
+    """The part that is zero at step 3, 7, 11 and 15, and later."""
+    return 0.75 - 0.75 * (1 - (min(step, 15) - 3) / 12) ** 3
+
+
+def zeros(content):
+    values = array.array("f")
+    values.frombytes(content)
+    return [i for i, value in enumerate(values) if value == 0]
+
+
+class PruningTest(unittest.TestCase):
+
+    def setUp(self):
+        self.root = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        with open(os.path.join(self.root, "data.csv"), "w",
+                  encoding="utf-8") as file:
+            file.write("a,b,c,d,e,f,y\n")
+            for i in range(24):
+                x = [math.sin(i * (k + 1)) for k in range(6)]
+                row = (*x, x[0] - x[3])
+                file.write(",".join(f"{value:.4f}" for value in row) + "\n")
+
+    def job(self, **settings):
+        data = {"directory": self.root,
+                "csv": {"files": "data.csv", "label": "y"}}
+        return {
+            "name": "pruned", "batch_per_replica": 4, "epochs": 4,
+            "input": {"train": data, "test": data},
+            "model": {"layers": [{"dense": 16}, "tanh", {"dense": 1}],
+                      "loss": "mean_squared_error"},
+            "optimizer": {"adam": {}, "learning_rate": 0.02,
+                          "pruning": [_PRUNING]},
+            **settings,
+        }
+
+    def run_job(self, *command, **settings):
+        directory = tempfile.mkdtemp(dir=self.root)
+        path = os.path.join(directory, "job.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.job(**settings), file)
+        run = paramd.Run(*command, "--job", path, directory=directory)
+        return run.wait(), run
+
+    def trained(self, *command, **settings):
+        code, run = self.run_job(*command, **settings)
+        self.assertEqual(code, 0, run.output)
+        return run
+
+    def expect_zeros(self, tensors, step):
+        for name, size in zip(_KERNELS, (96, 16)):
+            kept = max(1, math.floor(size * (1 - share(step)) + 0.5))
+            self.assertEqual(len(zeros(tensors[name])), size - kept, name)
+        for name in ("dense_1/bias", "dense_2/bias"):
+            self.assertEqual(zeros(tensors[name]), [], name)
+
+    def test_the_share_rises_to_what_was_wanted(self):
+        # A batch of all is one step an epoch.
+        for epochs in (2, 3, 7, 15, 20):
+            run = self.trained("run", batch_per_replica=24, epochs=epochs)
+            if epochs < 3:
+                for name in _KERNELS:
+                    self.assertEqual(zeros(run.tensors()[name]), [])
+            else:
+                self.expect_zeros(run.tensors(), epochs)
+
+    def test_every_strategy_has_the_same_bits(self):
+        def weights(*command, **settings):
+            return self.trained(*command, **settings).tensors()
+
+        sync = ("local", "--staleness=sync")
+        whole = weights("run", "--strategy=one_device", accumulate=3, epochs=10)
+        self.expect_zeros(whole, 20)
+        for command in ((*sync, "--servers=2", "--workers=3"),
+                        (*sync, "--servers=3", "--workers=1", "--accumulate=3"),
+                        ("run", "--strategy=central_storage", "--replicas=3"),
+                        ("run", "--strategy=mirrored", "--replicas=3")):
+            self.assertEqual(weights(*command, epochs=10), whole, command)
+
+    def test_in_mode_async_each_server_prunes_what_it_holds(self):
+        run = self.trained("local", "--servers=2", "--workers=2", epochs=12)
+        self.expect_zeros(run.tensors(), 100)
+
+    def test_zeros_outlive_checkpoints_and_a_second_job(self):
+        run_dir = os.path.join(self.root, "run")
+        seen = []
+        for epochs in (3, 6):
+            self.trained("local", "--servers=2", "--workers=1",
+                         "--staleness=sync", f"--run_dir={run_dir}",
+                         *(["--resume"] if seen else []), epochs=epochs)
+            newest = os.path.join(run_dir, "checkpoints",
+                                  paramd.checkpoints(run_dir)[-1])
+            seen.append(paramd.tensors(newest))
+        whole = self.trained("run", epochs=6).tensors()
+        self.assertEqual(seen[1], whole)
+        for name in _KERNELS:
+            self.assertEqual(zeros(seen[1][name]), zeros(seen[0][name]))
+        # What another job begins with stays as sparse, and learns.
+        tuned = self.trained(
+            "run", epochs=3, warm_start={"path": newest},
+            optimizer={"sgd": {}, "learning_rate": 0.1, "pruning": [
+                {"variables": "*/kernel", "sparsity": 0.75, "begin_step": 0,
+                 "end_step": 1}]}).tensors()
+        for name in _KERNELS:
+            self.assertEqual(zeros(tuned[name]), zeros(seen[1][name]))
+            self.assertNotEqual(tuned[name], seen[1][name])
+
+    def test_what_is_left_is_told(self):
+        run = self.trained("run")
+        exported = os.path.join(self.root, "exported")
+        for command, said in (
+                (("inspect", run.run_directory(), "--values"), "75.0 %"),
+                (("export", run.run_directory(), "--to", exported),
+                 "% of the weights are zero")):
+            done = subprocess.run(
+                [paramd.BINARY, "checkpoint", *command], check=False, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertIn(said, done.stdout)
+
+    def test_what_makes_no_sense_is_refused_in_a_sentence(self):
+        for change, wanted, sentence in (
+                ({"sparsity": 1}, 2, "optimizer.pruning[0].sparsity"),
+                ({"end_step": 2}, 2,
+                 "optimizer.pruning[0].end_step: must be at least begin_step "
+                 "(3); found 2"),
+                ({"initial_sparsity": 0.8}, 2,
+                 "optimizer.pruning[0].initial_sparsity: must be at most "
+                 "sparsity (0.75); found 0.8"),
+                ({"variables": "kernel"}, 1,
+                 "optimizer.pruning names 'kernel', which no variable is "
+                 "called")):
+            code, run = self.run_job(
+                "run", optimizer={"sgd": {}, "learning_rate": 0.1,
+                                  "pruning": [{**_PRUNING, **change}]})
+            self.assertEqual(code, wanted, run.output)
+            said = [line for line in run.output.splitlines()
+                    if line.startswith("paramd: ")]
+            self.assertEqual(len(said), 1, run.output)
+            self.assertIn(sentence, said[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
