@@ -175,6 +175,21 @@ std::string Lost(const v1::Manifest& manifest) {
   return any ? absl::StrCat(table.Text(), "\n") : "";
 }
 
+// With replication: chunks of pushes that were acknowledged when only one
+// server had them; nothing, if there are none.
+std::string OnOneServer(const v1::Manifest& manifest) {
+  Table table;
+  table.Add({"acknowledged on one server", "chunks"});
+  bool any = false;
+  for (const v1::ShardFile& file : manifest.files()) {
+    if (file.acknowledged_alone() == 0) continue;
+    any = true;
+    table.Add({absl::StrCat("ps-", file.server()),
+               absl::StrCat(file.acknowledged_alone())});
+  }
+  return any ? absl::StrCat(table.Text(), "\n") : "";
+}
+
 absl::StatusOr<std::string> Variables(CheckpointReader* reader, bool values) {
   Table table;
   std::vector<std::string> heads = {"variable", "shape", "parts", "slots"};
@@ -325,7 +340,8 @@ absl::StatusOr<std::string> InspectCheckpoint(const std::string& path,
   ASSIGN_OR_RETURN(const std::string quantised,
                    Quantised(paths.front(), manifest));
   return absl::StrCat(Summary(paths.front(), manifest), "\n", Files(manifest),
-                      "\n", Lost(manifest), quantised, variables, keyed);
+                      "\n", Lost(manifest), OnOneServer(manifest), quantised,
+                      variables, keyed);
 }
 
 }  // namespace paramd

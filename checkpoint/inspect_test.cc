@@ -135,6 +135,17 @@ TEST_F(InspectTest, WhatIsLostIsListedByWorkerAndServer) {
   EXPECT_THAT(text, ContainsRegex("ps-0 +- +- +7 of sessions long gone"));
 }
 
+TEST_F(InspectTest, WhatOneServerAcknowledgedAloneIsShownIfThereIsAny) {
+  Commit(1, 10);
+  EXPECT_THAT(*InspectCheckpoint(run_), Not(HasSubstr("on one server")));
+  ASSERT_TRUE(CommitSample(run_ + "/checkpoints", variables_, {"momentum"}, 1,
+                           2, 20, 2, 400, {}, /*alone=*/12)
+                  .ok());
+  EXPECT_THAT(*InspectCheckpoint(run_),
+              ContainsRegex("acknowledged on one server +chunks\n"
+                            "ps-0 +12\nps-1 +12\n"));
+}
+
 TEST_F(InspectTest, WhatAnIncrementHasAsItsBaseIsShown) {
   const auto path = testing::CommitIncrement(
       Commit(1, 10),

@@ -1,6 +1,7 @@
 #include "client/live_weights.h"
 
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -84,13 +85,31 @@ class LiveWeightsTest : public ::testing::Test {
     }
     v1::PullRequest request;
     EXPECT_TRUE(request.ParseFromString(call.request));
-    return PullLocked(call.shard == "1" ? 1 : 0, request);
+    const auto server = servers_at_.find(call.shard);
+    if (server == servers_at_.end()) {
+      return Refuse(v1::Refusal::NOT_READY, "ps", "a backup answers nobody");
+    }
+    return PullLocked(server->second, request);
+  }
+
+  // The process has four places. Server 0 is in its second place, server 1 at
+  // home; where they are not are their backups. `seen`: the chief's status says
+  // so too.
+  void Replicate(bool seen = true) {
+    MutexLock lock(&mutex_);
+    places_ = {2, 1};
+    seen_places_ = seen ? places_ : std::vector<uint32_t>{0, 1};
+    servers_at_ = {{"2", 0}, {"1", 1}};
+    for (const int s : {0, 1}) {
+      configuration_.mutable_servers(s)->set_peer(places_[s]);
+    }
   }
 
   std::string StatusLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     v1::StatusReply reply;
     reply.set_incarnation(7);
     reply.mutable_task()->set_type(v1::WORKER);
+    for (int i = 0; i < 4 && !places_.empty(); ++i) reply.add_shards();
     if (!is_chief_) return reply.SerializeAsString();
     reply.mutable_job()->set_waiting_for("ps-1");
     for (uint32_t i = 0; i < 2; ++i) {
@@ -102,7 +121,10 @@ class LiveWeightsTest : public ::testing::Test {
       member->mutable_task()->set_type(v1::PS);
       member->mutable_task()->set_index(i);
       member->set_address(process_.address());
+      if (!seen_places_.empty()) member->set_peer(seen_places_[i]);
     }
+    // Soon it hears of them.
+    seen_places_ = places_;
     return reply.SerializeAsString();
   }
 
@@ -176,6 +198,12 @@ class LiveWeightsTest : public ::testing::Test {
   v1::Configuration configuration_ ABSL_GUARDED_BY(mutex_);
   bool is_chief_ ABSL_GUARDED_BY(mutex_) = true;
   bool has_servers_ ABSL_GUARDED_BY(mutex_) = true;
+  // By the number under which it is called, each server; and with replication
+  // where they are, and where the next status says that they are.
+  std::map<std::string, uint32_t> servers_at_ ABSL_GUARDED_BY(mutex_) = {
+      {"0", 0}, {"1", 1}};
+  std::vector<uint32_t> places_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint32_t> seen_places_ ABSL_GUARDED_BY(mutex_);
   // What pulls are answered with: fewer bytes, these refusals, the last first,
   // or up to that many pulls another generation and a step that goes on.
   bool cut_ ABSL_GUARDED_BY(mutex_) = false;
@@ -197,6 +225,22 @@ TEST_F(LiveWeightsTest, AllVariablesArePulledFromAllServers) {
               ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5), ElementsAre(0, 1)));
   EXPECT_EQ(pulled->least_step, 200u);
   EXPECT_EQ(pulled->most_step, 201u);
+}
+
+TEST_F(LiveWeightsTest, WeightsAreReadInThePlacesWhereServersAre) {
+  Replicate();
+  const auto pulled = Live().Pull(Both());
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_THAT(pulled->values,
+              ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5), ElementsAre(0, 1)));
+}
+
+TEST_F(LiveWeightsTest, AServerThatIsTakenOverMeanwhileIsLookedForAgain) {
+  Replicate(/*seen=*/false);
+  const auto pulled = Live().Pull(Both());
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_THAT(pulled->values,
+              ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5), ElementsAre(0, 1)));
 }
 
 TEST_F(LiveWeightsTest, OneVariableIsPulledAlone) {

@@ -5,6 +5,7 @@
 #include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -65,35 +66,78 @@ absl::StatusOr<Reply> Ask(const RunningProcess& process, const Tls* tls,
   return std::move(call.reply());
 }
 
-// The servers that the chief's status lists. A process with several shards is
-// as many of them, all at one address.
-absl::StatusOr<std::vector<RunningProcess>> ServersIn(
-    const v1::JobStats& job, const std::shared_ptr<const Tls>& tls) {
-  std::vector<RunningProcess> servers;
-  uint32_t tasks = 0;
-  uint32_t shard = 0;
+// The servers that the chief's status lists.
+absl::StatusOr<std::vector<v1::Member>> ServersIn(const v1::JobStats& job) {
+  std::vector<v1::Member> servers;
   for (const v1::Member& member : job.members()) {
     if (member.task().type() != v1::PS) continue;
-    RunningProcess server;
-    server.name = NameOf(member.task());
-    server.address = member.address();
-    if (server.address.empty()) {
-      return absl::UnavailableError(absl::StrCat("the chief is not told where ",
-                                                 server.name, " listens"));
+    if (member.address().empty()) {
+      return absl::UnavailableError(absl::StrCat(
+          "the chief is not told where ", NameOf(member.task()), " listens"));
     }
-    if (!servers.empty() && servers.back().address == server.address) {
-      ++shard;
-      server.channel = servers.back().channel;
-    } else {
-      shard = 0;
-      server.channel = ChannelTo(
-          server.address,
-          CredentialsFor(tls.get(), CertifiedName::Role::kPs, tasks++));
-    }
-    server.shard = absl::StrCat(shard);
-    servers.push_back(std::move(server));
+    servers.push_back(member);
   }
   return servers;
+}
+
+// With replication: how many places of servers a process has. Any of them
+// knows.
+absl::StatusOr<uint32_t> PlacesEach(const std::vector<v1::Member>& servers,
+                                    const Tls* tls, absl::Time deadline) {
+  RunningProcess server;
+  server.name = NameOf(servers[0].task());
+  server.address = servers[0].address();
+  server.channel = ChannelTo(server.address,
+                             tls == nullptr ? grpc::InsecureChannelCredentials()
+                                            : tls->CredentialsForJob());
+  ASSIGN_OR_RETURN(const auto said,
+                   (Ask<v1::StatusRequest, v1::StatusReply>(
+                       server, tls, servers[0].incarnation(), deadline)));
+  return std::max<uint32_t>(1, said.shards_size());
+}
+
+// As what is called, a process that is several of them over one channel.
+// `places_each`: 0 without replication. Where servers are at one address in
+// turn, they are the shards of a task then.
+std::vector<RunningProcess> ToCall(const std::vector<v1::Member>& servers,
+                                   uint32_t places_each, const Tls* tls) {
+  std::vector<RunningProcess> called;
+  std::map<std::string, std::shared_ptr<grpc::Channel>> channels;
+  uint32_t task = 0;
+  uint32_t shard = 0;
+  for (size_t s = 0; s < servers.size(); ++s) {
+    const std::string& address = servers[s].address();
+    if (places_each > 0) {
+      task = servers[s].peer() / places_each;
+      shard = servers[s].peer() % places_each;
+    } else if (s > 0) {
+      const bool is_next = address != servers[s - 1].address();
+      task += is_next ? 1 : 0;
+      shard = is_next ? 0 : shard + 1;
+    }
+    std::shared_ptr<grpc::Channel>& channel = channels[address];
+    if (channel == nullptr) {
+      channel = ChannelTo(address,
+                          CredentialsFor(tls, CertifiedName::Role::kPs, task));
+    }
+    called.push_back(
+        {NameOf(servers[s].task()), address, channel, absl::StrCat(shard)});
+  }
+  return called;
+}
+
+// Whether servers are where the configuration says, in which one of them may
+// have been taken over since.
+bool AreInTheirPlaces(const std::vector<v1::Member>& servers,
+                      const v1::Configuration& configuration) {
+  for (size_t s = 0; s < servers.size(); ++s) {
+    const auto& said = configuration.servers(static_cast<int>(s));
+    if (said.has_peer() != servers[s].has_peer() ||
+        said.peer() != servers[s].peer()) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // Its servers are all listed, from the beginning, and so are its workers.
@@ -188,7 +232,8 @@ absl::StatusOr<RunningCluster> FindCluster(const ClusterAddress& where,
         "read that");
   }
   RunningCluster cluster;
-  ASSIGN_OR_RETURN(cluster.servers, ServersIn(status.job(), where.tls));
+  ASSIGN_OR_RETURN(const std::vector<v1::Member> servers,
+                   ServersIn(status.job()));
   ASSIGN_OR_RETURN(
       v1::GetConfigurationReply reply,
       (Ask<v1::GetConfigurationRequest, v1::GetConfigurationReply>(
@@ -196,12 +241,21 @@ absl::StatusOr<RunningCluster> FindCluster(const ClusterAddress& where,
   cluster.configuration = std::move(*reply.mutable_configuration());
   const size_t placed =
       static_cast<size_t>(cluster.configuration.servers_size());
-  if (placed == 0 || placed != cluster.servers.size()) {
+  if (placed == 0 || placed != servers.size()) {
     const std::string& whom = status.job().waiting_for();
     return absl::UnavailableError(
         absl::StrCat("the chief has not placed the variables yet",
                      whom.empty() ? "" : ": it waits for ", whom));
   }
+  if (!AreInTheirPlaces(servers, cluster.configuration)) {
+    return absl::UnavailableError("a server is in another place by now");
+  }
+  uint32_t places_each = 0;
+  if (servers[0].has_peer()) {
+    ASSIGN_OR_RETURN(places_each,
+                     PlacesEach(servers, where.tls.get(), deadline));
+  }
+  cluster.servers = ToCall(servers, places_each, where.tls.get());
   return cluster;
 }
 

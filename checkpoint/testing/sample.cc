@@ -171,7 +171,7 @@ absl::StatusOr<std::string> CommitSample(
     const std::string& root, const std::vector<v1::Variable>& variables,
     const std::vector<std::string>& slots, uint64_t term, uint64_t counter,
     uint64_t step, uint32_t servers, uint64_t slice_bytes,
-    const std::vector<v1::LostPushes>& lost) {
+    const std::vector<v1::LostPushes>& lost, uint64_t alone) {
   CheckpointDirectory directory(root, /*nonce=*/1);
   v1::CommitCheckpoint commit;
   *commit.mutable_manifest() =
@@ -188,6 +188,7 @@ absl::StatusOr<std::string> CommitSample(
     ASSIGN_OR_RETURN(const auto written, WriteShardFile(write, payload));
     v1::ShardFile* const file = commit.mutable_manifest()->add_files();
     *file = written.file();
+    file->set_acknowledged_alone(alone);
     for (const v1::LostPushes& pushes : lost) {
       if (pushes.server() == server) *file->add_lost() = pushes;
     }

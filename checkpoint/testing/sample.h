@@ -51,13 +51,13 @@ v1::Manifest SampleManifest(const std::vector<v1::Variable>& variables,
                             uint64_t term, uint64_t counter, uint64_t step);
 
 // A whole checkpoint in the directory `root`, committed by `servers` servers
-// in slices of at most `slice_bytes`, each listing what of `lost` it lost; its
-// path.
+// in slices of at most `slice_bytes`, each listing what of `lost` it lost and
+// saying that it acknowledged `alone` chunks by itself; its path.
 absl::StatusOr<std::string> CommitSample(
     const std::string& root, const std::vector<v1::Variable>& variables,
     const std::vector<std::string>& slots, uint64_t term, uint64_t counter,
     uint64_t step, uint32_t servers, uint64_t slice_bytes,
-    const std::vector<v1::LostPushes>& lost = {});
+    const std::vector<v1::LostPushes>& lost = {}, uint64_t alone = 0);
 
 // Whether block `block` of the slice has changed since the base.
 using BlockChanged =

@@ -22,36 +22,28 @@ std::string NameOf(const v1::Task& task) {
                       "-", task.index());
 }
 
-// With replication each shard says which server's place it is.
-bool HasPlaces(const v1::StatusReply& status) {
-  return status.shards_size() > 0 &&
-         status.shards(0).replica() != v1::REPLICA_ROLE_UNSPECIFIED;
+// How many servers, or with replication places of them, a process has.
+uint32_t ShardsOf(const v1::StatusReply& status) {
+  return static_cast<uint32_t>(std::max(1, status.shards_size()));
 }
 
-// The one that is, or was, this server; null: none.
-const v1::ServerStats* PlaceOf(uint32_t server, const v1::StatusReply& status) {
-  for (const v1::ServerStats& shard : status.shards()) {
-    const bool is_server = shard.replica() != v1::REPLICA_BACKUP;
-    if (shard.index() == server && is_server) return &shard;
-  }
-  return nullptr;
+// By which number a member is called.
+uint32_t NumberOf(const v1::Member& member) {
+  return member.has_peer() ? member.peer() : member.task().index();
 }
 
 // Whether a member is the process that says `status`, or one of its shards.
-bool IsOf(const v1::Task& member, const v1::StatusReply& status) {
-  if (HasPlaces(status)) {
-    return member.type() == status.task().type() &&
-           PlaceOf(member.index(), status) != nullptr;
-  }
-  const auto shards = static_cast<uint32_t>(std::max(1, status.shards_size()));
-  return member.type() == status.task().type() &&
-         member.index() / shards == status.task().index();
+bool IsOf(const v1::Member& member, const v1::StatusReply& status) {
+  return member.task().type() == status.task().type() &&
+         NumberOf(member) / ShardsOf(status) == status.task().index();
 }
 
-// Of a process with several shards: of the one that is `task`.
-v1::ProcessAnswer AnswerOf(const v1::Task& task, const std::string& address,
+// Of a process with several shards: of the one that is `member`. With
+// replication all of them are told too, for others are backups.
+v1::ProcessAnswer AnswerOf(const v1::Member& member, const std::string& address,
                            absl::StatusOr<v1::StatusReply> status) {
   v1::ProcessAnswer answer;
+  const v1::Task& task = member.task();
   answer.set_name(NameOf(task));
   answer.set_address(address);
   if (status.ok()) {
@@ -61,20 +53,10 @@ v1::ProcessAnswer AnswerOf(const v1::Task& task, const std::string& address,
     // Of a process that is all of the job: the part of this task.
     if (task.type() == v1::PS) said.clear_worker();
     if (task.type() == v1::WORKER) said.clear_server();
-    if (HasPlaces(said)) {
-      const v1::ServerStats* const place = PlaceOf(task.index(), said);
-      if (place == nullptr) {
-        answer.clear_status();
-        answer.set_error("it is in another process by now, as a backup was");
-        return answer;
-      }
-      *said.mutable_server() = v1::ServerStats(*place);
-      said.clear_shards();
-    } else if (said.shards_size() > 0) {
-      const auto shards = static_cast<uint32_t>(said.shards_size());
+    if (said.shards_size() > 0) {
       *said.mutable_server() =
-          said.shards(static_cast<int>(task.index() % shards));
-      said.clear_shards();
+          said.shards(static_cast<int>(NumberOf(member) % ShardsOf(said)));
+      if (!member.has_peer()) said.clear_shards();
     }
   } else {
     answer.set_error(std::string(status.status().message()));
@@ -112,20 +94,20 @@ void AskMembers(const std::string& address, const v1::StatusReply& asked,
   std::vector<int> rows;
   for (const v1::Member& member : report->job().members()) {
     v1::ProcessAnswer* row = report->add_processes();
-    if (IsOf(member.task(), asked)) {
-      *row = AnswerOf(member.task(), address, asked);
-    } else if (IsOf(member.task(), chief)) {
-      *row = AnswerOf(member.task(), asked.chief_address(), chief);
+    if (IsOf(member, asked)) {
+      *row = AnswerOf(member, address, asked);
+    } else if (IsOf(member, chief)) {
+      *row = AnswerOf(member, asked.chief_address(), chief);
     } else if (member.address().empty() && asked.has_job() &&
                asked.address().empty()) {
       // One process is all of the job, and listens nowhere.
-      *row = AnswerOf(member.task(), "", asked);
+      *row = AnswerOf(member, "", asked);
     } else if (member.address().empty()) {
       *row = AnswerOf(
-          member.task(), "",
+          member, "",
           absl::NotFoundError("the chief is not told where it listens"));
     } else {
-      *row = AnswerOf(member.task(), member.address(),
+      *row = AnswerOf(member, member.address(),
                       absl::UnavailableError("not asked"));
       addresses.push_back(member.address());
       rows.push_back(report->processes_size() - 1);
@@ -134,9 +116,8 @@ void AskMembers(const std::string& address, const v1::StatusReply& asked,
   if (addresses.empty()) return;
   auto answers = ask(addresses);
   for (size_t i = 0; i < rows.size(); ++i) {
-    *report->mutable_processes(rows[i]) =
-        AnswerOf(report->job().members(rows[i]).task(), addresses[i],
-                 std::move(answers[i]));
+    *report->mutable_processes(rows[i]) = AnswerOf(
+        report->job().members(rows[i]), addresses[i], std::move(answers[i]));
   }
 }
 
@@ -183,6 +164,12 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
   absl::StrAppendFormat(text, "pushes lost: %s, doubled: %s\n",
                         WithCommas(job.pushes_lost()),
                         WithCommas(job.pushes_doubled()));
+  if (job.acknowledged_alone() > 0) {
+    absl::StrAppendFormat(
+        text,
+        "acknowledged on one server: %s chunks of the newest checkpoint\n",
+        WithCommas(job.acknowledged_alone()));
+  }
   if (!job.checkpoint_path().empty()) {
     absl::StrAppendFormat(text, "checkpoint: step %s in %s\n",
                           WithCommas(job.checkpoint_step()),
@@ -271,7 +258,11 @@ absl::StatusOr<v1::ClusterReport> MakeClusterReport(const std::string& address,
   const absl::StatusOr<v1::StatusReply> chief = AskChief(*asked, ask);
   if (!chief.ok()) {
     report.set_job_error(std::string(chief.status().message()));
-    *report.add_processes() = AnswerOf(asked->task(), address, *asked);
+    // Which servers its shards are only the chief says.
+    v1::Member alone;
+    *alone.mutable_task() = asked->task();
+    asked->clear_shards();
+    *report.add_processes() = AnswerOf(alone, address, *asked);
     return report;
   }
   *report.mutable_job() = chief->job();

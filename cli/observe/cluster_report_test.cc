@@ -170,6 +170,76 @@ TEST_F(ClusterReportTest, EachShardOfAProcessHasItsOwnFigures) {
   }
 }
 
+// Two processes with two places each: server 0 has gone to its second place,
+// number 3, and its backup in its first, 0, is being filled. Server 1 is at
+// home, 2, and what is in its second place, 1, was told nothing.
+class ReplicatedReportTest : public ClusterReportTest {
+ protected:
+  ReplicatedReportTest() {
+    AddMember(v1::PS, 1, v1::Member::ALIVE, "p1:1");
+    v1::StatusReply& second = replies_["p1:1"];
+    *second.mutable_task() = TaskOf(v1::PS, 1);
+    second.set_chief_address("w0:1");
+    AddPlace(0, v1::REPLICA_BACKUP, 5, &replies_["p0:1"]);
+    AddPlace(1, v1::REPLICA_IDLE, 6, &replies_["p0:1"]);
+    AddPlace(1, v1::REPLICA_ALONE, 7, &second);
+    AddPlace(0, v1::REPLICA_FILLS, 8, &second);
+    second.mutable_shards(1)->set_acknowledged_alone(1200);
+    v1::Member& moved = ServerMember(0);
+    moved.set_address("p1:1");
+    moved.set_peer(3);
+    moved.set_backup_peer(0);
+    moved.set_backup_address("p0:1");
+    ServerMember(1).set_peer(2);
+  }
+
+  static void AddPlace(uint32_t server, v1::ReplicaRole role, uint64_t pulls,
+                       v1::StatusReply* process) {
+    v1::ServerStats* const place = process->add_shards();
+    place->set_index(server);
+    place->set_replica(role);
+    place->set_pulls(pulls);
+    place->set_restored(true);
+  }
+  v1::Member& ServerMember(uint32_t server) {
+    return *replies_["w0:1"].mutable_job()->mutable_members(server == 0 ? 0
+                                                                        : 3);
+  }
+};
+
+TEST_F(ReplicatedReportTest, AServerIsShownAsThePlaceWhereItIs) {
+  for (const char* asked : {"p0:1", "p1:1", "w0:1"}) {
+    const auto report = ReportAt(asked);
+    ASSERT_EQ(report->processes_size(), 4);
+    EXPECT_EQ(report->processes(0).name(), "ps-0");
+    EXPECT_EQ(report->processes(0).address(), "p1:1") << asked;
+    EXPECT_EQ(report->processes(0).status().server().pulls(), 8u) << asked;
+    EXPECT_EQ(report->processes(3).address(), "p1:1") << asked;
+    EXPECT_EQ(report->processes(3).status().server().pulls(), 7u) << asked;
+    // The backups among them, too.
+    EXPECT_EQ(report->processes(3).status().shards_size(), 2);
+  }
+}
+
+TEST_F(ReplicatedReportTest, EachServerSaysWhereItIsAndWhatItsBackupIs) {
+  std::string text = RenderReport(*ReportAt("w0:1"));
+  EXPECT_THAT(text, HasSubstr("8 pulls · 0 blocks applied · in ps-1 · backup "
+                              "ps-0 is being filled · 1,200 chunks "
+                              "acknowledged on one server\n"));
+  EXPECT_THAT(text, HasSubstr("7 pulls · 0 blocks applied · on one server\n"));
+  ServerMember(0).set_backup_is_member(true);
+  ServerMember(1).set_backup_peer(1);
+  ServerMember(1).set_backup_is_member(true);
+  text = RenderReport(*ReportAt("w0:1"));
+  EXPECT_THAT(text, HasSubstr("in ps-1 · backup ps-0 · 1,200 chunks"));
+  EXPECT_THAT(text, HasSubstr("7 pulls · 0 blocks applied · backup ps-0\n"));
+  EXPECT_THAT(text, Not(HasSubstr("acknowledged on one server:")));
+  replies_["w0:1"].mutable_job()->set_acknowledged_alone(1300);
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")),
+              HasSubstr("\nacknowledged on one server: 1,300 chunks of the "
+                        "newest checkpoint\n"));
+}
+
 TEST_F(ClusterReportTest, AScaleOfLearningRatesIsSaid) {
   v1::ClusterReport report = *ReportAt("p0:1");
   const char* const line = "learning rates are multiplied by 0.5\n";

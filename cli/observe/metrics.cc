@@ -121,6 +121,15 @@ void FillSilence(const Source& from, Samples* to) {
   }
 }
 
+// With replication: of each server whether its backup has everything.
+void FillBackups(const Source& from, Samples* to) {
+  for (const v1::Member& member : from.job().members()) {
+    if (!member.has_peer()) continue;
+    to->Add(member.backup_is_member() ? 1 : 0,
+            {{"server", absl::StrCat("ps-", member.task().index())}});
+  }
+}
+
 void FillWaits(const Source& from, Samples* to) {
   for (const v1::Wait& wait : from.status.waits()) {
     to->Add(Seconds(wait.since_ms()), {{"core", wait.who()}});
@@ -167,6 +176,15 @@ void OfTables(const Source& from, Samples* to) {
     to->Add(static_cast<double>((table.*Figure)()),
             {{"variable", table.variable()}});
   }
+}
+
+// One figure of the places of servers that a process has, with replication.
+template <auto Figure>
+void OfPlaces(const Source& from, Samples* to) {
+  const auto& shards = from.status.shards();
+  const bool has_places =
+      !shards.empty() && shards[0].replica() != v1::REPLICA_ROLE_UNSPECIFIED;
+  if (has_places) OfServer<Figure>(from, to);
 }
 
 template <auto Figure>
@@ -270,6 +288,16 @@ constexpr Metric kMetrics[] = {
     {"paramd_server_lost_pushes", kGauge, "",
      "Acknowledged pushes that were lost with earlier lives of this server.",
      OfServer<&v1::ServerStats::pushes_lost>},
+    {"paramd_server_alone_chunks_total", kCounter, "",
+     "With replication: chunks of pushes that were acknowledged when only one "
+     "server had them.",
+     OfPlaces<&v1::ServerStats::acknowledged_alone>},
+    {"paramd_server_replicated_bytes_total", kCounter, "",
+     "With replication: bytes that backups were told.",
+     OfPlaces<&v1::ServerStats::replicated_bytes>},
+    {"paramd_server_replicating_chunks", kGauge, "",
+     "With replication: chunks that backups were told and have not taken yet.",
+     OfPlaces<&v1::ServerStats::replicating>},
     {"paramd_table_used_rows", kGauge, "variable",
      "Of a keyed variable on this server: rows that have a key.",
      OfTables<&v1::TableStats::rows>},
@@ -391,6 +419,9 @@ constexpr Metric kMetrics[] = {
      }},
     {"paramd_job_member_silence_seconds", kGauge, "task",
      "How long ago the chief heard a member; none: never.", FillSilence},
+    {"paramd_job_backup_servers", kGauge, "server",
+     "With replication: 1 if the server's backup has everything, else 0.",
+     FillBackups},
     {"paramd_evaluation_accuracy_ratio", kGauge, "",
      "Share of the test set's labels that the newest evaluation got right; "
      "none: the model has no accuracy.",

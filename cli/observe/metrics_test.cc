@@ -36,6 +36,8 @@ v1::StatusReply Everything() {
   staleness->set_blocks(10);
   staleness->set_sum(21);
   for (const uint64_t count : {4, 3, 2, 1}) staleness->add_histogram(count);
+  status.mutable_server()->set_acknowledged_alone(11);
+  status.add_shards()->set_replica(v1::REPLICA_PRIMARY);
   status.mutable_worker()->add_pull_p50_ms(2);
   v1::TableStats* table = status.mutable_server()->add_tables();
   table->set_variable("clicks/table");
@@ -67,6 +69,13 @@ v1::StatusReply Everything() {
     member->set_state(state);
     member->set_silent_ms(250);
   }
+  for (const bool whole : {true, false}) {
+    v1::Member* member = job->add_members();
+    member->mutable_task()->set_type(v1::PS);
+    member->mutable_task()->set_index(whole ? 0 : 1);
+    member->set_peer(whole ? 0 : 2);
+    member->set_backup_is_member(whole);
+  }
   return status;
 }
 
@@ -90,8 +99,8 @@ std::map<std::string, double> Samples(const v1::StatusReply& status) {
 TEST(MetricsTest, EveryNameKeepsToTheRule) {
   const std::regex rule(
       "paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|batches|bytes|blocks|"
-      "checkpoints|directories|epochs|examples|gradients|keys|processes|"
-      "pulls|pushes|refusals|rows|sessions|shards|steps|threads|value|"
+      "checkpoints|chunks|directories|epochs|examples|gradients|keys|processes|"
+      "pulls|pushes|refusals|rows|servers|sessions|shards|steps|threads|value|"
       "per_example|per_second)"
       "(_total)?");
   std::set<std::string> names;
@@ -169,6 +178,23 @@ TEST(MetricsTest, MembersAreCountedByTypeAndStateAlsoWhereThereAreNone) {
   EXPECT_EQ(count("worker", "lost"), 1);
   EXPECT_EQ(count("worker", "awaited"), 0);
   EXPECT_EQ(count("ps", "starting"), 0);
+}
+
+TEST(MetricsTest, WithReplicationEachServerSaysWhetherItsBackupIsWhole) {
+  const auto samples = Samples(Everything());
+  EXPECT_EQ(samples.at("paramd_job_backup_servers{server=ps-0}"), 1);
+  EXPECT_EQ(samples.at("paramd_job_backup_servers{server=ps-1}"), 0);
+  EXPECT_EQ(samples.at("paramd_server_alone_chunks_total"), 11);
+  v1::StatusReply without = Everything();
+  without.clear_shards();
+  for (v1::Member& member : *without.mutable_job()->mutable_members()) {
+    member.clear_peer();
+  }
+  for (const auto& [name, value] : Samples(without)) {
+    EXPECT_FALSE(absl::StrContains(name, "backup")) << name;
+    EXPECT_FALSE(absl::StrContains(name, "alone")) << name;
+    EXPECT_FALSE(absl::StrContains(name, "replicat")) << name;
+  }
 }
 
 TEST(MetricsTest, StalenessIsAHistogramWhoseBucketsAreCumulative) {

@@ -28,6 +28,11 @@ v1::Task TaskOf(const ClusterSpec& cluster) {
   return task;
 }
 
+std::string AddressIn(const std::vector<std::string>& addresses,
+                      uint32_t task) {
+  return task < addresses.size() ? addresses[task] : "";
+}
+
 }  // namespace
 
 ProcessFacts::ProcessFacts(const ClusterSpec& cluster, uint32_t shards,
@@ -49,12 +54,23 @@ void ProcessFacts::Fill(v1::StatusReply* status) const {
   status->set_chief_address(cluster_.chief_address());
   if (!status->has_job()) return;
   for (v1::Member& member : *status->mutable_job()->mutable_members()) {
-    const bool is_ps = member.task().type() == v1::PS;
-    const std::vector<std::string>& addresses =
-        is_ps ? cluster_.ps : cluster_.workers;
-    const uint32_t task = member.task().index() / (is_ps ? shards_ : 1);
-    if (task < addresses.size()) member.set_address(addresses[task]);
+    member.set_address(AddressOf(member));
+    if (member.has_backup_peer()) {
+      member.set_backup_address(AddressOfPlace(member.backup_peer()));
+    }
   }
+}
+
+std::string ProcessFacts::AddressOf(const v1::Member& member) const {
+  const uint32_t index = member.task().index();
+  if (member.task().type() != v1::PS) return AddressIn(cluster_.workers, index);
+  return member.has_peer() ? AddressOfPlace(member.peer())
+                           : AddressIn(cluster_.ps, index / shards_);
+}
+
+// Of each task's places half are of its own servers.
+std::string ProcessFacts::AddressOfPlace(uint32_t peer) const {
+  return AddressIn(cluster_.ps, peer / (2 * shards_));
 }
 
 }  // namespace paramd

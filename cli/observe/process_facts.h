@@ -24,6 +24,11 @@ class ProcessFacts {
   void Fill(v1::StatusReply* status) const;
 
  private:
+  // Empty: it is not told.
+  std::string AddressOf(const v1::Member& member) const;
+  // With replication: of the process that has this place.
+  std::string AddressOfPlace(uint32_t peer) const;
+
   const ClusterSpec cluster_;
   const uint32_t shards_;
   const std::string build_;

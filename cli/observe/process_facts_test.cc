@@ -73,5 +73,28 @@ TEST(ProcessFactsTest, ShardsAreWhereTheirTaskIs) {
   EXPECT_EQ(status.job().members(2).address(), "p1:1");
 }
 
+TEST(ProcessFactsTest, AServerAndItsBackupAreWhereTheirPlacesAre) {
+  const auto facts_of = [](uint32_t shards, v1::Member member) {
+    v1::StatusReply status;
+    *status.mutable_job()->add_members() = std::move(member);
+    ProcessFacts(ClusterOf({TaskType::kWorker, 0}), shards, "").Fill(&status);
+    return status.job().members(0);
+  };
+  v1::Member moved;
+  moved.mutable_task()->set_type(v1::PS);
+  moved.mutable_task()->set_index(0);
+  moved.set_peer(3);
+  EXPECT_EQ(facts_of(1, moved).address(), "p1:1");
+  EXPECT_EQ(facts_of(1, moved).backup_address(), "");
+  moved.set_backup_peer(0);
+  EXPECT_EQ(facts_of(1, moved).backup_address(), "p0:1");
+  // Two servers of a task have four places there.
+  EXPECT_EQ(facts_of(2, moved).address(), "p0:1");
+  moved.set_backup_peer(6);
+  EXPECT_EQ(facts_of(2, moved).backup_address(), "p1:1");
+  moved.set_peer(8);
+  EXPECT_EQ(facts_of(2, moved).address(), "");
+}
+
 }  // namespace
 }  // namespace paramd

@@ -39,8 +39,34 @@ std::string InputText(const v1::InputStats& input) {
                          slowest.name());
 }
 
-// What a process does, by its own account.
-std::string FiguresText(const v1::ProcessAnswer& answer) {
+// With replication: where the server is, if not at home, and whether its backup
+// has everything. The name of a process is that of its task.
+void AddBackup(const v1::Member& member, const v1::StatusReply& status,
+               std::vector<std::string>* figures) {
+  const auto places = static_cast<uint32_t>(status.shards_size());
+  if (!member.has_peer() || places == 0) return;
+  const uint32_t home = 2 * member.task().index() / places;
+  if (status.task().index() != home) {
+    figures->push_back(absl::StrCat("in ps-", status.task().index()));
+  }
+  if (!member.has_backup_peer()) {
+    figures->push_back("on one server");
+  } else {
+    figures->push_back(
+        absl::StrCat("backup ps-", member.backup_peer() / places,
+                     member.backup_is_member() ? "" : " is being filled"));
+  }
+  const uint64_t alone = status.server().acknowledged_alone();
+  if (alone > 0) {
+    figures->push_back(
+        absl::StrCat(WithCommas(alone), " chunks acknowledged on one server"));
+  }
+}
+
+// What a process does, by its own account, and who is the server's backup by
+// the chief's; `member` may be null.
+std::string FiguresText(const v1::ProcessAnswer& answer,
+                        const v1::Member* member) {
   if (!answer.has_status()) {
     return absl::StrCat("no answer: ", answer.error());
   }
@@ -57,6 +83,7 @@ std::string FiguresText(const v1::ProcessAnswer& answer) {
           absl::StrCat(WithCommas(server.pushes_lost()), " pushes lost"));
     }
     if (!server.restored()) figures.push_back("not filled yet");
+    if (member != nullptr) AddBackup(*member, status, &figures);
   }
   if (status.has_worker()) {
     const v1::WorkerStats& worker = status.worker();
@@ -109,7 +136,7 @@ ProcessRow RowOf(const v1::ProcessAnswer& answer, const v1::Member* member) {
           IsZero(generation) ? kDash : VersionName(generation),
           host.empty() ? kDash : absl::StrCat(host, ":", pid),
           answer.address().empty() ? kDash : answer.address(),
-          FiguresText(answer)};
+          FiguresText(answer, member)};
 }
 
 std::string WaitText(const v1::ProcessAnswer& answer, const v1::Wait& wait) {

@@ -64,6 +64,11 @@ bool IsNearlyFull(const v1::ServerStats& server) {
          10 * server.memory_bytes() > 9 * server.memory_limit_bytes();
 }
 
+// With replication: no other process has all that the server has.
+bool IsAlone(const v1::Member& member) {
+  return member.has_peer() && !member.backup_is_member();
+}
+
 Page::Level LevelOf(const v1::Member* member, const v1::ProcessAnswer& answer) {
   if (IsMissing(member, answer)) return Page::BAD;
   const Page::Level of_wait = LevelOfWait(LongestWait(answer));
@@ -72,7 +77,7 @@ Page::Level LevelOf(const v1::Member* member, const v1::ProcessAnswer& answer) {
   const bool is_starting =
       member != nullptr && member->state() == v1::Member::STARTING;
   return is_starting || of_wait == Page::WARNING || server.pushes_lost() > 0 ||
-                 IsNearlyFull(server)
+                 IsNearlyFull(server) || (member != nullptr && IsAlone(*member))
              ? Page::WARNING
              : Page::GOOD;
 }
@@ -241,6 +246,20 @@ void FillMissing(const v1::ClusterReport& report, Page* page) {
   AddFigure("processes missing", absl::StrCat(missing),
             absl::StrCat("of ", report.processes_size()),
             missing > 0 && !IsOver(report) ? Page::BAD : Page::GOOD, page);
+}
+
+// With replication.
+void FillBackups(const v1::ClusterReport& report, Page* page) {
+  int servers = 0;
+  int alone = 0;
+  for (const v1::Member& member : report.job().members()) {
+    servers += member.has_peer() ? 1 : 0;
+    alone += IsAlone(member) ? 1 : 0;
+  }
+  if (servers == 0) return;
+  AddFigure("servers without a whole backup", absl::StrCat(alone),
+            absl::StrCat("of ", servers),
+            alone > 0 && !IsOver(report) ? Page::WARNING : Page::GOOD, page);
 }
 
 void FillMemory(const v1::ClusterReport& report, Page* page) {
@@ -494,6 +513,7 @@ void StatusPages::FillFigures(Page* page) const {
         is_late || !job.checkpoint_failure().empty() ? Page::BAD : Page::GOOD,
         page);
   }
+  FillBackups(*report_, page);
   FillMemory(*report_, page);
 }
 

@@ -267,6 +267,29 @@ TEST_F(StatusPagesTest, FiguresAreBadWhereSomebodyHasToAct) {
   EXPECT_EQ(Next().figures(2).level(), Page::GOOD);
 }
 
+TEST_F(StatusPagesTest, AServerWithoutItsBackupIsWarnedOf) {
+  for (const uint32_t server : {0, 1}) {
+    Member(server)->set_peer(2 * server);
+    Member(server)->set_backup_peer(3 - 2 * server);
+    Member(server)->set_backup_is_member(true);
+  }
+  const auto figure = [](const Page& page) {
+    for (const Page::Figure& f : page.figures()) {
+      if (f.name() == "servers without a whole backup") {
+        return absl::StrCat(f.value(), " ", f.note(), " ",
+                            Page::Level_Name(f.level()));
+      }
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(figure(Next()), "0 of 2 GOOD");
+  Member(1)->set_backup_is_member(false);
+  const Page page = Next();
+  EXPECT_EQ(figure(page), "1 of 2 WARNING");
+  EXPECT_EQ(page.processes(0).name(), "ps-1");
+  EXPECT_EQ(page.processes(0).level(), Page::WARNING);
+}
+
 TEST_F(StatusPagesTest, APointIsOfWhatHappenedSinceTheReportBefore) {
   v1::Staleness* const staleness =
       Status(0)->mutable_server()->mutable_staleness();

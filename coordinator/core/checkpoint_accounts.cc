@@ -5,6 +5,22 @@
 #include "proto/refusal.h"
 
 namespace paramd {
+namespace {
+
+uint64_t AcknowledgedAlone(const v1::Manifest& manifest) {
+  uint64_t chunks = 0;
+  for (const v1::ShardFile& file : manifest.files()) {
+    chunks += file.acknowledged_alone();
+  }
+  return chunks;
+}
+
+}  // namespace
+
+void CheckpointAccounts::Found(const v1::Manifest& manifest, bool sync) {
+  audit.Found(manifest, sync);
+  alone_ = AcknowledgedAlone(manifest);
+}
 
 void CheckpointAccounts::SessionsEnd(const JobView& job) {
   if (job.IsSync()) return;
@@ -18,6 +34,7 @@ void CheckpointAccounts::Complete(v1::Manifest* manifest, bool sync,
   metrics.Fill(manifest);
   NoteLost(loss.Complete(manifest), out);
   audit.Committing(*manifest, sync);
+  next_alone_ = AcknowledgedAlone(*manifest);
 }
 
 void CheckpointAccounts::Committed(const v1::SnapshotNumber& number,
@@ -25,6 +42,7 @@ void CheckpointAccounts::Committed(const v1::SnapshotNumber& number,
   loss.Committed();
   metrics.Committed();
   audit.Committed();
+  alone_ = next_alone_;
   if (audit.sentence().empty()) return;
   out->Warn(absl::StrCat("checkpoint ", VersionName(number),
                          " is wrong: ", audit.sentence()),

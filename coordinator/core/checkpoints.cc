@@ -406,6 +406,7 @@ void Checkpoints::FillStatus(Time now, v1::JobStats* job) const {
   job->set_checkpoint_failure(failure_);
   job->set_pushes_lost(accounts_.pushes_lost());
   job->set_pushes_doubled(accounts_.pushes_doubled());
+  job->set_acknowledged_alone(accounts_.acknowledged_alone());
 }
 
 }  // namespace paramd

@@ -519,6 +519,21 @@ TEST_F(CoordinatorFilesTest, AFileTooLongToBeDescribedInAnAnswerIsCommitted) {
   EXPECT_EQ(manifest.files(1).name(), "part of ps-1");
 }
 
+TEST_F(CoordinatorFilesTest, WhatOneServerAloneAcknowledgedIsSummedUp) {
+  const auto said = [&] {
+    v1::StatusReply status;
+    started_.core().FillStatus(&status);
+    return status.job().acknowledged_alone();
+  };
+  Seal();
+  started_.file(0).set_acknowledged_alone(3);
+  started_.file(1).set_acknowledged_alone(4);
+  EXPECT_TRUE(started_.Write(0) && started_.Write(1));
+  EXPECT_EQ(said(), 0u) << "it is not committed yet";
+  EXPECT_EQ(Commit().files(1).acknowledged_alone(), 4u);
+  EXPECT_EQ(said(), 7u);
+}
+
 TEST_F(CoordinatorFilesTest, AnAnswerThatIsTooLongEndsTheSnapshotAtOnce) {
   Seal();
   driver().Fail(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(1)),

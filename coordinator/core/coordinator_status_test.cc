@@ -58,6 +58,18 @@ TEST(CoordinatorStatusTest, AServerIsAliveWhenItIsFilledAndLostWhenItIsSilent) {
   EXPECT_EQ(lost.silent_ms(), 1300u);
 }
 
+TEST(CoordinatorStatusTest, AServerSaysInWhichPlaceItIs) {
+  StartedCoordinator without(JobOptions());
+  EXPECT_FALSE(MemberOf(without, 1).has_peer());
+  CoordinatorOptions options = JobOptions();
+  options.places = PlacesOf(/*tasks=*/2, /*shards=*/1);
+  StartedCoordinator started(options);
+  const v1::Member home = MemberOf(started, 1);
+  ASSERT_TRUE(home.has_peer());
+  EXPECT_EQ(home.peer(), 2u);
+  EXPECT_FALSE(home.has_backup_peer());
+}
+
 TEST(CoordinatorStatusTest, AWorkerIsAliveFromItsFirstHeartbeatToItsLease) {
   StartedCoordinator started(JobOptions());
   started.Run();

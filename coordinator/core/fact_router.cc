@@ -142,7 +142,7 @@ void FactRouter::Follow(const StartPlan& plan, Turn* turn) {
     parts_.replicas.OnRestoreAll();
   }
   if (plan.newest.has_value() && !plan.path.empty()) {
-    accounts.audit.Found(*plan.newest, turn->job.IsSync());
+    accounts.Found(*plan.newest, turn->job.IsSync());
   }
   parts_.summary_writer.summaries().Begin(parts_.input.global_step());
   turn->live->SetWorkers(parts_.sessions.all());

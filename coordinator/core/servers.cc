@@ -566,6 +566,11 @@ void Servers::FillStatus(Time now, v1::JobStats* status) const {
   for (uint32_t s = 0; s < servers_.size(); ++s) {
     const ServerRecord& server = servers_[s];
     v1::Member* const member = AddMember(v1::PS, s, status);
+    if (server.peer.has_value()) member->set_peer(*server.peer);
+    if (server.backup.has_value()) {
+      member->set_backup_peer(server.backup->peer());
+      member->set_backup_is_member(server.backup->member());
+    }
     if (server.incarnation == 0) continue;
     member->set_state(server.suspected  ? v1::Member::LOST
                       : server.restored ? v1::Member::ALIVE

@@ -354,5 +354,41 @@ TEST_F(ServersTest, PeopleSeeTheirStates) {
   EXPECT_EQ(v1::Member::LOST, status.members(1).state());
 }
 
+TEST(ReplicatedServersTest, PeopleAreToldWhereAServerIsAndOfItsBackup) {
+  CoordinatorOptions options = JobOptions();
+  options.places = PlacesOf(/*tasks=*/2, /*shards=*/1);
+  const SetSnapshotCalls snapshots;
+  Servers servers(options, snapshots);
+  PartBench bench(options);
+  const auto told = [&] {
+    v1::JobStats status;
+    servers.FillStatus(bench.now, &status);
+    return status.members(1);
+  };
+  ReplicaChanged change;
+  change.member.set_index(1);
+  change.member.set_peer(2);
+  v1::Backup& backup = *change.member.mutable_backup();
+  backup.set_peer(1);
+  *backup.mutable_since() = Pair(1, 7);
+  const auto apply = [&] {
+    bench.Do([&](Turn* turn) { EXPECT_TRUE(servers.Change(change, turn)); });
+  };
+  apply();
+  EXPECT_EQ(told().peer(), 2u);
+  EXPECT_EQ(told().backup_peer(), 1u);
+  EXPECT_FALSE(told().backup_is_member());
+  backup.set_member(true);
+  apply();
+  EXPECT_TRUE(told().backup_is_member());
+  change.takes_over = true;
+  change.member.set_peer(1);
+  *change.member.mutable_took_over() = Pair(1, 7);
+  change.member.clear_backup();
+  apply();
+  EXPECT_EQ(told().peer(), 1u);
+  EXPECT_FALSE(told().has_backup_peer());
+}
+
 }  // namespace
 }  // namespace paramd

@@ -53,10 +53,8 @@ std::vector<BackupStream::Answer> Replication::OnConfiguration(
       free = data.backup->DropAnswers();
       data.acknowledged_alone += free.size();
       state.set_acknowledged_alone(data.acknowledged_alone);
-    } else {
-      DropStream(turn);
     }
-    data.backup.reset();
+    DropStream(turn);
   }
   if (self.has_backup() && data.backup == nullptr) {
     data.backup = std::make_unique<BackupStream>(
@@ -79,6 +77,7 @@ void Replication::DropStream(ShardTurn* turn) {
     turn->Refuse(answer.call, absl::UnavailableError(
                                   "the server is in another place by now"));
   }
+  told_before_ += turn->data.backup->bytes_told();
   turn->data.backup.reset();
 }
 
@@ -145,9 +144,9 @@ void Replication::FillStatus(v1::ServerStats* stats) const {
   stats->set_replica(Role());
   stats->set_acknowledged_alone(view_.data.acknowledged_alone);
   const BackupStream* const stream = view_.data.backup.get();
-  if (stream == nullptr) return;
-  stats->set_replicated_bytes(stream->bytes_told());
-  stats->set_replicating(stream->waiting());
+  stats->set_replicated_bytes(told_before_ +
+                              (stream == nullptr ? 0 : stream->bytes_told()));
+  if (stream != nullptr) stats->set_replicating(stream->waiting());
 }
 
 }  // namespace paramd

@@ -70,7 +70,7 @@ class Replication {
 
  private:
   // Calls of the server's are refused so that they may be in all the same.
-  static void DropStream(ShardTurn* turn);
+  void DropStream(ShardTurn* turn);
   v1::ReplicaRole Role() const;
 
   const ShardView& view_;
@@ -78,6 +78,7 @@ class Replication {
   absl::Status serving_;
   Time serves_from_;  // Behind a take-over.
   CallId next_call_ = 1;
+  uint64_t told_before_ = 0;  // Bytes, to earlier backups.
 };
 
 }  // namespace paramd

@@ -21,6 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::MakeAdamConfiguration;
 using testing::MakeConfiguration;
+using testing::MakeSeal;
 using testing::Next;
 using testing::Numbers;
 using testing::Pair;
@@ -381,6 +382,29 @@ TEST_F(ShardReplicationTest, WithoutItsBackupItAnswersWhenThatIsDurable) {
   bench_.home.shard().FillStatus(&status);
   EXPECT_EQ(status.server().acknowledged_alone(), 2);
   EXPECT_EQ(status.server().replica(), v1::REPLICA_ALONE);
+  // And so says its file of the next checkpoint.
+  ASSERT_TRUE(bench_.home.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
+  ASSERT_EQ(bench_.home.ios.size(), 1u);
+  const auto& write =
+      static_cast<const v1::WriteShard&>(*bench_.home.ios[0].head);
+  EXPECT_EQ(write.file().acknowledged_alone(), 2u);
+}
+
+TEST_F(ShardReplicationTest, WhatAllBackupsWereToldIsCounted) {
+  const auto told = [&] {
+    v1::StatusReply status;
+    bench_.home.shard().FillStatus(&status);
+    return status.server().replicated_bytes();
+  };
+  bench_.BeginPush(1);
+  bench_.Carry();
+  const uint64_t first = told();
+  EXPECT_GT(first, 0u);
+  bench_.DropBackup();
+  EXPECT_EQ(told(), first);
+  bench_.BeginBackup();
+  bench_.Carry();
+  EXPECT_GT(told(), first);
 }
 
 TEST_F(ShardReplicationTest, WhatTheBackupDoesNotTakeIsSentAgain) {

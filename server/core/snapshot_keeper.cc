@@ -152,6 +152,7 @@ void SnapshotKeeper::Freeze(const v1::SealRequest& request, ShardTurn* turn) {
   snapshot_->file.set_name(request.file_name());
   snapshot_->file.set_server(view_.options.index);
   *snapshot_->file.mutable_server_generation() = view_.generation;
+  snapshot_->file.set_acknowledged_alone(turn->data.acknowledged_alone);
   turn->data.lost.Save(snapshot_->file.mutable_lost());
   content->fork().Seal(snapshot_->number, content->owned());
   FrozenShard frozen = paramd::Freeze(request, snapshot_->file, content);

@@ -1,7 +1,10 @@
-"""A server with a backup is killed, and nothing is lost and nobody restarts."""
+"""A server with a backup is killed or restarted: nothing is lost, nobody else
+restarts, and everybody is told where it is."""
 
+import json
 import os
 import re
+import subprocess
 import unittest
 
 from tests.cluster import paramd
@@ -14,12 +17,36 @@ def setUpModule():
     paramd.need_data()
 
 
+def call(*arguments):
+    done = subprocess.run([paramd.BINARY, *arguments], capture_output=True,
+                          text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def report(address):
+    """What `paramd status` has to say, for programs."""
+    while True:
+        code, out, _ = call("status", "--format", "json", address)
+        if code == 0 and json.loads(out).get("job"):
+            return json.loads(out)
+
+
+def wait_for_backups(address):
+    """Until each server has one that is whole; the report."""
+    while True:
+        found = report(address)
+        if all(member["backup_is_member"]
+               for member in found["job"]["members"]
+               if member["task"]["type"] == "PS"):
+            return found
+
+
 class ReplicationTest(unittest.TestCase):
 
-    def start(self, *flags):
-        run = paramd.Run("local", "--job", paramd.SMALL_JOB, MIDDLING,
+    def start(self, epochs=MIDDLING):
+        run = paramd.Run("local", "--job", paramd.SMALL_JOB, epochs,
                          "--replication=2", "--servers=3",
-                         "--heartbeat_ms=100", *flags)
+                         "--heartbeat_ms=100")
         self.addCleanup(run.kill)
         run.wait_for(*(f"ps-{server} has a backup" for server in range(3)))
         return run
@@ -51,6 +78,37 @@ class ReplicationTest(unittest.TestCase):
         log = run.log("worker-0")
         after = log[log.index("its backup takes over as generation"):]
         self.assertTrue(re.search(r"ps-1 has a backup", after), log)
+
+    def test_a_server_that_was_taken_over_is_found_where_it_is(self):
+        run = self.start("--epochs=1000000")
+        address = re.search(r"worker processes from (\S+:\d+)", run.output)[1]
+        host, port = address.rsplit(":", 1)
+        of_ps = [f"{host}:{int(port) + task}" for task in range(3)]
+        before = wait_for_backups(address)["job"]["members"][1]
+        self.assertEqual(
+            (before["address"], before["peer"], before["backup_address"]),
+            (of_ps[1], 2, of_ps[2]))
+        run.kill_task("ps-1")
+        run.wait_for("ps-1 is gone; its backup takes over as generation")
+        found = wait_for_backups(address)
+        after = found["job"]["members"][1]
+        self.assertEqual(
+            (after["address"], after["peer"], after["backup_address"]),
+            (of_ps[2], 5, of_ps[1]))
+        server = found["processes"][1]
+        self.assertEqual((server["name"], server["address"]),
+                         ("ps-1", of_ps[2]))
+        self.assertEqual(server["status"]["task"]["index"], 2)
+        self.assertEqual(server["status"]["server"]["replica"],
+                         "REPLICA_PRIMARY")
+        for asked in of_ps:
+            _, text, err = call("status", asked)
+            self.assertRegex(text, r"ps-0 .* backup ps-1\b", err)
+            self.assertRegex(text, r"ps-1 .* in ps-2 · backup ps-1\b")
+            code, out, err = call("evaluate", "--job", paramd.SMALL_JOB,
+                                  "--live", asked, "--json")
+            self.assertEqual(code, 0, err)
+            self.assertEqual(json.loads(out)["examples"], 10000)
 
     def test_one_server_can_have_no_backup(self):
         run = paramd.Run("local", "--job", paramd.SMALL_JOB, "--replication=2",
