@@ -128,6 +128,30 @@ TEST(GrpcRuntimeShardsTest, ACallReachesTheShardThatItMeans) {
   EXPECT_TRUE(caller.Call(kPull, "", "").ok());
 }
 
+TEST(GrpcRuntimeShardsTest, AShardThatEndsBeforeTheOthersIsNotReadyAnyMore) {
+  const std::string address = absl::StrCat(DrawLoopbackHost(), ":2222");
+  GrpcRuntimeOptions options = ProcessOptions(v1::PS, 1, address);
+  options.shards_per_server = 2;
+  auto runtime = MakeGrpcRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  ToyCore shards[2];
+  RunningProcess ps(*std::move(runtime));
+  for (uint32_t shard : {0, 1}) {
+    ps.runtime().AddCore(PeerId::Ps(2 + shard), &shards[shard]);
+  }
+  shards[0].on_receive = [](Message m, Time, Outbox* out) {
+    out->Reply(m.call, std::make_unique<v1::PullReply>());
+    out->Exit(absl::OkStatus());
+  };
+  ps.Start();
+  RawCaller caller(address, ProcessText(kIncarnation));
+  EXPECT_TRUE(caller.Call(kPull, "", "").ok());
+  const absl::Status ended = caller.Call(kPull, "", "").status();
+  EXPECT_EQ(RefusalOf(ended).reason(), v1::Refusal::NOT_READY) << ended;
+  EXPECT_EQ(ended.message(),
+            "ps-2 has ended; the others of its process have not yet");
+}
+
 TEST_F(GrpcRuntimeTest, WhatTheProcessDoesNotServeIsUnimplemented) {
   ps_->Start();
   RawCaller caller(ps_address_, ProcessText(kIncarnation));

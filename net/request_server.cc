@@ -30,6 +30,8 @@ constexpr size_t kCallsOfAWorker = 64;
 constexpr absl::Duration kLongestWait = absl::Seconds(60);
 // A caller ends its call at its own deadline, with a better sentence.
 constexpr absl::Duration kAnswerGrace = absl::Milliseconds(100);
+// A shard that has ended, for its process ends soon.
+constexpr absl::Duration kEndedRetry = absl::Milliseconds(50);
 // Requests posted ahead, by method. The distribution's gRPC walks over all of
 // them at every completion, so they are few.
 constexpr int kAheadBulk = 8;
@@ -311,6 +313,14 @@ absl::Status RequestServer::GiveToCore(Request* request, const Caller& caller,
   const Method& method = request->method;
   ASSIGN_OR_RETURN(const uint32_t shard, ShardOf(*self_, request->context));
   const PeerId core = CoreOf(*self_, method, shard);
+  const bool is_own_shard =
+      core.kind == PeerId::Kind::kPs && self_->task.type() == v1::PS;
+  if (!host_->Serves(core) && is_own_shard) {
+    return RefuseForNow(
+        v1::Refusal::NOT_READY, PeerName(core), kEndedRetry,
+        absl::StrCat(PeerName(core),
+                     " has ended; the others of its process have not yet"));
+  }
   if (!host_->Serves(core)) {
     return absl::UnimplementedError(absl::StrCat(
         method.name, " is served by ", PeerName(core), "; this is ",

@@ -99,6 +99,7 @@ TEST_F(CoordinatorLostTest, Promise1_TheManifestListsASessionThatPushesNoMore) {
   nothing.set_worker(1);
   *nothing.mutable_generation() = other_.beat.header().generation();
   *started_.file(1).add_lost() = nothing;
+  started_.file(1).add_slices();
   const v1::Manifest manifest = Checkpoint(3, 2);
   EXPECT_EQ(manifest.files(0).lost_size(), 0);
   ASSERT_EQ(manifest.files(1).lost_size(), 1);
@@ -115,6 +116,7 @@ TEST_F(CoordinatorLostTest, ASessionThatIsGoneIsListedWithWhatItHadSaid) {
   started_.Append();
   chief_ = started_.Join(0);
   CatchUp();
+  started_.file(1).add_slices();
   const v1::Manifest manifest = Checkpoint(1, 1);
   ASSERT_EQ(manifest.files(1).lost_size(), 2);
   EXPECT_EQ(manifest.files(1).lost(0).worker(), 1u);

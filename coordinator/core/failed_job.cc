@@ -66,8 +66,14 @@ void FailedJob::OnReply(const Message& message, Time now) {
     return;
   }
   asked->ask_at = now + kTellRetry;
-  // One that has heard of the end leaves by itself.
-  if (asked->told == Told::kTheEnd) asked->told = Told::kEverybodyKnows;
+  // A process of which one core has heard of the end leaves by itself.
+  const bool is_heard = std::any_of(
+      servers_.begin(), servers_.end(), [&](const ToldServer& other) {
+        return other.told != Told::kNothing &&
+               other.server.header.server_incarnation() ==
+                   asked->server.header.server_incarnation();
+      });
+  if (is_heard) asked->told = Told::kEverybodyKnows;
 }
 
 void FailedJob::Tick(Time now, Outbox* out) { Advance(now, out); }

@@ -147,6 +147,35 @@ TEST_F(FailedJobTest, AServerThatDidNotAnswerIsToldAgain) {
   EXPECT_TRUE(driver().exited);
 }
 
+TEST_F(FailedJobTest, AProcessWhoseOtherServerHasHeardIsNotAskedAgain) {
+  FailedJob::Options options;
+  options.why = NoNumber();
+  options.finish_timeout = absl::Seconds(10);
+  for (const uint32_t place : {0, 1}) {
+    FailedJob::Server server;
+    server.index = place;
+    server.header.set_server_incarnation(100);
+    options.servers.push_back(server);
+  }
+  Outbox out;
+  FailedJob job(std::move(options), Time(), &out);
+  ASSERT_EQ(out.sends.size(), 2u);
+  const CallId calls[] = {out.sends[0].call, out.sends[1].call};
+  Message heard;
+  heard.is_reply = true;
+  heard.from = PeerId::Ps(0);
+  heard.call = calls[0];
+  job.Receive(heard, Time(), &out);
+  EXPECT_FALSE(out.exited);
+  Message gone;
+  gone.is_reply = true;
+  gone.from = PeerId::Ps(1);
+  gone.call = calls[1];
+  gone.status = absl::UnavailableError("refused");
+  job.Receive(gone, Time(), &out);
+  EXPECT_TRUE(out.exited);
+}
+
 TEST_F(FailedJobTest, TheCoordinatorsOwnFailureIsToldToo) {
   const auto append = [&] {
     chief_.beat.set_leaving(true);

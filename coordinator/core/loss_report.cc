@@ -168,8 +168,11 @@ void LossReport::CompleteFile(v1::ShardFile* file,
   Server& server = servers_[file->server()];
   server.generation = file->server_generation();
   if (server.goes_on) server.restored.positions = PositionsOf(*file);
+  // One that has no part of any variable hears no session, and loses nothing.
+  const bool has_something = !file->slices().empty();
   for (const auto& [session, in] : sealed_) {
-    if (!IsHeard(session.worker(), session.generation(), *file)) {
+    if (has_something &&
+        !IsHeard(session.worker(), session.generation(), *file)) {
       Add(session, in, file->server(), file->lost(), found);
     }
   }

@@ -60,7 +60,9 @@ class LossReportTest : public ::testing::Test {
     report_.Sealing(Pair(1, ++snapshots_), std::move(present));
   }
   static void AddFile(uint64_t generation, v1::Manifest* manifest) {
-    *manifest->add_files()->mutable_server_generation() = Pair(1, generation);
+    v1::ShardFile* const file = manifest->add_files();
+    *file->mutable_server_generation() = Pair(1, generation);
+    file->add_slices();
   }
   static void AddRecord(uint64_t generation, uint64_t sequence,
                         v1::Manifest* manifest) {
@@ -93,6 +95,15 @@ TEST_F(LossReportTest, WhatServersTellIsSummedUp) {
   // A server always says all that it knows.
   report_.Told(0, Pair(1, 20), ListOf({Lost(1, 7, 81, 91)}));
   EXPECT_EQ(report_.pushes(), 12u);
+}
+
+TEST_F(LossReportTest, AServerWithoutAPartOfAnyVariableHasLostNothing) {
+  v1::Manifest empty = manifest_;
+  empty.mutable_files(0)->clear_slices();
+  Seal({At(1, 7, 100)});
+  EXPECT_TRUE(report_.Complete(&empty).empty());
+  EXPECT_EQ(Listed(empty), "");
+  EXPECT_EQ(report_.Complete(&manifest_).size(), 1u);
 }
 
 TEST_F(LossReportTest, APushThatSeveralLivesLostCountsOnce) {
