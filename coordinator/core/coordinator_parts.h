@@ -14,6 +14,7 @@
 #include "coordinator/core/joins.h"
 #include "coordinator/core/leaving.h"
 #include "coordinator/core/mode_changes.h"
+#include "coordinator/core/pings.h"
 #include "coordinator/core/rate_scale.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/requested_checkpoints.h"
@@ -71,6 +72,7 @@ struct CoordinatorParts {
   Checkpoints checkpoints;
   Servers servers;
   Replicas replicas;
+  Pings pings;
   Sessions sessions;
   InputLedger input;
   const JobView job;

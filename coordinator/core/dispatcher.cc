@@ -68,6 +68,7 @@ Time Dispatcher::next_tick() const {
   if (parts_.phase == JobPhase::kDone) return Time::Never();
   return std::min({next_periodic_, parts_.servers.next_tick(parts_.job),
                    parts_.replicas.next_tick(parts_.job),
+                   parts_.pings.next_tick(parts_.job),
                    parts_.input.steps().next_tick(parts_.job),
                    parts_.sessions.next_tick()});
 }
@@ -147,7 +148,10 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
   if (message.is_reply) {
     if (message.from.kind != PeerId::Kind::kPs) return;
     const uint32_t peer = message.from.index;
-    if (const auto server = parts_.servers.ServerAt(peer)) {
+    const Pings::Answer answer = parts_.pings.OnReply(message, *turn);
+    if (answer != Pings::Answer::kNone) {
+      if (answer == Pings::Answer::kNobody) AskAtOnce(peer, turn->now);
+    } else if (const auto server = parts_.servers.ServerAt(peer)) {
       if (!parts_.input.steps().OnReply(*server, message, turn)) {
         parts_.servers.OnReply(*server, message, turn);
       }
@@ -187,6 +191,15 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
     turn->out->Refuse(message.call,
                       Refuse(v1::Refusal::INVALID, "method",
                              "the coordinator does not serve this method"));
+  }
+}
+
+// What has become of who was there the next call finds out.
+void Dispatcher::AskAtOnce(uint32_t peer, Time now) {
+  if (const auto server = parts_.servers.ServerAt(peer)) {
+    parts_.servers.KeepAlive(*server, now);
+  } else if (const auto other = parts_.replicas.ServerAt(peer)) {
+    parts_.replicas.KeepAlive(*other, now);
   }
 }
 
@@ -284,6 +297,7 @@ void Dispatcher::Advance(Turn* turn) {
     facts_.Deliver(turn);
   }
   parts_.servers.Advance(turn);
+  parts_.pings.Advance(turn);
   parts_.input.steps().DriveServers(turn);
 }
 

@@ -53,6 +53,7 @@ class Dispatcher {
   // ---- one event
   void NoticePause(Time now);
   void Route(const Message& message, Turn* turn);
+  void AskAtOnce(uint32_t peer, Time now);
   void OnHeartbeat(const Message& message, const v1::HeartbeatRequest& request,
                    Turn* turn);
   void OnTakePortion(const Message& message, const v1::PortionRequest& request,

@@ -59,6 +59,10 @@ class Replicas {
   // ---- what is due
   void Advance(bool everybody_knows, Turn* turn);
   Time next_tick(const JobView& job) const;
+  // Its other place is to be called as soon as nothing else is under way.
+  void KeepAlive(uint32_t server, Time now) {
+    places_[server].next_keepalive = now;
+  }
   // Those that were heard: how they are called, and which processes they are.
   std::vector<std::pair<uint32_t, uint64_t>> others() const;
   // All other places know that everybody knows of the end.

@@ -74,6 +74,9 @@ class Servers {
   // of them, or those that drain.
   void CallAll(Time now);
   void KeepAliveAll(Time now);
+  void KeepAlive(uint32_t server, Time now) {
+    servers_[server].next_keepalive = now;
+  }
   void KeepAliveDraining(Time now);
   Time next_tick(const JobView& job) const;
 
