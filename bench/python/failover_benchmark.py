@@ -1,0 +1,255 @@
+"""How soon pushes are accepted again when a server with a backup is killed, and what
+having a backup costs.
+
+    bazel build //cli:paramd
+    cd bazel-bin && PYTHONPATH=$OLDPWD python3 $OLDPWD/bench/python/failover_benchmark.py
+
+Three servers and two workers train Fashion-MNIST in async mode with `replication: 2` and
+all other settings as they come. A ps drawn at random is killed (kill -9) and started
+again at once; the next one when all servers have whole backups. `accepted_again`: from
+the kill until the first push that began after it is acknowledged by all servers, by the
+worker's own trace, whose clock (CLOCK_MONOTONIC) is that of the kill. `lost_pushes`:
+those that are lost or doubled by the last checkpoint's accounts. Any other process that
+ends, or a worker that joins twice, ends the benchmark with 1.
+
+`bytes_over_one_copy`, `cpu_over_one_copy` and `step_over_one_copy`: of a job that nothing
+disturbs, over one with `replication: 1`: bytes of gradients that go to servers, CPU of all
+processes for a push, and the median time from a step's begin to the next one's.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from tests.cluster import paramd
+
+SERVERS, WORKERS = 3, 2
+PLACES = 2  # Of servers, in each of their processes.
+# In one job: a trace keeps 262,144 pushes.
+MOST_KILLS_AT_ONCE = 20
+COST_EPOCHS = 3
+
+
+def report(address):
+    """What `paramd status` says, once the chief answers."""
+    while True:
+        done = subprocess.run(
+            [paramd.BINARY, "status", "--format", "json", address],
+            capture_output=True, text=True, check=False)
+        if done.returncode == 0 and "job" in json.loads(done.stdout):
+            return json.loads(done.stdout)
+
+
+class Job(paramd.Cluster):
+    """One that goes on until it is stopped. Logs and traces are files."""
+
+    def __init__(self, *flags):
+        super().__init__(SERVERS, WORKERS)
+        self.job = paramd.SMALL_JOB
+        self.flags = flags
+        self.runs, self.starts = {}, {}
+        for task in self.tasks:
+            self.begin(task)
+
+    def begin(self, task):
+        kind, index = task.split("-")
+        self.starts[task] = self.starts.get(task, 0) + 1
+        command = [paramd.BINARY, "run", "--job", self.job, "--run_dir",
+                   self.run_directory, *self.flags]
+        if kind == "worker":
+            command.append(f"--trace={self.trace(task)}")
+        tf_config = {"cluster": self.cluster,
+                     "task": {"type": kind, "index": int(index)}}
+        with open(self.log(task), "ab") as log:
+            self.runs[task] = subprocess.Popen(
+                command, cwd=self.directory, stdout=log, stderr=log,
+                env={**os.environ, "TF_CONFIG": json.dumps(tf_config)})
+
+    def trace(self, task):
+        return os.path.join(self.directory, f"{task}.trace")
+
+    def log(self, task):
+        return os.path.join(self.directory, f"{task}.log")
+
+    def report(self):
+        return report(self.address("worker-0"))
+
+    def check_others(self):
+        for task, run in self.runs.items():
+            if run.poll() is not None:
+                raise SystemExit(f"{task} has ended: {self.log(task)}")
+
+    def wait_for_backups(self):
+        while True:
+            self.check_others()
+            members = self.report()["job"]["members"]
+            if all(m["backup_is_member"] for m in members
+                   if m["task"]["type"] == "PS"):
+                return
+            time.sleep(0.1)
+
+    def noticed(self):
+        """How often a place of a server was found to have ended."""
+        with open(self.log("worker-0"), encoding="utf-8") as log:
+            return len(re.findall("goes on without its backup|"
+                                  "its backup takes over", log.read()))
+
+    def kill(self, task):
+        """The moment; returns when it was noticed and is made up for."""
+        before = self.noticed()
+        self.runs[task].send_signal(signal.SIGKILL)
+        moment = time.monotonic()
+        self.runs[task].wait()
+        self.begin(task)
+        while self.noticed() < before + PLACES:
+            self.check_others()
+            time.sleep(0.05)
+        self.wait_for_backups()
+        return moment
+
+    def stop(self):
+        """How many pushes its last checkpoint lacks, or has twice."""
+        done = subprocess.run([paramd.BINARY, "stop", self.run_directory],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(done.stdout + done.stderr)
+        for task, run in self.runs.items():
+            if run.wait() != 0:
+                raise SystemExit(f"{task} failed: {self.log(task)}")
+        for worker in range(WORKERS):
+            with open(self.log(f"worker-{worker}"), encoding="utf-8") as log:
+                text = log.read()
+            joined = [line for line in text.splitlines()
+                      if "joined as generation" in line
+                      and line.endswith(f"core=worker-{worker}")]
+            if len(joined) != 1 or " is wrong: " in text:
+                raise SystemExit(f"a worker was disturbed:\n{text}")
+        newest = os.path.join(self.run_directory, "checkpoints",
+                              paramd.checkpoints(self.run_directory)[-1],
+                              "manifest.json")
+        with open(newest, encoding="utf-8") as file:
+            files = json.load(file)["files"]
+        return sum(int(lost["to"]) - int(lost["from"]) + 1
+                   for part in files for lost in part.get("lost", []))
+
+    def events(self, name):
+        """Begin and end in seconds, of all workers, oldest first."""
+        found = []
+        for worker in range(WORKERS):
+            with open(self.trace(f"worker-{worker}"),
+                      encoding="utf-8") as file:
+                found += [(e["ts"] / 1e6, (e["ts"] + e["dur"]) / 1e6)
+                          for e in json.load(file)["traceEvents"]
+                          if e["name"] == name]
+        return sorted(found)
+
+
+def run_kills(kills, drawn):
+    """(seconds until pushes were accepted again, lost pushes)."""
+    job = Job("--replication=2", "--epochs=1000000",
+              "--evaluate_every_epochs=0")
+    moments, killed = [], []
+    job.wait_for_backups()
+    for _ in range(kills):
+        time.sleep(drawn.uniform(0.2, 1.2))
+        killed.append(f"ps-{drawn.randrange(SERVERS)}")
+        moments.append(job.kill(killed[-1]))
+    time.sleep(0.2)  # A push behind the last one.
+    said = job.report()["job"]
+    lost = job.stop() + said["pushes_lost"] + said["pushes_doubled"]
+    pushes = job.events("push")
+    times = []
+    for task, moment in zip(killed, moments):
+        ends = [end for begin, end in pushes if begin >= moment]
+        if not ends:
+            raise SystemExit(f"no push after {moment}: {pushes[-1:]}")
+        times.append(min(ends) - moment)
+        print(f"{task} killed at {moment:.3f} s: pushes accepted again after "
+              f"{times[-1]:.3f} s", file=sys.stderr)
+    return times, lost
+
+
+def cost(replication):
+    """Of a push: CPU-seconds, bytes to servers, and seconds between steps."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    job = Job(f"--replication={replication}", f"--epochs={COST_EPOCHS}",
+              "--evaluate_every_epochs=0", "--finish_timeout_ms=1000")
+    while True:
+        found = job.report()
+        if found["job"]["epochs_done"] >= 0.8 * COST_EPOCHS:
+            break
+        time.sleep(0.3)
+    pushes = found["job"]["pushes"]
+    stats = [process["status"]["server"] for process in found["processes"]
+             if "server" in process.get("status", {})]
+    one_copy = pushes * sum(server["bytes"] for server in stats)
+    told = sum(server.get("replicated_bytes", 0) for server in stats)
+    for task, run in job.runs.items():
+        if run.wait() != 0:
+            raise SystemExit(f"{task} failed: {job.log(task)}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    steps = len(job.events("push"))
+    gaps = []
+    for worker in range(WORKERS):
+        with open(job.trace(f"worker-{worker}"), encoding="utf-8") as file:
+            begins = sorted(e["ts"] / 1e6
+                            for e in json.load(file)["traceEvents"]
+                            if e["name"] == "step")
+        gaps += [b - a for a, b in zip(begins, begins[1:])]
+    return cpu / steps, (one_copy + told) / one_copy, statistics.median(gaps)
+
+
+def percentile(values, share):
+    """The least value that so many of them do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="three kills")
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--only", choices=["kills", "cost"])
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    figures = []
+    if options.only != "cost":
+        drawn, times, lost = random.Random(options.seed), [], 0
+        wanted = 3 if options.quick else options.kills
+        while len(times) < wanted:
+            some, more = run_kills(
+                min(MOST_KILLS_AT_ONCE, wanted - len(times)), drawn)
+            times += some
+            lost += more
+        figures += [("accepted_again_p50_s", statistics.median(times), "s"),
+                    ("accepted_again_p99_s", percentile(times, 0.99), "s"),
+                    ("accepted_again_least_s", min(times), "s"),
+                    ("lost_pushes", lost, ""), ("kills", len(times), "")]
+    if options.only != "kills":
+        one, two = cost(1), cost(2)
+        figures += [("bytes_over_one_copy", two[1] / one[1], ""),
+                    ("cpu_over_one_copy", two[0] / one[0], ""),
+                    ("step_over_one_copy", two[2] / one[2], "")]
+    for metric, value, unit in figures:
+        if options.json:
+            print(json.dumps({"bench": "failover", "metric": metric,
+                              "value": value, "unit": unit}))
+        else:
+            print(f"{metric:24} {value:8.3f} {unit}")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["TEST_TMPDIR"] = directory
+        main()
