@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "config/wire_format.h"
 #include "proto/refusal.h"
+#include "server/core/step_keeper.h"
 #include "tensor/number_format.h"
 
 namespace paramd {
@@ -209,13 +210,17 @@ absl::Status BackupIntake::Take(const v1::ReplicateRequest& request,
   if (request.has_push()) return TakePush(request, payload, turn);
   if (request.has_piece()) return TakePiece(request, payload, turn);
   if (request.has_proof()) return TakeProof(request.proof(), *turn);
-  if (request.has_state()) TakeState(request.state(), turn);
+  if (request.has_state()) return TakeState(request.state(), turn);
+  if (request.has_decision()) return TakeDecision(request.decision(), turn);
   return absl::OkStatus();
 }
 
 absl::Status BackupIntake::TakePush(const v1::ReplicateRequest& request,
                                     const BufferChain& payload,
                                     ShardTurn* turn) {
+  if (turn->data.step != nullptr || request.push().step() > 0) {
+    return TakeContribution(request, payload, turn);
+  }
   ShardContent* const content = turn->data.content.get();
   v1::PushReply reply;
   if (whole()) {
@@ -230,6 +235,47 @@ absl::Status BackupIntake::TakePush(const v1::ReplicateRequest& request,
   return content->Push(part.request, part.payload, &reply);
 }
 
+absl::Status BackupIntake::TakeContribution(const v1::ReplicateRequest& request,
+                                            const BufferChain& payload,
+                                            ShardTurn* turn) {
+  if (turn->data.step == nullptr) {
+    return Diverged("a contribution, and it knows no contributors");
+  }
+  if (!whole()) return Diverged("a contribution before all slices are there");
+  SyncStep& step = *turn->data.step;
+  const uint64_t before = step.taken_blocks();
+  v1::PushReply reply;
+  RETURN_IF_ERROR(step.Push(request.push(), payload, &reply));
+  const uint64_t took = step.taken_blocks() - before;
+  if (took == request.applied()) return absl::OkStatus();
+  return Diverged(absl::StrCat("of a contribution it took ", took,
+                               " blocks, and ", request.applied(), " there"));
+}
+
+absl::Status BackupIntake::TakeDecision(
+    const v1::ReplicateRequest::Decision& decision, ShardTurn* turn) {
+  if (turn->data.step == nullptr) {
+    return Diverged(absl::StrCat("step ", decision.step(),
+                                 " is decided, and it knows no contributors"));
+  }
+  SyncStep& step = *turn->data.step;
+  if (!whole()) {
+    // What slices come with has it.
+    if (decision.step() == step.step() + 1 && copy_.next() == 0) {
+      step.Skip(decision.step());
+      return absl::OkStatus();
+    }
+    return Diverged(
+        absl::StrCat("step ", decision.step(), " follows step ", step.step()));
+  }
+  v1::DecideRequest request;
+  *request.mutable_contributors() = decision.contributors();
+  request.set_step(decision.step());
+  *request.mutable_workers() = decision.workers();
+  request.set_examples(decision.examples());
+  return step.Repeat(request);
+}
+
 absl::Status BackupIntake::TakePiece(const v1::ReplicateRequest& request,
                                      const BufferChain& payload,
                                      ShardTurn* turn) {
@@ -238,8 +284,9 @@ absl::Status BackupIntake::TakePiece(const v1::ReplicateRequest& request,
   return copy_.Add(request.piece(), payload, slices[copy_.next()]).status();
 }
 
-void BackupIntake::TakeState(const v1::ReplicateRequest::State& state,
-                             ShardTurn* turn) {
+absl::Status BackupIntake::TakeState(const v1::ReplicateRequest::State& state,
+                                     ShardTurn* turn) {
+  RETURN_IF_ERROR(TakeStep(state, turn));
   state_ = state;
   ShardContent* const content = turn->data.content.get();
   content->SetDecaySteps(state.decay_steps());
@@ -251,6 +298,39 @@ void BackupIntake::TakeState(const v1::ReplicateRequest::State& state,
       slice->applied().Fence(session.worker(), session.generation());
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status BackupIntake::TakeStep(const v1::ReplicateRequest::State& state,
+                                    ShardTurn* turn) {
+  std::unique_ptr<SyncStep>& step = turn->data.step;
+  if (IsZero(state.contributors())) {
+    if (step == nullptr) return absl::OkStatus();
+    step.reset();
+    turn->data.memory.SetKept(0);
+    return absl::OkStatus();
+  }
+  if (step != nullptr && step->contributors() == state.contributors() &&
+      step->step() != state.step()) {
+    return Diverged(absl::StrCat("step ", step->step(), " is the newest, and ",
+                                 state.step(), " there"));
+  }
+  if (step == nullptr) {
+    step = std::make_unique<SyncStep>(
+        StepKeeper::OptionsIn(view_.configuration, view_.options),
+        turn->data.content.get());
+  }
+  v1::Configuration told;
+  *told.mutable_contributors()->mutable_version() = state.contributors();
+  told.mutable_contributors()->set_first_step(state.step() + 1);
+  *told.mutable_contributors()->mutable_workers() = state.contributing();
+  told.mutable_consistency()->set_backup_workers(state.backup_workers());
+  for (const v1::SavedSession& session : state.sessions()) {
+    v1::WorkerMember* const worker = told.add_workers();
+    worker->set_index(session.worker());
+    *worker->mutable_generation() = session.generation();
+  }
+  return step->Configure(told);
 }
 
 absl::Status BackupIntake::TakeProof(const v1::ReplicateRequest::Proof& proof,

@@ -72,7 +72,16 @@ class BackupIntake {
                         const BufferChain& payload, ShardTurn* turn);
   absl::Status TakePiece(const v1::ReplicateRequest& request,
                          const BufferChain& payload, ShardTurn* turn);
-  void TakeState(const v1::ReplicateRequest::State& state, ShardTurn* turn);
+  // Sync mode: a chunk of a contribution.
+  absl::Status TakeContribution(const v1::ReplicateRequest& request,
+                                const BufferChain& payload, ShardTurn* turn);
+  absl::Status TakeDecision(const v1::ReplicateRequest::Decision& decision,
+                            ShardTurn* turn);
+  absl::Status TakeState(const v1::ReplicateRequest::State& state,
+                         ShardTurn* turn);
+  // What it says of steps.
+  absl::Status TakeStep(const v1::ReplicateRequest::State& state,
+                        ShardTurn* turn);
   absl::Status TakeProof(const v1::ReplicateRequest::Proof& proof,
                          const ShardTurn& turn) const;
   void Answer(CallId call, ShardTurn* turn);

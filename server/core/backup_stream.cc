@@ -17,7 +17,9 @@ constexpr size_t kMostReplicateCalls = 8;
 constexpr uint64_t kMostReplicateBytes = uint64_t{8} << 20;
 // Of slices that are cut and not taken, beside pushes.
 constexpr uint64_t kCutAhead = uint64_t{4} << 20;
-constexpr absl::Duration kReplicateDeadline = absl::Seconds(2);
+// Where one call follows another, as in sync mode, a lost answer must not pass
+// for a backup that stands still.
+constexpr absl::Duration kReplicateDeadline = absl::Milliseconds(500);
 constexpr absl::Duration kReplicateRetry = absl::Milliseconds(20);
 constexpr absl::Duration kBeacon = absl::Milliseconds(250);
 constexpr absl::Duration kProof = absl::Seconds(1);
@@ -62,6 +64,16 @@ void BackupStream::TellState(v1::ReplicateRequest::State state, Time now) {
   Tell(std::move(head), {}, now);
 }
 
+void BackupStream::TellDecision(const v1::DecideRequest& decided, Time now) {
+  auto head = std::make_unique<v1::ReplicateRequest>();
+  v1::ReplicateRequest::Decision* const decision = head->mutable_decision();
+  *decision->mutable_contributors() = decided.contributors();
+  decision->set_step(decided.step());
+  *decision->mutable_workers() = decided.workers();
+  decision->set_examples(decided.examples());
+  Tell(std::move(head), {}, now);
+}
+
 void BackupStream::CutNext(const ShardContent& content, Time now) {
   const std::vector<Slice*>& slices = content.owned();
   if (next_slice_ < slices.size()) {
@@ -101,8 +113,22 @@ void BackupStream::TellProof(const ShardContent& content, Time now) {
 
 // ---- the answers ------------------------------------------------------------
 
+uint64_t BackupStream::CountPushes(const std::vector<Answer>& answers) {
+  return std::count_if(
+      answers.begin(), answers.end(),
+      [](const Answer& answer) { return answer.decided == nullptr; });
+}
+
 void BackupStream::Keep(Answer answer) {
   kept_.push_back({told_, std::move(answer)});
+}
+
+void BackupStream::KeepDecided(CallId call,
+                               std::unique_ptr<v1::DecideReply> reply) {
+  Answer answer;
+  answer.call = call;
+  answer.decided = std::move(reply);
+  Keep(std::move(answer));
 }
 
 std::vector<BackupStream::Answer> BackupStream::TakeAnswers() {

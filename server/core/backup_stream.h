@@ -19,14 +19,17 @@
 namespace paramd {
 
 // What a server tells its backup, in the order in which it did it, and the
-// answers to pushes that wait until the backup has them.
+// answers that wait until the backup has what they say: to pushes, and of sync
+// mode to calls of Decide.
 //
 //   told ──► queue: numbered 1, 2, ... ──► under way ──► taken ──► answers
 //   leave
 //
 // A backup begins with nothing. Slices are cut one after the other, each as it
 // is when its first piece is numbered; of a push before that the backup takes
-// what it has slices for. So a push is told whole, whatever was cut.
+// what it has slices for. So a push is told whole, whatever was cut. In sync
+// mode slices are cut only while nothing of a step is here, and contributions
+// are told when all have been: so the backup has whole steps.
 //
 // Invariants: what a number stands for never changes, however often it is sent.
 // An answer leaves when the backup has everything that was told before it, even
@@ -43,13 +46,15 @@ class BackupStream {
   // has not taken over.
   static constexpr absl::Duration kLease = absl::Seconds(1);
 
-  // An answer to a push that is applied here.
+  // An answer to a push that is applied here, or to a call of Decide.
   struct Answer {
     PeerId from;
     CallId call = 0;
     std::unique_ptr<v1::PushReply, HeadDeleter> reply;
     v1::PushRequest request;
+    std::unique_ptr<v1::DecideReply> decided = nullptr;  // Of Decide: not null.
   };
+  static uint64_t CountPushes(const std::vector<Answer>& answers);
 
   // `life`: of the server. `patience`: without an answer for so long the backup
   // is lost. Calls are numbered on from `next_call`, which outlives it: an
@@ -69,28 +74,35 @@ class BackupStream {
   void set_member(bool member) { backup_.set_member(member); }
 
   // ---- what is told
-  // A push of which so many blocks were applied, at least one.
+  // A push of which so many blocks were applied, or of a contribution taken, at
+  // least one.
   void TellPush(const v1::PushRequest& push, BufferChain payload,
                 uint32_t applied, Time now);
   void TellState(v1::ReplicateRequest::State state, Time now);
+  // A step of sync mode that is applied from now on.
+  void TellDecision(const v1::DecideRequest& decided, Time now);
   // Pushes have to wait.
   bool full() const { return bytes_ >= kMostBytes || items_.size() >= kMost; }
 
   // ---- the answers
   void Keep(Answer answer);
+  void KeepDecided(CallId call, std::unique_ptr<v1::DecideReply> reply);
   // Those that may leave now.
   std::vector<Answer> TakeAnswers();
   // All of them.
   std::vector<Answer> DropAnswers();
 
   // ---- the way
-  // Cuts and sends what is due. `content`: null while it is not filled.
+  // Cuts and sends what is due. `content`: null while it is not filled, or a
+  // step of sync mode is half there or half applied.
   void Advance(const ShardContent* content, Time now, Outbox* out);
   // To a call of this stream: what it answers.
   void OnReply(const Message& message, Time now);
   Time next_tick() const;
 
   // ---- how it is
+  // Every slice has been told.
+  bool has_cut() const { return cut_all_; }
   // The backup has every slice and everything since.
   bool whole() const { return cut_all_ && taken_ >= last_piece_; }
   // Why it is of no use; empty: it takes what it is told.

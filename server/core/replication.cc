@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -51,7 +52,7 @@ std::vector<BackupStream::Answer> Replication::OnConfiguration(
     if (data.backup->life() == view_.generation) {
       // It was dropped, which is durable: this server alone has them.
       free = data.backup->DropAnswers();
-      data.acknowledged_alone += free.size();
+      data.acknowledged_alone += BackupStream::CountPushes(free);
       state.set_acknowledged_alone(data.acknowledged_alone);
     }
     DropStream(turn);
@@ -73,9 +74,11 @@ std::vector<BackupStream::Answer> Replication::OnConfiguration(
 void Replication::DropStream(ShardTurn* turn) {
   if (turn->data.backup == nullptr) return;
   for (const BackupStream::Answer& answer : turn->data.backup->DropAnswers()) {
-    // Without a reason: whoever takes over may have it.
-    turn->Refuse(answer.call, absl::UnavailableError(
-                                  "the server is in another place by now"));
+    const std::string why = "the server is in another place by now";
+    // A push without a reason: whoever takes over may have it.
+    turn->Refuse(answer.call, answer.decided != nullptr
+                                  ? view_.NotReady("coordinator", why)
+                                  : absl::UnavailableError(why));
   }
   told_before_ += turn->data.backup->bytes_told();
   turn->data.backup.reset();
@@ -110,10 +113,17 @@ void Replication::OnReply(const Message& message, ShardTurn* turn) {
 }
 
 void Replication::Advance(ShardTurn* turn) const {
-  if (turn->data.backup == nullptr) return;
-  turn->data.backup->Advance(
-      view_.IsFilled() ? turn->data.content.get() : nullptr, turn->now,
-      turn->out);
+  BackupStream* const backup = turn->data.backup.get();
+  if (backup == nullptr) return;
+  // A slice is cut between two steps, and a block is proven when the step that
+  // is decided is in it.
+  const SyncStep* const step = turn->data.step.get();
+  const bool may_tell =
+      view_.IsFilled() &&
+      (step == nullptr ||
+       (backup->has_cut() ? !step->applying() : step->is_between()));
+  backup->Advance(may_tell ? turn->data.content.get() : nullptr, turn->now,
+                  turn->out);
 }
 
 Time Replication::next_tick() const {

@@ -268,8 +268,8 @@ void Shard::FollowSettings(const v1::Configuration& told) {
 
 void Shard::FollowBackup(ShardTurn* turn) {
   if (!options_.peer.has_value()) return;  // There is no other place.
-  calls_.AnswerPushes(replication_.OnConfiguration(calls_.StateToTell(), turn),
-                      turn);
+  calls_.AnswerKept(replication_.OnConfiguration(calls_.StateToTell(), turn),
+                    turn);
 }
 
 // What the server does comes by itself, in its order: sessions that end and
@@ -312,13 +312,19 @@ absl::Status Shard::TakeOver(const v1::Configuration& told, ShardTurn* turn) {
   calls_.OnConfiguration(turn->now);
   calls_.TakeOver();
   FollowSettings(told);
+  // The job has changed its mode since.
+  if (IsZero(told.contributors().version())) {
+    EndSteps(view_.NotReady("coordinator", "nobody contributes any more"),
+             turn);
+  }
+  const absl::Status steps = ConfigureSteps(told, turn);
   gate_.FenceSessions(content);
   replication_.TakeOver(turn);
   FollowBackup(turn);
   turn->out->Note(absl::StrCat("this place takes ", view_.Name(),
                                " over: ", content->owned().size(), " slices, ",
                                content->bytes(), " bytes"));
-  return ConfigureSteps(told, turn);
+  return steps;
 }
 
 absl::Status Shard::MakeContent(const v1::Configuration& told) {

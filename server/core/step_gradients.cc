@@ -131,6 +131,7 @@ absl::Status StepGradients::Add(
     contribution->gradient[index] = std::move(gradient);
     contribution->in[index] = true;
     --contribution->missing;
+    ++taken_blocks_;
     if (eager()) AddInOrder(index);
   }
   CountKept();

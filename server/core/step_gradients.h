@@ -89,6 +89,10 @@ class StepGradients {
   void Drop();
   // Bytes of gradients that are kept.
   uint64_t parked_bytes() const { return parked_bytes_; }
+  // Blocks of contributions that were taken, of all steps.
+  uint64_t taken_blocks() const { return taken_blocks_; }
+  // Nothing of a contribution is here.
+  bool empty() const { return contributions_.empty(); }
 
  private:
   struct BlockState {
@@ -141,6 +145,7 @@ class StepGradients {
   uint64_t largest_block_bytes_ = 0;
   std::map<uint32_t, Contribution> contributions_;  // Bound: workers_.
   uint64_t parked_bytes_ = 0;
+  uint64_t taken_blocks_ = 0;
   // Of all sums but those of rows; and of those that are one gradient, which
   // was received.
   uint64_t summed_bytes_ = 0;

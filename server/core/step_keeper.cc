@@ -10,6 +10,14 @@
 
 namespace paramd {
 
+SyncStep::Options StepKeeper::OptionsIn(const v1::Configuration& configuration,
+                                        const ShardOptions& options) {
+  SyncStep::Options step;
+  step.park_bytes = ServerSettingsIn(configuration).sync_park_bytes;
+  step.retry_after = options.retry_after;
+  return step;
+}
+
 absl::Status StepKeeper::Configure(const v1::Configuration& configuration,
                                    ShardTurn* turn) {
   std::unique_ptr<SyncStep>& step = turn->data.step;
@@ -23,10 +31,8 @@ absl::Status StepKeeper::Configure(const v1::Configuration& configuration,
   if (!view_.IsFilled() || IsZero(configuration.contributors().version())) {
     return absl::OkStatus();
   }
-  SyncStep::Options options;
-  options.park_bytes = ServerSettingsIn(configuration).sync_park_bytes;
-  options.retry_after = view_.options.retry_after;
-  auto next = std::make_unique<SyncStep>(options, turn->data.content.get());
+  auto next = std::make_unique<SyncStep>(
+      OptionsIn(configuration, view_.options), turn->data.content.get());
   RETURN_IF_ERROR(next->Configure(configuration));
   step = std::move(next);
   return absl::OkStatus();
@@ -59,7 +65,9 @@ void StepKeeper::OnDecide(CallId call, const v1::DecideRequest& request,
                           ShardTurn* turn) {
   const absl::Status status = CheckDecide(request);
   if (!status.ok()) return turn->Refuse(call, status);
-  turn->data.step->Decide(call, request, turn->now);
+  const bool decides = turn->data.step->Decide(call, request, turn->now);
+  BackupStream* const backup = turn->data.backup.get();
+  if (decides && backup != nullptr) backup->TellDecision(request, turn->now);
 }
 
 void StepKeeper::Advance(ShardTurn* turn) {
@@ -75,8 +83,13 @@ void StepKeeper::Advance(ShardTurn* turn) {
 
 void StepKeeper::Answer(ShardTurn* turn) {
   for (SyncStep::Answer& answer : turn->data.step->TakeAnswers()) {
-    answer.status.ok() ? turn->out->Reply(answer.call, std::move(answer.reply))
-                       : turn->Refuse(answer.call, answer.status);
+    if (!answer.status.ok()) {
+      turn->Refuse(answer.call, answer.status);
+    } else if (BackupStream* const backup = turn->data.backup.get()) {
+      backup->KeepDecided(answer.call, std::move(answer.reply));
+    } else {
+      turn->out->Reply(answer.call, std::move(answer.reply));
+    }
   }
 }
 

@@ -14,13 +14,18 @@ namespace paramd {
 // Sync mode: makes the SyncStep that stands beside the content, has it decided
 // and applied, and ends it.
 //
-// Invariant: there is a step if, and only if, the content is filled, the mode
-// is SYNC, contributors are known, and the job has not finished.
+// Invariants: there is a step if, and only if, the content is filled, the mode
+// is SYNC, contributors are known, and the job has not finished; a backup has
+// one while its server says so. What the coordinator is told of contributions
+// and steps the backup has too: it decides on nothing else.
 //
 // Not thread-safe: a part of a Shard.
 class StepKeeper {
  public:
   explicit StepKeeper(const ShardView& view) : view_(view) {}
+
+  static SyncStep::Options OptionsIn(const v1::Configuration& configuration,
+                                     const ShardOptions& options);
 
   // Takes over the contributors of a configuration; in another mode the step
   // ends. Refused with nothing changed: as by SyncStep::Configure.

@@ -1,6 +1,7 @@
 #include "server/core/sync_step.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -137,21 +138,24 @@ absl::Status SyncStep::Gather(
 
 // ---- deciding and applying -------------------------------------------------
 
-void SyncStep::Decide(CallId call, const v1::DecideRequest& request, Time now) {
+bool SyncStep::Decide(CallId call, const v1::DecideRequest& request, Time now) {
   const absl::Status checked = CheckDecision(request);
   if (!checked.ok()) {
     answers_.push_back({call, checked, nullptr});
-    return;
+    return false;
   }
   RefuseDecide(RefuseForNow(v1::Refusal::NOT_READY, "coordinator", retry_after_,
                             "asked again meanwhile"));
-  tell_applied_ = request.step() > step_;
-  if (tell_applied_ && !applying_) BeginApplying(request);
+  const bool is_new = request.step() > step_;
+  tell_applied_ = is_new || std::exchange(told_nobody_, false);
+  const bool begins = is_new && !applying_;
+  if (begins) BeginApplying(request);
   decide_call_ = call;
   decide_deadline_ = now + kDecidePatience;
   known_complete_.assign(request.known_complete().begin(),
                          request.known_complete().end());
   AnswerDecide();
+  return begins;
 }
 
 absl::Status SyncStep::CheckDecision(const v1::DecideRequest& request) const {
@@ -256,6 +260,28 @@ void SyncStep::AnswerDecideWith(const std::vector<uint32_t>& complete) {
   answers_.push_back({*decide_call_, absl::OkStatus(), std::move(reply)});
   decide_call_.reset();
 }
+
+// ---- as a backup -----------------------------------------------------------
+
+void SyncStep::Save(v1::ReplicateRequest::State* state) const {
+  *state->mutable_contributors() = gradients_.contributors();
+  for (const uint32_t worker : gradients_.workers()) {
+    state->add_contributing(worker);
+  }
+  state->set_backup_workers(gradients_.backup_workers());
+  state->set_step(step_);
+}
+
+absl::Status SyncStep::Repeat(const v1::DecideRequest& request) {
+  RETURN_IF_ERROR(CheckDecision(request));
+  // What it lacked memory for was applied since.
+  if (request.step() <= step_) return absl::OkStatus();
+  told_nobody_ = true;
+  if (!applying_) BeginApplying(request);
+  return ApplySome(std::numeric_limits<size_t>::max());
+}
+
+void SyncStep::Skip(uint64_t step) { step_ = step; }
 
 // ---- time and answers ------------------------------------------------------
 

@@ -63,13 +63,26 @@ class SyncStep {
   // Applies the step it tells, if that is the next one; answered when
   // it is applied and there is more to decide on than the caller knows. Refused
   // as NOT_READY, SUPERSEDED (other contributors) or INVALID (a step that is
-  // not the next one, or of contributions that are not here).
-  void Decide(CallId call, const v1::DecideRequest& request, Time now);
+  // not the next one, or of contributions that are not here). True if that
+  // decides a step which is to be applied here from now on.
+  bool Decide(CallId call, const v1::DecideRequest& request, Time now);
+
+  // ---- as a backup
+  // What it takes to go on from here: as in State.
+  void Save(v1::ReplicateRequest::State* state) const;
+  // The server has decided and applies this step: applies all of it. OVER_LIMIT
+  // if there is no memory to go on with now, and then it may be repeated;
+  // otherwise refused as by Decide.
+  absl::Status Repeat(const v1::DecideRequest& request);
+  // The server has applied this step, and its blocks come as of then, or later.
+  void Skip(uint64_t step);
 
   // Applies up to `elements` more of a decided step. OVER_LIMIT if there is no
   // memory to go on with now: later there may be.
   absl::Status ApplySome(size_t elements);
   bool applying() const { return applying_; }
+  // No gradient of the next step is here.
+  bool is_between() const { return !applying_ && gradients_.empty(); }
 
   // Answers a Decide that was kept for long enough.
   void Tick(Time now);
@@ -81,6 +94,11 @@ class SyncStep {
 
   // The newest step applied.
   uint64_t step() const { return step_; }
+  const v1::ContributorsVersion& contributors() const {
+    return gradients_.contributors();
+  }
+  // Blocks of contributions that were taken, of all steps.
+  uint64_t taken_blocks() const { return gradients_.taken_blocks(); }
   // Bytes of gradients that are kept.
   uint64_t parked_bytes() const { return gradients_.parked_bytes(); }
   // Who is missing in the next step, for people; empty: nobody.
@@ -118,6 +136,7 @@ class SyncStep {
   absl::optional<CallId> decide_call_;
   Time decide_deadline_;
   bool tell_applied_ = false;  // The caller does not know it yet.
+  bool told_nobody_ = false;   // Of a step that was repeated here.
   std::vector<uint32_t> known_complete_;
   std::vector<Answer> answers_;
 };

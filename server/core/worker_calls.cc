@@ -25,6 +25,11 @@ void Sign(const ShardView& view, Reply* reply) {
   reply->set_incarnation(view.options.incarnation);
 }
 
+// Of contributions, so far.
+uint64_t TakenBlocks(const ShardTurn& turn) {
+  return turn.data.step == nullptr ? 0 : turn.data.step->taken_blocks();
+}
+
 uint64_t CountApplied(const v1::PushReply& reply) {
   return std::count_if(reply.blocks().begin(), reply.blocks().end(),
                        [](const v1::PushedBlock& block) {
@@ -69,7 +74,10 @@ void WorkerCalls::BeginLife() {
 }
 
 void WorkerCalls::OnTold(const v1::ReplicateRequest& told) {
-  if (told.has_push()) progress_.Applied(told.push(), told.applied());
+  if (told.has_push()) {
+    // A contribution is none before its step is decided.
+    progress_.Applied(told.push(), told.push().step() > 0 ? 0 : told.applied());
+  }
   // What it tells later this place has counted itself.
   if (told.has_state() && told.number() == 1) progress_.GoOnFrom(told.state());
 }
@@ -89,6 +97,7 @@ v1::ReplicateRequest::State WorkerCalls::StateToTell() const {
   view_.data.lost.Save(state.mutable_lost());
   state.set_acknowledged_alone(view_.data.acknowledged_alone);
   progress_.Save(&state);
+  if (view_.data.step != nullptr) view_.data.step->Save(&state);
   return state;
 }
 
@@ -173,9 +182,9 @@ void WorkerCalls::Advance(ShardTurn* turn) {
   if (BackupStream* const backup = turn->data.backup.get()) {
     std::vector<BackupStream::Answer> answers = backup->TakeAnswers();
     if (!backup->backup().member()) {
-      turn->data.acknowledged_alone += answers.size();
+      turn->data.acknowledged_alone += BackupStream::CountPushes(answers);
     }
-    AnswerPushes(std::move(answers), turn);
+    AnswerKept(std::move(answers), turn);
   }
   const auto check = [this](const v1::PullRequest& pull) {
     return CheckReader(PeerId::Worker(pull.header().worker()), pull);
@@ -198,6 +207,7 @@ void WorkerCalls::Advance(ShardTurn* turn) {
 void WorkerCalls::OnPush(const Message& message, const v1::PushRequest& request,
                          ShardTurn* turn) {
   auto reply = MakeHead<v1::PushReply>();
+  const uint64_t taken_before = TakenBlocks(*turn);
   const absl::Status status = Push(message, request, reply.get(), turn);
   if (status.ok()) {
     pulls_.Hear(request.header(), request.clock(), turn->now);
@@ -205,9 +215,11 @@ void WorkerCalls::OnPush(const Message& message, const v1::PushRequest& request,
     const uint64_t applied = CountApplied(*reply);
     progress_.Applied(request, applied);
     if (BackupStream* const backup = turn->data.backup.get()) {
-      if (applied > 0) {
-        backup->TellPush(request, message.payload,
-                         static_cast<uint32_t>(applied), turn->now);
+      const uint64_t took = applied + TakenBlocks(*turn) - taken_before;
+      // What a step has before slices are cut the backup does not need.
+      if (took > 0 && (!view_.IsSync() || backup->has_cut())) {
+        backup->TellPush(request, message.payload, static_cast<uint32_t>(took),
+                         turn->now);
       }
       if (lost) backup->TellState(StateToTell(), turn->now);
       // One that is in already may not be there yet.
@@ -244,6 +256,7 @@ absl::Status WorkerCalls::Push(const Message& message,
   RETURN_IF_ERROR(CheckAcknowledged(request));
   RETURN_IF_ERROR(push_numbers_.Hear(header));
   RETURN_IF_ERROR(view_.checks.CheckContributors());
+  RETURN_IF_ERROR(CheckStepMayBegin(request));
   RETURN_IF_ERROR(
       view_.IsSync()
           ? turn->data.step->Push(request, message.payload, reply)
@@ -252,7 +265,21 @@ absl::Status WorkerCalls::Push(const Message& message,
   return absl::OkStatus();
 }
 
-void WorkerCalls::AnswerPush(BackupStream::Answer answer, ShardTurn* turn) {
+absl::Status WorkerCalls::CheckStepMayBegin(
+    const v1::PushRequest& request) const {
+  const BackupStream* const backup = view_.data.backup.get();
+  if (!view_.IsSync() || backup == nullptr || backup->has_cut() ||
+      !view_.data.step->is_between() ||
+      request.step() <= view_.data.step->step()) {
+    return absl::OkStatus();
+  }
+  return RefuseForNow(
+      v1::Refusal::RETRY, view_.Name(), view_.options.retry_after,
+      absl::StrCat("the backup of ", view_.Name(), " is being filled: step ",
+                   view_.data.step->step() + 1, " begins when it is"));
+}
+
+void WorkerCalls::Answer(BackupStream::Answer answer, ShardTurn* turn) {
   BufferChain payload;
   if (answer.request.has_pull()) {
     PullBehind(answer.from, answer.request, answer.reply.get(), &payload, turn);
@@ -260,10 +287,14 @@ void WorkerCalls::AnswerPush(BackupStream::Answer answer, ShardTurn* turn) {
   turn->out->Reply(answer.call, std::move(answer.reply), std::move(payload));
 }
 
-void WorkerCalls::AnswerPushes(std::vector<BackupStream::Answer> answers,
-                               ShardTurn* turn) {
+void WorkerCalls::AnswerKept(std::vector<BackupStream::Answer> answers,
+                             ShardTurn* turn) {
   for (BackupStream::Answer& answer : answers) {
-    AnswerPush(std::move(answer), turn);
+    if (answer.decided != nullptr) {
+      turn->out->Reply(answer.call, std::move(answer.decided));
+    } else {
+      Answer(std::move(answer), turn);
+    }
   }
 }
 
@@ -286,7 +317,10 @@ void WorkerCalls::PullBehind(PeerId from, const v1::PushRequest& request,
   }
 }
 
+// In sync mode what is acknowledged is of a step that may not be decided, and a
+// session goes on with another life only where that has all of it.
 bool WorkerCalls::HearLoss(const v1::PushRequest& request, ShardTurn* turn) {
+  if (view_.IsSync()) return false;
   const v1::Header& header = request.header();
   const auto lost = turn->data.lost.Hear(header.worker(), header.generation(),
                                          request.acknowledged());

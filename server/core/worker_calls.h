@@ -60,8 +60,8 @@ class WorkerCalls {
   // Answers pulls that no longer wait, or did for too long, and pushes that the
   // backup has.
   void Advance(ShardTurn* turn);
-  // These pushes are acknowledged.
-  void AnswerPushes(std::vector<BackupStream::Answer> answers, ShardTurn* turn);
+  // What these say the backup has too, or needs not have.
+  void AnswerKept(std::vector<BackupStream::Answer> answers, ShardTurn* turn);
   Time next_tick() const { return pulls_.next_tick(); }
 
   // What a coordinator that takes over has to know.
@@ -81,7 +81,10 @@ class WorkerCalls {
                     ShardTurn* turn);
   absl::Status Push(const Message& message, const v1::PushRequest& request,
                     v1::PushReply* reply, ShardTurn* turn);
-  void AnswerPush(BackupStream::Answer answer, ShardTurn* turn);
+  // Sync mode: RETRY while the next step waits for the backup to be filled.
+  absl::Status CheckStepMayBegin(const v1::PushRequest& request) const;
+  // To a push.
+  void Answer(BackupStream::Answer answer, ShardTurn* turn);
   // What the blocks of a push hold after it, unless its sender must wait.
   void PullBehind(PeerId from, const v1::PushRequest& request,
                   v1::PushReply* reply, BufferChain* payload, ShardTurn* turn);
