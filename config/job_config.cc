@@ -207,13 +207,6 @@ void CheckConsistency(
         "makes no sense with staleness \"sync\", where a step is one push of "
         "each worker; use accumulate");
   }
-  if (config.replication() > 1 && sync) {
-    add("replication",
-        "is 2, but with staleness \"sync\" all servers go back to a checkpoint "
-        "where one is lost, so a second copy is of no use yet; leave it out, "
-        "or "
-        "choose staleness \"async\" or a bound");
-  }
   CheckOptimizer(config.optimizer(), add);
   if (config.optimizer().sgd().nesterov() &&
       config.optimizer().sgd().momentum() == 0) {

@@ -270,14 +270,13 @@ TEST(JobConfigTest, SettingsOfSyncModeNeedIt) {
 
 TEST(JobConfigTest, ReplicationIsRefusedWhereItCantBe) {
   JobSources sources = From(kJob);
-  sources.settings = {{"replication", "2"}, {"staleness", "sync"}};
-  EXPECT_THAT(MessageOf(sources),
-              HasSubstr("replication: is 2, but with staleness \"sync\""));
   sources.settings = {{"replication", "3"}};
   EXPECT_THAT(MessageOf(sources), HasSubstr("replication: must be at most 2"));
   for (const char* const servers : {"1", "2"}) {
-    sources.settings = {{"replication", servers}};
-    EXPECT_EQ(MessageOf(sources), "");
+    for (const char* const staleness : {"async", "8", "sync"}) {
+      sources.settings = {{"replication", servers}, {"staleness", staleness}};
+      EXPECT_EQ(MessageOf(sources), "");
+    }
   }
 }
 

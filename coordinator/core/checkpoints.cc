@@ -128,6 +128,8 @@ void Checkpoints::Advance(Turn* turn) {
   round_->BeginSeal(
       job.IsSync() ? progress.global_step() : progress.StepAt(round_->cuts()),
       progress.InputLeft(round_->cuts()), present, turn->now);
+  // In sync mode that may be of the step to come: nothing of it is lost.
+  if (job.IsSync()) present.clear();
   accounts_.loss.Sealing(round_->number(), std::move(present));
 }
 

@@ -283,6 +283,7 @@ void FactRouter::On(const ReplicaChanged& changed, Turn* turn) {
   if (!changed.note.empty()) turn->out->Note(changed.note);
   if (!changed.takes_over) return;
   parts_.replicas.Swap(server);
+  parts_.input.steps().OnTakenOver(server, turn->now);
   parts_.checkpoints.GiveUp(
       absl::StrCat("ps-", server, " was taken over by its backup"), turn);
   parts_.checkpoints.accounts().loss.TakenOver(server,

@@ -42,10 +42,12 @@ absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
                    "staleness can't become sync with input.follow: the steps "
                    "of sync are planned over input that is all there");
   }
+  // Pushes of sessions that end with the mode before can't be told from lost
+  // ones where a server is taken over later.
   if (mode->mode() == v1::Consistency::SYNC && job.replication() > 1) {
     return Invalid(request,
-                   "staleness can't become sync with replication 2, which has "
-                   "no backups in that mode yet");
+                   "staleness can't become sync while the job runs with "
+                   "replication 2; it may be sync from the start");
   }
   if (mode->mode() == v1::Consistency::SYNC) {
     mode->set_backup_workers(job.backup_workers());

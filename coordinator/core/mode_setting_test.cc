@@ -58,8 +58,10 @@ TEST(ModeToSetTest, WithReplicationItMayNotBecomeSync) {
   request.set_key("staleness");
   v1::JobConfig job;
   job.set_replication(2);
-  request.set_value("8");
-  EXPECT_TRUE(ModeToSet(request, job).ok());
+  for (const char* const value : {"8", "async"}) {
+    request.set_value(value);
+    EXPECT_TRUE(ModeToSet(request, job).ok());
+  }
   request.set_value("sync");
   ExpectInvalid(ModeToSet(request, job).status(), "with replication 2");
 }

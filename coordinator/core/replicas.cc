@@ -359,7 +359,9 @@ void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
     *configure->mutable_header() = header;
     *configure->mutable_committed() = snapshots_.numbers().committed;
     *configure->mutable_configuration() = job.configuration;
-    *configure->mutable_input_left() = job.progress.InputLeft({});
+    if (!job.IsSync()) {
+      *configure->mutable_input_left() = job.progress.InputLeft({});
+    }
     head = std::move(configure);
   }
   place.call_id =

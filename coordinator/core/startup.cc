@@ -322,12 +322,6 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
                          !record_.strategy_changed();
   *planned->mutable_consistency() = is_logged ? *logged.mode : *consistency;
   const bool sync = IsSync(*planned);
-  if (sync && !options.places.empty()) {
-    return absl::InvalidArgumentError(
-        "replication: is 2, but this run was set to staleness \"sync\" while "
-        "it "
-        "ran, in which no backup is kept yet; leave replication out");
-  }
   if (sync) {
     planned->mutable_consistency()->set_backup_workers(job.backup_workers());
     if (job.backup_workers() >= options.workers) {

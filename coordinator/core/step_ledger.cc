@@ -197,8 +197,8 @@ void StepLedger::DriveServers(Turn* turn) {
     *header->mutable_configuration() = server.acknowledged;
     *header->mutable_server_generation() = server.generation;
     header->set_server_incarnation(server.incarnation);
-    calls_[s].id =
-        turn->Send(PeerId::Ps(s), std::move(request), {}, kDecideDeadline);
+    calls_[s].id = turn->Send(PeerId::Ps(server.peer.value_or(s)),
+                              std::move(request), {}, kDecideDeadline);
   }
 }
 

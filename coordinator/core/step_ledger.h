@@ -44,6 +44,8 @@ class StepLedger {
   // What servers keep of steps under way is of no account any more.
   void ForgetCalls();
   void OnSessionsEnded() { contributing_.clear(); }
+  // It is in its other place, which has all that the last one said.
+  void OnTakenOver(uint32_t server, Time now) { calls_[server] = {0, now}; }
   // This process stood still until now.
   void OnPause(Time now) { kept_ = now; }
 

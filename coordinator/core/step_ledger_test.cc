@@ -100,6 +100,49 @@ TEST_F(StepLedgerTest, AStepIsDecidedWhenEveryServerHasAllOfIt) {
   EXPECT_EQ(1u, ledger_.steps().step());
 }
 
+// What the last place was asked nobody answers any more.
+TEST_F(StepLedgerTest, AServerThatWasTakenOverIsAskedInItsOtherPlace) {
+  bench_.servers[0].peer = 0;
+  LogContributors();
+  Drive();
+  const CallId first = bench_.out.sends[0].call;
+  Answer(bench_.out.sends[1].call, 1);
+  bench_.servers[0].peer = 3;
+  bench_.servers[0].restored = false;
+  ledger_.OnTakenOver(0, bench_.now);
+  Drive();
+  EXPECT_TRUE(bench_.out.sends.empty()) << "it is to be configured first";
+  bench_.servers[0].restored = true;
+  Drive();
+  ASSERT_EQ(1u, bench_.out.sends.size());
+  EXPECT_EQ(PeerId::Ps(3), bench_.out.sends[0].to);
+  EXPECT_FALSE(Answer(first, 0));
+  EXPECT_TRUE(Answer(bench_.out.sends[0].call, 0));
+  Advance();
+  EXPECT_EQ(1u, ledger_.steps().step()) << "with what both have";
+}
+
+// Whether that had applied it or not.
+TEST_F(StepLedgerTest, AStepIsDecidedAgainWhereAServerWasTakenOver) {
+  LogContributors();
+  Drive();
+  const std::vector<Outbox::SendItem> asked = std::move(bench_.out.sends);
+  Answer(asked[0].call, 0);
+  Answer(asked[1].call, 1);
+  Advance();
+  ASSERT_EQ(1u, ledger_.steps().step());
+  Drive();
+  bench_.servers[1].peer = 5;
+  ledger_.OnTakenOver(1, bench_.now);
+  Drive();
+  ASSERT_EQ(1u, bench_.out.sends.size());
+  EXPECT_EQ(PeerId::Ps(5), bench_.out.sends[0].to);
+  const auto& again =
+      static_cast<const v1::DecideRequest&>(*bench_.out.sends[0].head);
+  EXPECT_EQ(1u, again.step());
+  EXPECT_EQ(2, again.workers_size());
+}
+
 TEST_F(StepLedgerTest, WhatAServerAnswersIsTold) {
   LogContributors();
   Drive();
