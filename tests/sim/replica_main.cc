@@ -35,7 +35,9 @@ int main(int argc, char** argv) {
     all.pauses += report.pauses;
     all.cuts += report.cuts;
     all.take_overs += report.take_overs;
+    all.of_steps += report.of_steps;
     all.members += report.members;
+    all.settings += report.settings;
     all.checkpoints += report.checkpoints;
     if (report.status.ok()) continue;
     ++failed;
@@ -52,7 +54,9 @@ int main(int argc, char** argv) {
   print("pauses", all.pauses);
   print("cuts", all.cuts);
   print("take-overs", all.take_overs);
+  print("take-overs in sync mode", all.of_steps);
   print("backups with everything", all.members);
+  print("settings changed", all.settings);
   print("checkpoints", all.checkpoints);
   return failed == 0 ? 0 : 1;
 }

@@ -12,13 +12,16 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/random.h"
+#include "base/status_macros.h"
 #include "coordinator/core/coordinator.h"
 #include "coordinator/core/server_places.h"
 #include "proto/refusal.h"
 #include "server/core/shard.h"
 #include "tests/sim/fine_cut.h"
 #include "tests/sim/integer_job.h"
+#include "tests/sim/operator_core.h"
 #include "tests/sim/simulation.h"
+#include "tests/sim/step_witness.h"
 #include "tests/sim/storage.h"
 #include "worker/core/worker.h"
 
@@ -36,9 +39,17 @@ class ReplicaRun : private SimulationWatcher {
         places_(PlacesOf(kReplicaTasks, 1)),
         faults_(DrawNetwork(seed)),
         job_(seed, DrawJob(seed)),
-        simulation_(MakeOptions(seed, verbose)) {
+        changes_mode_(job_.config().staleness() == "sync" &&
+                      !job_.is_rounded() && seed % 2 == 0),
+        operator_(DrawSettings(seed)),
+        simulation_(MakeOptions(seed, verbose)),
+        witness_(storage_, &report_, [this](absl::Status status) {
+          simulation_.Fail(std::move(status));
+        }) {
     simulation_.Watch(this);
-    simulation_.OnExit([this](const SimProcess&, const absl::Status& status) {
+    simulation_.OnExit([this](const SimProcess& self,
+                              const absl::Status& status) {
+      if (self.peer.kind == PeerId::Kind::kOutside) return absl::OkStatus();
       // Who was cut off from the end finds nobody any more.
       if (!storage_.results().empty()) {
         return absl::IsUnavailable(status) ? absl::OkStatus() : status;
@@ -54,6 +65,7 @@ class ReplicaRun : private SimulationWatcher {
     for (uint32_t task = 0; task < kReplicaTasks; ++task) AddTask(task);
     AddCoordinator();
     for (uint32_t i = 0; i < kReplicaWorkers; ++i) AddWorker(i);
+    if (changes_mode_) simulation_.AddNode(Operator(), &operator_);
     absl::Duration at = absl::Seconds(2);
     for (uint64_t i = 1 + random_.Below(4); i > 0; --i) {
       at += absl::Milliseconds(random_.Below(20000));
@@ -67,13 +79,15 @@ class ReplicaRun : private SimulationWatcher {
     report_.trace_hash = simulation_.trace_hash();
     report_.events = simulation_.events();
     report_.checkpoints = storage_.committed().size();
+    report_.settings = operator_.done();
     report_.faults = simulation_.fault_counts();
     return report_;
   }
 
  private:
   // ---- what is seen
-  void Sent(const SimProcess&, PeerId, const Head& request) override {
+  void Sent(const SimProcess& self, PeerId to, const Head& request) override {
+    if (IsOfSteps()) witness_.Sent(self, to, request);
     const auto* told = dynamic_cast<const v1::ConfigureRequest*>(&request);
     if (told == nullptr ||
         !(told->configuration().version() > newest_.version())) {
@@ -83,15 +97,22 @@ class ReplicaRun : private SimulationWatcher {
       const auto before = static_cast<int>(server.index());
       if (before >= newest_.servers_size()) continue;
       const v1::ServerMember& last = newest_.servers(before);
-      if (server.peer() != last.peer()) ++report_.take_overs;
+      if (server.peer() != last.peer()) {
+        ++report_.take_overs;
+        if (newest_.consistency().mode() == v1::Consistency::SYNC) {
+          ++report_.of_steps;
+        }
+      }
       if (server.backup().member() && !last.backup().member()) {
         ++report_.members;
       }
     }
     newest_ = told->configuration();
   }
-  void Answered(const SimProcess& self, PeerId, const Head&, const BufferChain&,
+  void Answered(const SimProcess& self, PeerId from, const Head& request,
+                const BufferChain& payload,
                 const Outbox::ReplyItem& reply) override {
+    if (IsOfSteps()) witness_.Answered(self, from, request, payload, reply);
     const auto* pushed = dynamic_cast<const v1::PushReply*>(reply.head.get());
     const auto* pulled = dynamic_cast<const v1::PullReply*>(reply.head.get());
     const auto* told =
@@ -119,8 +140,16 @@ class ReplicaRun : private SimulationWatcher {
                      VersionName(newest), " has applied a push")));
   }
 
+  void Noted(const SimProcess& self, absl::string_view note) override {
+    if (self.peer != PeerId::Coordinator() ||
+        !absl::StartsWith(note, "all servers go back to step")) {
+      return;
+    }
+    simulation_.Fail(absl::DataLossError(std::string(note)));
+  }
   // A backup that is being dropped may not take over any more.
-  void Started(const SimProcess&, const Head& work) override {
+  void Started(const SimProcess& self, const Head& work) override {
+    if (IsOfSteps()) witness_.Started(self, work);
     const auto* append = dynamic_cast<const v1::AppendLog*>(&work);
     if (append == nullptr || !append->entry().has_replicas()) return;
     const v1::ServerMember& server = append->entry().replicas();
@@ -190,7 +219,8 @@ class ReplicaRun : private SimulationWatcher {
     }
     const bool is_of_a_push =
         dynamic_cast<const v1::PushRequest*>(&head) != nullptr ||
-        dynamic_cast<const v1::ReplicateRequest*>(&head) != nullptr;
+        dynamic_cast<const v1::ReplicateRequest*>(&head) != nullptr ||
+        dynamic_cast<const v1::DecideRequest*>(&head) != nullptr;
     const bool is_around_one = moment == Simulation::Moment::kBeforeRequest ||
                                moment == Simulation::Moment::kAfterRequest;
     if (!is_of_a_push || !is_around_one || armed_skips_-- > 0) return;
@@ -262,6 +292,8 @@ class ReplicaRun : private SimulationWatcher {
           return Compute(static_cast<const v1::ComputeGradient&>(*item.head),
                          ValuesOf(item.payload));
         });
+    simulation_.HandleIo(self, v1::AbandonGradient::descriptor(), {},
+                         [](Outbox::IoItem) { return IoResult{}; });
     simulation_.HandleIo(
         self, v1::EvaluateWeights::descriptor(), {},
         [this](Outbox::IoItem item) {
@@ -274,7 +306,7 @@ class ReplicaRun : private SimulationWatcher {
   using WeightValues = std::vector<absl::Span<const float>>;
   IoResult Compute(const v1::ComputeGradient& request,
                    const WeightValues& weights) {
-    for (size_t v = 0; v < weights.size(); ++v) {
+    for (size_t v = 0; v < weights.size() && !job_.is_rounded(); ++v) {
       simulation_.Fail(job_.CheckNotTorn(v, weights[v]));
     }
     auto head = std::make_unique<v1::ComputeGradientResult>();
@@ -282,7 +314,15 @@ class ReplicaRun : private SimulationWatcher {
     head->set_examples(request.end() - request.begin());
     IoResult result;
     result.head = std::move(head);
-    result.payload = job_.Gradient({request.epoch(), request.begin()});
+    const BatchPlace batch = {request.epoch(), request.begin()};
+    if (!job_.is_rounded()) {
+      result.payload = job_.Gradient(batch);
+      return result;
+    }
+    for (const std::vector<float>& gradient : job_.RoundedGradient(
+             batch, {weights.begin(), weights.end()}, request.divide_by())) {
+      result.payload.push_back(Buffer::Copy(AsBytes<float>(gradient)));
+    }
     return result;
   }
   IoResult Evaluate(const v1::EvaluateWeights& request,
@@ -291,7 +331,7 @@ class ReplicaRun : private SimulationWatcher {
       final_seen_ = true;
       const std::multiset<BatchPlace> all(job_.batches().begin(),
                                           job_.batches().end());
-      for (size_t v = 0; v < weights.size(); ++v) {
+      for (size_t v = 0; v < weights.size() && !job_.is_rounded(); ++v) {
         simulation_.Fail(job_.CheckValues(v, weights[v], all));
       }
     }
@@ -306,6 +346,10 @@ class ReplicaRun : private SimulationWatcher {
   absl::Status CheckEnd() const {
     if (storage_.results().size() != 1 || !final_seen_) {
       return absl::DataLossError("the job did not end");
+    }
+    for (const v1::Manifest& manifest : storage_.committed()) {
+      if (!job_.is_rounded()) break;
+      RETURN_IF_ERROR(witness_.CheckBits(job_, manifest));
     }
     const v1::WriteResult& result = storage_.results().front();
     if (result.pushes_lost() == 0 && result.pushes_doubled() == 0) {
@@ -326,8 +370,29 @@ class ReplicaRun : private SimulationWatcher {
     IntegerJob::Options options;
     options.examples = 200 + 4 * random.Below(100);
     if (random.Chance(0.2)) options.staleness = "4";
+    if (seed % 3 != 1) return options;
+    options.staleness = "sync";
+    options.rounded = random.Chance(0.6);
+    // What a step drops for them is made up for by a factor.
+    if (options.rounded && random.Chance(0.3)) options.backup_workers = 1;
     return options;
   }
+  static constexpr PeerId Operator() { return {PeerId::Kind::kOutside, 1}; }
+  static std::vector<OperatorCore::Setting> DrawSettings(uint64_t seed) {
+    RandomStream random(StableHash("replicas' modes", seed));
+    static const char* const kModes[] = {"async", "4", "0"};
+    std::vector<OperatorCore::Setting> settings;
+    absl::Duration at;
+    for (uint64_t i = 1 + random.Below(4); i > 0; --i) {
+      at += absl::Milliseconds(2000 + random.Below(10000));
+      settings.emplace_back(at, kModes[random.Below(3)]);
+      if (random.Chance(0.3)) {
+        settings.emplace_back(at, OperatorCore::kCheckpoint);
+      }
+    }
+    return settings;
+  }
+  bool IsOfSteps() const { return job_.config().staleness() == "sync"; }
   Simulation::Options MakeOptions(uint64_t seed, bool verbose) const {
     Simulation::Options options;
     options.seed = seed;
@@ -345,8 +410,12 @@ class ReplicaRun : private SimulationWatcher {
   const Faults faults_;
   const FineCut cut_{{.block_elements = 16, .slice_bytes = 128}};
   const IntegerJob job_;
+  const bool changes_mode_;
+  OperatorCore operator_;
   SimStorage storage_;
+  ReplicaReport report_;
   Simulation simulation_;
+  StepWitness witness_;
   std::vector<std::unique_ptr<Shard>> shards_;  // Of all lives.
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -359,7 +428,6 @@ class ReplicaRun : private SimulationWatcher {
   bool armed_ = false;
   uint64_t armed_skips_ = 0;
   bool final_seen_ = false;
-  ReplicaReport report_;
 };
 
 }  // namespace

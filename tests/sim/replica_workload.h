@@ -13,17 +13,22 @@ struct ReplicaReport : WorkloadReport {
   uint64_t pauses = 0;     // For longer than the lease.
   uint64_t cuts = 0;       // Off the network, for longer than that.
   uint64_t take_overs = 0;
-  uint64_t members = 0;  // Backups that came to have everything.
+  uint64_t of_steps = 0;  // Of those, in sync mode.
+  uint64_t members = 0;   // Backups that came to have everything.
+  uint64_t settings = 0;  // That an operator asked for.
 };
 
 // Servers with a backup each: processes that hold one server and the backup of
 // another one are killed, at any moment of a push too, stopped and cut off,
-// whenever each server has a backup; the job trains on integers meanwhile.
+// whenever each server has a backup; the job trains on integers meanwhile, or
+// in sync mode on numbers that are rounded; an operator may end that mode.
 //
 // Checked: at the end every batch is in every block exactly once, and the
-// checkpoints' accounts say so; no other process ends before the job does; what
-// workers compute on is not torn; when a server has applied a push in another
-// place, its last place answers no pull any more.
+// checkpoints' accounts say so; rounded ones have the bits of one process that
+// does the decided steps, each once; no other process ends before the job does,
+// and none of its steps is computed again; what workers compute on is not torn;
+// when a server has applied a push in another place, its last place answers no
+// pull any more.
 ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose);
 
 }  // namespace paramd

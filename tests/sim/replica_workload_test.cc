@@ -21,7 +21,9 @@ TEST(ReplicaWorkloadTest, Promise1_ALostServerTakesNothingAlong) {
     all.pauses += report.pauses;
     all.cuts += report.cuts;
     all.take_overs += report.take_overs;
+    all.of_steps += report.of_steps;
     all.members += report.members;
+    all.settings += report.settings;
   }
   if (FewSeeds()) return;
   // A case that was never met proves nothing.
@@ -30,7 +32,9 @@ TEST(ReplicaWorkloadTest, Promise1_ALostServerTakesNothingAlong) {
   EXPECT_GT(all.pauses, ReplicaSeeds() / 10);
   EXPECT_GT(all.cuts, ReplicaSeeds() / 20);
   EXPECT_GT(all.take_overs, ReplicaSeeds());
+  EXPECT_GT(all.of_steps, ReplicaSeeds() / 5);
   EXPECT_GT(all.members, 3 * ReplicaSeeds());
+  EXPECT_GT(all.settings, ReplicaSeeds() / 20);
 }
 
 TEST(ReplicaWorkloadTest, OneSeedGivesOneTrace) {

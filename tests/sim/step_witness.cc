@@ -1,10 +1,12 @@
 #include "tests/sim/step_witness.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "base/status_macros.h"
 #include "config/consistency.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/refusal.h"
@@ -89,6 +91,38 @@ absl::StatusOr<std::vector<DecidedStep>> StepWitness::StepsOf(
     steps[s - 1] = of_term->second.step;
   }
   return steps;
+}
+
+absl::Status StepWitness::CheckBits(const IntegerJob& job,
+                                    const v1::Manifest& manifest) const {
+  ASSIGN_OR_RETURN(const std::vector<DecidedStep> steps, StepsOf(manifest));
+  SequentialSteps sequential(job);
+  for (const DecidedStep& step : steps) sequential.Apply(step);
+  const BatchPlace next = {manifest.input().next_epoch(),
+                           manifest.input().next_offset()};
+  if (next != sequential.next()) {
+    return absl::DataLossError(
+        absl::StrCat("its input begins at epoch ", next.epoch, ", ", next.begin,
+                     "; what its ", steps.size(), " steps leave at epoch ",
+                     sequential.next().epoch, ", ", sequential.next().begin));
+  }
+  for (size_t v = 0; v < job.variables().size(); ++v) {
+    for (const std::string& name : sequential.names(v)) {
+      ASSIGN_OR_RETURN(
+          const std::vector<float> numbers,
+          storage_.ReadVariable(manifest, job.variables()[v].name(), name));
+      // As bytes: a zero has a sign.
+      const std::vector<float> wanted = sequential.Numbers(v, name);
+      if (numbers.size() != wanted.size() ||
+          std::memcmp(numbers.data(), wanted.data(),
+                      numbers.size() * sizeof(float)) != 0) {
+        return absl::DataLossError(
+            absl::StrCat("'", job.variables()[v].name(), "' ", name,
+                         " has other bits than in one process"));
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 uint64_t StepWitness::TermBefore(uint64_t term, uint64_t step) const {

@@ -17,6 +17,7 @@
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
+#include "tests/sim/integer_job.h"
 #include "tests/sim/sequential_steps.h"
 #include "tests/sim/simulation_watcher.h"
 #include "tests/sim/storage.h"
@@ -48,6 +49,10 @@ class StepWitness : public SimulationWatcher {
   // checkpoint it went on from. kDataLoss if one was not decided.
   absl::StatusOr<std::vector<DecidedStep>> StepsOf(
       const v1::Manifest& manifest) const;
+  // kDataLoss unless that checkpoint of the job, whose gradients are rounded
+  // ones, has the bits of one process that does its steps one after another.
+  absl::Status CheckBits(const IntegerJob& job,
+                         const v1::Manifest& manifest) const;
 
   void Sent(const SimProcess& self, PeerId to, const Head& request) override;
   void Answered(const SimProcess& self, PeerId from, const Head& request,

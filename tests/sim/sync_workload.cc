@@ -1,6 +1,5 @@
 #include "tests/sim/sync_workload.h"
 
-#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -16,7 +15,6 @@
 #include "tests/sim/integer_cluster.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/saved_rows.h"
-#include "tests/sim/sequential_steps.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/step_witness.h"
 #include "tests/sim/storage.h"
@@ -195,34 +193,7 @@ class SyncRun {
   // Whoever died or joined: the numbers are those of one process that does the
   // same steps one after another.
   absl::Status CheckBits(const v1::Manifest& manifest) {
-    ASSIGN_OR_RETURN(const std::vector<DecidedStep> steps,
-                     witness_.StepsOf(manifest));
-    SequentialSteps sequential(job_);
-    for (const DecidedStep& step : steps) sequential.Apply(step);
-    const BatchPlace next = {manifest.input().next_epoch(),
-                             manifest.input().next_offset()};
-    if (next != sequential.next()) {
-      return absl::DataLossError(absl::StrCat(
-          "its input begins at epoch ", next.epoch, ", ", next.begin,
-          "; what its ", steps.size(), " steps leave at epoch ",
-          sequential.next().epoch, ", ", sequential.next().begin));
-    }
-    for (size_t v = 0; v < job_.variables().size(); ++v) {
-      for (const std::string& name : sequential.names(v)) {
-        ASSIGN_OR_RETURN(
-            const std::vector<float> numbers,
-            storage_.ReadVariable(manifest, job_.variables()[v].name(), name));
-        // As bytes: a zero has a sign.
-        const std::vector<float> wanted = sequential.Numbers(v, name);
-        if (numbers.size() != wanted.size() ||
-            std::memcmp(numbers.data(), wanted.data(),
-                        numbers.size() * sizeof(float)) != 0) {
-          return absl::DataLossError(
-              absl::StrCat("'", job_.variables()[v].name(), "' ", name,
-                           " has other bits than in one process"));
-        }
-      }
-    }
+    RETURN_IF_ERROR(witness_.CheckBits(job_, manifest));
     report_.probes.Hit("sync: the bits of one process");
     return absl::OkStatus();
   }
