@@ -116,8 +116,9 @@ TEST_F(StepLedgerTest, AServerThatWasTakenOverIsAskedInItsOtherPlace) {
   Drive();
   ASSERT_EQ(1u, bench_.out.sends.size());
   EXPECT_EQ(PeerId::Ps(3), bench_.out.sends[0].to);
+  const CallId again = bench_.out.sends[0].call;
   EXPECT_FALSE(Answer(first, 0));
-  EXPECT_TRUE(Answer(bench_.out.sends[0].call, 0));
+  EXPECT_TRUE(Answer(again, 0));
   Advance();
   EXPECT_EQ(1u, ledger_.steps().step()) << "with what both have";
 }

@@ -111,6 +111,27 @@ class ReplicationTest(unittest.TestCase):
             self.assertEqual(code, 0, err)
             self.assertEqual(json.loads(out)["examples"], 10000)
 
+    def test_Promise1_killed_servers_change_no_bit_of_sync_steps(self):
+        steps = ("--set=staleness=sync", "--lease_ms=60000")
+        calm = paramd.Run("local", "--job", paramd.SMALL_JOB, MIDDLING,
+                          "--servers=3", *steps)
+        self.addCleanup(calm.kill)
+        self.assertEqual(calm.wait(), 0, calm.output)
+        run = self.start(*steps)
+        run.kill_task("ps-1")
+        run.wait_for("ps-1 is gone; its backup takes over as generation")
+        # It is filled in the middle of the job, and then another one dies.
+        run.wait_for("ps-1 has a backup")
+        run.wait_for("ps-0 has a backup")
+        run.kill_task("ps-2")
+        run.wait_for("ps-2 is gone; its backup takes over as generation")
+        self.assertEqual(run.wait(), 0, run.output)
+        self.assertNotIn("all servers go back", run.output)
+        # Nobody else began anew.
+        self.assertEqual(run.log("worker-0").count("and those after it are of"),
+                         1)
+        self.assertEqual(run.tensors(), calm.tensors())
+
     def test_one_server_can_have_no_backup(self):
         run = paramd.Run("local", "--job", paramd.SMALL_JOB, "--replication=2",
                          "--servers=1")
