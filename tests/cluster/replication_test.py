@@ -44,10 +44,10 @@ def wait_for_backups(address):
 
 class ReplicationTest(unittest.TestCase):
 
-    def start(self, epochs=MIDDLING):
+    def start(self, *flags, epochs=MIDDLING):
         run = paramd.Run("local", "--job", paramd.SMALL_JOB, epochs,
                          "--replication=2", "--servers=3",
-                         "--heartbeat_ms=100")
+                         "--heartbeat_ms=100", *flags)
         self.addCleanup(run.kill)
         run.wait_for(*(f"ps-{server} has a backup" for server in range(3)))
         return run
@@ -81,7 +81,7 @@ class ReplicationTest(unittest.TestCase):
         self.assertTrue(re.search(r"ps-1 has a backup", after), log)
 
     def test_a_server_that_was_taken_over_is_found_where_it_is(self):
-        run = self.start("--epochs=1000000")
+        run = self.start(epochs="--epochs=1000000")
         address = re.search(r"worker processes from (\S+:\d+)", run.output)[1]
         host, port = address.rsplit(":", 1)
         of_ps = [f"{host}:{int(port) + task}" for task in range(3)]
@@ -113,16 +113,16 @@ class ReplicationTest(unittest.TestCase):
 
     def test_Promise1_killed_servers_change_no_bit_of_sync_steps(self):
         steps = ("--set=staleness=sync", "--lease_ms=60000")
-        calm = paramd.Run("local", "--job", paramd.SMALL_JOB, MIDDLING,
+        short = "--epochs=1"
+        calm = paramd.Run("local", "--job", paramd.SMALL_JOB, short,
                           "--servers=3", *steps)
         self.addCleanup(calm.kill)
         self.assertEqual(calm.wait(), 0, calm.output)
-        run = self.start(*steps)
+        run = self.start(*steps, epochs=short)
         run.kill_task("ps-1")
         run.wait_for("ps-1 is gone; its backup takes over as generation")
         # It is filled in the middle of the job, and then another one dies.
-        run.wait_for("ps-1 has a backup")
-        run.wait_for("ps-0 has a backup")
+        run.wait_for("ps-0 has a backup", "ps-1 has a backup")
         run.kill_task("ps-2")
         run.wait_for("ps-2 is gone; its backup takes over as generation")
         self.assertEqual(run.wait(), 0, run.output)
