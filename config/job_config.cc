@@ -24,7 +24,7 @@
 #include "config/growing_input.h"
 #include "config/input_files.h"
 #include "config/name_pattern.h"
-#include "config/optimizer_groups.h"
+#include "config/optimizer_check.h"
 #include "config/setting.h"
 #include "config/setting_changes.h"
 #include "config/strategy.h"
@@ -116,73 +116,6 @@ std::string ReadVariables(const JobSources& sources, SettingReader* reader,
 std::string FlagOf(absl::string_view path) {
   const bool is_inside = path.find_first_of(".[") != absl::string_view::npos;
   return is_inside ? "--set" : absl::StrCat("--", Excerpt(path));
-}
-
-// Adds what the settings of the optimizer say wrongly.
-void CheckOptimizer(
-    const v1::OptimizerConfig& config,
-    const std::function<void(const std::string& path,
-                             absl::string_view sentence)>& add) {
-  if (config.has_adamw() && config.weight_decay() > 0) {
-    add("optimizer.weight_decay",
-        "makes no sense together with adamw, which has its own; give "
-        "optimizer.adamw.weight_decay");
-  }
-  if (config.has_lamb() && config.weight_decay() > 0) {
-    add("optimizer.weight_decay",
-        "makes no sense together with lamb, which has its own; give "
-        "optimizer.lamb.weight_decay");
-  }
-  const auto check_one = [&](bool one, bool other, absl::string_view of,
-                             absl::string_view beside) {
-    if (!one || !other) return;
-    add(absl::StrCat("optimizer.", of),
-        absl::StrCat("makes no sense together with optimizer.", beside,
-                     "; give one of them"));
-  };
-  const bool clips_value = config.clip_value() > 0;
-  const bool clips_norm = config.clip_norm() > 0;
-  const bool clips_all = config.clip_global_norm() > 0;
-  check_one(clips_norm, clips_value, "clip_norm", "clip_value");
-  check_one(clips_all, clips_value, "clip_global_norm", "clip_value");
-  check_one(clips_all, clips_norm, "clip_global_norm", "clip_norm");
-  for (int g = 0; g < config.groups_size(); ++g) {
-    v1::OptimizerConfig of_group = config;
-    const auto mistake = UseGroup(g, &of_group);
-    if (!mistake.has_value()) continue;
-    add(absl::StrCat("optimizer.groups[", g, "].", mistake->key),
-        mistake->sentence);
-  }
-  for (int p = 0; p < config.pruning_size(); ++p) {
-    const v1::OptimizerConfig::Pruning& pruning = config.pruning(p);
-    const std::string path = absl::StrCat("optimizer.pruning[", p, "]");
-    if (pruning.initial_sparsity() > pruning.sparsity()) {
-      add(absl::StrCat(path, ".initial_sparsity"),
-          absl::StrCat("must be at most sparsity (", pruning.sparsity(),
-                       "); found ", pruning.initial_sparsity()));
-    }
-    if (pruning.end_step() < pruning.begin_step()) {
-      add(absl::StrCat(path, ".end_step"),
-          absl::StrCat("must be at least begin_step (", pruning.begin_step(),
-                       "); found ", pruning.end_step()));
-    }
-  }
-  const auto schedule = config.schedule();
-  if (schedule == v1::OptimizerConfig::STEP && config.decay_steps() == 0) {
-    add("optimizer.decay_steps",
-        "is missing; with schedule \"step\" say after how many steps the rate "
-        "falls");
-  }
-  const bool ends = schedule == v1::OptimizerConfig::POLYNOMIAL ||
-                    schedule == v1::OptimizerConfig::COSINE ||
-                    schedule == v1::OptimizerConfig::ONE_CYCLE;
-  if (ends && config.decay_steps() > 0 &&
-      config.warmup_steps() >= config.decay_steps()) {
-    add("optimizer.warmup_steps",
-        absl::StrCat("must be below optimizer.decay_steps (",
-                     config.decay_steps(), "), which it is part of; found ",
-                     config.warmup_steps()));
-  }
 }
 
 // Adds what the settings about staleness say wrongly.

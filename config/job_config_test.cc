@@ -343,29 +343,32 @@ TEST(JobConfigTest, WhatAnOptimizerSaysMustFitTogether) {
       HasSubstr("optimizer.groups[0].rho: "));
   EXPECT_THAT(message({{"optimizer.groups", R"([{"beta1": 0.5}])"}}),
               HasSubstr("optimizer.groups[0].variables: is missing"));
-  const auto pruning = [&](const std::string& one) {
-    return message(
-        {{"optimizer.pruning",
-          "[{\"variables\": \"*\", \"sparsity\": 0.5, " + one + "}]"}});
-  };
-  EXPECT_EQ(pruning("\"end_step\": 5"), "");
-  EXPECT_THAT(pruning("\"end_step\": 5, \"begin_step\": 6"),
-              HasSubstr("optimizer.pruning[0].end_step: must be at least "
-                        "begin_step (6); found 5"));
-  EXPECT_THAT(
-      pruning("\"end_step\": 5, \"initial_sparsity\": 0.6"),
-      HasSubstr("optimizer.pruning[0].initial_sparsity: must be at most "
-                "sparsity (0.5); found 0.6"));
-  EXPECT_THAT(pruning("\"begin_step\": 1"), HasSubstr("end_step: is missing"));
-  EXPECT_THAT(message({{"optimizer.pruning",
-                        R"([{"variables": "*", "sparsity": 1,
-                             "end_step": 5}])"}}),
-              HasSubstr("optimizer.pruning[0].sparsity"));
   EXPECT_THAT(message({{"optimizer.groups",
                         R"([{"variables": "*", "learning_rate": 1}])"}}),
               HasSubstr("learning_rate"));
   EXPECT_THAT(message({{"optimizer.rate_factors", R"([{"factor": 2}])"}}),
               HasSubstr("optimizer.rate_factors[0].variables: is missing"));
+}
+
+TEST(JobConfigTest, WhatPruningSaysMustFitTogether) {
+  JobSources sources = From(kJob);
+  const auto message = [&](const std::string& one) {
+    sources.settings = {
+        {"optimizer.pruning", "[{\"variables\": \"*\", " + one + "}]"}};
+    return MessageOf(sources);
+  };
+  EXPECT_EQ(message(R"("sparsity": 0.5, "end_step": 5)"), "");
+  EXPECT_THAT(message(R"("sparsity": 0.5, "end_step": 5, "begin_step": 6)"),
+              HasSubstr("optimizer.pruning[0].end_step: must be at least "
+                        "begin_step (6); found 5"));
+  EXPECT_THAT(
+      message(R"("sparsity": 0.5, "end_step": 5, "initial_sparsity": 0.6)"),
+      HasSubstr("optimizer.pruning[0].initial_sparsity: must be at most "
+                "sparsity (0.5); found 0.6"));
+  EXPECT_THAT(message(R"("sparsity": 0.5, "begin_step": 1)"),
+              HasSubstr("end_step: is missing"));
+  EXPECT_THAT(message(R"("sparsity": 1, "end_step": 5)"),
+              HasSubstr("optimizer.pruning[0].sparsity"));
 }
 
 TEST(JobConfigTest, NesterovNeedsMomentum) {

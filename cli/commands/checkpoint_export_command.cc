@@ -121,10 +121,10 @@ int CheckpointExportCommand(const Invocation& invocation) {
       static_cast<double>(result->zeros) /
       static_cast<double>(std::max<uint64_t>(1, result->numbers));
   if (zeros >= kPruned) {
-    Print(
-        absl::StrFormat("%.1f %% of the weights are zero; a compressor makes "
-                        "little of them\n",
-                        100 * zeros));
+    Print(absl::StrFormat(
+        "%.1f %% of the weights are zero, so the files compress "
+        "well\n",
+        100 * zeros));
   }
   Print(absl::StrCat(EscapeLine(result->directory), ": ", result->tensors,
                      " tensors, ", BytesText(result->bytes), ", in\n"));
