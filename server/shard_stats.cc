@@ -5,6 +5,8 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 
+#include "proto/table_stats.h"
+
 namespace paramd {
 namespace {
 
@@ -42,15 +44,6 @@ void Add(const Message& from, Message* to) {
           reflection->MutableMessage(to, field));
     }
   }
-}
-
-// Each shard has a part of it.
-void AddTable(const v1::TableStats& part,
-              google::protobuf::RepeatedPtrField<v1::TableStats>* tables) {
-  for (v1::TableStats& table : *tables) {
-    if (table.variable() == part.variable()) return Add(part, &table);
-  }
-  *tables->Add() = part;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "cli/terminal/text_layout.h"
 #include "proto/message_json.h"
 #include "proto/refusal.h"
+#include "proto/table_stats.h"
 
 namespace paramd {
 namespace {
@@ -210,6 +211,22 @@ void AppendBalance(const v1::ClusterReport& report, std::string* text) {
           static_cast<double>(all));
 }
 
+// Those that are too small for their keys.
+void AppendTables(const v1::ClusterReport& report, std::string* text) {
+  google::protobuf::RepeatedPtrField<v1::TableStats> tables;
+  for (const v1::ProcessAnswer& answer : report.processes()) {
+    // A backup has the rows of its server once more.
+    if (answer.status().server().replica() == v1::REPLICA_BACKUP) continue;
+    for (const v1::TableStats& part : answer.status().server().tables()) {
+      AddTable(part, &tables);
+    }
+  }
+  for (const v1::TableStats& table : tables) {
+    const std::string warning = TableWarning(table);
+    if (!warning.empty()) absl::StrAppend(text, warning, "\n");
+  }
+}
+
 void AppendAsked(const v1::ProcessAnswer& answer, std::string* text) {
   const v1::StatusReply& status = answer.status();
   absl::StrAppendFormat(
@@ -275,6 +292,7 @@ std::string RenderReport(const v1::ClusterReport& report) {
   if (report.has_job()) {
     AppendJob(report.job(), &text);
     AppendBalance(report, &text);
+    AppendTables(report, &text);
   } else {
     absl::StrAppend(&text, "the job is not known: ", report.job_error(), "\n");
   }

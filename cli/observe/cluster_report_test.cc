@@ -302,6 +302,25 @@ TEST_F(ClusterReportTest, WhatAServerLostIsShownWithItAndWithTheJob) {
   EXPECT_THAT(text, HasSubstr("0 blocks applied · 1,234 pushes lost\n"));
 }
 
+TEST_F(ClusterReportTest, ATableThatIsTooSmallIsNamedForAllServers) {
+  AddMember(v1::PS, 1, v1::Member::ALIVE, "p1:1");
+  *replies_["p1:1"].mutable_task() = TaskOf(v1::PS, 1);
+  for (const char* const address : {"p0:1", "p1:1"}) {
+    v1::TableStats* const table =
+        replies_[address].mutable_server()->add_tables();
+    table->set_variable("user/table");
+    table->set_rows(500);
+    table->set_capacity(500);
+    table->set_created(2000);
+    table->set_keys(1900);
+  }
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")), Not(HasSubstr("too small")));
+  replies_["p1:1"].mutable_server()->mutable_tables(0)->set_evicted(1500);
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")),
+              HasSubstr("\nthe table user/table is too small: 1500 of the 4000 "
+                        "rows"));
+}
+
 TEST_F(ClusterReportTest, InputThatGrowsIsShownWithWhatIsSavedOfIt) {
   v1::GrowingInput& input =
       *replies_["w0:1"].mutable_job()->mutable_growing_input();

@@ -69,8 +69,10 @@ function showProcesses(page) {
 function showTables(tables) {
   at("tables-section").hidden = tables.length === 0;
   at("tables").replaceChildren(...tables.map((table) => {
-    const row = element("tr", undefined, table.evicted + table.ignored > 0 ? "warning" : "good");
-    row.append(element("td", table.variable),
+    const row = element("tr", undefined, table.warning ? "warning" : "good");
+    const name = element("td", table.variable);
+    if (table.warning) name.append(element("small", table.warning));
+    row.append(name,
                ...[table.rows, table.capacity, table.created, table.evicted,
                    table.ignored, table.looked_up].map(
                        (count) => element("td", count.toLocaleString("en"))));

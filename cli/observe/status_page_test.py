@@ -143,7 +143,7 @@ class StatusPageTest(unittest.TestCase):
                                "waits": [lie]}],
                 "tables": [{"variable": lie, "rows": 1, "capacity": 1,
                             "created": 1, "evicted": 0, "ignored": 0,
-                            "looked_up": 0}],
+                            "looked_up": 0, "warning": lie}],
                 "events": [{"number": 1, "unix_seconds": 1, "text": lie,
                             "level": "BAD"}]})
         self.assertEqual((verdict, images, scripts), (lie, 0, 1))

@@ -12,6 +12,7 @@
 #include "cli/terminal/dashboard.h"
 #include "cli/terminal/text_layout.h"
 #include "proto/refusal.h"
+#include "proto/table_stats.h"
 
 namespace paramd {
 namespace {
@@ -126,24 +127,20 @@ void FillProcesses(const v1::ClusterReport& report, Page* page) {
 }
 
 void FillTables(const v1::ClusterReport& report, Page* page) {
-  std::map<std::string, v1::TableStats> tables;
   for (const v1::ProcessAnswer& answer : report.processes()) {
+    // A backup has the rows of its server once more.
+    if (answer.status().server().replica() == v1::REPLICA_BACKUP) continue;
     for (const v1::TableStats& part : answer.status().server().tables()) {
-      v1::TableStats& all = tables[part.variable()];
-      all.set_variable(part.variable());
-      all.set_rows(all.rows() + part.rows());
-      all.set_capacity(all.capacity() + part.capacity());
-      all.set_created(all.created() + part.created());
-      all.set_evicted(all.evicted() + part.evicted());
-      all.set_ignored(all.ignored() + part.ignored());
-      all.set_not_admitted(all.not_admitted() + part.not_admitted());
-      all.set_expired(all.expired() + part.expired());
-      all.set_memory_rows(all.memory_rows() + part.memory_rows());
-      all.set_looked_up(all.looked_up() + part.looked_up());
-      all.set_on_disk(all.on_disk() + part.on_disk());
+      AddTable(part, page->mutable_tables());
     }
   }
-  for (auto& [name, table] : tables) *page->add_tables() = std::move(table);
+  std::sort(page->mutable_tables()->begin(), page->mutable_tables()->end(),
+            [](const v1::TableStats& a, const v1::TableStats& b) {
+              return a.variable() < b.variable();
+            });
+  for (v1::TableStats& table : *page->mutable_tables()) {
+    table.set_warning(TableWarning(table));
+  }
 }
 
 // Servers count in powers of two: 0, 1, 2 to 3, 4 to 7 and so on.

@@ -24,6 +24,7 @@
 #include "coordinator/core/sessions.h"
 #include "coordinator/core/startup.h"
 #include "coordinator/core/summary_writer.h"
+#include "coordinator/core/table_watch.h"
 #include "coordinator/core/turn.h"
 
 namespace paramd {
@@ -90,6 +91,7 @@ struct CoordinatorParts {
   Ending ending;
   SummaryWriter summary_writer;
   EpochTrainings trainings;
+  TableWatch tables;
 };
 
 }  // namespace paramd

@@ -235,10 +235,14 @@ void FactRouter::On(const ServerRecalled& recalled, Turn*) {
   }
 }
 
-void FactRouter::On(const ServerConfigured& configured, Turn*) {
+void FactRouter::On(const ServerConfigured& configured, Turn* turn) {
   const uint32_t index = configured.server;
   parts_.replicas.OnConfigured(index, *configured.reply);
   parts_.summary_writer.summaries().Told(index, *configured.reply);
+  parts_.tables.Told(index, configured.reply->tables());
+  for (std::string& note : parts_.tables.TakeNotes(turn->now)) {
+    turn->out->Warn(std::move(note));
+  }
   // After the last checkpoint nothing can be lost.
   if (configured.reply->restored() && parts_.phase < JobPhase::kWritingResult) {
     parts_.checkpoints.accounts().loss.Told(
@@ -347,6 +351,11 @@ void FactRouter::On(const BackToCheckpoint&, Turn* turn) {
 // ---- snapshots, the mode, the input -----------------------------------------
 
 void FactRouter::On(const SnapshotAnswered& answered, Turn* turn) {
+  // After the last push of the job, too.
+  if (const auto* sealed =
+          DynamicCastToGenerated<v1::SealReply>(answered.answer->head)) {
+    parts_.tables.Told(answered.server, sealed->tables());
+  }
   Checkpoints& checkpoints = parts_.checkpoints;
   if (checkpoints.OnAnswer(answered.server, *answered.answer, turn)) {
     parts_.servers.OnSealedToLeave(answered.server,
@@ -420,6 +429,9 @@ void FactRouter::WriteResult(Turn* turn) {
   const std::string lost = LostWarning(accounts.pushes_lost(), last.step,
                                        turn->job.options.job.checkpoint());
   if (!lost.empty()) warnings.push_back(lost);
+  for (std::string& warning : parts_.tables.Warnings()) {
+    warnings.push_back(std::move(warning));
+  }
   if (grows && last.step == 0) {
     warnings.emplace_back(
         "nothing was trained on: no file with examples came; look at the "

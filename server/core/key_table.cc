@@ -141,6 +141,7 @@ uint32_t KeyTable::Create(uint64_t mixed, Push* push) {
     ++push->counts->not_admitted;
     return kNoRow;
   }
+  push->counts->keys.Add(mixed);
   const uint32_t row = HasSlowRows(push->policy, push->columns)
                            ? TakeRowOfSome(push)
                            : TakeRow(push);

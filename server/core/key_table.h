@@ -10,6 +10,7 @@
 
 #include "config/fast_rows.h"
 #include "proto/paramd/v1/types.pb.h"
+#include "server/core/distinct_count.h"
 #include "server/core/key_sketch.h"
 #include "server/core/row_queue.h"
 #include "tensor/keyed_rows.h"
@@ -25,6 +26,7 @@ struct TableCounts {
   uint64_t expired = 0;       // Rows whose keys nothing named any more.
   uint64_t looked_up = 0;     // Keys; and those whose rows were not fast.
   uint64_t on_disk = 0;
+  DistinctCount keys;  // That asked for a row, admitted ones.
 };
 
 // Who gets a row, and for how long.

@@ -386,6 +386,7 @@ void Shard::EndSteps(const absl::Status& why, ShardTurn* turn) {
 absl::Status Shard::Seal(const v1::SealRequest& request, v1::SealReply* reply,
                          ShardTurn* turn) {
   RETURN_IF_ERROR(snapshots_.OnSeal(request, reply, turn));
+  data_.content->DescribeTables(reply->mutable_tables());
   gate_.HearTerm(
       std::max(request.header().term(), request.header().snapshot().term()));
   return absl::OkStatus();
@@ -434,7 +435,9 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_blocks_quarantined(counts.blocks_quarantined);
   stats->set_frozen_bytes(content.fork().bytes());
   content.staleness().Fill(stats->mutable_staleness());
-  if (view_.IsFilled()) content.DescribeTables(stats);
+  if (view_.IsFilled()) {
+    content.DescribeTables(stats->mutable_tables());
+  }
   calls_.FillStatus(stats);
   if (data_.step == nullptr) return;
   stats->set_step(data_.step->step());

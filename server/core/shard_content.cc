@@ -209,7 +209,8 @@ std::vector<std::string> ShardContent::TakeNotes() {
   return quarantine_.TakeNotes();
 }
 
-void ShardContent::DescribeTables(v1::ServerStats* stats) const {
+void ShardContent::DescribeTables(
+    google::protobuf::RepeatedPtrField<v1::TableStats>* described) const {
   std::map<std::string, v1::TableStats> tables;
   for (Slice* const slice : owned_) {
     if (!slice->keyed()) continue;
@@ -228,10 +229,11 @@ void ShardContent::DescribeTables(v1::ServerStats* stats) const {
     table.set_looked_up(table.looked_up() + counts.looked_up);
     table.set_on_disk(table.on_disk() + counts.on_disk);
     table.set_memory_rows(table.memory_rows() + MemoryRowsOf(*slice));
+    table.set_keys(table.keys() + counts.keys.Estimate());
   }
   for (auto& [name, table] : tables) {
     table.set_variable(name);
-    *stats->add_tables() = std::move(table);
+    *described->Add() = std::move(table);
   }
 }
 
@@ -244,6 +246,7 @@ void ShardContent::Describe(v1::ConfigureReply* reply) const {
     }
   }
   reply->set_learning_rate(optimizer_.Rate(most));
+  DescribeTables(reply->mutable_tables());
 }
 
 uint32_t ShardContent::Checksum() const {

@@ -168,7 +168,8 @@ class ShardContent {
   // Fills in what gradients are like here, for people.
   void Describe(v1::ConfigureReply* reply) const;
   // The same for what keyed variables hold.
-  void DescribeTables(v1::ServerStats* stats) const;
+  void DescribeTables(
+      google::protobuf::RepeatedPtrField<v1::TableStats>* described) const;
 
  private:
   ShardContent(const Options& options, Optimizer optimizer);

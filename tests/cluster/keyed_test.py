@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -71,6 +72,29 @@ class KeyedTest(KeyedCase):
         self.assertEqual((len(ignoring), len(evicting)), (1024, 1024))
         self.assertTrue(first <= ignoring, "who came first keeps its row")
         self.assertLess(len(first & evicting), len(first) / 10)
+
+    def test_a_table_that_is_too_small_says_which_capacity_would_do(self):
+        def warnings(run):
+            return [warning for warning in run.result()["warnings"]
+                    if "too small" in warning]
+
+        # About 3,770 keys.
+        for when_full, what in (("evict", "were taken from other keys"),
+                                ("ignore", "gradients of keys for which no row "
+                                           "was left were dropped")):
+            settings = job(capacity=1024, policy={"when_full": when_full})
+            run = self.train(settings, "local", "--workers=1", "--servers=2")
+            (warning,) = warnings(run)
+            self.assertIn(what, warning)
+            self.assertIn(f"the table {TABLE} is too small", run.output)
+            keys, capacity = (int(number) for number in re.search(
+                r"about (\d+) asked for a row: give its layer a capacity of "
+                r"(\d+)$", warning).groups())
+            self.assertTrue(3300 < keys < 4200, warning)
+            self.assertGreater(capacity, keys)
+            settings = job(capacity=capacity, policy={"when_full": when_full})
+            self.assertEqual(warnings(self.train(
+                settings, "local", "--workers=1", "--servers=2")), [])
 
     def test_who_is_named_once_gets_no_row(self):
         counts = {}

@@ -1,0 +1,45 @@
+#ifndef PARAMD_COORDINATOR_CORE_TABLE_WATCH_H_
+#define PARAMD_COORDINATOR_CORE_TABLE_WATCH_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "google/protobuf/repeated_field.h"
+
+#include "base/time.h"
+#include "proto/paramd/v1/status.pb.h"
+
+namespace paramd {
+
+// Whether keyed variables have room for their keys, by what servers say of
+// their rows. A table that is too small trains without an error and learns
+// less.
+//
+// Not thread-safe: lives inside the coordinator's core.
+class TableWatch {
+ public:
+  using Tables = google::protobuf::RepeatedPtrField<v1::TableStats>;
+
+  // What server `server` said last; empty if it has no such variable.
+  void Told(uint32_t server, const Tables& tables);
+
+  // A sentence for each table that is too small: see TableWarning.
+  std::vector<std::string> Warnings() const;
+  // The same to log: at most once a minute, and only if rows were taken or
+  // gradients dropped meanwhile.
+  std::vector<std::string> TakeNotes(Time now);
+
+ private:
+  Tables Together() const;
+
+  std::map<uint32_t, Tables> servers_;
+  absl::optional<Time> last_note_;
+  uint64_t noted_ = 0;  // Rows and gradients then.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_TABLE_WATCH_H_
