@@ -230,6 +230,13 @@ void CheckPipeline(const v1::JobConfig& config,
                      "divide pipeline.stages (",
                      pipeline.stages(), "); found ", of_each));
   }
+  if (pipeline.schedule() == v1::PipelineConfig::SCHEDULE_ZERO_BUBBLE &&
+      config.memory().activation_budget_bytes() > 0) {
+    add("memory.activation_budget_bytes",
+        "is not for pipeline.schedule \"zero_bubble\", whose gradients that "
+        "are "
+        "put off are not in it; choose \"1f1b\"");
+  }
   CheckWithoutFlush(config, add);
 }
 

@@ -140,8 +140,8 @@ std::vector<StageTimes> StagesOf(absl::Span<const LayerTimes> layers,
         s + 1 < stages ? partition->begins[s + 1] : layers.size();
     for (size_t i = partition->begins[s]; i < end; ++i) {
       times[s].forward += layers[i].forward_s;
-      times[s].backward_input += layers[i].backward_s / 2;
-      times[s].backward_weights += layers[i].backward_s / 2;
+      times[s].backward_input += layers[i].backward_s - layers[i].variables_s;
+      times[s].backward_weights += layers[i].variables_s;
     }
   }
   return times;
@@ -256,6 +256,36 @@ void WithoutFlush(const Subject& subject, const NetworkRef& network,
   report->Add(figure);
 }
 
+// Few micro-batches, so that stages wait much: with backward passes in halves
+// and without.
+void ZeroBubble(const Subject& subject, const NetworkRef& network,
+                const Batch& batch, int rounds, Report* report) {
+  const auto trained = [&](v1::PipelineConfig::Schedule schedule) {
+    v1::PipelineConfig config;
+    config.set_stages(2);
+    config.set_micro_batches(4);
+    config.set_schedule(schedule);
+    auto plan = PlanPipeline(config, *network);
+    CHECK(plan.ok(), "the models of the benchmark can be cut");
+    return Trained(std::make_unique<PipelineModel>(
+        network, *std::move(plan), std::vector<PipelineModel::MakeDevice>(),
+        "cpu"));
+  };
+  Trained halves = trained(v1::PipelineConfig::SCHEDULE_ZERO_BUBBLE);
+  Trained whole = trained(v1::PipelineConfig::SCHEDULE_1F1B);
+  halves.Step({&batch, 1});
+  whole.Step({&batch, 1});
+  Figure figure{subject.name + ".two_stages_zero_bubble",
+                "ms",
+                {},
+                Figure::Peer{"1f1b", {}}};
+  for (int round = 0; round < rounds; ++round) {
+    figure.values.Add(1e3 * halves.Step({&batch, 1}));
+    figure.peer->values.Add(1e3 * whole.Step({&batch, 1}));
+  }
+  report->Add(figure);
+}
+
 // The least memory for activations that a budget may ask for, beside that
 // without one, and what a step then takes.
 void WithTightestBudget(const Subject& subject, const NetworkRef& network,
@@ -307,6 +337,7 @@ void MeasureSubject(const Subject& subject, Report* report) {
   const int rounds = report->quick() ? 3 : 9;
   ForReal(subject, network, batch, rounds, report);
   WithoutFlush(subject, network, batch, rounds, report);
+  ZeroBubble(subject, network, batch, rounds, report);
   OnTheClock(subject, network, batch, rounds, report);
   WithTightestBudget(subject, network, config, batch, rounds, report);
 }

@@ -1,13 +1,18 @@
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/types/optional.h"
 
 #include "base/print.h"
@@ -28,6 +33,7 @@
 #include "worker/pipeline/pipeline_model.h"
 #include "worker/pipeline/schedule.h"
 #include "worker/pipeline/timeline.h"
+#include "worker/pipeline/timeline_svg.h"
 
 namespace paramd {
 namespace {
@@ -63,7 +69,9 @@ LayerTimes Sum(absl::Span<const LayerTimes> layers, size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
     sum.forward_s += layers[i].forward_s;
     sum.backward_s += layers[i].backward_s;
+    sum.variables_s += layers[i].variables_s;
     sum.kept_bytes += layers[i].kept_bytes;
+    sum.deferred_bytes += layers[i].deferred_bytes;
     sum.variable_bytes += layers[i].variable_bytes;
   }
   return sum;
@@ -94,8 +102,8 @@ Timeline RunStages(const PipelineSchedule& schedule,
     const LayerTimes stage =
         Sum(layers, partition.begins[s], EndOf(partition, s, layers.size()));
     times.push_back({.forward = stage.forward_s,
-                     .backward_input = stage.backward_s / 2,
-                     .backward_weights = stage.backward_s / 2});
+                     .backward_input = stage.backward_s - stage.variables_s,
+                     .backward_weights = stage.variables_s});
   }
   return RunOnClock(schedule, times);
 }
@@ -189,14 +197,16 @@ std::string DescribeStages(const MeasuredPlan& plan) {
     const size_t end = EndOf(plan.partition, s, layers);
     const LayerTimes stage = Sum(plan.layers, begin, end);
     const uint64_t kept = uint64_t{plan.stages.concurrent} * plan.needs.live[s];
-    rows.push_back(
-        {absl::StrCat(s),
-         end == begin + 1 ? plan.layers[begin].name
-                          : absl::StrCat(plan.layers[begin].name, " to ",
-                                         plan.layers[end - 1].name),
-         Milliseconds(stage.forward_s), Milliseconds(stage.backward_s),
-         absl::StrCat(kept), Kibibytes(kept * stage.kept_bytes),
-         Kibibytes(plan.stages.concurrent * stage.variable_bytes)});
+    rows.push_back({absl::StrCat(s),
+                    end == begin + 1
+                        ? plan.layers[begin].name
+                        : absl::StrCat(plan.layers[begin].name, " to ",
+                                       plan.layers[end - 1].name),
+                    Milliseconds(stage.forward_s),
+                    Milliseconds(stage.backward_s), absl::StrCat(kept),
+                    Kibibytes(kept * stage.kept_bytes +
+                              plan.needs.deferred[s] * stage.deferred_bytes),
+                    Kibibytes(plan.stages.concurrent * stage.variable_bytes)});
   }
   return Table(rows);
 }
@@ -208,7 +218,20 @@ std::string SettingOf(const v1::JobConfig& job, const MeasuredPlan& plan) {
     names.push_back(
         absl::StrCat("\"", plan.layers[plan.partition.begins[s]].name, "\""));
   }
-  return absl::StrCat("\"pipeline\": {\"stages\": ", job.pipeline().stages(),
+  const v1::PipelineConfig& asked = job.pipeline();
+  std::string schedule;
+  if (asked.has_schedule()) {
+    absl::string_view name =
+        v1::PipelineConfig::Schedule_Name(asked.schedule());
+    absl::ConsumePrefix(&name, "SCHEDULE_");
+    schedule =
+        absl::StrCat(", \"schedule\": \"", absl::AsciiStrToLower(name), "\"");
+  }
+  if (asked.stages_per_device() > 1) {
+    absl::StrAppend(&schedule,
+                    ", \"stages_per_device\": ", asked.stages_per_device());
+  }
+  return absl::StrCat("\"pipeline\": {\"stages\": ", asked.stages(), schedule,
                       ", \"micro_batches\": ", plan.micro_batches,
                       ", \"begin_at\": [", absl::StrJoin(names, ", "), "]}");
 }
@@ -262,7 +285,18 @@ absl::StatusOr<std::string> DescribeBudget(
   return DescribeChosen(network->chosen);
 }
 
-absl::StatusOr<std::string> PlanOf(const JobFlags& flags) {
+absl::Status Draw(const Timeline& timeline, const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  file << TimelineSvg(timeline);
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--svg: '", path, "': ", std::strerror(errno)));
+}
+
+// `svg`: where the timeline is drawn; empty: nowhere.
+absl::StatusOr<std::string> PlanOf(const JobFlags& flags,
+                                   const std::string& svg) {
   ASSIGN_OR_RETURN(LoadedJob job, flags.Load());
   const bool is_cut = job.config.pipeline().stages() > 1;
   if (!is_cut && job.config.memory().activation_budget_bytes() == 0) {
@@ -275,10 +309,15 @@ absl::StatusOr<std::string> PlanOf(const JobFlags& flags) {
         "the job's model is custom: only a model in the job file is cut");
   }
   RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job.config), &job.config));
-  if (!is_cut) return DescribeBudget(job.config, absl::nullopt);
+  if (!is_cut) {
+    if (svg.empty()) return DescribeBudget(job.config, absl::nullopt);
+    return absl::InvalidArgumentError(
+        "--svg draws what stages do: give --set pipeline.stages=N");
+  }
   ASSIGN_OR_RETURN(const MeasuredPlan plan, BestPlan(job.config));
   ASSIGN_OR_RETURN(const std::string budget,
                    DescribeBudget(job.config, plan.stages));
+  if (!svg.empty()) RETURN_IF_ERROR(Draw(plan.timeline, svg));
   return DescribePlan(job.config, plan) + budget;
 }
 
@@ -298,9 +337,13 @@ int PlanCommand(const Invocation& invocation) {
       "Ends with the setting for the job file.\n\nWith "
       "memory.activation_budget_bytes it also says which layers that has "
       "computed\nagain, in those stages or in one piece.");
+  std::string svg;
   job.AddTo(&flags);
+  flags.AddText("svg", "FILE",
+                "draws when each device computes which micro-batch of a batch",
+                &svg);
   if (const auto code = ParseFlags(invocation, &flags)) return *code;
-  const absl::StatusOr<std::string> plan = PlanOf(job);
+  const absl::StatusOr<std::string> plan = PlanOf(job, svg);
   PrintError(plan.status());
   if (!plan.ok()) return kExitBadConfiguration;
   Print(*plan);

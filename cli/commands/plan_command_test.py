@@ -59,6 +59,27 @@ class PlanTest(unittest.TestCase):
                                         re.MULTILINE)
         self.assertEqual({"1f1b": ["2", "1"], "2bw": ["4", "2"]}, kept)
 
+    def test_gradients_that_are_put_off_are_kept(self):
+        layers = ["flatten", *4 * [{"dense": 256}, "tanh"], {"dense": 10}]
+        activations = {}
+        for schedule in ("gpipe", "zero_bubble"):
+            drawing = os.path.join(os.environ["TEST_TMPDIR"], "plan.svg")
+            code, out, err = self.plan(
+                "--set=pipeline.stages=2", "--set=pipeline.micro_batches=2",
+                f"--set=pipeline.schedule={schedule}", f"--svg={drawing}",
+                "--set=pipeline.begin_at=[\"dense_3\"]", layers=layers)
+            self.assertEqual((0, ""), (code, err))
+            activations[schedule] = [int(kib) for kib in re.findall(
+                r"^\d .* 2 +(\d+) KiB +\d+ KiB", out, re.MULTILINE)]
+            if "Do not cut this model" not in out:  # Measured on a busy machine.
+                self.assertIn(f'"schedule": "{schedule}"', out)
+            with open(drawing, encoding="utf-8") as file:
+                svg = file.read()
+            self.assertEqual("zero_bubble" == schedule,
+                             "gradient of the variables of" in svg)
+        self.assertEqual(activations["gpipe"][0], activations["zero_bubble"][0])
+        self.assertLess(activations["gpipe"][1], activations["zero_bubble"][1])
+
     def test_a_budget_is_planned_in_one_piece_and_in_stages(self):
         layers = ["flatten", *8 * [{"dense": 64}, "tanh"], {"dense": 10}]
         budget = "--set=memory.activation_budget_bytes=250000"
@@ -83,6 +104,14 @@ class PlanTest(unittest.TestCase):
         code, _, err = self.plan("--set=pipeline.stages=5", layers=layers)
         self.assertEqual(2, code)
         self.assertIn("the model has 2 layers that can be cut", err)
+        for flags, sentence in (
+                (["--set=pipeline.stages=2", "--svg=/does/not/exist"],
+                 "--svg: '/does/not/exist': No such file or directory"),
+                (["--set=memory.activation_budget_bytes=1000000",
+                  "--svg=plan.svg"], "give --set pipeline.stages=N")):
+            code, out, err = self.plan(*flags, layers=layers)
+            self.assertEqual((2, ""), (code, out))
+            self.assertIn(sentence, err)
 
 
 if __name__ == "__main__":

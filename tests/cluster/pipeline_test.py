@@ -81,6 +81,7 @@ class PipelineTest(unittest.TestCase):
         for pipeline in ({"stages": 2}, {"stages": 3, "schedule": "gpipe"},
                          {"stages": 4, "schedule": "interleaved",
                           "stages_per_device": 2},
+                         {"stages": 3, "schedule": "zero_bubble"},
                          {"stages": 2, "schedule": "naive",
                           "begin_at": ["dense_2"]}):
             pipeline["micro_batches"] = 4
@@ -230,6 +231,11 @@ class PipelineTest(unittest.TestCase):
             self.assertIn(sentence, run.output)
             code, run = self.run_job(["config", "check"], pipeline=pipeline)
             self.assertEqual(code, 2, run.output)
+        code, run = self.run_job(
+            ["run"], pipeline={"stages": 2, "schedule": "zero_bubble"},
+            memory={"activation_budget_bytes": 1 << 30})
+        self.assertEqual(code, 2, run.output)
+        self.assertIn("not for pipeline.schedule \"zero_bubble\"", run.output)
         code, run = self.run_job(["run"], compute_format="fp16",
                                  pipeline={"stages": 2})
         self.assertEqual(code, 2, run.output)

@@ -101,14 +101,53 @@ void Attention::Forward(const Pass& pass) const {
 }
 
 void Attention::Backward(const BackwardPass& pass) const {
+  const Tensors gradient =
+      Lay(pass.context->examples, pass.context->dtype, pass.scratch);
+  BackwardThrough(pass, gradient.projected);
+  BackwardVariablesFrom(pass, gradient.projected);
+}
+
+Tensor Attention::DeferredOf(const BackwardPass& pass) const {
+  return {pass.deferred,
+          pass.context->dtype,
+          {pass.context->examples, places_, 3 * values_}};
+}
+
+uint64_t Attention::DeferredBytes(uint64_t examples, DType dtype,
+                                  bool /*wanted*/) const {
+  return examples * places_ * 3 * values_ * SizeOf(dtype);
+}
+
+void Attention::BackwardInput(const BackwardPass& pass) const {
+  BackwardThrough(pass, DeferredOf(pass));
+}
+
+void Attention::BackwardVariables(const BackwardPass& pass) const {
+  BackwardVariablesFrom(pass, DeferredOf(pass));
+}
+
+void Attention::BackwardVariablesFrom(const BackwardPass& pass,
+                                      const Tensor& projected) const {
+  const uint64_t examples = pass.context->examples;
+  Device& device = *pass.context->device;
+  const Tensors kept = Lay(examples, pass.context->dtype, pass.kept);
+  const uint64_t rows = examples * places_;
+  device.Multiply({.m = values_, .n = values_, .k = rows, .transpose_a = true},
+                  kept.mixed, pass.output_gradient, pass.gradients[2]);
+  device.SumRows(pass.output_gradient, pass.gradients[3]);
+  device.Multiply(
+      {.m = values_, .n = 3 * values_, .k = rows, .transpose_a = true},
+      pass.input, projected, pass.gradients[0]);
+  device.SumRows(projected, pass.gradients[1]);
+}
+
+void Attention::BackwardThrough(const BackwardPass& pass,
+                                const Tensor& projected) const {
   const uint64_t examples = pass.context->examples;
   Device& device = *pass.context->device;
   const Tensors kept = Lay(examples, pass.context->dtype, pass.kept);
   const Tensors gradient = Lay(examples, pass.context->dtype, pass.scratch);
   const uint64_t rows = examples * places_;
-  device.Multiply({.m = values_, .n = values_, .k = rows, .transpose_a = true},
-                  kept.mixed, pass.output_gradient, pass.gradients[2]);
-  device.SumRows(pass.output_gradient, pass.gradients[3]);
   device.Multiply({.m = rows, .n = values_, .k = values_, .transpose_b = true},
                   pass.output_gradient, pass.weights[2], gradient.mixed);
 
@@ -126,7 +165,7 @@ void Attention::Backward(const BackwardPass& pass) const {
   by_values.b = OfMixed();
   by_values.c = OfThird();
   device.Multiply(by_values, kept.shares, gradient.mixed,
-                  WritableThird(gradient.projected, 2));
+                  WritableThird(projected, 2));
   device.SoftmaxBackward(kept.shares, gradient.shares, gradient.shares);
 
   // By queries, and by keys.
@@ -135,20 +174,15 @@ void Attention::Backward(const BackwardPass& pass) const {
   by_queries.a = OfShares();
   by_queries.b = by_queries.c = OfThird();
   device.Multiply(by_queries, gradient.shares, Third(kept.projected, 1),
-                  WritableThird(gradient.projected, 0));
+                  WritableThird(projected, 0));
   Product by_keys = by_queries;
   by_keys.transpose_a = true;
   device.Multiply(by_keys, gradient.shares, Third(kept.projected, 0),
-                  WritableThird(gradient.projected, 1));
-
-  device.Multiply(
-      {.m = values_, .n = 3 * values_, .k = rows, .transpose_a = true},
-      pass.input, gradient.projected, pass.gradients[0]);
-  device.SumRows(gradient.projected, pass.gradients[1]);
+                  WritableThird(projected, 1));
   if (pass.input_gradient.data == nullptr) return;
   device.Multiply(
       {.m = rows, .n = values_, .k = 3 * values_, .transpose_b = true},
-      gradient.projected, pass.weights[0], pass.input_gradient);
+      projected, pass.weights[0], pass.input_gradient);
 }
 
 uint64_t Attention::flops() const {

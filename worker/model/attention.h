@@ -24,6 +24,10 @@ class Attention : public Layer {
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
+  uint64_t DeferredBytes(uint64_t examples, DType dtype,
+                         bool wanted) const override;
+  void BackwardInput(const BackwardPass& pass) const override;
+  void BackwardVariables(const BackwardPass& pass) const override;
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
 
@@ -37,6 +41,13 @@ class Attention : public Layer {
   };
 
   Tensors Lay(uint64_t examples, DType dtype, std::byte* memory) const;
+  // The gradient of queries, keys and values.
+  Tensor DeferredOf(const BackwardPass& pass) const;
+  // From the output's gradient to that of queries, keys and values, which it
+  // writes to `projected`, and on to the input's.
+  void BackwardThrough(const BackwardPass& pass, const Tensor& projected) const;
+  void BackwardVariablesFrom(const BackwardPass& pass,
+                             const Tensor& projected) const;
   // Queries, keys or values (0, 1, 2) of all heads, as an operand begins there.
   ConstTensor Third(const Tensor& projected, uint64_t third) const;
   Tensor WritableThird(const Tensor& projected, uint64_t third) const;

@@ -67,14 +67,22 @@ void Conv2d::Forward(const Pass& pass) const {
 }
 
 void Conv2d::Backward(const BackwardPass& pass) const {
+  BackwardVariables(pass);
+  BackwardInput(pass);
+}
+
+void Conv2d::BackwardVariables(const BackwardPass& pass) const {
   Device& device = *pass.context->device;
-  const Convolution shape = Shape(pass.context->examples);
-  device.ConvolveBackwardKernel(shape, pass.input, pass.output_gradient,
-                                pass.gradients[0]);
+  device.ConvolveBackwardKernel(Shape(pass.context->examples), pass.input,
+                                pass.output_gradient, pass.gradients[0]);
   if (options_.bias) device.SumRows(pass.output_gradient, pass.gradients[1]);
+}
+
+void Conv2d::BackwardInput(const BackwardPass& pass) const {
   if (pass.input_gradient.data == nullptr) return;
-  device.ConvolveBackwardInput(shape, pass.weights[0], pass.output_gradient,
-                               pass.input_gradient);
+  pass.context->device->ConvolveBackwardInput(
+      Shape(pass.context->examples), pass.weights[0], pass.output_gradient,
+      pass.input_gradient);
 }
 
 uint64_t Conv2d::flops() const {

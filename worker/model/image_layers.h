@@ -39,6 +39,9 @@ class Conv2d : public Layer {
   bool reads_output() const override { return false; }
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
+  uint64_t DeferredBytes(uint64_t, DType, bool) const override { return 0; }
+  void BackwardInput(const BackwardPass& pass) const override;
+  void BackwardVariables(const BackwardPass& pass) const override;
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
 

@@ -27,6 +27,62 @@ void Layer::AddKernel(const std::string& part, const Dims& shape,
   AddVariable(part, shape, -limit, limit);
 }
 
+std::vector<Tensor> Layer::DeferredGradients(DType dtype,
+                                             std::byte* deferred) const {
+  Arena arena(deferred);
+  std::vector<Tensor> gradients;
+  for (const v1::Variable& variable : variables_) {
+    gradients.push_back(arena.Take(
+        WideOf(dtype), {variable.shape().begin(), variable.shape().end()}));
+  }
+  return gradients;
+}
+
+uint64_t Layer::DeferredBytes(uint64_t /*examples*/, DType dtype,
+                              bool wanted) const {
+  if (!wanted) return 0;
+  uint64_t bytes = 0;
+  for (const Tensor& gradient : DeferredGradients(dtype, nullptr)) {
+    bytes += Aligned(gradient.size() * SizeOf(gradient.dtype));
+  }
+  return bytes;
+}
+
+void Layer::BackwardInput(const BackwardPass& pass) const {
+  if (pass.input_gradient.data == nullptr) return;
+  BackwardPass inner = pass;
+  const std::vector<Tensor> gradients =
+      DeferredGradients(pass.context->dtype, pass.deferred);
+  inner.gradients = gradients;
+  Backward(inner);
+}
+
+void Layer::BackwardVariables(const BackwardPass& pass) const {
+  if (variables_.empty()) return;
+  if (pass.input_gradient.data == nullptr) {
+    Backward(pass);
+    return;
+  }
+  const std::vector<Tensor> gradients =
+      DeferredGradients(pass.context->dtype, pass.deferred);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    pass.context->device->Copy(gradients[i].data,
+                               gradients[i].size() * SizeOf(gradients[i].dtype),
+                               pass.gradients[i].data);
+  }
+}
+
+void Layer::BackwardPart(Part part, const BackwardPass& pass) const {
+  switch (part) {
+    case Part::kWhole:
+      return Backward(pass);
+    case Part::kInput:
+      return BackwardInput(pass);
+    case Part::kVariables:
+      return BackwardVariables(pass);
+  }
+}
+
 Dims Layer::EmittedDims(const ProgramPass& pass) const {
   return Batched(pass.input.dims()[0], output_);
 }

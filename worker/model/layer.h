@@ -75,7 +75,13 @@ class Layer {
     absl::Span<const Tensor> gradients = {};
     // Null data: it is not needed, as for the first layer.
     Tensor input_gradient = {};
+    // In two halves: DeferredBytes, from the first to the second.
+    std::byte* deferred = nullptr;
   };
+
+  // Which part of a backward pass is computed: all of it at once, or one of the
+  // two halves of one that is split, between which a pipeline does other work.
+  enum class Part : uint8_t { kWhole, kInput, kVariables };
 
   // What is the same for all layers of one compiled program (worker/hlo);
   // values mean what they do in Context.
@@ -146,6 +152,23 @@ class Layer {
   virtual void Forward(const Pass& pass) const = 0;
   virtual void Backward(const BackwardPass& pass) const = 0;
 
+  // Backward in two halves, with the same bits: first the gradient of the
+  // input, which the layers before this one wait for, then those of the
+  // variables, for which nobody does. Both get the same pass, and what it reads
+  // (the output's gradient too) is there until the second has ended; scratch
+  // memory is not. Only the first half writes the input's gradient, and only
+  // the second those of the variables.
+  //
+  // A layer need not know how to split its work. Then the first half keeps the
+  // gradients of the variables for the second; or the second does all of it, if
+  // the input's is not wanted. `wanted`: it is.
+  virtual uint64_t DeferredBytes(uint64_t examples, DType dtype,
+                                 bool wanted) const;
+  virtual void BackwardInput(const BackwardPass& pass) const;
+  virtual void BackwardVariables(const BackwardPass& pass) const;
+  // One of the three.
+  void BackwardPart(Part part, const BackwardPass& pass) const;
+
   // Adds the forward pass to a program; returns the output.
   virtual HloValue Emit(const ProgramPass& pass) const = 0;
 
@@ -164,6 +187,9 @@ class Layer {
   // Bengio, AISTATS 2010, equation 16).
   void AddKernel(const std::string& part, const Dims& shape, uint64_t inputs,
                  uint64_t outputs);
+
+  // The gradients of variables that are kept from the first half to the second.
+  std::vector<Tensor> DeferredGradients(DType dtype, std::byte* deferred) const;
 
   // [examples, output dims].
   Dims EmittedDims(const ProgramPass& pass) const;

@@ -457,7 +457,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   recorded_.Record(
       pass,
       [&](Sequence::Written written) {
-        plan_->layers->BackwardWith(pass, written);
+        plan_->layers->BackwardWith(Layer::Part::kWhole, pass, written);
       },
       [](size_t) { return true; });
   return metrics;
@@ -511,7 +511,7 @@ void Network::Backward(const Layer::BackwardPass& pass, GradientSpans gradients,
   const bool has_shared = plan_->shared.size() > plan_->variables.size();
   sent_.clear();
   const auto walk = [&](Sequence::Written written) {
-    plan_->layers->BackwardWith(pass, written);
+    plan_->layers->BackwardWith(Layer::Part::kWhole, pass, written);
   };
   recorded_.Run(pass, walk, [&](size_t i) {
     const size_t variable = plan_->shared[i];

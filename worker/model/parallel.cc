@@ -96,7 +96,25 @@ void Parallel::Forward(const Pass& pass) const {
   }
 }
 
-void Parallel::Backward(const BackwardPass& pass) const {
+uint64_t Parallel::BranchDeferredBytes(const Placed& branch, uint64_t examples,
+                                       DType dtype, bool wanted) const {
+  return branch.layers->DeferredBytes(examples, dtype,
+                                      wanted && !branch.feature.has_value());
+}
+
+uint64_t Parallel::DeferredBytes(uint64_t examples, DType dtype,
+                                 bool wanted) const {
+  Arena arena(nullptr);
+  for (const Placed& branch : branches_) {
+    if (!sum_) {
+      arena.Take(dtype, Batched(examples, branch.layers->output_dims()));
+    }
+    arena.TakeBytes(BranchDeferredBytes(branch, examples, dtype, wanted));
+  }
+  return arena.used();
+}
+
+void Parallel::BackwardOf(Part part, const BackwardPass& pass) const {
   const Context& context = *pass.context;
   Device& device = *context.device;
   uint64_t widest = 0;
@@ -104,11 +122,12 @@ void Parallel::Backward(const BackwardPass& pass) const {
     widest = std::max(widest, branch.layers->output_size());
   }
   Arena scratch(pass.scratch);
-  Tensor part = scratch.Take(context.dtype, {context.examples, widest});
+  Tensor columns = scratch.Take(context.dtype, {context.examples, widest});
   const Tensor input_part =
       scratch.Take(context.dtype, Batched(context.examples, input_dims()));
   const bool wanted = pass.input_gradient.data != nullptr;
-  if (wanted && !reads_input()) {
+  const bool writes = wanted && part != Part::kVariables;
+  if (writes && !reads_input()) {
     // Over no rows: zeros.
     Tensor zeros = pass.input_gradient;
     zeros.dims = {zeros.size()};
@@ -116,6 +135,7 @@ void Parallel::Backward(const BackwardPass& pass) const {
   }
   bool first = true;  // Of those that read the input.
   Arena kept(pass.kept);
+  Arena deferred(pass.deferred);
   for (const Placed& branch : branches_) {
     const bool adds = wanted && !branch.feature.has_value();
     BackwardPass inner = pass;
@@ -124,15 +144,24 @@ void Parallel::Backward(const BackwardPass& pass) const {
     inner.gradients = pass.gradients.subspan(branch.first_variable,
                                              branch.layers->variables().size());
     if (!sum_) {
-      part.dims = inner.output.dims;
-      device.CopyColumns(pass.output_gradient, branch.first_column,
-                         branch.layers->output_size(), part, 0);
-      inner.output_gradient = part;
+      columns.dims = inner.output.dims;
+      if (part != Part::kWhole) {
+        columns = deferred.Take(context.dtype, inner.output.dims);
+      }
+      if (part != Part::kVariables) {
+        device.CopyColumns(pass.output_gradient, branch.first_column,
+                           branch.layers->output_size(), columns, 0);
+      }
+      inner.output_gradient = columns;
+    }
+    if (part != Part::kWhole) {
+      inner.deferred = deferred.TakeBytes(
+          BranchDeferredBytes(branch, context.examples, context.dtype, wanted));
     }
     if (!adds) inner.input_gradient.data = nullptr;
     if (adds && !first) inner.input_gradient.data = input_part.data;
-    branch.layers->Backward(inner);
-    if (adds && !first) {
+    branch.layers->BackwardPart(part, inner);
+    if (writes && adds && !first) {
       device.Add(pass.input_gradient, 1, input_part, pass.input_gradient);
     }
     if (adds) first = false;

@@ -37,7 +37,17 @@ class Parallel : public Layer {
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
-  void Backward(const BackwardPass& pass) const override;
+  void Backward(const BackwardPass& pass) const override {
+    BackwardOf(Part::kWhole, pass);
+  }
+  uint64_t DeferredBytes(uint64_t examples, DType dtype,
+                         bool wanted) const override;
+  void BackwardInput(const BackwardPass& pass) const override {
+    BackwardOf(Part::kInput, pass);
+  }
+  void BackwardVariables(const BackwardPass& pass) const override {
+    BackwardOf(Part::kVariables, pass);
+  }
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
@@ -50,6 +60,10 @@ class Parallel : public Layer {
 
   // The pass of a branch, whose memory is taken from `kept`.
   Pass Enter(const Placed& branch, const Pass& pass, Arena* kept) const;
+  // Of the branch's layers.
+  uint64_t BranchDeferredBytes(const Placed& branch, uint64_t examples,
+                               DType dtype, bool wanted) const;
+  void BackwardOf(Part part, const BackwardPass& pass) const;
 
   std::vector<Placed> branches_;
   const bool sum_;

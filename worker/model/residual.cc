@@ -92,26 +92,53 @@ void Residual::Forward(const Pass& pass) const {
   context.device->Add(body, 1, around, pass.output);
 }
 
-void Residual::Backward(const BackwardPass& pass) const {
+Residual::Deferred Residual::LayDeferred(uint64_t examples, DType dtype,
+                                         bool wanted, std::byte* memory) const {
+  Arena arena(memory);
+  Deferred deferred;
+  if (drop_rate_ > 0) {
+    deferred.scaled = arena.Take(dtype, Batched(examples, output_dims()));
+  }
+  deferred.of_body =
+      arena.TakeBytes(body_->DeferredBytes(examples, dtype, wanted));
+  if (shortcut_ != nullptr) {
+    deferred.of_shortcut =
+        arena.TakeBytes(shortcut_->DeferredBytes(examples, dtype, wanted));
+  }
+  deferred.bytes = arena.used();
+  return deferred;
+}
+
+void Residual::BackwardOf(Part part, const BackwardPass& pass) const {
   const Context& context = *pass.context;
   const Kept kept = Lay(context.examples, context.dtype, pass.kept);
+  const Deferred deferred =
+      part == Part::kWhole
+          ? Deferred()
+          : LayDeferred(context.examples, context.dtype,
+                        pass.input_gradient.data != nullptr, pass.deferred);
   Arena arena(pass.scratch);
-  const Tensor scaled =
+  Tensor scaled =
       arena.Take(context.dtype, Batched(context.examples, output_dims()));
+  if (deferred.scaled.data != nullptr) scaled = deferred.scaled;
   const Tensor around =
       arena.Take(context.dtype, Batched(context.examples, input_dims()));
   BackwardPass inner = pass;
   static_cast<Pass&>(inner) = BodyPass(pass, kept);
   inner.scratch = pass.scratch + arena.used();
   inner.gradients = pass.gradients.first(body_->variables().size());
+  inner.deferred = deferred.of_body;
   if (drop_rate_ > 0) {
-    context.device->ScaleRows(pass.output_gradient, kept.factors, scaled);
+    if (part != Part::kVariables) {
+      context.device->ScaleRows(pass.output_gradient, kept.factors, scaled);
+    }
     inner.output_gradient = scaled;
   }
-  body_->Backward(inner);
+  body_->BackwardPart(part, inner);
   const bool wanted = pass.input_gradient.data != nullptr;
+  const bool adds = wanted && part != Part::kVariables;
   if (shortcut_ == nullptr) {
-    if (!wanted) return;
+    if (!adds) return;
     context.device->Add(pass.input_gradient, 1, pass.output_gradient,
                         pass.input_gradient);
     return;
@@ -121,8 +148,9 @@ void Residual::Backward(const BackwardPass& pass) const {
   inner.gradients = pass.gradients.subspan(body_->variables().size());
   inner.output_gradient = pass.output_gradient;
   if (wanted) inner.input_gradient.data = around.data;
-  shortcut_->Backward(inner);
-  if (!wanted) return;
+  inner.deferred = deferred.of_shortcut;
+  shortcut_->BackwardPart(part, inner);
+  if (!adds) return;
   context.device->Add(pass.input_gradient, 1, around, pass.input_gradient);
 }
 

@@ -24,7 +24,19 @@ class Residual : public Layer {
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
-  void Backward(const BackwardPass& pass) const override;
+  void Backward(const BackwardPass& pass) const override {
+    BackwardOf(Part::kWhole, pass);
+  }
+  uint64_t DeferredBytes(uint64_t examples, DType dtype,
+                         bool wanted) const override {
+    return LayDeferred(examples, dtype, wanted, nullptr).bytes;
+  }
+  void BackwardInput(const BackwardPass& pass) const override {
+    BackwardOf(Part::kInput, pass);
+  }
+  void BackwardVariables(const BackwardPass& pass) const override {
+    BackwardOf(Part::kVariables, pass);
+  }
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
@@ -39,7 +51,17 @@ class Residual : public Layer {
     uint64_t bytes = 0;
   };
 
+  struct Deferred {
+    Tensor scaled;  // The body's gradient; without a drop rate none.
+    std::byte* of_body = nullptr;
+    std::byte* of_shortcut = nullptr;
+    uint64_t bytes = 0;
+  };
+
   Kept Lay(uint64_t examples, DType dtype, std::byte* memory) const;
+  Deferred LayDeferred(uint64_t examples, DType dtype, bool wanted,
+                       std::byte* memory) const;
+  void BackwardOf(Part part, const BackwardPass& pass) const;
   // What need not be kept, these passes write to the output and to the
   // beginning of scratch memory.
   Pass BodyPass(const Pass& pass, const Kept& kept) const;

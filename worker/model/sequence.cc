@@ -152,10 +152,36 @@ void Sequence::KeepAgain(const Pass& pass) const {
   ForwardUntil(end_again(), pass, [](size_t) {});
 }
 
-void Sequence::BackwardWith(const BackwardPass& pass, Written written) const {
+uint64_t Sequence::StageDeferredBytes(int stage, uint64_t examples, DType dtype,
+                                      bool wanted) const {
+  const Layer& layer = *stages_[stage].layer;
+  return (DefersGradient(stage) ? OutputBytes(stage, examples, dtype) : 0) +
+         Aligned(layer.DeferredBytes(examples, dtype,
+                                     wanted || Before(stage) >= 0));
+}
+
+uint64_t Sequence::DeferredBytes(uint64_t examples, DType dtype,
+                                 bool wanted) const {
+  uint64_t bytes = 0;
+  for (int i = 0; i < count(); ++i) {
+    bytes += StageDeferredBytes(i, examples, dtype, wanted);
+  }
+  return bytes;
+}
+
+void Sequence::BackwardWith(Part part, const BackwardPass& pass,
+                            Written written) const {
   const Context& context = *pass.context;
+  const bool in_halves = part != Part::kWhole;
+  const auto deferred_bytes = [&](int i) {
+    return in_halves ? StageDeferredBytes(i, context.examples, context.dtype,
+                                          pass.input_gradient.data != nullptr)
+                     : 0;
+  };
   const uint64_t bytes = GradientBytes(context.examples, context.dtype);
   std::byte* kept = pass.kept + KeptBytes(context.examples, context.dtype);
+  std::byte* deferred = pass.deferred;
+  for (int i = 0; i < count(); ++i) deferred += deferred_bytes(i);
   const void* gradient = pass.output_gradient.data;
   std::byte* next = pass.scratch;
   for (int i = last_; i >= 0; i = Before(i)) {
@@ -163,23 +189,37 @@ void Sequence::BackwardWith(const BackwardPass& pass, Written written) const {
     const Stage& stage = stages_[i];
     const Layer& layer = *stage.layer;
     kept -= StageBytes(i, context.examples, context.dtype);
+    deferred -= deferred_bytes(i);
+    const int before = Before(i);
+    void* input_gradient = next;
+    if (before < 0) {
+      input_gradient = pass.input_gradient.data;
+    } else if (in_halves && DefersGradient(before)) {
+      input_gradient = deferred - deferred_bytes(before);
+    }
     BackwardPass inner;
     static_cast<Pass&>(inner) = Enter(i, pass, kept);
     inner.output_gradient =
         ConstTensor(gradient, context.dtype, inner.output.dims);
     inner.gradients =
         pass.gradients.subspan(stage.first_variable, layer.variables().size());
-    inner.input_gradient = {Before(i) < 0 ? pass.input_gradient.data : next,
-                            context.dtype, inner.input.dims};
-    layer.Backward(inner);
+    inner.input_gradient = {input_gradient, context.dtype, inner.input.dims};
+    inner.deferred =
+        in_halves && DefersGradient(i)
+            ? deferred + OutputBytes(i, context.examples, context.dtype)
+            : deferred;
+    layer.BackwardPart(part, inner);
     if (context.IsAbandoned()) return;
-    for (size_t v = layer.variables().size(); v-- > 0;) {
-      written(stage.first_variable + v);
+    if (part != Part::kInput) {
+      for (size_t v = layer.variables().size(); v-- > 0;) {
+        written(stage.first_variable + v);
+      }
     }
-    gradient = next;
+    gradient = input_gradient;
     next = next == pass.scratch ? pass.scratch + bytes : pass.scratch;
   }
-  if (last_ < 0 && pass.input_gradient.data != nullptr) {
+  if (last_ < 0 && part != Part::kVariables &&
+      pass.input_gradient.data != nullptr) {
     context.device->Copy(pass.output_gradient.data,
                          pass.output_gradient.size() * SizeOf(context.dtype),
                          pass.input_gradient.data);

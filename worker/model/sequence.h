@@ -62,9 +62,17 @@ class Sequence : public Layer {
   // Computes again what Forward keeps. May write the output, too.
   void KeepAgain(const Pass& pass) const;
   void Backward(const BackwardPass& pass) const override {
-    BackwardWith(pass, [](size_t) {});
+    BackwardWith(Part::kWhole, pass, [](size_t) {});
   }
-  void BackwardWith(const BackwardPass& pass, Written written) const;
+  uint64_t DeferredBytes(uint64_t examples, DType dtype,
+                         bool wanted) const override;
+  void BackwardInput(const BackwardPass& pass) const override {
+    BackwardWith(Part::kInput, pass, [](size_t) {});
+  }
+  void BackwardVariables(const BackwardPass& pass) const override {
+    BackwardWith(Part::kVariables, pass, [](size_t) {});
+  }
+  void BackwardWith(Part part, const BackwardPass& pass, Written written) const;
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return FlopsUntil(count()); }
   // Those of KeepAgain.
@@ -88,6 +96,14 @@ class Sequence : public Layer {
   uint64_t OutputBytes(int stage, uint64_t examples, DType dtype) const;
   uint64_t StageBytes(int stage, uint64_t examples, DType dtype) const;
   uint64_t GradientBytes(uint64_t examples, DType dtype) const;
+  // Deferred memory has for each layer with variables the gradient of its
+  // output, and what it defers, in order. That of the sequence's output is the
+  // caller's.
+  bool DefersGradient(int stage) const {
+    return stage != last_ && !stages_[stage].layer->variables().empty();
+  }
+  uint64_t StageDeferredBytes(int stage, uint64_t examples, DType dtype,
+                              bool wanted) const;
   // The nearest layer before this one that is no view, or -1.
   int Before(int stage) const;
   int count() const { return static_cast<int>(stages_.size()); }

@@ -48,12 +48,22 @@ void Dense::Forward(const Pass& pass) const {
 }
 
 void Dense::Backward(const BackwardPass& pass) const {
+  BackwardVariables(pass);
+  BackwardInput(pass);
+}
+
+void Dense::BackwardVariables(const BackwardPass& pass) const {
   Device& device = *pass.context->device;
   const uint64_t rows = pass.input.size() / inputs_;
   device.Multiply({.m = inputs_, .n = units_, .k = rows, .transpose_a = true},
                   pass.input, pass.output_gradient, pass.gradients[0]);
   device.SumRows(pass.output_gradient, pass.gradients[1]);
+}
+
+void Dense::BackwardInput(const BackwardPass& pass) const {
   if (pass.input_gradient.data == nullptr) return;
+  Device& device = *pass.context->device;
+  const uint64_t rows = pass.input.size() / inputs_;
   device.Multiply({.m = rows, .n = inputs_, .k = units_, .transpose_b = true},
                   pass.output_gradient, pass.weights[0], pass.input_gradient);
 }
@@ -124,12 +134,20 @@ void PositionalEmbedding::Forward(const Pass& pass) const {
 }
 
 void PositionalEmbedding::Backward(const BackwardPass& pass) const {
-  Device& device = *pass.context->device;
-  device.SumRows(pass.output_gradient, pass.gradients[0]);
+  BackwardVariables(pass);
+  BackwardInput(pass);
+}
+
+void PositionalEmbedding::BackwardVariables(const BackwardPass& pass) const {
+  pass.context->device->SumRows(pass.output_gradient, pass.gradients[0]);
+}
+
+void PositionalEmbedding::BackwardInput(const BackwardPass& pass) const {
   if (pass.input_gradient.data == nullptr) return;
-  device.Copy(pass.output_gradient.data,
-              pass.output_gradient.size() * SizeOf(pass.context->dtype),
-              pass.input_gradient.data);
+  pass.context->device->Copy(
+      pass.output_gradient.data,
+      pass.output_gradient.size() * SizeOf(pass.context->dtype),
+      pass.input_gradient.data);
 }
 
 HloValue Reshape::Emit(const ProgramPass& pass) const {

@@ -1,6 +1,7 @@
 #include "worker/pipeline/measure.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -102,16 +103,17 @@ class LayerRun {
     for (auto& one : gradients_) spans.push_back(absl::MakeSpan(one));
     RETURN_IF_ERROR(stage_.PlaceGradients(std::move(spans)));
     const Time before = MonotonicNow();
-    RETURN_IF_ERROR(stage_.Backward(0, gradient_));
+    RETURN_IF_ERROR(stage_.BackwardInput(0, gradient_));
+    const Time half = MonotonicNow();
+    RETURN_IF_ERROR(stage_.BackwardVariables(0));
     RETURN_IF_ERROR(stage_.TakeGradients());
     const Time end = MonotonicNow();
-    const double forward = absl::ToDoubleSeconds(middle - begin);
-    const double backward = absl::ToDoubleSeconds(end - before);
-    times->forward_s =
-        is_first_ ? forward : std::min(times->forward_s, forward);
-    times->backward_s =
-        is_first_ ? backward : std::min(times->backward_s, backward);
-    is_first_ = false;
+    input_s_ = std::min(input_s_, absl::ToDoubleSeconds(half - before));
+    variables_s_ = std::min(variables_s_, absl::ToDoubleSeconds(end - half));
+    forward_s_ = std::min(forward_s_, absl::ToDoubleSeconds(middle - begin));
+    times->forward_s = forward_s_;
+    times->backward_s = input_s_ + variables_s_;
+    times->variables_s = variables_s_;
     return absl::OkStatus();
   }
 
@@ -124,7 +126,10 @@ class LayerRun {
   Layer::Context context_;
   std::vector<std::vector<float>> gradients_;
   Buffer gradient_;
-  bool is_first_ = true;
+  // The least so far.
+  double forward_s_ = std::numeric_limits<double>::infinity();
+  double input_s_ = std::numeric_limits<double>::infinity();
+  double variables_s_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace
@@ -156,6 +161,7 @@ absl::StatusOr<std::vector<LayerTimes>> MeasureLayers(
       RETURN_IF_ERROR(timed.Once(i, before, &times, &output));
     }
     times.kept_bytes = stage.KeptBytes(batch.size());
+    times.deferred_bytes = stage.DeferredBytes(batch.size());
     for (size_t use = 0; use < stage.uses(); ++use) {
       // And a gradient.
       times.variable_bytes +=

@@ -16,7 +16,8 @@
 namespace paramd {
 
 // What each layer of the top level takes for the forward and the backward pass
-// of these examples, the fastest of so many times, and keeps in between. The
+// of these examples, in its two halves, each the fastest of so many times, and
+// what it keeps in between. The
 // loss and its gradient are the last layer's. `make_device`: where it is
 // computed. INVALID_ARGUMENT or DATA_LOSS if the batch does not fit the model;
 // the errors of the device. REQUIRES: there is an example.

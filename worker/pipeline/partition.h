@@ -17,8 +17,11 @@ struct LayerTimes {
   std::string name;
   double forward_s = 0;
   double backward_s = 0;
+  double variables_s = 0;  // Of that: for the gradients of its variables.
   // Kept from forward to backward, the output included.
   uint64_t kept_bytes = 0;
+  // Kept besides while the gradients of its variables are put off.
+  uint64_t deferred_bytes = 0;
   // Of its variables, their gradients and the slots that are beside them.
   uint64_t variable_bytes = 0;
   // Seconds for its output to reach another device, and the same of the

@@ -125,6 +125,11 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::PipelineConfig& config,
         return InterleavedSchedule(stages / chunks, chunks, m);
       };
       break;
+    case v1::PipelineConfig::SCHEDULE_ZERO_BUBBLE:
+      plan.schedule = [stages](uint32_t m) {
+        return ZeroBubbleSchedule(stages, m);
+      };
+      break;
     default:
       plan.schedule = [stages](uint32_t m) {
         return OneForwardOneBackward(stages, m);
@@ -300,13 +305,16 @@ absl::Status PipelineModel::RunOp(const MiniBatch& mini, const PipelineOp& op) {
       ASSIGN_OR_RETURN(activations_[op.stage + 1], stage.TakeOutput(slot));
       return absl::OkStatus();
     }
-    case Kind::kBackward: {
+    case Kind::kBackward:
+    case Kind::kBackwardInput: {
       if (is_last) {
         ASSIGN_OR_RETURN(part.metrics, stage.ComputeLoss(slot, part.targets,
                                                          1 / mini.divisor));
       }
-      RETURN_IF_ERROR(
-          stage.Backward(slot, std::move(output_gradients_[op.stage])));
+      Buffer gradient = std::move(output_gradients_[op.stage]);
+      RETURN_IF_ERROR(op.kind == Kind::kBackward
+                          ? stage.Backward(slot, std::move(gradient))
+                          : stage.BackwardInput(slot, std::move(gradient)));
       if (!alone || op.stage == 0) return absl::OkStatus();
       ASSIGN_OR_RETURN(output_gradients_[op.stage - 1],
                        stage.TakeInputGradient());
@@ -330,11 +338,12 @@ absl::Status PipelineModel::RunOp(const MiniBatch& mini, const PipelineOp& op) {
       output_gradients_[op.stage] = mail_.Take(KeyOf(op));
       return absl::OkStatus();
     }
+    case Kind::kBackwardWeights:
+      return stage.BackwardVariables(slot);
     case Kind::kUpdate:
       return stage.TakeGradients();
-    default:
-      return absl::InternalError("a stage computes backward in one");
   }
+  return absl::InternalError("there is no such operation");
 }
 
 std::vector<absl::Span<float>> PipelineModel::PlaceUses(

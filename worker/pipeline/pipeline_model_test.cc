@@ -234,6 +234,7 @@ std::vector<Form> Forms() {
     forms.push_back({stages, v1::PipelineConfig::SCHEDULE_NAIVE});
     forms.push_back({stages, v1::PipelineConfig::SCHEDULE_GPIPE});
     forms.push_back({stages, v1::PipelineConfig::SCHEDULE_1F1B});
+    forms.push_back({stages, v1::PipelineConfig::SCHEDULE_ZERO_BUBBLE});
   }
   return forms;
 }

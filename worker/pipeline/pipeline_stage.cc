@@ -154,8 +154,9 @@ absl::StatusOr<Metrics> PipelineStage::ComputeLoss(
   Tensor gradient;
   if (scale != 0) {
     gradient = output;
-    gradient.data = exchange_.Reserve(output.size() * SizeOf(output.dtype),
-                                      &output_gradient_);
+    gradient.data =
+        exchange_.Reserve(output.size() * SizeOf(output.dtype),
+                          &UnfinishedOf(slot)->output_gradient_there);
     RETURN_IF_ERROR(device_->status());
   }
   const Metrics metrics = exchange_.ComputeLoss(
@@ -197,19 +198,34 @@ absl::Status PipelineStage::PlaceGradients(
   return device_->status();
 }
 
-absl::Status PipelineStage::Backward(size_t slot, Buffer output_gradient) {
+PipelineStage::Unfinished* PipelineStage::UnfinishedOf(size_t slot) {
+  std::unique_ptr<Unfinished>& backward = slots_[slot].backward;
+  if (backward != nullptr) return backward.get();
+  if (free_.empty()) {
+    backward = std::make_unique<Unfinished>();
+  } else {
+    backward = std::move(free_.back());
+    free_.pop_back();
+  }
+  return backward.get();
+}
+
+absl::Status PipelineStage::BeginBackward(Layer::Part part, size_t slot,
+                                          Buffer output_gradient) {
   const Slot& forward = slots_[slot];
   const uint64_t examples = forward.context.examples;
   const DType dtype = forward.context.dtype;
-  Layer::BackwardPass pass;
+  Unfinished* const backward = UnfinishedOf(slot);
+  backward->output_gradient = std::move(output_gradient);
+  Layer::BackwardPass& pass = backward->pass;
   static_cast<Layer::Pass&>(pass) = forward.pass;
   pass.output_gradient = pass.output;
-  pass.output_gradient.data =
-      is_last() ? output_gradient_.get()
-                : Bring(output_gradient.bytes().data(), output_gradient.size(),
-                        &output_gradient_);
-  const bool is_first_part = !has_gradients_;
-  pass.gradients = is_first_part ? sums_ : parts_;
+  const absl::Span<const std::byte> handed = backward->output_gradient.bytes();
+  pass.output_gradient.data = is_last()
+                                  ? backward->output_gradient_there.get()
+                                  : Bring(handed.data(), handed.size(),
+                                          &backward->output_gradient_there);
+  pass.input_gradient = {};
   if (!is_first()) {
     pass.input_gradient = {nullptr, dtype,
                            Batched(examples, layers_->input_dims())};
@@ -223,16 +239,35 @@ absl::Status PipelineStage::Backward(size_t slot, Buffer output_gradient) {
       pass.input_gradient.data = data;
     }
   }
+  if (part != Layer::Part::kWhole) {
+    pass.deferred =
+        exchange_.Reserve(layers_->DeferredBytes(examples, dtype, !is_first()),
+                          &backward->deferred);
+  }
   RETURN_IF_ERROR(device_->status());
-  layers_->BackwardWith(pass, [&](size_t i) {
+  present_input_gradient_ = pass.input_gradient;
+  return RunBackward(part, slot);
+}
+
+absl::Status PipelineStage::RunBackward(Layer::Part part, size_t number) {
+  Slot* const slot = &slots_[number];
+  Layer::BackwardPass& pass = slot->backward->pass;
+  // Memory for scratch may have moved since the pass began.
+  pass.scratch = scratch_.get();
+  const bool is_first_part = !has_gradients_;
+  pass.gradients = is_first_part ? sums_ : parts_;
+  if (part != Layer::Part::kInput) has_gradients_ = true;
+  layers_->BackwardWith(part, pass, [&](size_t i) {
     if (!is_first_part) device_->Add(sums_[i], 1, parts_[i], sums_[i]);
   });
-  has_gradients_ = true;
-  present_input_gradient_ = pass.input_gradient;
   // What others wrote is read: they may write there again.
   if (crosses()) device_->Finish();
-  slots_[slot].input = Buffer();
-  slots_[slot].output = Buffer();
+  if (part != Layer::Part::kInput) {
+    slot->input = Buffer();
+    slot->output = Buffer();
+    slot->backward->output_gradient = Buffer();
+    free_.push_back(std::move(slot->backward));
+  }
   return device_->status();
 }
 
@@ -261,6 +296,13 @@ uint64_t PipelineStage::KeptBytes(uint64_t examples) const {
   return layers_->KeptBytes(examples, dtype) +
          examples * (layers_->input_size() + layers_->output_size()) *
              SizeOf(dtype);
+}
+
+uint64_t PipelineStage::DeferredBytes(uint64_t examples) const {
+  if (uses() == 0) return 0;
+  const DType dtype = device_->activations();
+  return layers_->DeferredBytes(examples, dtype, !is_first()) +
+         examples * layers_->output_size() * SizeOf(dtype);
 }
 
 }  // namespace paramd

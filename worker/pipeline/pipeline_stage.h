@@ -66,7 +66,17 @@ class PipelineStage {
   absl::Status PlaceGradients(std::vector<absl::Span<float>> gradients);
   // Runs the backward pass with the derivative by the output: that of
   // ComputeLoss, or what the next stage's TakeInputGradient gave.
-  absl::Status Backward(size_t slot, Buffer output_gradient);
+  absl::Status Backward(size_t slot, Buffer output_gradient) {
+    return BeginBackward(Layer::Part::kWhole, slot, std::move(output_gradient));
+  }
+  // The same in two halves: first what the stage before it waits for, then the
+  // gradients of the variables.
+  absl::Status BackwardInput(size_t slot, Buffer output_gradient) {
+    return BeginBackward(Layer::Part::kInput, slot, std::move(output_gradient));
+  }
+  absl::Status BackwardVariables(size_t slot) {
+    return RunBackward(Layer::Part::kVariables, slot);
+  }
   // For the stage before it, the gradient of what that one gave.
   absl::StatusOr<Buffer> TakeInputGradient();
   // The last Backward of the mini-batch has been called: the sums are where
@@ -76,8 +86,19 @@ class PipelineStage {
   // Of the device and for examples of a micro-batch: kept for each of them from
   // the forward to the backward pass, border included.
   uint64_t KeptBytes(uint64_t examples) const;
+  // Kept besides from the first half of a backward pass to the second, the
+  // gradient of the output included.
+  uint64_t DeferredBytes(uint64_t examples) const;
 
  private:
+  // A backward pass that has begun.
+  struct Unfinished {
+    Layer::BackwardPass pass;
+    Buffer output_gradient;  // Of the stage after; keeps it alive.
+    GrowingMemory output_gradient_there;
+    GrowingMemory deferred;
+  };
+
   struct Slot {
     Layer::Context context;
     Layer::Pass pass;
@@ -91,6 +112,7 @@ class PipelineStage {
     GrowingMemory input_there;
     GrowingMemory output_there;
     GrowingMemory offsets_there;
+    std::unique_ptr<Unfinished> backward;
   };
 
   bool is_first() const { return begin_ == 0; }
@@ -105,6 +127,12 @@ class PipelineStage {
   absl::StatusOr<ConstTensor> BringInput(const ConstTensor& input,
                                          GrowingMemory* there,
                                          GrowingMemory* half);
+  // That of the slot, which begins with this.
+  Unfinished* UnfinishedOf(size_t slot);
+  // Begins a backward pass and runs it, or its first half.
+  absl::Status BeginBackward(Layer::Part part, size_t slot,
+                             Buffer output_gradient);
+  absl::Status RunBackward(Layer::Part part, size_t slot);
   // Gradients of one use after another, where those of one layer do not
   // overlap; bytes.
   uint64_t LayOutParts(std::byte* memory);
@@ -125,7 +153,7 @@ class PipelineStage {
   std::vector<absl::Span<float>> wanted_;
   GrowingMemory parts_memory_;
   bool has_gradients_ = false;
-  GrowingMemory output_gradient_;
+  std::vector<std::unique_ptr<Unfinished>> free_;
   GrowingMemory input_gradient_there_;
   Buffer input_gradient_;
   Tensor present_input_gradient_;

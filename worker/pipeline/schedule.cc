@@ -133,6 +133,7 @@ class Proof {
       stages_[to].before.push_back(from);
     });
     needs_.live.resize(schedule.stages, 0);
+    needs_.deferred.resize(schedule.stages, 0);
     needs_.versions.resize(schedule.stages, 1);
   }
 
@@ -251,8 +252,10 @@ class Proof {
       if (!Has(op, to, /*gradient=*/true)) return false;
     }
     ++stage->input;
-    if (op.kind == Kind::kBackwardInput) return true;
-    return Weights(op, stage);
+    if (op.kind == Kind::kBackward) return Weights(op, stage);
+    uint32_t& deferred = needs_.deferred[op.stage];
+    deferred = std::max(deferred, stage->input - stage->weights);
+    return true;
   }
 
   absl::StatusOr<bool> Weights(const PipelineOp& op, Stage* stage) {
@@ -456,7 +459,8 @@ PipelineSchedule InterleavedSchedule(uint32_t devices, uint32_t chunks,
 
 PipelineSchedule ZeroBubbleSchedule(uint32_t stages, uint32_t micro_batches) {
   PipelineSchedule schedule = AlternatingSchedule(stages, micro_batches);
-  for (uint32_t s = 0; s < stages; ++s) {
+  // Nobody waits for the first stage's gradients.
+  for (uint32_t s = 1; s < stages; ++s) {
     Ops ops;
     uint32_t next = 0;
     for (PipelineOp op : schedule.devices[s]) {

@@ -118,6 +118,8 @@ struct PipelineNeeds {
   // Most micro-batches whose activations are kept at once: from the forward
   // pass to the gradients of variables.
   std::vector<uint32_t> live;
+  // Most micro-batches whose backward pass is half done at once.
+  std::vector<uint32_t> deferred;
   // Most versions of the weights that are kept at once: the newest, and those
   // that a micro-batch under way or a later forward pass reads.
   std::vector<uint32_t> versions;

@@ -84,7 +84,7 @@ TEST(ScheduleTest, OneForwardOneBackward_IsThePapersOrder) {
 
 TEST(ScheduleTest, ZeroBubble_PutsOffGradientsOfVariablesByStage) {
   const PipelineSchedule schedule = ZeroBubbleSchedule(2, 3);
-  EXPECT_EQ("F0 F1 I0 W0 F2 I1 W1 I2 W2 U2", ShortText(schedule.devices[0]));
+  EXPECT_EQ("F0 F1 B0 F2 B1 B2 U2", ShortText(schedule.devices[0]));
   EXPECT_EQ("F0 I0 F1 I1 W0 F2 I2 W1 W2 U2", ShortText(schedule.devices[1]));
 }
 
@@ -97,6 +97,10 @@ TEST(ScheduleTest, WhatIsKept_IsWhatThePapersSay) {
               ElementsAre(4, 4, 4, 4));
   EXPECT_THAT(CheckSchedule(NaiveSchedule(4, 8))->live,
               ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(CheckSchedule(ZeroBubbleSchedule(4, 8))->deferred,
+              ElementsAre(0, 2, 3, 4));
+  EXPECT_THAT(CheckSchedule(OneForwardOneBackward(4, 8))->deferred,
+              ElementsAre(0, 0, 0, 0));
 }
 
 TEST(ScheduleTest, Versions_AreOneWithAFlushAndAsManyAsThePapersSayWithout) {

@@ -203,6 +203,52 @@ LayerValues RandomValues(const Layer& layer, uint64_t examples, uint64_t bound,
   return values;
 }
 
+namespace {
+
+// Runs the backward pass in two halves, with whatever in scratch memory in
+// between.
+void ExpectHalvesHaveTheBits(const Layer& layer, Layer::BackwardPass pass,
+                             const LayerResult& whole) {
+  const Layer::Context& context = *pass.context;
+  Device* const device = context.device;
+  const DType dtype = context.dtype;
+  const bool wanted = pass.input_gradient.data != nullptr;
+  const uint64_t bytes = layer.DeferredBytes(context.examples, dtype, wanted);
+  const auto deferred = Undefined(device, bytes);
+  pass.deferred = static_cast<std::byte*>(deferred.get());
+  Held input_gradient(device, pass.input_gradient.size(), dtype);
+  if (wanted) pass.input_gradient.data = input_gradient.tensor({}).data;
+  std::vector<Held> gradients;
+  std::vector<Tensor> views(pass.gradients.begin(), pass.gradients.end());
+  for (Tensor& view : views) {
+    gradients.emplace_back(device, view.size(), view.dtype);
+    view.data = gradients.back().tensor({}).data;
+  }
+  pass.gradients = views;
+  layer.BackwardInput(pass);
+  for (Held& gradient : gradients) {
+    for (const double value : gradient.values()) {
+      ASSERT_TRUE(std::isnan(value)) << layer.name() << " is early";
+    }
+  }
+  if (wanted) {
+    EXPECT_EQ(input_gradient.values(), whole.input_gradient) << layer.name();
+  }
+  const std::string undefined(layer.ScratchBytes(context.examples, dtype),
+                              '\xff');
+  device->Copy(undefined.data(), undefined.size(), pass.scratch);
+  layer.BackwardVariables(pass);
+  for (size_t v = 0; v < gradients.size(); ++v) {
+    EXPECT_EQ(gradients[v].values(), whole.gradients[v])
+        << layer.variables()[v].name();
+  }
+  if (wanted) {
+    EXPECT_EQ(input_gradient.values(), whole.input_gradient) << layer.name();
+  }
+}
+
+}  // namespace
+
 LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
                      const LayerValues& values, bool wants_input) {
   const Layer::Context context = {.device = device,
@@ -263,6 +309,7 @@ LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
     result.gradients.push_back(gradient.values());
   }
   if (wants_input) result.input_gradient = input_gradient.values();
+  ExpectHalvesHaveTheBits(layer, pass, result);
   return result;
 }
 

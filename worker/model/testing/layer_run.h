@@ -33,7 +33,8 @@ LayerValues RandomValues(const Layer& layer, uint64_t examples, uint64_t bound,
                          uint64_t seed);
 
 // `dtype`: of what layers hand on. Backward runs twice, the second time without
-// the output if the layer does not read it.
+// the output if the layer does not read it, and once more in two halves, which
+// have to give the same bits.
 LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
                      const LayerValues& values, bool wants_input = true);
 
