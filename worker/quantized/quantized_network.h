@@ -1,7 +1,6 @@
 #ifndef PARAMD_WORKER_QUANTIZED_QUANTIZED_NETWORK_H_
 #define PARAMD_WORKER_QUANTIZED_QUANTIZED_NETWORK_H_
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,10 +13,9 @@
 #include "worker/model/network_plan.h"
 #include "worker/model/trained_model.h"
 #include "worker/quantized/integer_kernels.h"
+#include "worker/quantized/quantized_products.h"
 
 namespace paramd {
-
-using IntegerTensors = std::map<std::string, IntegerTensor>;  // By variable.
 
 // Replaces the layers of a plan that are quantised by what computes them of
 // integers. The plan's variables stay, and weights are handed in as ever: what
