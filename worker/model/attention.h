@@ -31,6 +31,9 @@ class Attention : public Layer {
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
 
+  uint64_t heads() const { return heads_; }
+  bool is_causal() const { return causal_; }
+
  private:
   // The same tensors hold values, kept, and their gradients, in scratch.
   struct Tensors {

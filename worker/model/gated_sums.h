@@ -24,6 +24,8 @@ class GatedSums : public Layer {
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
 
+  uint64_t experts() const { return experts_; }
+
  private:
   // Of all examples, one row for each gate.
   Tensor SharesAt(const Context& context, std::byte* memory) const;

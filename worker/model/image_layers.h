@@ -46,6 +46,7 @@ class Conv2d : public Layer {
   uint64_t flops() const override;
 
   Convolution Shape(uint64_t examples) const;
+  bool has_bias() const { return options_.bias; }
 
  private:
   const Options options_;
@@ -87,6 +88,8 @@ class GlobalPool : public Layer {
   void Backward(const BackwardPass& pass) const override;
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return input_size(); }
+
+  Pooling::Kind kind() const { return kind_; }
 
  private:
   const Pooling::Kind kind_;

@@ -66,6 +66,8 @@ class Cross : public Layer {
     return layers_ * (2 * input_size() + 3) * input_size();
   }
 
+  uint64_t layers() const { return layers_; }
+
  private:
   // Of layer i, its input, of i = 0 that of all, and what x[0] is multiplied
   // by.

@@ -59,6 +59,8 @@ class LayerNormLayer : public Layer {
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 8 * output_size(); }
 
+  double epsilon() const { return epsilon_; }
+
  private:
   struct Kept {
     Tensor mean;

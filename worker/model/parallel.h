@@ -26,9 +26,19 @@ class Parallel : public Layer {
   Parallel(std::string name, Dims input, std::vector<Branch> branches,
            bool sum);
 
+  size_t branches() const { return branches_.size(); }
   const Sequence& branch_layers(size_t branch) const {
     return *branches_[branch].layers;
   }
+  // Of the layer's variables the branch's first one.
+  size_t first_variable(size_t branch) const {
+    return branches_[branch].first_variable;
+  }
+  // Which of the inputs it reads; unset: what the layer gets.
+  absl::optional<size_t> feature(size_t branch) const {
+    return branches_[branch].feature;
+  }
+  bool adds() const { return sum_; }
   // Else what comes before it has no use.
   bool reads_input() const;
 

@@ -25,6 +25,9 @@ class Select : public Layer {
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 0; }
 
+  // The first place.
+  uint64_t begin() const { return first_ / (input_size() / input_dims()[0]); }
+
  private:
   const uint64_t first_;  // Value of an example.
   const bool of_integers_;
@@ -42,6 +45,8 @@ class BagPool : public Layer {
   void Backward(const BackwardPass& pass) const override;
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 2 * input_size(); }
+
+  Bag kind() const { return kind_; }
 
  private:
   const Bag kind_;

@@ -26,6 +26,8 @@ class Recompute : public Layer {
   uint64_t flops() const override;
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 
+  const Sequence& layers() const { return *layers_; }
+
  private:
   // The part of scratch memory before the layers' own.
   struct Laid {

@@ -41,6 +41,9 @@ class Residual : public Layer {
   uint64_t flops() const override;
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 
+  const Sequence& body() const { return *body_; }
+  const Sequence* shortcut() const { return shortcut_.get(); }  // Or null.
+
  private:
   struct Kept {
     Tensor body;  // The outputs, where a backward pass reads them.

@@ -105,6 +105,8 @@ class Embedding : public Layer {
   HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 0; }
 
+  bool has_padding() const { return padding_; }
+
  private:
   // Its integers.
   ConstTensor IndicesOf(const Pass& pass) const;
