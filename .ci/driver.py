@@ -32,6 +32,8 @@ INTERRUPTED = (["incomplete"], ["no_status"])
 MOST_AGAIN = 10
 PYTHON_PACKAGES = ["safetensors>=0.4", "numpy>=1.24", "tensorboard==2.19.*",
                    "kubernetes-validate", "mypy>=1.8"]
+# Alone: it would bring another Protobuf than the distribution's, and needs none.
+ONNXRUNTIME = ["--no-deps", "onnxruntime>=1.19", "flatbuffers", "packaging"]
 # PyTorch without the largest of its GPU packages, which a CUDA toolkit brings too,
 # and the small ones that it needs.
 TORCH = ["torch", "nvidia-cufile", "nvidia-cusparselt-cu13",
@@ -342,6 +344,7 @@ class Build:
         it the tests that need them skip themselves."""
         self._pip("safetensors, tensorboard, kubernetes_validate, mypy",
                   PYTHON_PACKAGES)
+        self._pip("onnxruntime", ONNXRUNTIME)
         if frameworks:
             self._pip("keras, jax", FRAMEWORKS)
             self._pip("torch", ["--no-deps", *TORCH])

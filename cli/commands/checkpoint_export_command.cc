@@ -14,12 +14,14 @@
 #include "checkpoint/export.h"
 #include "checkpoint/verify.h"
 #include "cli/commands/command.h"
+#include "cli/commands/onnx_export.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/flags.h"
 #include "cli/terminal/byte_progress.h"
 #include "cli/terminal/byte_size.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/dashboard.h"
+#include "worker/onnx/opset.h"
 
 namespace paramd {
 namespace {
@@ -34,7 +36,28 @@ struct WantedExport {
   std::string dtype = "fp32";
   std::string max_shard_size = "5GB";
   bool slots = false;
+  WantedOnnx onnx;
 };
+
+// Of an ONNX file a job says what its layers are; the others need none.
+absl::Status CheckOnnxFlags(const WantedExport& wanted) {
+  const bool is_onnx = wanted.format == "onnx";
+  const WantedOnnx plain;
+  if (!is_onnx &&
+      (!wanted.onnx.job.job_path.empty() || !wanted.onnx.job.settings.empty() ||
+       wanted.onnx.opset != plain.opset)) {
+    return absl::InvalidArgumentError(
+        "--job, settings of a job and --opset belong to --format onnx");
+  }
+  if (is_onnx && (wanted.slots || wanted.dtype != "fp32")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        wanted.slots ? "--slots: an ONNX file has the model alone"
+                     : "--dtype: an ONNX file computes in fp32; for smaller "
+                       "weights quantise the checkpoint first (paramd "
+                       "quantize)"));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<ExportOptions> OptionsOf(const WantedExport& wanted) {
   ExportOptions options;
@@ -47,8 +70,9 @@ absl::StatusOr<ExportOptions> OptionsOf(const WantedExport& wanted) {
   if (wanted.format == "tensorbundle") {
     options.layout = ExportOptions::Layout::kTensorBundle;
   } else if (wanted.format != "safetensors") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--format is safetensors or tensorbundle, not '", wanted.format, "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--format is safetensors, tensorbundle or onnx, not '",
+                     wanted.format, "'"));
   }
   if (wanted.dtype == "bf16") {
     options.dtype = NumberFormat::kBf16;
@@ -69,6 +93,7 @@ absl::StatusOr<ExportOptions> OptionsOf(const WantedExport& wanted) {
 
 absl::StatusOr<ExportResult> Export(const std::string& path,
                                     const WantedExport& wanted) {
+  RETURN_IF_ERROR(CheckOnnxFlags(wanted));
   ASSIGN_OR_RETURN(ExportOptions options, OptionsOf(wanted));
   ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(path));
   const std::string& newest = paths.front();
@@ -83,26 +108,8 @@ absl::StatusOr<ExportResult> Export(const std::string& path,
   return ExportCheckpoint(reader.get(), options);
 }
 
-}  // namespace
-
-int CheckpointExportCommand(const Invocation& invocation) {
-  WantedExport wanted;
-  Flags flags("checkpoint export", "PATH --to OUT [flags]",
-              "Writes a checkpoint's variables, each as one tensor, for other "
-              "programs: as one\nHugging Face style directory or as a "
-              "TensorFlow checkpoint. Of a run the newest is\ntaken.");
-  flags.AddText("to", "OUT", "the directory that is made", &wanted.to);
-  flags.AddText("format", "safetensors|tensorbundle", "what is written",
-                &wanted.format);
-  flags.AddText("dtype", "fp32|fp16|bf16", "of the values; slots stay fp32",
-                &wanted.dtype);
-  flags.AddText("max_shard_size", "SIZE",
-                "safetensors: begin another file at so many bytes",
-                &wanted.max_shard_size);
-  flags.AddSwitch("slots", "write the optimizer's slots too", &wanted.slots);
-  flags.AllowArguments(1, 1, "PATH, the directory of a run or a checkpoint");
-  if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
-  const auto result = Export(flags.arguments()[0], wanted);
+int ExportTensors(const std::string& path, const WantedExport& wanted) {
+  const auto result = Export(path, wanted);
   PrintError(result.status());
   if (!result.ok()) return ExitCodeAtStart(result.status());
   if (result->overflowed > 0) {
@@ -132,6 +139,56 @@ int CheckpointExportCommand(const Invocation& invocation) {
     Print(absl::StrCat("  ", EscapeLine(file), "\n"));
   }
   return kExitFinished;
+}
+
+absl::StatusOr<std::string> ExportAsOnnx(const std::string& path,
+                                         const WantedExport& wanted) {
+  RETURN_IF_ERROR(CheckOnnxFlags(wanted));
+  if (wanted.to.empty()) {
+    return absl::InvalidArgumentError(
+        "missing --to OUT, the file that is written");
+  }
+  ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(path));
+  WantedOnnx onnx = wanted.onnx;
+  onnx.to = wanted.to;
+  return ExportOnnx(paths.front(), onnx);
+}
+
+int ExportModel(const std::string& path, const WantedExport& wanted) {
+  const auto written = ExportAsOnnx(path, wanted);
+  PrintError(written.status());
+  if (!written.ok()) return ExitCodeAtStart(written.status());
+  Print(absl::StrCat(*written, "\n"));
+  return kExitFinished;
+}
+
+}  // namespace
+
+int CheckpointExportCommand(const Invocation& invocation) {
+  WantedExport wanted;
+  Flags flags("checkpoint export", "PATH --to OUT [flags]",
+              "Writes a checkpoint's variables, each as one tensor, for other "
+              "programs: as one\nHugging Face style directory or as a "
+              "TensorFlow checkpoint; or the whole model with\nits layers, as "
+              "the file of ONNX that OUT is then. Of a run the newest is "
+              "taken.");
+  flags.AddText("to", "OUT", "the directory that is made", &wanted.to);
+  flags.AddText("format", "safetensors|tensorbundle|onnx", "what is written",
+                &wanted.format);
+  flags.AddText("dtype", "fp32|fp16|bf16", "of the values; slots stay fp32",
+                &wanted.dtype);
+  flags.AddText("max_shard_size", "SIZE",
+                "safetensors: begin another file at so many bytes",
+                &wanted.max_shard_size);
+  flags.AddSwitch("slots", "write the optimizer's slots too", &wanted.slots);
+  flags.AddCount("opset", "onnx: the version of its operators",
+                 {kLeastOpset, kMostOpset}, &wanted.onnx.opset);
+  flags.AllowArguments(1, 1, "PATH, the directory of a run or a checkpoint");
+  wanted.onnx.job.AddTo(&flags);
+  if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
+  const std::string& path = flags.arguments()[0];
+  return wanted.format == "onnx" ? ExportModel(path, wanted)
+                                 : ExportTensors(path, wanted);
 }
 
 }  // namespace paramd

@@ -80,9 +80,9 @@ class BashTest(unittest.TestCase):
         self.assertEqual(
             self.complete("paramd", "checkpoint", "list", "--"), ["--help"])
         self.assertEqual(
-            self.complete("paramd", "checkpoint", "export", "runs/x", "--"),
+            self.complete("paramd", "checkpoint", "export", "runs/x", "--")[:8],
             ["--help", "--to", "--format", "--dtype", "--max_shard_size",
-             "--slots"])
+             "--slots", "--opset", "--job"])
         self.assertEqual(
             self.complete("paramd", "status", "host:1", "--form"), ["--format"])
 
@@ -100,7 +100,8 @@ class BashTest(unittest.TestCase):
             ["json"])
         self.assertEqual(
             self.complete("paramd", "checkpoint", "export", "runs/x",
-                          "--format", ""), ["safetensors", "tensorbundle"])
+                          "--format", ""),
+            ["safetensors", "tensorbundle", "onnx"])
         self.assertIn("optimizer.learning_rate=", self.complete(
             "paramd", "run", "--set", "optimizer."))
 

@@ -1,0 +1,29 @@
+#ifndef PARAMD_CLI_COMMANDS_ONNX_EXPORT_H_
+#define PARAMD_CLI_COMMANDS_ONNX_EXPORT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "cli/process/job_flags.h"
+
+namespace paramd {
+
+struct WantedOnnx {
+  JobFlags job;
+  int opset = 13;
+  std::string to;
+};
+
+// Writes the model of the job with the weights of the checkpoint in `directory`
+// as one ONNX file, which appears whole or not at all; returns a line that says
+// what it reads and gives. ALREADY_EXISTS if there is something of that name;
+// INVALID_ARGUMENT, a sentence, if a program brings the model, or the data mean
+// another thing than those that were trained on; the errors of the job file, of
+// its data, of the checkpoint and of WriteOnnxModel.
+absl::StatusOr<std::string> ExportOnnx(const std::string& directory,
+                                       const WantedOnnx& wanted);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_COMMANDS_ONNX_EXPORT_H_
