@@ -33,15 +33,39 @@ void LossReport::Told(uint32_t server, const v1::ServerLife& generation,
                       const List& lost) {
   Server& known = servers_[server];
   if (known.generation != generation) known.added.clear();
-  known.generation = generation;
+  LivesAs(generation, &known);
   known.told = lost;
+}
+
+void LossReport::TakenOver(uint32_t server, const v1::ServerLife& generation) {
+  Server& known = servers_[server];
+  // What the last life heard is in what the new one goes on with.
+  AddHeard(server, known, known.told, &known.heard);
+  known.generation = generation;
+  known.goes_on = true;
+}
+
+void LossReport::AddHeard(uint32_t index, const Server& server,
+                          const List& lost, std::set<Session>* heard) {
+  for (const v1::LostPushes& one : lost) {
+    if (one.server() != index || one.server_generation() < server.filled) {
+      continue;
+    }
+    heard->insert(SessionOf(one.worker(), one.generation()));
+  }
+}
+
+void LossReport::LivesAs(const v1::ServerLife& generation, Server* server) {
+  server->generation = generation;
+  if (!server->goes_on) server->filled = generation;
 }
 
 std::vector<v1::LostPushes> LossReport::Restoring(
     uint32_t server, const v1::ServerLife& generation) {
   Server& known = servers_[server];
-  known.generation = generation;
+  known.generation = known.filled = generation;
   known.goes_on = false;
+  known.heard.clear();
   const auto content = committed_contents_.find(server);
   known.restored =
       content == committed_contents_.end() ? Content() : content->second;
@@ -51,7 +75,7 @@ std::vector<v1::LostPushes> LossReport::Restoring(
   }
   std::vector<v1::LostPushes> found;
   for (const EndedSession& ended : ended_) {
-    Add(ended.session, ended.in, server, known.restored.lost, &found);
+    Add(ended.session, ended.in, server, {}, known.restored.lost, &found);
   }
   return found;
 }
@@ -59,7 +83,9 @@ std::vector<v1::LostPushes> LossReport::Restoring(
 void LossReport::TakeOver(const v1::Manifest* newest,
                           const std::vector<v1::ServerLife>& lives,
                           const std::vector<v1::SavedSession>& sessions) {
-  for (uint32_t s = 0; s < lives.size(); ++s) servers_[s].generation = lives[s];
+  for (uint32_t s = 0; s < lives.size(); ++s) {
+    servers_[s].generation = servers_[s].filled = lives[s];
+  }
   std::map<uint32_t, v1::SessionId> saved;  // By worker.
   bool wrote_it = newest != nullptr;
   if (newest != nullptr) {
@@ -105,8 +131,11 @@ void LossReport::Rewind() {
   for (auto& [index, server] : servers_) {
     server.added.clear();
     const auto content = committed_contents_.find(index);
-    server.told =
-        content == committed_contents_.end() ? List() : content->second.lost;
+    server.restored =
+        content == committed_contents_.end() ? Content() : content->second;
+    server.told = server.restored.lost;
+    server.goes_on = false;
+    server.heard.clear();
   }
 }
 
@@ -166,23 +195,24 @@ std::vector<v1::LostPushes> LossReport::Complete(v1::Manifest* manifest) {
 void LossReport::CompleteFile(v1::ShardFile* file,
                               std::vector<v1::LostPushes>* found) {
   Server& server = servers_[file->server()];
-  server.generation = file->server_generation();
-  if (server.goes_on) server.restored.positions = PositionsOf(*file);
+  LivesAs(file->server_generation(), &server);
+  // When it was sealed: what it hears meanwhile is not in the file.
+  std::set<Session> heard = server.heard;
+  AddHeard(file->server(), server, file->lost(), &heard);
+  const auto is_heard = [&heard](const auto& session) {
+    return heard.contains(SessionOf(session.worker(), session.generation()));
+  };
   // One that has no part of any variable hears no session, and loses nothing.
   const bool has_something = !file->slices().empty();
+  const Positions held = server.goes_on ? PositionsOf(*file) : Positions();
   for (const auto& [session, in] : sealed_) {
-    if (has_something &&
-        !IsHeard(session.worker(), session.generation(), *file)) {
-      Add(session, in, file->server(), file->lost(), found);
+    if (has_something && !is_heard(session)) {
+      Add(session, in, file->server(), held, file->lost(), found);
     }
   }
   // Who is heard at last, of whom the server knows more.
   std::vector<v1::LostPushes>& added = server.added;
-  added.erase(std::remove_if(added.begin(), added.end(),
-                             [file](const v1::LostPushes& lost) {
-                               return IsHeard(lost.worker(), lost.generation(),
-                                              *file);
-                             }),
+  added.erase(std::remove_if(added.begin(), added.end(), is_heard),
               added.end());
   List* const list = file->mutable_lost();
   list->erase(std::remove_if(list->begin(), list->end(), IsEmpty), list->end());
@@ -191,16 +221,20 @@ void LossReport::CompleteFile(v1::ShardFile* file,
 }
 
 void LossReport::Add(const v1::SavedSession& session, uint64_t in,
-                     uint32_t index, const List& listed,
-                     std::vector<v1::LostPushes>* found) {
+                     uint32_t index, const Positions& positions,
+                     const List& listed, std::vector<v1::LostPushes>* found) {
   Server& server = servers_[index];
-  if (!GivenBefore(session.generation(), server.generation)) return;
+  if (!GivenBefore(session.generation(), server.filled)) return;
   uint64_t newest = in;
-  const auto position = server.restored.positions.find(session.worker());
-  if (position != server.restored.positions.end() &&
-      position->second.first == session.generation()) {
-    newest = std::max(newest, position->second.second);
-  }
+  const auto has = [&](const Positions& some) {
+    const auto position = some.find(session.worker());
+    if (position != some.end() &&
+        position->second.first == session.generation()) {
+      newest = std::max(newest, position->second.second);
+    }
+  };
+  has(server.restored.positions);
+  has(positions);
   const auto account = [&](const v1::LostPushes& lost) {
     if (lost.worker() == session.worker() &&
         lost.generation() == session.generation()) {
@@ -271,14 +305,9 @@ LossReport::Positions LossReport::PositionsOf(const v1::ShardFile& file) {
   return positions;
 }
 
-bool LossReport::IsHeard(uint32_t worker, const v1::SessionId& generation,
-                         const v1::ShardFile& file) {
-  return std::any_of(
-      file.lost().begin(), file.lost().end(), [&](const v1::LostPushes& lost) {
-        return lost.worker() == worker && lost.generation() == generation &&
-               lost.server() == file.server() &&
-               lost.server_generation() == file.server_generation();
-      });
+LossReport::Session LossReport::SessionOf(uint32_t worker,
+                                          const v1::SessionId& generation) {
+  return {worker, generation.term(), generation.counter()};
 }
 
 }  // namespace paramd

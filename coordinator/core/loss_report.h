@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -35,11 +37,9 @@ class LossReport {
   // the sessions that have ended, which it will never hear.
   std::vector<v1::LostPushes> Restoring(uint32_t server,
                                         const v1::ServerLife& generation);
-  // A new life of a server goes on with what the last one held.
-  void TakenOver(uint32_t server, const v1::ServerLife& generation) {
-    servers_[server].generation = generation;
-    servers_[server].goes_on = true;
-  }
+  // A new life of a server goes on with what the last one held, and has lost
+  // nothing that that one had not.
+  void TakenOver(uint32_t server, const v1::ServerLife& generation);
   // Begins with what a coordinator finds whose servers keep what they hold: the
   // newest checkpoint (null: none), the present life of each server, and how
   // far the sessions came that have ended with the last coordinator, oldest
@@ -82,25 +82,36 @@ class LossReport {
     Positions positions;
     List lost;
   };
+  using Session = std::tuple<uint32_t, uint64_t, uint64_t>;
   struct Server {
+    // Its present life.
     v1::ServerLife generation;
-    // What it began with: as its file has it of sessions not heard since.
+    // The one that was filled, with what is in `restored`: the present one, or
+    // an earlier one with which it goes on.
+    v1::ServerLife filled;
     bool goes_on = false;
     Content restored;
+    // By the lives before the present one since it was filled. Bound: that of
+    // LostPushes, for each life.
+    std::set<Session> heard;
     List told;
     std::vector<v1::LostPushes> added;  // Beside what the server knows.
   };
 
   static Positions PositionsOf(const v1::ShardFile& file);
+  static Session SessionOf(uint32_t worker, const v1::SessionId& generation);
+  static void LivesAs(const v1::ServerLife& generation, Server* server);
+  // Adds the sessions that the server's lives since it was filled have heard:
+  // they list each, though they may have lost nothing of it.
+  static void AddHeard(uint32_t index, const Server& server, const List& lost,
+                       std::set<Session>* heard);
   void CompleteFile(v1::ShardFile* file, std::vector<v1::LostPushes>* found);
-  // Whether the server has heard the session since it was restored.
-  static bool IsHeard(uint32_t worker, const v1::SessionId& generation,
-                      const v1::ShardFile& file);
   // Adds what the server lost of a session that it has not heard, beyond what
-  // is listed.
+  // it has by `positions` and what is listed.
   // `in`: pushes of the session that the newest checkpoint has, or lists.
   void Add(const v1::SavedSession& session, uint64_t in, uint32_t index,
-           const List& listed, std::vector<v1::LostPushes>* found);
+           const Positions& positions, const List& listed,
+           std::vector<v1::LostPushes>* found);
 
   std::map<uint32_t, Server> servers_;
   struct EndedSession {

@@ -383,5 +383,59 @@ TEST_F(LossReportTest, ALifeThatGoesOnWithWhatTheLastOneHeldHasLostNothing) {
   EXPECT_EQ(report_.pushes(), 0u);
 }
 
+// A worker is replaced right before or after that: its session never pushes to
+// the new life, and no record names it any more.
+TEST(LossReportGoesOnTest, Promise1_ALifeThatGoesOnHasWhatEndedSessionsPushed) {
+  LossReport report;
+  report.Told(0, Pair(1, 2), {});
+  report.Ended(1, Pair(1, 7), 90, {});
+  report.TakenOver(0, Pair(1, 30));
+  report.Told(0, Pair(1, 30), {});
+  report.Ended(2, Pair(1, 8), 40, {});
+  v1::Manifest manifest;
+  v1::ShardFile* const file = manifest.add_files();
+  *file->mutable_server_generation() = Pair(1, 30);
+  for (const uint32_t worker : {1, 2}) {
+    v1::PushRecord* const record = file->add_slices()->add_records();
+    record->set_worker(worker);
+    *record->mutable_generation() = Pair(1, 30 + worker);
+    record->set_sequence(4);
+  }
+  report.Sealing(Pair(1, 1), {At(1, 31, 4), At(2, 32, 4)});
+  EXPECT_TRUE(report.Complete(&manifest).empty());
+  EXPECT_EQ(report.pushes(), 0u);
+}
+
+TEST_F(LossReportTest, WhatTheLastLifeHasLostALifeThatGoesOnHasLostToo) {
+  report_.Ended(1, Pair(1, 7), 90, {});
+  report_.TakenOver(0, Pair(1, 30));
+  *manifest_.mutable_files(0)->mutable_server_generation() = Pair(1, 30);
+  Seal({});
+  EXPECT_EQ(report_.Complete(&manifest_).size(), 1u);
+  EXPECT_EQ(Listed(manifest_), "1/7:81-90@30 ");
+}
+
+TEST_F(LossReportTest, WhomTheLastLifeHasHeardALifeThatGoesOnHasHeard) {
+  report_.Told(0, Pair(1, 20), ListOf({Lost(1, 7, 81, 80)}));
+  report_.TakenOver(0, Pair(1, 30));
+  report_.Ended(1, Pair(1, 7), 90, {});
+  *manifest_.mutable_files(0)->mutable_server_generation() = Pair(1, 30);
+  AddRecord(35, 4, &manifest_);
+  Seal({At(1, 35, 4)});
+  EXPECT_TRUE(report_.Complete(&manifest_).empty());
+  EXPECT_EQ(report_.pushes(), 0u);
+}
+
+TEST_F(LossReportTest, WhenAllGoBackNoLifeGoesOn) {
+  report_.TakenOver(0, Pair(1, 30));
+  report_.Rewind();
+  report_.Told(0, Pair(1, 40), {});
+  report_.Ended(1, Pair(1, 38), 9, {});
+  *manifest_.mutable_files(0)->mutable_server_generation() = Pair(1, 40);
+  Seal({});
+  EXPECT_EQ(report_.Complete(&manifest_).size(), 1u);
+  EXPECT_EQ(Listed(manifest_), "1/38:1-9@40 ");
+}
+
 }  // namespace
 }  // namespace paramd
