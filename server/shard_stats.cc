@@ -64,6 +64,8 @@ v1::ServerStats TogetherOf(
                            shard.replica() != v1::REPLICA_BACKUP;
     restored = restored && (shard.restored() || !is_server);
     step = std::min(step, shard.step());
+    // Of rows that a backup has too there are no more.
+    if (!is_server) continue;
     for (const v1::TableStats& table : shard.tables()) {
       AddTable(table, together.mutable_tables());
     }

@@ -44,5 +44,21 @@ TEST(ShardStatsTest, AServerIsRestoredWhenAllItsShardsAre) {
   EXPECT_TRUE(TogetherOf(shards).restored());
 }
 
+TEST(ShardStatsTest, RowsThatABackupHasTooCountOnce) {
+  google::protobuf::RepeatedPtrField<v1::ServerStats> shards;
+  for (const v1::ReplicaRole role :
+       {v1::REPLICA_PRIMARY, v1::REPLICA_BACKUP, v1::REPLICA_ALONE}) {
+    v1::ServerStats* const shard = shards.Add();
+    shard->set_replica(role);
+    shard->add_tables()->set_variable("table");
+    shard->mutable_tables(0)->set_rows(5);
+    shard->mutable_tables(0)->set_capacity(8);
+  }
+  const v1::ServerStats together = TogetherOf(shards);
+  ASSERT_EQ(together.tables_size(), 1);
+  EXPECT_EQ(together.tables(0).rows(), 10u);
+  EXPECT_EQ(together.tables(0).capacity(), 16u);
+}
+
 }  // namespace
 }  // namespace paramd
