@@ -8,7 +8,6 @@
 #include "gtest/gtest.h"
 
 #include "coordinator/core/testing/part_bench.h"
-#include "coordinator/core/testing/started_coordinator.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -288,18 +287,6 @@ TEST_F(ReplicasTest, WhatWasLoggedBeforeAllBeganAnewChangesNothing) {
   replicas_.OnRestoreAll();
   Logged();
   EXPECT_EQ(bench_.Raised<ReplicaChanged>(), nullptr);
-}
-
-TEST(NoReplicasTest, OfRowsWithKeysThereIsNoBackup) {
-  CoordinatorOptions options = ReplicatedJob();
-  options.variables[1].set_sparse(true);
-  options.variables[1].set_keyed(true);
-  testing::StartedCoordinator coordinator(options);
-  coordinator.ReadLog();
-  ASSERT_TRUE(coordinator.driver().exited);
-  EXPECT_TRUE(absl::IsInvalidArgument(coordinator.driver().exit_status));
-  EXPECT_THAT(std::string(coordinator.driver().exit_status.message()),
-              HasSubstr("the rows of 'b' have keys"));
 }
 
 TEST(NoReplicasTest, WithoutReplicationNobodyIsCalled) {

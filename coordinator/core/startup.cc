@@ -81,19 +81,6 @@ void NoteTakeOver(const StartPlan& plan, Turn* turn) {
       {{"step", step}, {"sessions", plan.sessions.size()}});
 }
 
-// What no backup can be told yet.
-absl::Status CheckReplication(const CoordinatorOptions& options) {
-  if (options.places.empty()) return absl::OkStatus();
-  for (const v1::Variable& variable : options.variables) {
-    if (!variable.keyed()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "replication: is 2, but the rows of '", variable.name(),
-        "' have keys, and of such a variable no backup is kept yet; leave "
-        "replication out"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 Startup::Startup(const CoordinatorOptions& options)
@@ -132,8 +119,7 @@ void Startup::OnLogRead(const IoResult& result, Turn* turn) {
     v1::SessionId& newest = fences_[entry.fence().worker()];
     newest = std::max(newest, entry.fence().generation());
   }
-  absl::Status fits = record_.Begin(run_id);
-  if (fits.ok()) fits = CheckReplication(options);
+  const absl::Status fits = record_.Begin(run_id);
   if (!fits.ok()) {
     turn->out->Exit(fits);
     return;

@@ -1,5 +1,6 @@
 // Sync mode on a server with a backup: contributions and decided steps are in
 // both places before anybody builds on them, and a step goes on in the other.
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,10 +14,12 @@
 #include "server/core/shard.h"
 #include "server/core/testing/replication_bench.h"
 #include "server/core/testing/shard_driver.h"
+#include "tensor/keyed_rows.h"
 
 namespace paramd {
 namespace {
 
+using testing::AddRows;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::MakeAdamConfiguration;
@@ -469,6 +472,44 @@ TEST(ShardSyncBitsTest, Promise6_TheBackupSumsInTheSameOrder) {
                 v1::PushedBlock::ALREADY_APPLIED);
     }
   }
+}
+
+TEST(ShardSyncBitsTest, Promise6_TheBackupSumsRowsByKeyInTheSameOrder) {
+  v1::Variable table = Uniform("table", {3, 2});
+  table.set_sparse(true);
+  table.set_keyed(true);
+  table.set_when_full(v1::Variable::EVICT);
+  table.set_admit_after(2);
+  StepBench bench(WithSteps(MakeAdamConfiguration({table}), {0, 1, 2}));
+  const auto contribute = [&](ShardDriver* place, uint32_t w, uint64_t step) {
+    std::vector<uint64_t> keys = {MixKey(step / 4), MixKey(7 + (step + w) % 3)};
+    std::sort(keys.begin(), keys.end());
+    v1::PushRequest share = bench.ShareOf(w, step, {0, 0}, 0);
+    share.clear_blocks();
+    AddRows({0, 0}, 2, share.mutable_rows());
+    BufferChain payload = {Buffer::Copy(AsBytes(absl::MakeConstSpan(keys)))};
+    const float by = static_cast<float>(step) / 3;
+    for (const Buffer& numbers : Payload({by, 0.7f * by, 1e-3f, by + 1})) {
+      payload.push_back(numbers);
+    }
+    return place->Begin(PeerId::Worker(w), share, payload);
+  };
+  bench.BeginBackup();
+  bench.MakeMember();
+  for (uint64_t step = 1; step <= 20; ++step) {
+    if (step == 15) bench.TakeOver();
+    ShardDriver* const place = step < 15 ? &bench.home : &bench.away;
+    for (const uint32_t w : {2, 0, 1}) contribute(place, w, step);
+    bench.Carry();
+    const CallId decide = bench.Decide(place, step, {0, 1, 2});
+    bench.Carry();
+    EXPECT_EQ(StepBench::Decided(place, decide).step(), step);
+    if (step >= 15) continue;
+    EXPECT_EQ(bench.home.shard().Checksum(), bench.away.shard().Checksum());
+  }
+  v1::StatusReply status;
+  bench.away.shard().FillStatus(&status);
+  EXPECT_GT(status.server().tables(0).evicted(), 0u);
 }
 
 // ---- a learner --------------------------------------------------------------

@@ -7,11 +7,13 @@
 
 #include "base/check.h"
 #include "proto/refusal.h"
+#include "tensor/shape.h"
 
 namespace paramd {
 namespace {
 
-constexpr size_t kSlicePieceBytes = size_t{1} << 20;
+// Slices of values alone come in so many pieces, of 1 MiB.
+constexpr size_t kSlicePieces = 4;
 
 void AddCountsOf(const Slice& slice, v1::ReplicateRequest::Piece* piece) {
   v1::SavedSlice* const saved = piece->mutable_saved();
@@ -69,6 +71,7 @@ std::vector<SlicePiece> CutSlice(uint32_t index, const Slice& slice) {
   slice.applied().Save(first.mutable_saved());
   const BufferChain bytes = SliceBytes(slice);
   ChainReader reader(bytes);
+  const size_t most = kSliceBytes / kSlicePieces;
   std::vector<SlicePiece> pieces;
   for (uint64_t offset = 0; offset < first.total();) {
     SlicePiece& piece = pieces.emplace_back();
@@ -76,7 +79,7 @@ std::vector<SlicePiece> CutSlice(uint32_t index, const Slice& slice) {
     piece.head.set_slice(index);
     piece.head.set_total(first.total());
     piece.head.set_offset(offset);
-    const size_t length = std::min(kSlicePieceBytes, reader.remaining());
+    const size_t length = std::min(most, reader.remaining());
     piece.payload = reader.Take(length);
     offset += length;
   }

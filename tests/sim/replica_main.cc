@@ -38,6 +38,8 @@ int main(int argc, char** argv) {
     all.of_steps += report.of_steps;
     all.members += report.members;
     all.settings += report.settings;
+    all.keyed += report.keyed;
+    all.compared += report.compared;
     all.checkpoints += report.checkpoints;
     if (report.status.ok()) continue;
     ++failed;
@@ -57,6 +59,8 @@ int main(int argc, char** argv) {
   print("take-overs in sync mode", all.of_steps);
   print("backups with everything", all.members);
   print("settings changed", all.settings);
+  print("jobs with rows by key", all.keyed);
+  print("copies compared in the end", all.compared);
   print("checkpoints", all.checkpoints);
   return failed == 0 ? 0 : 1;
 }

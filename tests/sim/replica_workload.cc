@@ -15,11 +15,14 @@
 #include "base/status_macros.h"
 #include "coordinator/core/coordinator.h"
 #include "coordinator/core/server_places.h"
+#include "proto/paramd/v1/compute.pb.h"
 #include "proto/refusal.h"
 #include "server/core/shard.h"
 #include "tests/sim/fine_cut.h"
 #include "tests/sim/integer_job.h"
+#include "tests/sim/keyed_witness.h"
 #include "tests/sim/operator_core.h"
+#include "tests/sim/saved_rows.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/step_witness.h"
 #include "tests/sim/storage.h"
@@ -38,14 +41,17 @@ class ReplicaRun : private SimulationWatcher {
       : random_(StableHash("replicas", seed)),
         places_(PlacesOf(kReplicaTasks, 1)),
         faults_(DrawNetwork(seed)),
+        cut_(CutOf(seed)),
         job_(seed, DrawJob(seed)),
         changes_mode_(job_.config().staleness() == "sync" &&
                       !job_.is_rounded() && seed % 2 == 0),
         operator_(DrawSettings(seed)),
         simulation_(MakeOptions(seed, verbose)),
-        witness_(storage_, &report_, [this](absl::Status status) {
-          simulation_.Fail(std::move(status));
-        }) {
+        witness_(storage_, &report_,
+                 [this](absl::Status status) {
+                   simulation_.Fail(std::move(status));
+                 }),
+        keyed_(job_) {
     simulation_.Watch(this);
     simulation_.OnExit([this](const SimProcess& self,
                               const absl::Status& status) {
@@ -80,6 +86,7 @@ class ReplicaRun : private SimulationWatcher {
     report_.events = simulation_.events();
     report_.checkpoints = storage_.committed().size();
     report_.settings = operator_.done();
+    report_.keyed = job_.variables().back().keyed() ? 1 : 0;
     report_.faults = simulation_.fault_counts();
     return report_;
   }
@@ -87,7 +94,11 @@ class ReplicaRun : private SimulationWatcher {
  private:
   // ---- what is seen
   void Sent(const SimProcess& self, PeerId to, const Head& request) override {
-    if (IsOfSteps()) witness_.Sent(self, to, request);
+    if (IsOfSteps()) {
+      witness_.Sent(self, to, request);
+    } else {
+      SentOfKeys(self, request);
+    }
     const auto* told = dynamic_cast<const v1::ConfigureRequest*>(&request);
     if (told == nullptr ||
         !(told->configuration().version() > newest_.version())) {
@@ -99,6 +110,7 @@ class ReplicaRun : private SimulationWatcher {
       const v1::ServerMember& last = newest_.servers(before);
       if (server.peer() != last.peer()) {
         ++report_.take_overs;
+        keyed_.TakenOver(server.index(), server.took_over());
         if (newest_.consistency().mode() == v1::Consistency::SYNC) {
           ++report_.of_steps;
         }
@@ -109,16 +121,46 @@ class ReplicaRun : private SimulationWatcher {
     }
     newest_ = told->configuration();
   }
+  void SentOfKeys(const SimProcess& self, const Head& request) {
+    if (!job_.variables().back().keyed()) return;
+    if (const auto* push = dynamic_cast<const v1::PushRequest*>(&request)) {
+      simulation_.Fail(keyed_.Pushed(self.peer, *push));
+    } else if (const auto* told =
+                   dynamic_cast<const v1::ReplicateRequest*>(&request)) {
+      simulation_.Fail(
+          keyed_.Told(ServerOfPlace(places_, self.peer.index), *told));
+    }
+  }
+  void AnsweredOfKeys(const SimProcess& self, const Head& request,
+                      const Head* reply) {
+    if (!job_.variables().back().keyed() || reply == nullptr) return;
+    if (const auto* push = dynamic_cast<const v1::PushRequest*>(&request)) {
+      simulation_.Fail(keyed_.Acknowledged(
+          *push, static_cast<const v1::PushReply&>(*reply)));
+    } else if (const auto* told =
+                   dynamic_cast<const v1::ReplicateRequest*>(&request)) {
+      keyed_.Taken(ServerOfPlace(places_, self.peer.index), *told,
+                   static_cast<const v1::ReplicateReply&>(*reply));
+    }
+  }
   void Answered(const SimProcess& self, PeerId from, const Head& request,
                 const BufferChain& payload,
                 const Outbox::ReplyItem& reply) override {
-    if (IsOfSteps()) witness_.Answered(self, from, request, payload, reply);
+    if (IsOfSteps()) {
+      witness_.Answered(self, from, request, payload, reply);
+    } else {
+      AnsweredOfKeys(self, request, reply.head.get());
+    }
     const auto* pushed = dynamic_cast<const v1::PushReply*>(reply.head.get());
     const auto* pulled = dynamic_cast<const v1::PullReply*>(reply.head.get());
     const auto* told =
         dynamic_cast<const v1::ConfigureReply*>(reply.head.get());
     // What asks for that and dies is the second to be lost.
     if (told != nullptr && !told->backup().lost().empty()) {
+      // Whatever happens to whom, both do the same.
+      if (absl::StrContains(told->backup().lost(), "not as the server was")) {
+        simulation_.Fail(absl::DataLossError(told->backup().lost()));
+      }
       dropped_[ServerOfPlace(places_, self.peer.index)] =
           told->backup().since();
     }
@@ -140,6 +182,12 @@ class ReplicaRun : private SimulationWatcher {
                      VersionName(newest), " has applied a push")));
   }
 
+  // Before that it may still take who is back for silent.
+  void Heard(const SimProcess& self, PeerId from, const Head& /*request*/,
+             const absl::Status& status, const Head* /*reply*/) override {
+    if (self.peer != PeerId::Coordinator() || !status.ok()) return;
+    if (from.kind == PeerId::Kind::kPs) unheard_.erase(from.index);
+  }
   void Noted(const SimProcess& self, absl::string_view note) override {
     if (self.peer != PeerId::Coordinator() ||
         !absl::StartsWith(note, "all servers go back to step")) {
@@ -162,7 +210,9 @@ class ReplicaRun : private SimulationWatcher {
     return std::any_of(reply.blocks().begin(), reply.blocks().end(),
                        [](const v1::PushedBlock& block) {
                          return block.result() == v1::PushedBlock::APPLIED;
-                       });
+                       }) ||
+           std::count(reply.row_results().begin(), reply.row_results().end(),
+                      static_cast<int>(v1::PushedBlock::APPLIED)) > 0;
   }
 
   // ---- what is hurt
@@ -179,6 +229,7 @@ class ReplicaRun : private SimulationWatcher {
                              dropped != dropped_.end() &&
                              dropped->second == server.backup().since();
                          return server.backup().member() && !is_dropped &&
+                                !unheard_.contains(server.peer()) &&
                                 !ended_.contains(server.incarnation()) &&
                                 !ended_.contains(server.backup().incarnation());
                        });
@@ -209,6 +260,11 @@ class ReplicaRun : private SimulationWatcher {
     for (const PeerId place : PlacesOfTask(task)) {
       stops ? simulation_.Pause(place, time) : simulation_.CutOff(place, time);
     }
+    simulation_.At(simulation_.elapsed() + time, [this, task] {
+      for (const PeerId place : PlacesOfTask(task)) {
+        unheard_.insert(place.index);
+      }
+    });
     simulation_.At(simulation_.elapsed() + time + absl::Seconds(5),
                    [this, task] { down_.erase(task); });
   }
@@ -255,6 +311,7 @@ class ReplicaRun : private SimulationWatcher {
       options.incarnation = incarnation;
       options.life_seed = random_.Bits();
       shards_.push_back(std::make_unique<Shard>(options));
+      places_now_[place.index] = shards_.back().get();
       storage_.ServeShard(place, &simulation_);
       simulation_.AddNode(place, shards_.back().get());
     }
@@ -287,6 +344,19 @@ class ReplicaRun : private SimulationWatcher {
     simulation_.HandleIo(self, v1::FetchPortion::descriptor(), {},
                          [](Outbox::IoItem) { return IoResult{}; });
     simulation_.HandleIo(
+        self, v1::CollectRows::descriptor(), {}, [this](Outbox::IoItem item) {
+          const auto& compute =
+              static_cast<const v1::CollectRows&>(*item.head).compute();
+          return Rows(std::make_unique<v1::CollectRowsResult>(),
+                      job_.RowsOf({compute.epoch(), compute.begin()}));
+        });
+    simulation_.HandleIo(
+        self, v1::CollectEvaluationRows::descriptor(), {},
+        [this](Outbox::IoItem) {
+          return Rows(std::make_unique<v1::CollectEvaluationRowsResult>(),
+                      job_.AllRows());
+        });
+    simulation_.HandleIo(
         self, v1::ComputeGradient::descriptor(),
         {.longest = absl::Milliseconds(200)}, [this](Outbox::IoItem item) {
           return Compute(static_cast<const v1::ComputeGradient&>(*item.head),
@@ -303,10 +373,22 @@ class ReplicaRun : private SimulationWatcher {
     simulation_.AddNode(self, worker);
   }
 
+  static IoResult Rows(Outbox::Head head, const std::vector<uint64_t>& rows) {
+    IoResult result;
+    result.head = std::move(head);
+    result.payload = {Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)))};
+    return result;
+  }
+  // Whose values tell which batches are in them.
+  size_t ExactVariables() const {
+    return job_.is_rounded() ? 0 : job_.variables().size();
+  }
   using WeightValues = std::vector<absl::Span<const float>>;
   IoResult Compute(const v1::ComputeGradient& request,
                    const WeightValues& weights) {
-    for (size_t v = 0; v < weights.size() && !job_.is_rounded(); ++v) {
+    for (size_t v = 0; v < ExactVariables(); ++v) {
+      // Of a sparse one there are rows, looked up one by one.
+      if (job_.variables()[v].sparse()) continue;
       simulation_.Fail(job_.CheckNotTorn(v, weights[v]));
     }
     auto head = std::make_unique<v1::ComputeGradientResult>();
@@ -331,9 +413,12 @@ class ReplicaRun : private SimulationWatcher {
       final_seen_ = true;
       const std::multiset<BatchPlace> all(job_.batches().begin(),
                                           job_.batches().end());
-      for (size_t v = 0; v < weights.size() && !job_.is_rounded(); ++v) {
+      for (size_t v = 0; v < ExactVariables(); ++v) {
+        // Which keys are left depends on the order of pushes.
+        if (job_.variables()[v].keyed() && job_.has_evictions()) continue;
         simulation_.Fail(job_.CheckValues(v, weights[v], all));
       }
+      simulation_.Fail(CheckCopies());
     }
     auto head = std::make_unique<v1::EvaluateWeightsResult>();
     head->mutable_evaluation()->set_epoch(request.epoch());
@@ -343,6 +428,26 @@ class ReplicaRun : private SimulationWatcher {
     result.head = std::move(head);
     return result;
   }
+  // Nobody pushes any more.
+  absl::Status CheckCopies() {
+    for (const v1::ServerMember& server : newest_.servers()) {
+      const v1::Backup& backup = server.backup();
+      const auto dropped = dropped_.find(server.index());
+      if (!backup.member() || ended_.contains(server.incarnation()) ||
+          ended_.contains(backup.incarnation()) ||
+          (dropped != dropped_.end() && dropped->second == backup.since())) {
+        continue;
+      }
+      ++report_.compared;
+      if (places_now_.at(server.peer())->Checksum() ==
+          places_now_.at(backup.peer())->Checksum()) {
+        continue;
+      }
+      return absl::DataLossError(absl::StrCat(
+          "the backup of ps-", server.index(), " has other bits in the end"));
+    }
+    return absl::OkStatus();
+  }
   absl::Status CheckEnd() const {
     if (storage_.results().size() != 1 || !final_seen_) {
       return absl::DataLossError("the job did not end");
@@ -351,6 +456,7 @@ class ReplicaRun : private SimulationWatcher {
       if (!job_.is_rounded()) break;
       RETURN_IF_ERROR(witness_.CheckBits(job_, manifest));
     }
+    RETURN_IF_ERROR(CheckKeys(storage_.committed().back()));
     const v1::WriteResult& result = storage_.results().front();
     if (result.pushes_lost() == 0 && result.pushes_doubled() == 0) {
       return absl::OkStatus();
@@ -360,19 +466,57 @@ class ReplicaRun : private SimulationWatcher {
                      result.pushes_doubled(), " doubled, by the accounts"));
   }
 
+  absl::Status CheckKeys(const v1::Manifest& last) const {
+    const size_t v = job_.variables().size() - 1;
+    if (!job_.variables()[v].keyed()) return absl::OkStatus();
+    if (!IsOfSteps()) return keyed_.Check(storage_, last);
+    const std::multiset<BatchPlace> all(job_.batches().begin(),
+                                        job_.batches().end());
+    ASSIGN_OR_RETURN(const SavedRows saved,
+                     ReadRows(storage_, job_, last, v, ""));
+    RETURN_IF_ERROR(job_.CheckValues(v, saved.numbers, all));
+    return job_.CheckKeys(saved.present, all);
+  }
+
   // ---- what is drawn
   static Faults DrawNetwork(uint64_t seed) {
     RandomStream random(StableHash("network", seed));
     return Faults::Draw(&random);
+  }
+  // One variable's rows travel by themselves, and mostly have keys.
+  static bool HasRows(uint64_t seed) { return seed % 5 < 2; }
+  static Cut CutOf(uint64_t seed) {
+    if (HasRows(seed)) return DrawCut(seed);
+    return {.block_elements = 16, .slice_bytes = 128};
+  }
+  static void DrawKeys(uint64_t seed, IntegerJob::Options* options) {
+    if (!HasRows(seed)) return;
+    RandomStream random(StableHash("replicated keys", seed));
+    options->sparse = true;
+    constexpr IntegerJob::Keys kKinds[] = {
+        IntegerJob::Keys::kEvict, IntegerJob::Keys::kFit,
+        IntegerJob::Keys::kIgnore, IntegerJob::Keys::kNone};
+    options->keys = kKinds[random.Below(4)];
+    if (random.Chance(0.3)) {
+      options->admit_after = 2 + static_cast<uint32_t>(random.Below(3));
+    }
+    if (random.Chance(0.3)) options->expire_after = 4 + random.Below(20);
   }
   static IntegerJob::Options DrawJob(uint64_t seed) {
     RandomStream random(StableHash("replicated job", seed));
     IntegerJob::Options options;
     options.examples = 200 + 4 * random.Below(100);
     if (random.Chance(0.2)) options.staleness = "4";
-    if (seed % 3 != 1) return options;
+    if (seed % 3 != 1) {
+      DrawKeys(seed, &options);
+      return options;
+    }
     options.staleness = "sync";
     options.rounded = random.Chance(0.6);
+    if (!options.rounded && HasRows(seed)) {
+      options.sparse = true;
+      options.keys = IntegerJob::Keys::kFit;
+    }
     // What a step drops for them is made up for by a factor.
     if (options.rounded && random.Chance(0.3)) options.backup_workers = 1;
     return options;
@@ -408,7 +552,7 @@ class ReplicaRun : private SimulationWatcher {
   RandomStream random_;
   const std::vector<ServerPlaces> places_;
   const Faults faults_;
-  const FineCut cut_{{.block_elements = 16, .slice_bytes = 128}};
+  const FineCut cut_;
   const IntegerJob job_;
   const bool changes_mode_;
   OperatorCore operator_;
@@ -416,15 +560,20 @@ class ReplicaRun : private SimulationWatcher {
   ReplicaReport report_;
   Simulation simulation_;
   StepWitness witness_;
+  KeyedWitness keyed_;
   std::vector<std::unique_ptr<Shard>> shards_;  // Of all lives.
+  std::map<uint32_t, Shard*> places_now_;       // Of those, by place.
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<std::unique_ptr<Worker>> workers_;
   v1::Configuration newest_;  // Told to anybody.
   std::map<uint32_t, v1::ServerLife> has_applied_;
   std::map<uint32_t, v1::ConfigurationVersion> dropped_;  // By server: since.
   std::set<uint32_t> down_;                               // Tasks.
-  std::map<uint32_t, uint64_t> processes_;                // Of tasks.
-  std::set<uint64_t> ended_;                              // Processes.
+  // Places that were out of the way, and that the coordinator has not heard
+  // since.
+  std::set<uint32_t> unheard_;
+  std::map<uint32_t, uint64_t> processes_;  // Of tasks.
+  std::set<uint64_t> ended_;                // Processes.
   bool armed_ = false;
   uint64_t armed_skips_ = 0;
   bool final_seen_ = false;

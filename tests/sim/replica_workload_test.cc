@@ -24,6 +24,8 @@ TEST(ReplicaWorkloadTest, Promise1_ALostServerTakesNothingAlong) {
     all.of_steps += report.of_steps;
     all.members += report.members;
     all.settings += report.settings;
+    all.keyed += report.keyed;
+    all.compared += report.compared;
   }
   if (FewSeeds()) return;
   // A case that was never met proves nothing.
@@ -35,6 +37,8 @@ TEST(ReplicaWorkloadTest, Promise1_ALostServerTakesNothingAlong) {
   EXPECT_GT(all.of_steps, ReplicaSeeds() / 5);
   EXPECT_GT(all.members, 3 * ReplicaSeeds());
   EXPECT_GT(all.settings, ReplicaSeeds() / 20);
+  EXPECT_GT(all.keyed, ReplicaSeeds() / 5);
+  EXPECT_GT(all.compared, 2 * ReplicaSeeds());
 }
 
 TEST(ReplicaWorkloadTest, OneSeedGivesOneTrace) {

@@ -10,6 +10,7 @@
 #include "server/core/shard.h"
 #include "server/core/testing/configurations.h"
 #include "server/core/testing/shard_driver.h"
+#include "tensor/disk_memory.h"
 
 namespace paramd::testing {
 
@@ -24,6 +25,7 @@ inline Shard::Options PlaceOptions(uint32_t peer, uint64_t incarnation) {
   options.incarnation = incarnation;
   options.life_seed = incarnation;
   options.peer = peer;
+  options.disk = DiskMemory::CreateInMemory();
   return options;
 }
 

@@ -1,0 +1,85 @@
+#ifndef PARAMD_TESTS_SIM_KEYED_WITNESS_H_
+#define PARAMD_TESTS_SIM_KEYED_WITNESS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "tensor/message.h"
+#include "tensor/outbox.h"
+#include "tests/sim/integer_job.h"
+#include "tests/sim/push_ledger.h"
+#include "tests/sim/simulation_watcher.h"
+#include "tests/sim/storage.h"
+
+namespace paramd {
+
+// Which keys have rows in the end, and what these hold, where servers with
+// backups apply pushes in any order: a push to a block comes after those that
+// its server told its backup, or acknowledged alone, before it; and what a
+// backup had not taken when it took over was never done.
+//
+// Not thread-safe. The job outlives it.
+class KeyedWitness {
+ public:
+  explicit KeyedWitness(const IntegerJob& job)
+      : job_(job), ledger_(job), applied_(job.blocks().size()) {}
+
+  // A worker sends a push; kDataLoss as PushLedger::See.
+  absl::Status Pushed(PeerId worker, const v1::PushRequest& push);
+  // Server `server` tells its backup something, for the first time or again,
+  // and that answers. kDataLoss if a push is told that nobody sent.
+  absl::Status Told(uint32_t server, const v1::ReplicateRequest& told);
+  void Taken(uint32_t server, const v1::ReplicateRequest& told,
+             const v1::ReplicateReply& taken);
+  // A server answers a push; kDataLoss if nobody sent it.
+  absl::Status Acknowledged(const v1::PushRequest& push,
+                            const v1::PushReply& reply);
+  // The backup since then takes server `server` over.
+  void TakenOver(uint32_t server, const v1::ConfigurationVersion& since);
+
+  // OK if a checkpoint behind the last push has just these rows, and each block
+  // each batch once; else kDataLoss.
+  absl::Status Check(const SimStorage& storage,
+                     const v1::Manifest& manifest) const;
+
+ private:
+  using Stream = std::pair<uint32_t, Number>;  // Server, since.
+  struct Applied {
+    PushLedger::PushIndex push;
+    Stream stream;
+    uint64_t number;  // In the stream; 0: acknowledged, so it is in.
+  };
+  // What a key's row holds: the sum of coefficients.
+  struct Row {
+    bool present = false;
+    float sum = 0;
+  };
+
+  uint32_t BlockOf(uint32_t slice, uint32_t block) const {
+    return job_.slices()[slice].first_block + block;
+  }
+  // Pushes in a block, in their order.
+  std::vector<PushLedger::PushIndex> PushesIn(size_t block) const;
+  // Its keys, in the order of the job.
+  std::vector<Row> RowsOf(
+      size_t block, const std::vector<PushLedger::PushIndex>& pushes) const;
+
+  const IntegerJob& job_;
+  PushLedger ledger_;
+  std::vector<std::vector<Applied>> applied_;  // By block, as it was seen.
+  std::map<Stream, uint64_t> told_;            // The newest number.
+  std::map<Stream, uint64_t> taken_;
+  std::set<Stream> took_over_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_KEYED_WITNESS_H_
