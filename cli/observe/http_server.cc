@@ -12,13 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
-
 #include "base/clock.h"
 
 namespace paramd {
@@ -37,58 +30,8 @@ int PortOf(int socket) {
                    : reinterpret_cast<const sockaddr_in&>(name).sin_port);
 }
 
-// "host:port", "[host]:port" or "host" without the rest.
-absl::string_view HostIn(absl::string_view value) {
-  if (absl::ConsumePrefix(&value, "[")) {
-    return value.substr(0, value.find(']'));
-  }
-  return value.substr(0, value.find(':'));
-}
-
-// What a request says in the header fields of this name.
-std::vector<absl::string_view> FieldsOf(absl::string_view request,
-                                        absl::string_view name) {
-  std::vector<absl::string_view> values;
-  for (const absl::string_view line :
-       absl::StrSplit(request.substr(0, request.find("\r\n\r\n")), "\r\n")) {
-    const size_t colon = line.find(':');
-    if (colon != absl::string_view::npos &&
-        absl::EqualsIgnoreCase(line.substr(0, colon), name)) {
-      values.push_back(absl::StripAsciiWhitespace(line.substr(colon + 1)));
-    }
-  }
-  return values;
-}
-
 bool MayComeLater(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
-}
-
-absl::string_view ReasonOf(int code) {
-  switch (code) {
-    case 200:
-      return "OK";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 421:
-      return "Misdirected Request";
-    case 500:
-      return "Internal Server Error";
-    case 503:
-      return "Service Unavailable";
-    default:
-      return "Bad Request";
-  }
-}
-
-std::string Render(const HttpServer::Response& response, bool with_body) {
-  return absl::StrCat("HTTP/1.1 ", response.code, " ", ReasonOf(response.code),
-                      "\r\nContent-Type: ", response.content_type,
-                      "\r\nContent-Length: ", response.body.size(),
-                      "\r\nConnection: close\r\n", response.header, "\r\n",
-                      with_body ? response.body : "");
 }
 
 }  // namespace
@@ -179,7 +122,7 @@ bool HttpServer::Read(Connection* connection) {
   if (count == 0) return false;
   connection->request.append(bytes, count);
   if (connection->request.find("\r\n\r\n") != std::string::npos) {
-    connection->answer = AnswerTo(connection->request);
+    connection->answer = AnswerHttp(connection->request, handler_, is_ours_);
     return Write(connection);
   }
   return connection->request.size() <= kMostRequestBytes;
@@ -192,39 +135,6 @@ bool HttpServer::Write(Connection* connection) {
   if (count < 0) return MayComeLater(errno);
   connection->sent += count;
   return connection->sent < answer.size();
-}
-
-std::string HttpServer::AnswerTo(const std::string& request) const {
-  const std::vector<absl::string_view> words = absl::StrSplit(
-      absl::string_view(request).substr(0, request.find("\r\n")), ' ');
-  if (words.size() != 3 || words[2].substr(0, 7) != "HTTP/1.") {
-    return Render({400, "text/plain", "this is no request of HTTP/1.1\n"},
-                  true);
-  }
-  if (words[0] != "GET" && words[0] != "HEAD") {
-    return Render({405, "text/plain", "only GET and HEAD are answered\n"},
-                  true);
-  }
-  if (!IsForUs(request)) {
-    return Render({421, "text/plain", "the Host of the request is not this\n"},
-                  true);
-  }
-  const std::pair<absl::string_view, absl::string_view> target =
-      absl::StrSplit(words[1], absl::MaxSplits('?', 1));
-  return Render(handler_({std::string(target.first), std::string(target.second),
-                          absl::StrContains(
-                              absl::StrJoin(FieldsOf(request, "accept"), ","),
-                              "text/html")}),
-                words[0] == "GET");
-}
-
-// A request that names no host does not come from a page.
-bool HttpServer::IsForUs(const std::string& request) const {
-  if (is_ours_ == nullptr) return true;
-  const std::vector<absl::string_view> hosts = FieldsOf(request, "host");
-  return std::all_of(
-      hosts.begin(), hosts.end(),
-      [this](absl::string_view host) { return is_ours_(HostIn(host)); });
 }
 
 }  // namespace paramd

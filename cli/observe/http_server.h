@@ -3,15 +3,14 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 #include "base/time.h"
+#include "cli/observe/http_answer.h"
 
 namespace paramd {
 
@@ -26,25 +25,11 @@ namespace paramd {
 // thread-local storage, and takes 2 s to end.
 class HttpServer {
  public:
-  struct Request {
-    std::string path;         // Without what follows '?'.
-    std::string query;        // That.
-    bool wants_html = false;  // As browsers do, and curl does not.
-  };
-  struct Response {
-    int code = 200;
-    std::string content_type;
-    std::string body;
-    // Further header fields, each ended by "\r\n".
-    std::string header = {};
-  };
+  using Request = HttpRequest;
+  using Response = HttpResponse;
   // Called on the server's thread. While it runs other connections wait.
-  using Handler = std::function<Response(const Request& request)>;
-
-  // Whether it answers a request for this host, without port or brackets. A
-  // page of a stranger that a browser here shows reaches us under a name of its
-  // own.
-  using HostCheck = std::function<bool(absl::string_view host)>;
+  using Handler = HttpHandler;
+  using HostCheck = HttpHostCheck;
 
   // Answers whoever connects to one of `listeners`, listening sockets that do
   // not block, at least one; closes them at its end. `is_ours` null: any host.
@@ -76,8 +61,6 @@ class HttpServer {
   // Each false: the connection is over.
   bool Read(Connection* connection);
   static bool Write(Connection* connection);
-  std::string AnswerTo(const std::string& request) const;
-  bool IsForUs(const std::string& request) const;
 
   const std::vector<int> listeners_;
   const Handler handler_;

@@ -115,6 +115,7 @@ TEST_F(HttpServerTest, FurtherFieldsStandInTheHeader) {
 TEST_F(HttpServerTest, WhatIsNoGetIsRefused) {
   EXPECT_THAT(Ask("POST / HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(Ask("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(Ask("GET /a\nb HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(Ask("GET / HTTP/2\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
 }
 
