@@ -65,7 +65,11 @@ absl::Status Session::Configure(const v1::Configuration& configuration,
   ASSIGN_OR_RETURN(
       Placement placement,
       Placement::Create(configuration.layout(), configuration.servers_size()));
-  if (configured() && placement.slices() != placement_.slices()) {
+  if (placement.servers() == 0) {
+    return absl::InvalidArgumentError("a configuration has no servers");
+  }
+  if (configured() && (placement.slices() != placement_.slices() ||
+                       placement.servers() != placement_.servers())) {
     return absl::InvalidArgumentError(
         "a configuration of the same run has another layout");
   }

@@ -103,8 +103,8 @@ class Session {
 
   // Takes over a configuration that is newer than the one it has (an older one
   // changes nothing). Open chunks to a server whose generation grew are resent
-  // whole. kInvalidArgument, with nothing changed, if the layout is broken or
-  // differs from the one at hand.
+  // whole. kInvalidArgument, with nothing changed, if there are no servers, or
+  // the layout is broken or differs from the one at hand.
   absl::Status Configure(const v1::Configuration& configuration,
                          const v1::SessionId& generation);
   bool configured() const { return !configuration_.IsZero(); }

@@ -104,7 +104,10 @@ absl::Status Session::CheckPulled(const v1::PulledBlock& block,
                                   const BlockId& id, uint64_t elements) const {
   if (block.slice() == id.slice && block.block() == id.block &&
       block.elements() == elements) {
-    return absl::OkStatus();
+    if (elements == 0 || block.version().life() != 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("a pull's answer has block ", id.block, " of slice ",
+                     id.slice, " without its version"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "a pull's answer has block ", block.block(), " of slice ", block.slice(),

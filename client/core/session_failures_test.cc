@@ -415,6 +415,20 @@ TEST_F(SessionFailuresTest, Promise9_AnotherLayoutIsRefusedAndChangesNothing) {
   EXPECT_EQ(session_->placement().slices()[0].server, 0u);
 }
 
+TEST_F(SessionFailuresTest, Promise9_FewerServersAreRefusedAndChangeNothing) {
+  Use(testing::MakeConfiguration({{"a", {2}, 0}}, 2));
+  v1::Configuration fewer = testing::MakeConfiguration({{"a", {2}, 0}}, 1);
+  *fewer.mutable_version() = Pair(1, 2);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Configure(fewer, Pair(1, 9))));
+  fewer.clear_servers();
+  fewer.clear_layout();
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Configure(fewer, Pair(1, 9))));
+  EXPECT_EQ(session_->configuration_version(), Pair(1, 1));
+  Session session({});
+  EXPECT_TRUE(absl::IsInvalidArgument(session.Configure(fewer, Pair(1, 9))));
+  EXPECT_FALSE(session.configured());
+}
+
 TEST_F(SessionFailuresTest, Promise9_ABrokenLayoutIsRefusedAndChangesNothing) {
   Session session({});
   v1::Configuration broken = Small();

@@ -323,6 +323,11 @@ TEST_F(BadPullAnswerTest, Promise9_AnotherEncodingChangesNothing) {
   ExpectRefused("12 bytes of encoding 2; its blocks need 12 of encoding 1");
 }
 
+TEST_F(BadPullAnswerTest, Promise9_ABlockWithoutItsVersionChangesNothing) {
+  reply_.mutable_blocks(1)->mutable_version()->set_life(0);
+  ExpectRefused("block 0 of slice 1 without its version");
+}
+
 TEST_F(BadPullAnswerTest, Promise9_ABlockNeverPulledCannotBeUnchanged) {
   reply_.mutable_blocks(1)->set_elements(0);
   payload_ = Values(reply_, 5);
