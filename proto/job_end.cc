@@ -17,6 +17,12 @@ constexpr int32_t kBadConfiguration = 2;
 // Of a status, by which StoppedJob is known.
 constexpr char kStoppedMark[] = "paramd/stopped-job";
 
+// For people.
+std::string ReasonOf(const v1::Finished& finished) {
+  return finished.reason().empty() ? "the job has ended; nobody said why"
+                                   : finished.reason();
+}
+
 }  // namespace
 
 absl::Status StoppedJob(absl::string_view sentence) {
@@ -56,14 +62,14 @@ v1::Finished ToFinished(const absl::Status& status) {
 }
 
 absl::Status EndFor(const v1::Finished& finished) {
-  if (finished.stopped()) return StoppedJob(finished.reason());
+  if (finished.stopped()) return StoppedJob(ReasonOf(finished));
   switch (finished.exit_code()) {
     case 0:
       return absl::OkStatus();
     case kBadConfiguration:
-      return absl::InvalidArgumentError(finished.reason());
+      return absl::InvalidArgumentError(ReasonOf(finished));
     default:
-      return absl::FailedPreconditionError(finished.reason());
+      return absl::FailedPreconditionError(ReasonOf(finished));
   }
 }
 
@@ -75,7 +81,7 @@ absl::Status RefuseFinished(absl::string_view entity,
   refusal.set_exit_code(finished.exit_code());
   refusal.set_stopped(finished.stopped());
   const bool is_good = finished.exit_code() == 0 && !finished.stopped();
-  return Refuse(refusal, is_good ? "the job is finished" : finished.reason());
+  return Refuse(refusal, is_good ? "the job is finished" : ReasonOf(finished));
 }
 
 absl::Status EndFor(const absl::Status& refusal) {

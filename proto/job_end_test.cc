@@ -48,6 +48,14 @@ TEST(JobEndTest, AJobThatAnOperatorStoppedIsNeitherFailedNorFinished) {
   EXPECT_FALSE(ToFinished(absl::OkStatus()).stopped());
 }
 
+TEST(JobEndTest, WhoIsToldNoReasonSaysSo) {
+  v1::Finished finished;
+  finished.set_exit_code(1);
+  EXPECT_EQ(EndFor(finished).message(), "the job has ended; nobody said why");
+  EXPECT_EQ(RefuseFinished("ps-0", finished).message(),
+            "the job has ended; nobody said why");
+}
+
 TEST(JobEndTest, AGoodEndIsOne) {
   EXPECT_TRUE(EndFor(ToFinished(absl::OkStatus())).ok());
   const absl::Status refusal = RefuseFinished("job", v1::Finished());
