@@ -4,22 +4,14 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/strings/ascii.h"
-
 #include "base/check.h"
+#include "base/fuzz/pieces.h"
 #include "config/job_config.h"
 #include "config/print_config.h"
 #include "config/setting_value.h"
 
 namespace paramd {
 namespace {
-
-void CheckMessage(absl::string_view message) {
-  CHECK(!message.empty(), "a refusal says why");
-  for (const char c : message) {
-    CHECK(c == '\n' || absl::ascii_isprint(c), "a sentence is printable");
-  }
-}
 
 // The same job, with every value given by a flag over the file.
 void CheckAgain(JobSources sources, const LoadedJob& job) {
@@ -35,7 +27,7 @@ void CheckAgain(JobSources sources, const LoadedJob& job) {
 
 void Check(const JobSources& sources) {
   const absl::StatusOr<LoadedJob> job = LoadJob(sources);
-  if (!job.ok()) return CheckMessage(job.status().message());
+  if (!job.ok()) return fuzz::CheckPrintable(job.status().message());
   CheckAgain(sources, *job);
   CHECK(PrintConfig(*job, ClusterSpec(), "json").ok(), "it can be printed");
   CHECK(PrintConfig(*job, ClusterSpec(), "text").ok(), "it can be printed");

@@ -5,22 +5,15 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 
 #include "base/check.h"
+#include "base/fuzz/pieces.h"
 #include "config/cluster_spec.h"
 #include "config/task_address.h"
 
 namespace paramd {
 namespace {
-
-void CheckMessage(absl::string_view message) {
-  CHECK(!message.empty(), "a refusal says why");
-  for (const char c : message) {
-    CHECK(c == '\n' || absl::ascii_isprint(c), "a sentence is printable");
-  }
-}
 
 void CheckRoundTrip(const ClusterSpec& spec) {
   const absl::StatusOr<ClusterSpec> again =
@@ -61,7 +54,7 @@ void CheckSpec(const ClusterSpec& spec) {
 void Check(const ClusterSources& sources) {
   const absl::StatusOr<ClusterSpec> spec = ReadCluster(sources);
   if (spec.ok()) return CheckSpec(*spec);
-  CheckMessage(spec.status().message());
+  fuzz::CheckPrintable(spec.status().message());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Runs a fuzz target over the files of a directory, the first argument, and
 // over as many mutations of them as the second one says. One seed gives them:
-// they are the same in every run.
+// they are the same in every run. A target that has a mutator of its own makes
+// most of them.
 
 #include <signal.h>
 #include <unistd.h>
@@ -20,6 +21,8 @@
 #include "base/random.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(
+    uint8_t* data, size_t size, size_t most, unsigned int seed);
 
 namespace paramd {
 namespace {
@@ -29,11 +32,17 @@ int mutations = 0;
 
 const std::string* current = nullptr;
 
-// A target CHECKs: what it failed on goes into the corpus.
+// A target CHECKs: what it failed on goes into the corpus. Each byte as
+// printf(1) reads it.
 void PrintCurrent(int) {
   constexpr absl::string_view kText = "failed on this input:\n";
   bool ok = write(STDERR_FILENO, kText.data(), kText.size()) > 0;
-  ok = ok && write(STDERR_FILENO, current->data(), current->size()) > 0;
+  constexpr char kDigits[] = "0123456789abcdef";
+  for (const char c : *current) {
+    const auto byte = static_cast<unsigned char>(c);
+    const char text[] = {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    ok = ok && write(STDERR_FILENO, text, sizeof(text)) > 0;
+  }
   signal(SIGABRT, SIG_DFL);
 }
 
@@ -93,6 +102,15 @@ std::string Mutate(std::string input, const std::string& other,
   return input;
 }
 
+std::string MutateAsTarget(std::string input, RandomStream* random) {
+  const size_t size = input.size();
+  input.resize(2 * size + 4096);
+  input.resize(LLVMFuzzerCustomMutator(
+      reinterpret_cast<uint8_t*>(input.data()), size, input.size(),
+      static_cast<unsigned int>(random->Bits())));
+  return input;
+}
+
 TEST(CorpusTest, EveryInputAndItsMutationsKeepTheRules) {
   signal(SIGABRT, PrintCurrent);
   const std::vector<std::string> corpus = ReadCorpus();
@@ -102,7 +120,8 @@ TEST(CorpusTest, EveryInputAndItsMutationsKeepTheRules) {
   for (int i = 0; i < mutations; ++i) {
     const std::string& input = corpus[random.Below(corpus.size())];
     const std::string& other = corpus[random.Below(corpus.size())];
-    RunOn(Mutate(input, other, &random));
+    const bool own = LLVMFuzzerCustomMutator != nullptr && random.Chance(0.75);
+    RunOn(own ? MutateAsTarget(input, &random) : Mutate(input, other, &random));
   }
 }
 
