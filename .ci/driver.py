@@ -22,8 +22,7 @@ import urllib.parse
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Of the disk cache, at the beginning of a run.
-CACHE_BYTES = 20_000_000_000
+CACHE_BYTES = 20_000_000_000  # Of the disk cache, at the beginning of a run.
 # Of `timeout`, which interrupts Bazel when the time is up, or kills it.
 OUT_OF_TIME = (124, 137)
 # What Bazel says of a test that it could not finish.
@@ -255,6 +254,15 @@ def forget_oldest(folder, most_bytes):
         left -= size
 
 
+def _try(script, *arguments):
+    """Runs lines of bash, and prints what they failed with."""
+    run = subprocess.run(
+        ["bash", "-ec", f". third_party/packages.sh; {script}", *arguments],
+        cwd=ROOT, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        print(first_line(run.stderr), "\ngoing on without it")
+
+
 class Build:
     """Bazel in this tree, with its cache and a limit of time."""
 
@@ -323,8 +331,9 @@ class Build:
         events, targets = self.events / "events", self.events / "targets"
         events.unlink(missing_ok=True)
         targets.write_text("\n".join(labels), encoding="utf-8")
+        progress = f"--{'' if sys.stderr.isatty() else 'no'}show_progress"
         run = self.bazel(
-            "test", "--keep_going", *self._progress(), *self.cached, *config,
+            "test", "--keep_going", progress, *self.cached, *config,
             "--build_tests_only", f"--build_event_json_file={events}",
             f"--test_env=PARAMD_PYTHON={self.python}",
             "--test_env=PARAMD_PJRT_PLUGIN", *more,
@@ -334,10 +343,6 @@ class Build:
         lines = events.read_text(encoding="utf-8", errors="replace").splitlines() \
             if events.exists() else []
         return outcomes_of(lines), run.returncode
-
-    @staticmethod
-    def _progress():
-        return ["--show_progress" if sys.stderr.isatty() else "--noshow_progress"]
 
     def make_python(self, frameworks):
         """A Python with packages of PyPI beside those of the distribution. Without
@@ -384,29 +389,19 @@ class Build:
                 (programs / "promtool").exists() or shutil.which("promtool"):
             return
         print(f"fetching promtool to {programs}", flush=True)
-        run = subprocess.run(
-            ["bash", "-ec", """. third_party/packages.sh
-             folder=.bazel/prometheus && rm -rf $folder && mkdir $folder
+        _try("""folder=.bazel/prometheus && rm -rf $folder && mkdir $folder
              (cd $folder && { apt-get download prometheus ||
                 { as_root apt-get update && apt-get download prometheus; }; } &&
               dpkg-deb --fsys-tarfile prometheus_*.deb |
                 tar --extract ./usr/bin/promtool && mv usr/bin/promtool "$0")
-             rm -rf $folder""", programs],
-            cwd=ROOT, capture_output=True, text=True, check=False)
-        if run.returncode != 0:
-            print(first_line(run.stderr), "\ngoing on without it")
+             rm -rf $folder""", programs)
 
     def install_browser(self):
         """Chromium, in which the status page is tested."""
         if not self.install or shutil.which("chromedriver"):
             return
         print("installing chromium-driver, python3-selenium", flush=True)
-        run = subprocess.run(
-            ["bash", "-ec", ". third_party/packages.sh; install_packages "
-             "chromium-driver python3-selenium"],
-            cwd=ROOT, capture_output=True, text=True, check=False)
-        if run.returncode != 0:
-            print(first_line(run.stderr), "\ngoing on without it")
+        _try("install_packages chromium-driver python3-selenium")
 
 
 # The run --------------------------------------------------------------------
@@ -481,24 +476,30 @@ class Run:
             for kind in kinds:
                 self.tests(kind, labels, [f"--test_env={variable}={kind}"])
 
+    def counted(self, title, right, command, **environment):
+        """Runs a program, and counts its lines behind a heading that are right."""
+        say(title)
+        run = subprocess.run(
+            command, cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE,
+            env={**os.environ, "BAZEL_OPTIONS": " ".join(self.build.cached),
+                 **environment})
+        print(run.stdout, flush=True)
+        lines = run.stdout.splitlines()[1:]
+        wrong = [line for line in lines if not re.match(right, line)]
+        self.tally.passed += len(lines) - len(wrong)
+        if run.returncode != 0 and not wrong:
+            wrong = [f"ended with exit code {run.returncode}"]
+        self.tally.failed += [f"{title.split(':')[0]}: {line}" for line in wrong]
+
     def planted(self):
         """Shows that the simulator finds the bugs planted for it."""
-        say(f"planted bugs: {PLANTED_BUGS}, others with every commit")
         base = self.build.bazel("info", "output_base", text=True,
                                 stdout=subprocess.PIPE).stdout.strip()
-        run = subprocess.run(
-            ["tests/sim/find_planted.sh", f"--slice={PLANTED_BUGS}"], cwd=ROOT,
-            check=False, text=True, stdout=subprocess.PIPE, env=os.environ | {
-                "BAZEL": f"bazel --output_user_root={self.build.made} "
-                         f"--output_base={base}",
-                "BAZEL_OPTIONS": " ".join(self.build.cached),
-                "COPY": str(self.build.made / "planted")})
-        print(run.stdout, flush=True)
-        for line in run.stdout.splitlines()[1:]:
-            if re.match(r"\S+ +\d+  ", line):
-                self.tally.passed += 1
-            else:
-                self.tally.failed.append(f"planted bug {line}")
+        self.counted(
+            f"planted bugs: {PLANTED_BUGS}, others with every commit",
+            r"\S+ +\d+  ", ["tests/sim/find_planted.sh", f"--slice={PLANTED_BUGS}"],
+            BAZEL=f"bazel --output_user_root={self.build.made} "
+                  f"--output_base={base}", COPY=str(self.build.made / "planted"))
 
     def clang(self):
         """Checks the annotations of locks, and that each source includes what it
@@ -524,8 +525,8 @@ def parse(arguments):
         'Installs what the tests need, runs them, and ends with the line '
         '"N passed, N failed". Exits 0 if nothing failed.'))
     parser.add_argument("--all", action="store_true", help=(
-        "also slow tests, planted bugs, clang's analysis and both sanitizers for "
-        "everything: hours"))
+        "also slow tests, planted bugs, clang's analysis, a minute of each fuzz target "
+        "and both sanitizers for everything: hours"))
     parser.add_argument("--changed", action="store_true", help=(
         "also both sanitizers for the packages whose sources the newest commits "
         "change, until --minutes are over"))
@@ -572,11 +573,13 @@ def run_all(options, build, tally):
         run.tests("slow", slow, ["--local_test_jobs=1"])
         run.planted()
         run.clang()
+        run.counted("fuzz: a minute for each target", r".* no crash$",
+                    ["tests/fuzz/run.py", "--seconds=60"])
         for name in ("asan", "tsan"):
             run.sanitized(name, labels, tagged)
         return
     run.skip(slow, "slow: only with --all")
-    run.skip(["planted bugs", "clang's analysis"], "only with --all")
+    run.skip(["planted bugs", "clang's analysis", "fuzz targets"], "only with --all")
     if options.changed:
         own = [label for label in labels
                if label[2:].split(":")[0] in changed]

@@ -28,6 +28,7 @@ class FakeBuild:
         self.runs = []      # What each run leaves: (events, exit code).
         self.asked = []     # What each was asked: (labels, options).
         self.limit = None
+        self.cached = ["--disk_cache=c"]
 
     def add_run(self, *results, code=0):
         events = []
@@ -154,6 +155,22 @@ class RunTest(unittest.TestCase):
             (0, ["skipped: 2: no GPU", "  plain //a:b S.C", "  plain //a:c S.C",
                  "1 passed, 0 failed"]),
             self.report("//a:b", "//a:c", verbose=True))
+
+    def counted(self, script):
+        """The tally of a program that a shell is."""
+        driver.Run(self.build, self.tally).counted(
+            "fuzz: briefly", r".* no crash$", ["sh", "-c", script])
+        return self.tally.passed, self.tally.failed
+
+    def test_lines_of_a_program_are_counted(self):
+        self.assertEqual(
+            (2, ["fuzz: idx 7 CRASH: /a"]), self.counted(
+                "echo target runs; echo 'csv 3  no crash'; echo 'idx 7 CRASH: /a';"
+                "echo \"$BAZEL_OPTIONS no crash\"; exit 1"))
+
+    def test_a_program_that_prints_no_line_of_a_failure_failed(self):
+        self.assertEqual((0, ["fuzz: ended with exit code 3"]),
+                         self.counted("echo target runs; exit 3"))
 
     def test_an_interrupted_bazels_half_line_is_no_result(self):
         self.assertEqual({}, driver.outcomes_of(['{"id": {"testRes']))

@@ -17,7 +17,7 @@ TEST_PACKAGES=(
   python3-grpcio python3-jsonschema python3-protobuf python3-venv
 )
 # Besides, to analyse.
-CLANG_PACKAGES=(clang-14 clang-format-14)
+CLANG_PACKAGES=(clang-14 clang-format-14 libclang-rt-14-dev)
 # Besides, for tests that skip themselves without them: what renders the Helm chart,
 # and what builds the image.
 CHART_PACKAGES=(
