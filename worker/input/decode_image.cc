@@ -23,6 +23,13 @@ absl::Status TooLarge(uint64_t width, uint64_t height) {
                    kMaxPixels, " are admitted"));
 }
 
+// A header of a few bytes takes no memory for an image that can't follow.
+constexpr char kTooShort[] = "the file ends too early";
+// Huffman codes take a bit at least, and each block of 64 pixels has one.
+constexpr uint64_t kMostPixelsOfByte = uint64_t{64} * 8;
+// Deflate makes no more of a byte (zlib.net, "Technical Details").
+constexpr uint64_t kMostBytesOfByte = 1032;
+
 // By ITU-R BT.601, as PIL rounds it.
 void ToGrey(OwnedTensor* image) {
   uint8_t* to = image->values<uint8_t>().data();
@@ -108,6 +115,10 @@ bool ReadJpeg(jpeg_decompress_struct* jpeg, JpegErrors* errors,
       uint64_t{jpeg->image_width} * uint64_t{jpeg->image_height};
   *too_large = pixels > kMaxPixels;
   if (*too_large) return false;
+  if (jpeg->arith_code == 0 && pixels > kMostPixelsOfByte * bytes.size()) {
+    std::snprintf(errors->message, sizeof(errors->message), "%s", kTooShort);
+    return false;
+  }
   const uint32_t channels = ChannelsOf(*jpeg, wanted);
   jpeg->out_color_space = channels == 4   ? JCS_CMYK
                           : channels == 1 ? JCS_GRAYSCALE
@@ -167,7 +178,7 @@ void WarnPng(png_structp, png_const_charp) {}
 
 void TakePngBytes(png_structp png, png_bytep out, size_t size) {
   auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
-  if (size > reader->left.size()) png_error(png, "the file ends too early");
+  if (size > reader->left.size()) png_error(png, kTooShort);
   std::memcpy(out, reader->left.data(), size);
   reader->left.remove_prefix(size);
 }
@@ -189,11 +200,18 @@ bool ReadPng(png_structp png, png_infop info, PngReader* reader,
   if (setjmp(reader->jump) != 0) return false;
   png_set_read_fn(png, reader, TakePngBytes);
   png_set_benign_errors(png, 1);  // As warnings.
+  // Of what does not concern the pixels nothing is read: libpng takes memory
+  // for as much as a chunk says it has.
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(png, info);
   const uint32_t width = png_get_image_width(png, info);
   const uint32_t height = png_get_image_height(png, info);
   *too_large = uint64_t{width} * height > kMaxPixels;
   if (*too_large) return false;
+  if (png_get_rowbytes(png, info) * uint64_t{height} >
+      kMostBytesOfByte * reader->left.size()) {
+    png_error(png, kTooShort);
+  }
   // Colour is read as colour and made grey later.
   const bool grey = wanted == 1 &&
                     (png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR) == 0;

@@ -19,7 +19,8 @@ constexpr uint64_t kMaxPixels = uint64_t{1} << 28;
 // it hides stays, gamma and colour profiles change nothing, CMYK becomes RGB;
 // grey becomes colour as needed, and colour grey as PIL makes it. Pixels stay
 // as they are stored (see ExifOrientation). DATA_LOSS, in the library's words,
-// if it is truncated or damaged, and if it is neither format;
+// if it is truncated or damaged, before it takes memory for pixels that so few
+// bytes can't stand for, and if it is neither format;
 // RESOURCE_EXHAUSTED beyond kMaxPixels. REQUIRES: channels is 1 or 3.
 absl::Status DecodeImage(absl::Span<const std::byte> bytes, uint32_t channels,
                          OwnedTensor* out);

@@ -131,6 +131,29 @@ TEST(DecodeImageTest, APngWithoutItsEndIsRefused) {
       HasSubstr("libpng finds \"the file ends too early\""));
 }
 
+// A few bytes take no memory for what they only speak of.
+TEST(DecodeImageTest, MoreThanTheBytesCanStandForIsRefusedBeforeItTakesMemory) {
+  const auto refusal = [](const std::string& file) {
+    OwnedTensor out;
+    const absl::Status refused = DecodeImage(
+        {reinterpret_cast<const std::byte*>(file.data()), file.size()}, 1,
+        &out);
+    EXPECT_EQ(out.dims().size(), 0u) << "it has become an image";
+    return std::string(refused.message());
+  };
+  EXPECT_THAT(refusal(PngOfForm({.height = 16000, .width = 16000}, {})),
+              HasSubstr("libpng finds \"the file ends too early\""));
+  std::string chunk = PngOfForm({}, {Bytes8({9})}, {{"eXIf", "MM"}});
+  chunk[chunk.find("eXIf") - 4] = 0x79;
+  EXPECT_THAT(refusal(chunk),
+              HasSubstr("libpng finds \"the file ends too early\""));
+  std::string jpeg = JpegBytes(1, 1, 1, {7});
+  const size_t size = jpeg.find("\xff\xc0") + 5;
+  jpeg.replace(size, 4, "\x3e\x80\x3e\x80");
+  EXPECT_THAT(refusal(jpeg),
+              HasSubstr("libjpeg finds \"the file ends too early\""));
+}
+
 // As TensorFlow: what is left of light in both of an ink and black.
 TEST(DecodeImageTest, InksBecomeColours) {
   std::vector<uint8_t> inks;
