@@ -140,7 +140,7 @@ class KeyedTest(KeyedCase):
         settings = self.on_disk(job())
         del settings["disk_directory"]
         run = self.start(settings, "run")
-        self.assertEqual(run.wait(), 1, run.output)
+        self.assertEqual(run.wait(), 2, run.output)
         self.assertIn("disk_directory of this server is empty", run.output)
         settings["disk_directory"] = "/does/not/exist"
         run = self.start(settings, "run")
