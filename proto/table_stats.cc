@@ -52,7 +52,7 @@ std::string TableWarning(const v1::TableStats& table) {
   std::string what;
   // A few keys that come and go do no harm.
   if (10 * evicted >= table.created() && evicted > 0 &&
-      100 * evicted >= table.rows()) {
+      100 * evicted >= table.capacity()) {
     what = absl::StrFormat(
         "%d of the %d rows that it gave to keys (%.0f %%) were taken from "
         "other keys, and what those had learnt is lost",

@@ -213,17 +213,8 @@ void AppendBalance(const v1::ClusterReport& report, std::string* text) {
 
 // Those that are too small for their keys.
 void AppendTables(const v1::ClusterReport& report, std::string* text) {
-  google::protobuf::RepeatedPtrField<v1::TableStats> tables;
-  for (const v1::ProcessAnswer& answer : report.processes()) {
-    // A backup has the rows of its server once more.
-    if (answer.status().server().replica() == v1::REPLICA_BACKUP) continue;
-    for (const v1::TableStats& part : answer.status().server().tables()) {
-      AddTable(part, &tables);
-    }
-  }
-  for (const v1::TableStats& table : tables) {
-    const std::string warning = TableWarning(table);
-    if (!warning.empty()) absl::StrAppend(text, warning, "\n");
+  for (const v1::TableStats& table : TablesOf(report)) {
+    if (!table.warning().empty()) absl::StrAppend(text, table.warning(), "\n");
   }
 }
 
@@ -253,6 +244,23 @@ void AppendWaits(const v1::ClusterReport& report, std::string* text) {
 }
 
 }  // namespace
+
+google::protobuf::RepeatedPtrField<v1::TableStats> TablesOf(
+    const v1::ClusterReport& report) {
+  google::protobuf::RepeatedPtrField<v1::TableStats> tables;
+  for (const v1::ProcessAnswer& answer : report.processes()) {
+    // A backup has the rows of its server once more.
+    if (answer.status().server().replica() == v1::REPLICA_BACKUP) continue;
+    for (const v1::TableStats& part : answer.status().server().tables()) {
+      AddTable(part, &tables);
+    }
+  }
+  std::sort(tables.begin(), tables.end(), [](const auto& a, const auto& b) {
+    return a.variable() < b.variable();
+  });
+  for (v1::TableStats& table : tables) table.set_warning(TableWarning(table));
+  return tables;
+}
 
 std::string RenderSettings(const v1::JobStats& job) {
   std::string text;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "google/protobuf/repeated_field.h"
 
 #include "proto/paramd/v1/report.pb.h"
 
@@ -23,6 +24,11 @@ using AskStatus = std::function<std::vector<absl::StatusOr<v1::StatusReply>>(
 // answer is a part of the report.
 absl::StatusOr<v1::ClusterReport> MakeClusterReport(const std::string& address,
                                                     const AskStatus& ask);
+
+// Rows of keyed variables on all servers, by name, each with what is wrong with
+// it.
+google::protobuf::RepeatedPtrField<v1::TableStats> TablesOf(
+    const v1::ClusterReport& report);
 
 // What operators have set while the job runs, a line each.
 std::string RenderSettings(const v1::JobStats& job);

@@ -315,8 +315,7 @@ constexpr Metric kMetrics[] = {
      "Keys that got a row.", OfTables<&v1::TableStats::created>},
     {"paramd_table_asking_keys", kGauge, "variable",
      "Different keys that asked for a row since the server took up its "
-     "content, "
-     "whether or not they got it; within a few percent.",
+     "content, whether or not they got it; within a few percent.",
      OfTables<&v1::TableStats::keys>},
     {"paramd_table_evicted_rows_total", kCounter, "variable",
      "Keys that lost their row to another one.",

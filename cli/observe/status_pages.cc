@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "cli/observe/cluster_report.h"
 #include "cli/observe/process_row.h"
 #include "cli/terminal/dashboard.h"
 #include "cli/terminal/text_layout.h"
 #include "proto/refusal.h"
-#include "proto/table_stats.h"
 
 namespace paramd {
 namespace {
@@ -123,23 +123,6 @@ void FillProcesses(const v1::ClusterReport& report, Page* page) {
   page->set_processes_left_out(static_cast<uint32_t>(rows.size() - shown));
   for (size_t i = 0; i < shown; ++i) {
     *page->add_processes() = std::move(rows[i].second);
-  }
-}
-
-void FillTables(const v1::ClusterReport& report, Page* page) {
-  for (const v1::ProcessAnswer& answer : report.processes()) {
-    // A backup has the rows of its server once more.
-    if (answer.status().server().replica() == v1::REPLICA_BACKUP) continue;
-    for (const v1::TableStats& part : answer.status().server().tables()) {
-      AddTable(part, page->mutable_tables());
-    }
-  }
-  std::sort(page->mutable_tables()->begin(), page->mutable_tables()->end(),
-            [](const v1::TableStats& a, const v1::TableStats& b) {
-              return a.variable() < b.variable();
-            });
-  for (v1::TableStats& table : *page->mutable_tables()) {
-    table.set_warning(TableWarning(table));
   }
 }
 
@@ -528,7 +511,7 @@ Page StatusPages::PageAt(Time now, uint64_t since) const {
   FillProcesses(*report_, &page);
   FillVerdict(&page);
   FillFigures(&page);
-  FillTables(*report_, &page);
+  *page.mutable_tables() = TablesOf(*report_);
   std::vector<const Page::Point*> newer;
   for (const Page::Point& point : points_) {
     if (point.number() > since) newer.push_back(&point);

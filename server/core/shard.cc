@@ -386,7 +386,7 @@ void Shard::EndSteps(const absl::Status& why, ShardTurn* turn) {
 absl::Status Shard::Seal(const v1::SealRequest& request, v1::SealReply* reply,
                          ShardTurn* turn) {
   RETURN_IF_ERROR(snapshots_.OnSeal(request, reply, turn));
-  data_.content->DescribeTables(reply->mutable_tables());
+  data_.content->CountTables(reply->mutable_tables());
   gate_.HearTerm(
       std::max(request.header().term(), request.header().snapshot().term()));
   return absl::OkStatus();

@@ -209,17 +209,13 @@ std::vector<std::string> ShardContent::TakeNotes() {
   return quarantine_.TakeNotes();
 }
 
-void ShardContent::DescribeTables(
-    google::protobuf::RepeatedPtrField<v1::TableStats>* described) const {
+void ShardContent::CountTables(
+    google::protobuf::RepeatedPtrField<v1::TableStats>* counted) const {
   std::map<std::string, v1::TableStats> tables;
   for (Slice* const slice : owned_) {
     if (!slice->keyed()) continue;
     v1::TableStats& table = tables[slice->variable().name()];
     table.set_capacity(table.capacity() + CapacityOf(*slice));
-    for (int b = 0; b < slice->block_count(); ++b) {
-      table.set_rows(table.rows() +
-                     slice->block(b).CountKeys(slice->row_elements()));
-    }
     const TableCounts& counts = slice->table_counts();
     table.set_created(table.created() + counts.created);
     table.set_evicted(table.evicted() + counts.evicted);
@@ -233,7 +229,23 @@ void ShardContent::DescribeTables(
   }
   for (auto& [name, table] : tables) {
     table.set_variable(name);
-    *described->Add() = std::move(table);
+    *counted->Add() = std::move(table);
+  }
+}
+
+void ShardContent::DescribeTables(
+    google::protobuf::RepeatedPtrField<v1::TableStats>* described) const {
+  std::map<std::string, uint64_t> rows;
+  for (Slice* const slice : owned_) {
+    if (!slice->keyed()) continue;
+    for (int b = 0; b < slice->block_count(); ++b) {
+      rows[slice->variable().name()] +=
+          slice->block(b).CountKeys(slice->row_elements());
+    }
+  }
+  CountTables(described);
+  for (v1::TableStats& table : *described) {
+    table.set_rows(rows[table.variable()]);
   }
 }
 
@@ -246,7 +258,7 @@ void ShardContent::Describe(v1::ConfigureReply* reply) const {
     }
   }
   reply->set_learning_rate(optimizer_.Rate(most));
-  DescribeTables(reply->mutable_tables());
+  CountTables(reply->mutable_tables());
 }
 
 uint32_t ShardContent::Checksum() const {

@@ -234,6 +234,22 @@ TEST_F(ShardKeyedTest, APushGivesItsKeysRows) {
   EXPECT_EQ(Stats().created(), 2);
 }
 
+// Rows are counted for people: that may take a look at each.
+TEST_F(ShardKeyedTest, TheCoordinatorHearsCountsAndNoRows) {
+  Push({1, 2, 3, 4});
+  Push({5});
+  const auto told = driver_->Configure(configuration_);
+  ASSERT_TRUE(told.ok()) << told.status();
+  ASSERT_EQ(told->tables_size(), 1);
+  const v1::TableStats& table = told->tables(0);
+  EXPECT_EQ(table.variable(), "table");
+  EXPECT_EQ(table.capacity(), 4);
+  EXPECT_EQ(table.created(), 5);
+  EXPECT_EQ(table.evicted(), 1);
+  EXPECT_EQ(table.keys(), 5);
+  EXPECT_EQ(table.rows(), 0);
+}
+
 TEST_F(ShardKeyedTest, Promise1_KeysPushedAgainAreInOnce) {
   const v1::PushRequest push = PushOf({9});
   ASSERT_TRUE(Send(push, {9}, 1).ok());
