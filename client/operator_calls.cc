@@ -23,9 +23,10 @@ namespace {
 
 constexpr absl::Duration kShortestWait = absl::Milliseconds(50);
 
-// A connection to the chief.
+// A connection to the process.
 struct ChiefCall {
-  std::string where;  // For people.
+  std::string who = "the chief";  // For people.
+  std::string where;              // The same.
   std::shared_ptr<const Tls> tls;
   std::unique_ptr<OperatorAddress> socket;  // Keeps its name valid.
   std::shared_ptr<grpc::Channel> channel;
@@ -49,6 +50,17 @@ absl::StatusOr<ChiefCall> Connect(const ChiefAddress& chief) {
   return connection;
 }
 
+// The same to any process of the job.
+absl::StatusOr<ChiefCall> ConnectToAny(const ChiefAddress& process) {
+  ASSIGN_OR_RETURN(ChiefCall connection, Connect(process));
+  connection.who = "the process";
+  if (process.tls == nullptr) return connection;
+  connection.channel =
+      grpc::CreateChannel(absl::StrCat("dns:///", process.address),
+                          process.tls->CredentialsForJob());
+  return connection;
+}
+
 // What is said of a call that had no answer of a process.
 absl::Status Unreached(const ChiefCall& chief, const absl::Status& status) {
   if (RefusalOf(status).reason() != v1::Refusal::REASON_UNSPECIFIED) {
@@ -59,8 +71,8 @@ absl::Status Unreached(const ChiefCall& chief, const absl::Status& status) {
     why = chief.tls->WhyFailed(status.message());
   }
   if (why.empty()) why = WhyUnreached(status.message());
-  return absl::UnavailableError(
-      absl::StrCat("the chief at '", chief.where, "' can't be reached: ", why));
+  return absl::UnavailableError(absl::StrCat(chief.who, " at '", chief.where,
+                                             "' can't be reached: ", why));
 }
 
 absl::Status NotStoppedYet(const v1::StopJobReply& last) {
@@ -162,6 +174,20 @@ absl::StatusOr<StoppedByOperator> CallStop(
     }
     absl::SleepFor(kShortestWait);
   }
+}
+
+absl::StatusOr<v1::ProfileReply> CallProfile(const ChiefAddress& process,
+                                             absl::Duration duration,
+                                             uint64_t nonce,
+                                             absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + duration + timeout;
+  ASSIGN_OR_RETURN(const ChiefCall connection, ConnectToAny(process));
+  v1::ProfileRequest request;
+  request.set_duration_ms(
+      static_cast<uint32_t>(absl::ToInt64Milliseconds(duration)));
+  request.set_nonce(nonce);
+  return CallUntil<v1::ProfileRequest, v1::ProfileReply>(deadline, connection,
+                                                         request);
 }
 
 }  // namespace paramd

@@ -14,7 +14,7 @@
 
 namespace paramd {
 
-// Where the chief of a job takes operators' calls.
+// Where a process, mostly the chief of a job, takes operators' calls.
 struct ChiefAddress {
   std::string socket = {};              // On its machine, see ChiefSocket; or:
   std::string address = {};             // host:port, with
@@ -24,7 +24,7 @@ struct ChiefAddress {
 // Where the chief of the run in this directory takes operators' calls.
 std::string ChiefSocket(const std::string& run_dir);
 
-// Both ask again where the chief says that this may help, for `timeout`.
+// They ask again where the process says that this may help, for `timeout`.
 // Errors: kNotFound if there is no socket; kUnavailable, naming the chief, if
 // nobody answers there or it is still waiting for something; otherwise the
 // chief's own.
@@ -53,6 +53,15 @@ struct StoppedByOperator {
 absl::StatusOr<StoppedByOperator> CallStop(
     const ChiefAddress& chief, bool now, uint64_t nonce, absl::Duration timeout,
     const std::function<void(const v1::StopJobReply&)>& waits);
+
+// Has the process there, any of a job, sample what it spends its processors'
+// time on for `duration`, and waits for that and no more than `timeout`
+// besides. `nonce`: random, of this call. Errors: as above. Whoever answers may
+// be a stranger.
+absl::StatusOr<v1::ProfileReply> CallProfile(const ChiefAddress& process,
+                                             absl::Duration duration,
+                                             uint64_t nonce,
+                                             absl::Duration timeout);
 
 }  // namespace paramd
 

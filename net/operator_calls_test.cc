@@ -135,7 +135,7 @@ TEST_F(OperatorCallsTest, EveryMethodOfOperatorsIsOne) {
   for (const Method& method : MethodTable::Get().methods()) {
     found += OperatorCalls::AreFor(method) ? 1 : 0;
   }
-  EXPECT_EQ(found, 4) << "Stop, Set, Checkpoint, StopJob";
+  EXPECT_EQ(found, 5) << "Stop, Profile, Set, Checkpoint, StopJob";
 }
 
 }  // namespace

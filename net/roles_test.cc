@@ -25,6 +25,7 @@ const std::map<std::string, std::string>& Table() {
       {"Hello", kAll},
       {"Status", kAll},
       {"Stop", "operator"},
+      {"Profile", "operator"},
       {"Pull", kMembers},
       {"Push", "worker chief"},
       {"Recall", "chief"},

@@ -53,6 +53,8 @@ const std::vector<Command>& Commands() {
       {"top", "a running cluster, watched on the whole terminal", TopCommand},
       {"set", "a setting of a running job is changed", SetCommand},
       {"stop", "a running job is stopped, with a last checkpoint", StopCommand},
+      {"profile", "what a running process spends its processors' time on",
+       ProfileCommand},
       {"tls init", "keys and certificates for the processes of a job",
        TlsInitCommand},
       {"tls renew", "new certificates for those keys", TlsRenewCommand},

@@ -57,6 +57,7 @@ int StatusCommand(const Invocation& invocation);
 int TopCommand(const Invocation& invocation);
 int SetCommand(const Invocation& invocation);
 int StopCommand(const Invocation& invocation);
+int ProfileCommand(const Invocation& invocation);
 int CompletionCommand(const Invocation& invocation);
 int TlsInitCommand(const Invocation& invocation);
 int TlsRenewCommand(const Invocation& invocation);

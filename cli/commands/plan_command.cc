@@ -1,8 +1,5 @@
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +16,7 @@
 #include "base/status_macros.h"
 #include "cli/commands/chosen_recompute.h"
 #include "cli/commands/command.h"
+#include "cli/commands/output_file.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/job_flags.h"
 #include "cli/terminal/text_layout.h"
@@ -285,15 +283,6 @@ absl::StatusOr<std::string> DescribeBudget(
   return DescribeChosen(network->chosen);
 }
 
-absl::Status Draw(const Timeline& timeline, const std::string& path) {
-  std::ofstream file(path, std::ios::binary);
-  file << TimelineSvg(timeline);
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--svg: '", path, "': ", std::strerror(errno)));
-}
-
 // `svg`: where the timeline is drawn; empty: nowhere.
 absl::StatusOr<std::string> PlanOf(const JobFlags& flags,
                                    const std::string& svg) {
@@ -317,7 +306,9 @@ absl::StatusOr<std::string> PlanOf(const JobFlags& flags,
   ASSIGN_OR_RETURN(const MeasuredPlan plan, BestPlan(job.config));
   ASSIGN_OR_RETURN(const std::string budget,
                    DescribeBudget(job.config, plan.stages));
-  if (!svg.empty()) RETURN_IF_ERROR(Draw(plan.timeline, svg));
+  if (!svg.empty()) {
+    RETURN_IF_ERROR(WriteOutputFile("--svg", svg, TimelineSvg(plan.timeline)));
+  }
   return DescribePlan(job.config, plan) + budget;
 }
 

@@ -50,6 +50,7 @@ USES = {
     "top": [["RUN"], ["127.0.0.1:1", "--sort=RUN"]],
     "set": [["--run_dir", "RUN", "RUN=1"]],
     "stop": [["RUN"], ["--run_dir", "RUN"]],
+    "profile": [["RUN"], ["RUN", "--output=RUN"], ["10.0.0.7:2222RUN"]],
     "tls init": [["--dir", "OUT", "--job", "JOB"], ["--dir", "OUT"]],
     "tls renew": [["--dir", "RUN"]],
     "completion": [["bash"], ["zsh"]],

@@ -25,6 +25,7 @@
 #include "coordinator/finished_backup.h"
 #include "net/grpc_runtime.h"
 #include "net/in_process_runtime.h"
+#include "net/method_table.h"
 
 namespace paramd {
 namespace {
@@ -133,6 +134,27 @@ std::string OperatorSocketOf(const PreparedProcess& prepared) {
   return absl::StrCat(run_dir, "/", name, ".sock");
 }
 
+// What a process answers for itself. `others`: what else it serves; may be
+// null.
+ProcessCalls CallsOf(const PreparedProcess& prepared, ProcessCalls others) {
+  return [profiler = prepared.profiler.get(),
+          others = std::move(others)](const google::protobuf::Message& request)
+             -> absl::StatusOr<ProcessAnswer> {
+    const auto* const profile =
+        google::protobuf::DynamicCastToGenerated<v1::ProfileRequest>(&request);
+    if (profile != nullptr) {
+      ASSIGN_OR_RETURN(v1::ProfileReply reply, profiler->Answer(*profile));
+      ProcessAnswer answer;
+      answer.head = std::make_unique<v1::ProfileReply>(std::move(reply));
+      return answer;
+    }
+    if (others != nullptr) return others(request);
+    return absl::UnimplementedError(absl::StrCat(
+        MethodTable::Get().OfRequest(request.GetDescriptor())->path,
+        " is not served"));
+  };
+}
+
 GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   const ClusterSpec& cluster = prepared.cluster;
   GrpcRuntimeOptions options;
@@ -163,12 +185,14 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
                      MemoryOfThisProcess())
           .received;
   if (prepared.role.member.has_value()) {
-    options.process_calls = prepared.multi_worker != nullptr
-                                ? prepared.multi_worker->calls()
-                                : MultiWorker::AnswerFinished;
+    options.process_calls =
+        CallsOf(prepared, prepared.multi_worker != nullptr
+                              ? prepared.multi_worker->calls()
+                              : MultiWorker::AnswerFinished);
     options.workers = static_cast<uint32_t>(cluster.workers.size());
     return options;  // All cores are in this process.
   }
+  options.process_calls = CallsOf(prepared, nullptr);
   // An address that this process is not told is empty.
   options.shards_per_server = prepared.role.places();
   // Workers call the servers, and one of them: the chief.
@@ -215,6 +239,7 @@ void OpenDesk(PreparedProcess* prepared) {
   options.operator_socket = OperatorSocketOf(*prepared);
   if (!prepared->role.is_chief() || options.operator_socket.empty()) return;
   options.operator_calls = prepared->operators;
+  options.process_calls = CallsOf(*prepared, nullptr);
   options.self.set_type(v1::WORKER);
   options.incarnation = prepared->role.incarnation;
   options.job_name = prepared->job.config.name();
@@ -229,7 +254,8 @@ void OpenDesk(PreparedProcess* prepared) {
 }
 
 // What operators ask is in the log, in the run's directory and in the status.
-void KeepOperatorCalls(PreparedProcess* prepared) {
+void PrepareForOperators(PreparedProcess* prepared) {
+  prepared->profiler = std::make_unique<Profiler>(NameOf(*prepared));
   prepared->audit = std::make_unique<AuditLog>(prepared->job.config.run_dir(),
                                                NameOf(*prepared));
   prepared->operators = std::make_shared<OperatorCalls>(
@@ -377,7 +403,7 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
   ASSIGN_OR_RETURN(prepared->process,
                    Process::Create(prepared->role, prepared->job, models,
                                    options.trace_path, membership));
-  KeepOperatorCalls(prepared);
+  PrepareForOperators(prepared);
   RETURN_IF_ERROR(MakeRuntime(options, prepared));
   prepared->process->AddTo(prepared->runtime.get());
   if (prepared->cluster.standalone) OpenDesk(prepared);

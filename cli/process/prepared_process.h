@@ -15,6 +15,7 @@
 #include "cli/process/multi_worker.h"
 #include "cli/process/process.h"
 #include "cli/process/run_options.h"
+#include "cli/profile/profiler.h"
 #include "config/cluster_spec.h"
 #include "coordinator/core/finished_job.h"
 #include "net/operator_calls.h"
@@ -37,7 +38,8 @@ struct PreparedProcess {
   std::unique_ptr<ProcessFacts> facts;
   std::unique_ptr<AuditLog> audit;
   std::shared_ptr<OperatorCalls> operators;  // Tells the audit log.
-  std::shared_ptr<const Tls> tls;            // Null: there are no certificates.
+  std::unique_ptr<Profiler> profiler;
+  std::shared_ptr<const Tls> tls;  // Null: there are no certificates.
   std::unique_ptr<Runtime> runtime;
   std::unique_ptr<OperatorDesk> desk;  // Null: the runtime itself is called.
   std::unique_ptr<MetricsEndpoint> metrics;  // May be null. Asks the runtime.
