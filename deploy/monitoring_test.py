@@ -109,7 +109,7 @@ class RulesTest(unittest.TestCase):
             documented = set(re.findall(r"`(\w+)`", file.read()))
         for expression in expressions():
             for name in re.findall(r"\b(?:paramd|process)_\w+", expression):
-                name = re.sub(r"(staleness_pushes)_(sum|count)$", r"\1", name)
+                name = re.sub(r"(staleness_pushes|_seconds)_(sum|count|bucket)$", r"\1", name)
                 self.assertIn(name, documented)
 
 

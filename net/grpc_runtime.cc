@@ -112,7 +112,7 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
     v1::StatusReply status;
     *status.mutable_task() = self_.task;
     status.set_incarnation(self_.incarnation);
-    host_.FillStatus(&status);
+    server_->FillStatus(&status);
     return status;
   }
   void Ask(PeerId to, Head request, absl::Duration deadline,

@@ -17,6 +17,7 @@
 #include "net/caller.h"
 #include "net/descriptors.h"
 #include "net/grpc_runtime.h"
+#include "net/testing/grpc_runtime_test_base.h"
 #include "net/testing/loopback_address.h"
 #include "net/testing/raw_caller.h"
 #include "net/testing/toy_core.h"
@@ -26,9 +27,9 @@
 namespace paramd {
 namespace {
 
-constexpr char kPull[] = "/paramd.v1.ParameterServer/Pull";
-constexpr char kPush[] = "/paramd.v1.ParameterServer/Push";
-constexpr uint64_t kIncarnation = 77;
+using testing::kIncarnation;
+using testing::kPull;
+using testing::kPush;
 
 GrpcRuntimeOptions Options(v1::TaskType type, uint32_t shards) {
   GrpcRuntimeOptions options;

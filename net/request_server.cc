@@ -104,6 +104,7 @@ class RequestServer::Request : public Completion {
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer{&context};
   // Where the answer's payload may lie; null: in the message.
   std::shared_ptr<SharedMemory> memory;
+  Time came;
   PeerId core;  // Who has it.
   // While it waits for its core: its id there, and for which shard and method.
   CallId id = 0;
@@ -205,6 +206,8 @@ void RequestServer::Expect(int method) {
 
 void RequestServer::Arrived(Request* request) {
   grpc_->Received(request->context, request->bytes.Length());
+  request->came = MonotonicNow();
+  counts_.Received(request->index, request->bytes.Length());
   Expect(request->index);
   const absl::Status status = Take(request);
   if (status.ok()) return;
@@ -274,7 +277,9 @@ absl::Status RequestServer::TakePayload(Request* request,
   if (memories_ != nullptr) request->memory = memories_->Find(shared->memory());
   RETURN_IF_ERROR(TakeSharedPayload(*shared, request->memory.get(), message));
   if (shared->pieces().empty()) return absl::OkStatus();
-  return CheckSize(request->method, bytes + ChainSize(message->payload));
+  const size_t shared_bytes = ChainSize(message->payload);
+  counts_.Received(request->index, shared_bytes);
+  return CheckSize(request->method, bytes + shared_bytes);
 }
 
 absl::Status RequestServer::TakeControl(Request* request, const Caller& caller,
@@ -290,7 +295,7 @@ absl::Status RequestServer::TakeControl(Request* request, const Caller& caller,
     v1::StatusReply reply;
     *reply.mutable_task() = self_->task;
     reply.set_incarnation(self_->incarnation);
-    host_->FillStatus(&reply);
+    FillStatus(&reply);
     Answer(request, absl::OkStatus(), &reply, {});
   } else if (type == v1::StopRequest::descriptor()) {
     const auto& stop = static_cast<const v1::StopRequest&>(*message.head);
@@ -373,10 +378,13 @@ void RequestServer::Gone(Request* request) {
 void RequestServer::Answer(Request* request, const absl::Status& status,
                            const google::protobuf::Message* head,
                            const BufferChain& payload) {
+  const Time now = MonotonicNow();
   request->answered = true;
-  request->answer = answers_.Begin(&request->context, MonotonicNow());
+  request->answer = answers_.Begin(&request->context, now);
   void* const tag = static_cast<Completion*>(request);
+  const absl::Duration took = now - request->came;
   if (!status.ok()) {
+    counts_.Answered(request->index, /*is_refused=*/true, took);
     if (request->operators_call != 0) {
       operators_->Refused(request->operators_call, status);
     }
@@ -392,9 +400,12 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
         absl::StrCat("the answer to ", method.name, " has ", message.size,
                      " bytes; the limit is ", method.most_bytes()));
     refused_.Count(request->context.peer(), refusal);
+    counts_.Answered(request->index, /*is_refused=*/true, took);
     request->writer.FinishWithError(ToGrpcStatus(refusal), tag);
     return;
   }
+  counts_.Answered(request->index, /*is_refused=*/false, took);
+  counts_.Sent(request->index, message.size);
   // A payload in shared memory is not in it.
   if (message.bytes.Length() >= kByReferenceBytes) {
     answers_.Pin(request->answer, message.bytes.Length());
@@ -442,6 +453,11 @@ void RequestServer::Shutdown() {
   if (health_server_ != nullptr) health_server_->Shutdown();
   streams_.Stop();
   grpc_->Shutdown();
+}
+
+void RequestServer::FillStatus(v1::StatusReply* status) const {
+  host_->FillStatus(status);
+  counts_.Fill(status);
 }
 
 // What nobody but the streams knows is served everywhere.

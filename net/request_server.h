@@ -17,6 +17,7 @@
 
 #include "base/time.h"
 #include "net/answers_under_way.h"
+#include "net/call_counts.h"
 #include "net/caller.h"
 #include "net/core_host.h"
 #include "net/grpc_server.h"
@@ -107,6 +108,8 @@ class RequestServer {
   // Closes the connections and cuts short what is not sent. Requests still come
   // out of the queue until none is left: then the queue may be shut down.
   void Shutdown();
+  // What its cores say, and how calls were answered.
+  void FillStatus(v1::StatusReply* status) const;
   int requests_left() const { return requests_left_ + streams_.calls_left(); }
 
  private:
@@ -159,6 +162,7 @@ class RequestServer {
   int requests_left_ = 0;    // Posted ahead, waiting or being answered.
   AnswersUnderWay answers_;
   RefusedCalls refused_;
+  CallCounts counts_;
   bool shut_down_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
+#include "proto/duration_count.h"
 #include "proto/metric_values.h"
 
 namespace paramd {
@@ -40,8 +41,9 @@ class Samples {
                                          : metric.gauge.value) = value;
     family_.metric.push_back(std::move(metric));
   }
-  void Add(const ClientMetric::Histogram& histogram) {
+  void Add(const ClientMetric::Histogram& histogram, Labels labels = {}) {
     ClientMetric metric;
+    metric.label = std::move(labels);
     metric.histogram = histogram;
     family_.metric.push_back(std::move(metric));
   }
@@ -91,6 +93,39 @@ void FillStaleness(const Source& from, Samples* to) {
   histogram.bucket.push_back(
       {staleness.blocks(), std::numeric_limits<double>::infinity()});
   to->Add(histogram);
+}
+
+ClientMetric::Histogram HistogramOf(const v1::Durations& durations) {
+  ClientMetric::Histogram histogram;
+  histogram.sample_count = durations.count();
+  histogram.sample_sum = static_cast<double>(durations.total_us()) / 1e6;
+  uint64_t below = 0;
+  for (int i = 0; i + 1 < durations.histogram_size(); ++i) {
+    below += durations.histogram(i);
+    histogram.bucket.push_back(
+        {below, absl::ToDoubleSeconds(DurationCount::EndOf(i))});
+  }
+  histogram.bucket.push_back(
+      {durations.count(), std::numeric_limits<double>::infinity()});
+  return histogram;
+}
+
+void FillCallTimes(const Source& from, Samples* to) {
+  for (const v1::CallStats& call : from.status.calls()) {
+    to->Add(HistogramOf(call.took()), {{"method", call.method()}});
+  }
+}
+
+template <auto kField>
+void OfCalls(const Source& from, Samples* to) {
+  for (const v1::CallStats& call : from.status.calls()) {
+    to->Add(static_cast<double>((call.*kField)()), {{"method", call.method()}});
+  }
+}
+
+void FillSteps(const Source& from, Samples* to) {
+  if (from.worker().steps().count() == 0) return;
+  to->Add(HistogramOf(from.worker().steps()));
 }
 
 void FillMembers(const Source& from, Samples* to) {
@@ -337,6 +372,22 @@ constexpr Metric kMetrics[] = {
      "gradient was computed on and its application.",
      FillStaleness},
 
+    {"paramd_call_seconds", kHistogram, "method",
+     "How long this process took for a call, from when the request had come "
+     "until its answer was given to the network.",
+     FillCallTimes},
+    {"paramd_call_refusals_total", kCounter, "method",
+     "Calls that were refused, for now or for good.",
+     OfCalls<&v1::CallStats::refused>},
+    {"paramd_call_received_bytes_total", kCounter, "method",
+     "Bytes of requests, with what lay in shared memory.",
+     OfCalls<&v1::CallStats::received_bytes>},
+    {"paramd_call_sent_bytes_total", kCounter, "method",
+     "Bytes of answers, with what lies in shared memory.",
+     OfCalls<&v1::CallStats::sent_bytes>},
+
+    {"paramd_worker_step_seconds", kHistogram, "",
+     "From one gradient to the next, while the worker trains.", FillSteps},
     {"paramd_worker_trained_examples_per_second", kGauge, "",
      "Examples trained on, of the last steps.",
      OfWorker<&v1::WorkerStats::examples_per_second>},

@@ -38,6 +38,17 @@ v1::StatusReply Everything() {
   for (const uint64_t count : {4, 3, 2, 1}) staleness->add_histogram(count);
   status.mutable_server()->set_acknowledged_alone(11);
   status.add_shards()->set_replica(v1::REPLICA_PRIMARY);
+  v1::CallStats* call = status.add_calls();
+  call->set_method("Push");
+  call->set_refused(2);
+  call->set_received_bytes(1000);
+  call->set_sent_bytes(50);
+  for (v1::Durations* durations :
+       {call->mutable_took(), status.mutable_worker()->mutable_steps()}) {
+    durations->set_count(7);
+    durations->set_total_us(2500);
+    for (const uint64_t count : {4, 2, 1}) durations->add_histogram(count);
+  }
   status.mutable_worker()->add_pull_p50_ms(2);
   v1::TableStats* table = status.mutable_server()->add_tables();
   table->set_variable("clicks/table");
@@ -215,6 +226,30 @@ TEST(MetricsTest, StalenessIsAHistogramWhoseBucketsAreCumulative) {
     return;
   }
   FAIL() << "there is no histogram";
+}
+
+TEST(MetricsTest, CallsAreTimedAndWeighedByMethod) {
+  const auto samples = Samples(Everything());
+  EXPECT_EQ(samples.at("paramd_call_refusals_total{method=Push}"), 2);
+  EXPECT_EQ(samples.at("paramd_call_received_bytes_total{method=Push}"), 1000);
+  EXPECT_EQ(samples.at("paramd_call_sent_bytes_total{method=Push}"), 50);
+  int found = 0;
+  for (const auto& family : MetricsOf(Everything(), absl::ZeroDuration())) {
+    if (family.name != "paramd_call_seconds" &&
+        family.name != "paramd_worker_step_seconds") {
+      continue;
+    }
+    ++found;
+    const auto& histogram = family.metric[0].histogram;
+    EXPECT_EQ(histogram.sample_count, 7u);
+    EXPECT_EQ(histogram.sample_sum, 0.0025);
+    ASSERT_EQ(histogram.bucket.size(), 3u);
+    EXPECT_EQ(histogram.bucket[0].upper_bound, 0.0001);
+    EXPECT_EQ(histogram.bucket[1].upper_bound, 0.0002);
+    EXPECT_EQ(histogram.bucket[1].cumulative_count, 6u);
+    EXPECT_EQ(histogram.bucket[2].cumulative_count, 7u);
+  }
+  EXPECT_EQ(found, 2);
 }
 
 TEST(MetricsTest, AServerSaysNothingAboutWhatItIsNot) {

@@ -35,6 +35,7 @@ void TrainingFigures::Computed(uint64_t examples, double loss, Time now) {
     since_ = now;
     return;
   }
+  steps_.Add(gap_);
   examples_ += examples;
   loss_ += loss;
   const absl::Duration passed = now - since_;

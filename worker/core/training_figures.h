@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 
 #include "base/time.h"
+#include "proto/duration_count.h"
 #include "proto/metric_values.h"
 #include "proto/paramd/v1/status.pb.h"
 
@@ -41,6 +42,8 @@ class TrainingFigures {
   // Of the fields that are about training. With epochs: those that Told has not
   // heard of as they are.
   void Fill(v1::WorkerStats* stats) const;
+  // How long steps took.
+  void FillSteps(v1::Durations* steps) const { steps_.Fill(steps); }
   // The coordinator has these figures.
   void Told(const v1::WorkerStats& stats);
   // Another one has none of them.
@@ -56,6 +59,7 @@ class TrainingFigures {
   Time last_;           // When a gradient came,
   absl::Duration gap_;  // and how long after the one before.
   bool stalled_ = true;
+  DurationCount steps_;
 
   double rate_ = 0;
   double mean_loss_ = 0;

@@ -48,6 +48,20 @@ TEST(TrainingFiguresTest, AStalledWorkerTrainsNoExamplesASecond) {
   EXPECT_EQ(figures.next_tick(), Time::Never());
 }
 
+TEST(TrainingFiguresTest, AStepIsFromOneGradientToTheNextButOverAStall) {
+  TrainingFigures figures;
+  figures.BeginSession(AtSeconds(0));
+  figures.Computed(10, 20, AtSeconds(0.5));
+  figures.Computed(10, 20, AtSeconds(0.75));
+  PassUntil(AtSeconds(100), &figures);
+  figures.Computed(10, 20, AtSeconds(100));
+  figures.Computed(10, 20, AtSeconds(100.5));
+  v1::Durations steps;
+  figures.FillSteps(&steps);
+  EXPECT_EQ(steps.count(), 3);
+  EXPECT_EQ(steps.total_us(), 1250000);
+}
+
 TEST(TrainingFiguresTest, BehindAStallTheRateIsThatOfWhatComesThen) {
   TrainingFigures figures;
   figures.BeginSession(AtSeconds(0));

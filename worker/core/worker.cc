@@ -521,6 +521,7 @@ void Worker::FillStatus(Time now, v1::StatusReply* status) const {
         session_->session.configuration_version();
   }
   *status->mutable_worker() = MakeStats();
+  figures_.FillSteps(status->mutable_worker()->mutable_steps());
   if (first_push_.has_value()) {
     status->set_first_push_ago_ms(
         absl::ToInt64Milliseconds(now - *first_push_));
