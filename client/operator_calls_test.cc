@@ -26,8 +26,7 @@ class OperatorCallsTest : public ::testing::Test {
 TEST_F(OperatorCallsTest, WithoutASocketThereIsNobodyToAsk) {
   const absl::Status none = absl::NotFoundError(
       absl::StrCat("there is no socket '", socket_,
-                   "': it is there while the job's chief runs, on the chief's "
-                   "machine"));
+                   "': it is there while its process runs, on that machine"));
   EXPECT_EQ(CallSet({.socket = socket_}, v1::SetRequest(), absl::Seconds(60))
                 .status(),
             none);

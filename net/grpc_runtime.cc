@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/grpc.h"
 #include "grpc/support/log.h"
@@ -152,6 +153,9 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
     bool ok = false;
   };
 
+  // Its descriptor; nullopt: its directory is not there yet; -1: it can't be
+  // opened, which is logged.
+  absl::optional<int> OpenOperatorSocket();
   std::unique_ptr<MemoryListener> ShareMemory();
   void Send(CallId id, PeerId from, Outbox::SendItem item) override;
   void Cancel(CallId id) override;
@@ -194,6 +198,18 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   bool closed_ = false;
 };
 
+absl::optional<int> GrpcRuntime::OpenOperatorSocket() {
+  auto socket = OperatorSocket::Bind(options_.operator_socket);
+  if (absl::IsNotFound(socket.status())) return absl::nullopt;
+  if (!socket.ok()) {
+    Log(LogLevel::kWarning, "operators can't call this process",
+        {{"why", socket.status().message()}});
+    return -1;
+  }
+  operator_socket_ = *std::move(socket);
+  return operator_socket_->fd();
+}
+
 absl::Status GrpcRuntime::Listen() {
   RaiseDescriptorLimit();
   std::set<PeerId> called;
@@ -213,13 +229,10 @@ absl::Status GrpcRuntime::Listen() {
                                                 ConnectionsOf(options_.workers))
                                : Listener::Make());
   if (!options_.operator_socket.empty()) {
-    auto socket = OperatorSocket::Bind(options_.operator_socket);
-    if (socket.ok()) {
-      operator_socket_ = *std::move(socket);
-      listener->Add(operator_socket_->fd());
-    } else {
-      Log(LogLevel::kWarning, "operators can't call this process",
-          {{"why", socket.status().message()}});
+    const absl::optional<int> fd = OpenOperatorSocket();
+    if (fd.value_or(-1) >= 0) listener->Add(*fd);
+    if (!fd.has_value()) {
+      listener->AddWhenOpen([this] { return OpenOperatorSocket(); });
     }
   }
   std::unique_ptr<MemoryListener> memories = ShareMemory();

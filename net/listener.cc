@@ -24,6 +24,7 @@ namespace {
 constexpr size_t kMostOfAdded = 32;
 constexpr int kAcceptAgainMs = 100;
 constexpr int kLookMs = 100;
+constexpr int kOpenAgainMs = 1000;
 
 // Nobody says when gRPC closes a connection; but then its number is that of
 // another file, or of none.
@@ -81,16 +82,29 @@ void Listener::Run() {
   while (true) {
     // Without a descriptor left the sockets would be ready all the time.
     const nfds_t count = out_of_descriptors_ ? 1 : waiting.size();
-    poll(waiting.data(), count,
-         out_of_descriptors_ ? kAcceptAgainMs
-         : watching_         ? kLookMs
-                             : -1);
+    poll(waiting.data(), count, Patience());
     out_of_descriptors_ = false;
     if (waiting[0].revents != 0) return;
+    if (OpenAdded()) waiting.push_back({added_.listening.back(), POLLIN, 0});
     if (watching_) watching_ = look_();
     AcceptAll(&own_);
     AcceptAll(&added_);
   }
+}
+
+int Listener::Patience() const {
+  if (out_of_descriptors_) return kAcceptAgainMs;
+  if (watching_) return kLookMs;
+  return open_ != nullptr ? kOpenAgainMs : -1;
+}
+
+bool Listener::OpenAdded() {
+  if (open_ == nullptr) return false;
+  const absl::optional<int> fd = open_();
+  if (!fd.has_value()) return false;
+  open_ = nullptr;
+  if (*fd >= 0) added_.listening.push_back(*fd);
+  return *fd >= 0;
 }
 
 void Listener::AcceptAll(Sockets* sockets) {

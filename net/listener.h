@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 
 #include "base/mutex.h"
 
@@ -51,6 +52,14 @@ class Listener {
   // REQUIRES: called before Start.
   void Add(int fd) { added_.listening.push_back(fd); }
 
+  // The same for a socket that can't be made yet: asks `open` for it once a
+  // second, on the thread of the listener, until that gives it, or -1 for
+  // never. REQUIRES: called before Start.
+  void AddWhenOpen(std::function<absl::optional<int>()> open) {
+    open_ = std::move(open);
+  }
+
+  // On the thread of the listener.
   bool IsAdded(int listening_fd) const {
     return std::find(added_.listening.begin(), added_.listening.end(),
                      listening_fd) != added_.listening.end();
@@ -96,6 +105,10 @@ class Listener {
                                                         size_t most);
   Listener(int stop, size_t most);
   void Run();
+  // How long to wait for a connection, in milliseconds; -1: for ever.
+  int Patience() const;
+  // Whether another socket is to be accepted on.
+  bool OpenAdded();
   void AcceptAll(Sockets* sockets);
   void Accept(int listening_fd, Sockets* sockets);
   void NoteUser(int fd, ino_t inode) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -105,9 +118,10 @@ class Listener {
   Sockets own_;
   Sockets added_;  // Somebody else's.
   Take take_;
-  std::function<bool()> look_;       // May be null.
-  bool watching_ = false;            // Of the thread.
-  bool out_of_descriptors_ = false;  // Of the thread.
+  std::function<absl::optional<int>()> open_;  // Null: nothing is to be added.
+  std::function<bool()> look_;                 // May be null.
+  bool watching_ = false;                      // Of the thread.
+  bool out_of_descriptors_ = false;            // Of the thread.
   std::atomic<uint64_t> closed_at_once_{0};
   std::atomic<uint64_t> without_descriptor_{0};
   mutable Mutex mutex_;

@@ -7,11 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "gtest/gtest.h"
 
 #include "base/mutex.h"
@@ -135,6 +137,36 @@ TEST_F(ListenerTest, WhatIsAddedHasConnectionsOfItsOwn) {
   EXPECT_FALSE(Client(host_, kPort + 1).IsGreeted());
   listener_.reset();
   close((*added)[0]);
+}
+
+TEST_F(ListenerTest, WhatCannotBeOpenedYetIsAskedForAgain) {
+  const auto added =
+      ListenAt(absl::StrCat(host_, ":", kPort + 1), /*or_everywhere=*/false);
+  ASSERT_TRUE(added.ok()) << added.status();
+  std::atomic<int> asked = 0;
+  listener_->AddWhenOpen([&]() -> absl::optional<int> {
+    if (++asked < 2) return absl::nullopt;
+    return (*added)[0];
+  });
+  Start();
+  // The kernel has the connection until it is accepted.
+  EXPECT_TRUE(Client(host_, kPort + 1).IsGreeted());
+  EXPECT_EQ(asked, 2);
+  EXPECT_TRUE(Connect()->IsGreeted());
+  EXPECT_EQ(asked, 2) << "and never again";
+  listener_.reset();
+  close((*added)[0]);
+}
+
+TEST_F(ListenerTest, WhatCanNeverBeOpenedIsAskedForOnce) {
+  std::atomic<int> asked = 0;
+  listener_->AddWhenOpen([&]() -> absl::optional<int> {
+    ++asked;
+    return -1;
+  });
+  Start();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Connect()->IsGreeted());
+  EXPECT_LE(asked, 1);
 }
 
 TEST_F(ListenerTest, WithoutADescriptorConnectionsWaitAndAreTakenLater) {

@@ -72,6 +72,10 @@ absl::StatusOr<std::unique_ptr<OperatorSocket>> OperatorSocket::Bind(
     const std::string& path) {
   const SocketPlace place = PlaceOf(path);
   const int directory = OpenDirectory(place.directory);
+  if (directory < 0 && errno == ENOENT) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no directory '", place.directory, "'"));
+  }
   if (directory < 0) return Cannot(path, strerror(errno));
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   std::unique_ptr<OperatorSocket> made(
@@ -111,9 +115,9 @@ absl::StatusOr<std::unique_ptr<OperatorAddress>> OperatorAddress::Of(
   if (directory < 0 || fstatat(directory, place.name.c_str(), &there, 0) != 0 ||
       !S_ISSOCK(there.st_mode)) {
     if (directory >= 0) close(directory);
-    return absl::NotFoundError(absl::StrCat(
-        "there is no socket '", path,
-        "': it is there while the job's chief runs, on the chief's machine"));
+    return absl::NotFoundError(
+        absl::StrCat("there is no socket '", path,
+                     "': it is there while its process runs, on that machine"));
   }
   return std::unique_ptr<OperatorAddress>(new OperatorAddress(
       directory, absl::StrCat("unix:", ShortName(directory, place.name))));

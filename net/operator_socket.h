@@ -19,9 +19,9 @@ namespace paramd {
 // taken the name since.
 class OperatorSocket {
  public:
-  // Listens at `path`, in place of whatever socket was there. kInvalidArgument,
-  // naming the path, if that can't be done, or if something is there that is no
-  // socket: it is left alone.
+  // Listens at `path`, in place of whatever socket was there. kNotFound if the
+  // directory is not there; kInvalidArgument, naming the path, if it can't be
+  // done, or if something is there that is no socket: it is left alone.
   static absl::StatusOr<std::unique_ptr<OperatorSocket>> Bind(
       const std::string& path);
   ~OperatorSocket();

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import time
 import unittest
 from xml.etree import ElementTree
 
@@ -28,6 +29,11 @@ class ProfileCommandTest(unittest.TestCase):
                 task, "--epochs=1000000", "--set=checkpoint.every_seconds=0")
             self.addCleanup(self.runs[task].kill)
         self.runs["worker-0"].wait_for("first push of generation")
+        # The server was there before the run's directory.
+        deadline = time.monotonic() + 60
+        while not os.path.exists(self.socket("ps-0")):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
 
     def path(self, name):
         return os.path.join(self.folder, name)

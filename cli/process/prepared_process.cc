@@ -121,13 +121,11 @@ absl::Status SettleBackup(PreparedProcess* prepared) {
   return absl::OkStatus();
 }
 
-// In the run's directory, which processes other than the chief may lack.
+// In the run's directory, which processes other than the chief may lack, for
+// now or for ever.
 std::string OperatorSocketOf(const PreparedProcess& prepared) {
   const std::string& run_dir = prepared.job.config.run_dir();
-  std::error_code error;
-  if (run_dir.empty() || !std::filesystem::is_directory(run_dir, error)) {
-    return "";
-  }
+  if (run_dir.empty()) return "";
   // Of a job that is all here, the chief's.
   const std::string name =
       prepared.cluster.standalone ? "worker-0" : NameOf(prepared);
