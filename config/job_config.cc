@@ -1,13 +1,7 @@
 #include "config/job_config.h"
 
-#include <errno.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 #include <functional>
-#include <map>
-#include <memory>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -19,14 +13,15 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-#include "config/cluster_sources.h"
 #include "config/consistency.h"
 #include "config/growing_input.h"
 #include "config/input_files.h"
 #include "config/name_pattern.h"
 #include "config/optimizer_check.h"
+#include "config/read_job.h"
 #include "config/setting.h"
 #include "config/setting_changes.h"
+#include "config/stages.h"
 #include "config/strategy.h"
 #include "config/task_address.h"
 
@@ -44,78 +39,6 @@ bool FitTogether(absl::string_view from, absl::string_view to) {
                       return NamePattern(pattern).stars() ==
                              NamePattern(name).stars();
                     });
-}
-
-// Reads at most one byte more than is allowed. False, with `error` set.
-bool ReadFile(const std::string& path, std::string* text, std::string* error) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rb"),
-                                                   &fclose);
-  if (file == nullptr) {
-    *error = absl::StrCat("can't be opened: ", strerror(errno));
-    return false;
-  }
-  text->resize(JsonLimits().most_bytes + 1);
-  text->resize(fread(text->data(), 1, text->size(), file.get()));
-  if (ferror(file.get()) != 0) {
-    *error = absl::StrCat("can't be read: ", strerror(errno));
-    return false;
-  }
-  return true;
-}
-
-void ReadJobFile(const std::string& path,
-                 const absl::optional<std::string>& content,
-                 SettingReader* reader, Mistakes* mistakes,
-                 v1::JobConfig* config) {
-  std::string text = content.value_or("");
-  std::string error;
-  if (!content.has_value() && !ReadFile(path, &text, &error)) {
-    mistakes->Add({path, 0}, "", error);
-    return;
-  }
-  const JsonSource source = {path};
-  absl::optional<JsonValue> value = ParseJson(text, source, {}, mistakes);
-  if (!value.has_value()) return;
-  // Editors look there for the schema.
-  const auto is_schema = [](const JsonMember& member) {
-    return member.name == "$schema";
-  };
-  std::vector<JsonMember>& members = value->members;
-  members.erase(std::remove_if(members.begin(), members.end(), is_schema),
-                members.end());
-  reader->ReadMessage(*value, source, "", config);
-}
-
-// Returns the warning about variables that are no settings, or "".
-std::string ReadVariables(const JobSources& sources, SettingReader* reader,
-                          v1::JobConfig* config) {
-  std::map<std::string, std::string> paths;
-  for (const std::string& path : SettingPaths(*config->GetDescriptor())) {
-    paths.emplace(EnvironmentName(path), path);
-  }
-  std::vector<std::string> unknown;
-  // Sorted: a parent ("PARAMD_CHECKPOINT") comes before what it holds.
-  Variables variables = sources.environment;
-  absl::c_sort(variables);
-  for (const auto& [name, value] : variables) {
-    if (!absl::StartsWith(name, "PARAMD_")) continue;
-    const auto path = paths.find(name);
-    if (path != paths.end()) {
-      reader->Assign(path->second, value, {name, false}, config);
-    } else if (!absl::c_linear_search(sources.other_variables, name) &&
-               !absl::c_linear_search(ClusterVariables(), name)) {
-      unknown.push_back(Excerpt(name));
-    }
-  }
-  if (unknown.empty()) return "";
-  return absl::StrCat("ignored environment variables that are no settings: ",
-                      absl::StrJoin(unknown, ", "));
-}
-
-// Settings inside others have no flag of their own.
-std::string FlagOf(absl::string_view path) {
-  const bool is_inside = path.find_first_of(".[") != absl::string_view::npos;
-  return is_inside ? "--set" : absl::StrCat("--", Excerpt(path));
 }
 
 // Adds what the settings about staleness say wrongly.
@@ -461,22 +384,27 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   }
 }
 
-}  // namespace
-
-absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
+// `number`: of the stage; without, the one that `sources` name.
+absl::StatusOr<LoadedJob> Load(const JobSources& sources,
+                               absl::optional<int> number) {
   LoadedJob job;
   Mistakes mistakes;
   SettingReader reader(&job.origins, &mistakes);
-  if (sources.file.has_value()) {
-    ReadJobFile(*sources.file, sources.text, &reader, &mistakes, &job.config);
-    // Of a file that could not be read everything would be missing.
-    if (mistakes.HasAt("")) return mistakes.ToStatus();
+  if (!ReadFileAndStages(sources, &reader, &mistakes, &job.config)) {
+    return mistakes.ToStatus();
   }
-  job.warning = ReadVariables(sources, &reader, &job.config);
-  for (const auto& [path, value] : sources.settings) {
-    const std::string flag = FlagOf(path);
-    reader.Assign(path, value, {flag, false}, &job.config);
+  number = ChooseStage(sources, number, job.config, reader, &mistakes);
+  if (!number.has_value()) return mistakes.ToStatus();
+  const v1::JobConfig whole = job.config;
+  if (*number >= 0) {
+    MakeStage(*number, &job.origins, &job.config);
+    job.stage = whole.stages(*number);
+    job.stage.clear_settings();
+    job.config.clear_stages();
   }
+  job.warning =
+      ReadVariables(sources, /*of_stages=*/false, &reader, &job.config);
+  ReadFlags(sources, /*of_stages=*/false, &reader, &job.config);
   if (job.config.model().custom() && !job.config.has_input()) {
     job.config.mutable_input()->mutable_train()->mutable_indices();
   }
@@ -490,11 +418,16 @@ absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
     job.config.set_epochs(kMostEpochs);
   }
   CheckJob(job.config, reader, &mistakes);
+  CheckStageJob(whole, *number, job.config, reader, &mistakes);
   if (sources.check_input_files) {
     CheckInputFiles(job.config, job.origins, &mistakes);
   }
   if (!mistakes.empty()) return mistakes.ToStatus();
   SettleBackup(&job.config, &job.origins);
+  if (*number >= 0) {
+    job.as_stage = job.config;
+    SettleStage(job.stage.name(), &job.config);
+  }
   if (!job.config.run_dir().empty()) {
     const bool is_derived = job.config.checkpoint().directory().empty();
     SetRunDirectory(job.config.run_dir(), &job.config);
@@ -505,6 +438,35 @@ absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
   job.job_wide_text = JobWideText(job.config);
   job.digest = Digest(job.job_wide_text);
   return job;
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
+  return Load(sources, absl::nullopt);
+}
+
+absl::StatusOr<std::vector<LoadedJob>> LoadStages(const JobSources& sources) {
+  LoadedJob read;
+  Mistakes mistakes;
+  SettingReader reader(&read.origins, &mistakes);
+  ReadFileAndStages(sources, &reader, &mistakes, &read.config);
+  std::vector<LoadedJob> jobs;
+  std::vector<std::string> wrong;
+  for (int i = 0; i < read.config.stages_size(); ++i) {
+    absl::StatusOr<LoadedJob> job = Load(sources, i);
+    if (job.ok()) {
+      jobs.push_back(*std::move(job));
+      continue;
+    }
+    // What is wrong around the stages is so in each.
+    for (const absl::string_view line :
+         absl::StrSplit(job.status().message(), '\n')) {
+      if (!absl::c_linear_search(wrong, line)) wrong.emplace_back(line);
+    }
+  }
+  if (wrong.empty()) return jobs;
+  return absl::InvalidArgumentError(absl::StrJoin(wrong, "\n"));
 }
 
 std::string StateDirectory(const v1::JobConfig& config) {

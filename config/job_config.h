@@ -29,6 +29,8 @@ struct JobSources {
   std::vector<std::string> other_variables;
   // (key path, value) as given by flags; of equal paths the last holds.
   std::vector<std::pair<std::string, std::string>> settings;
+  // Of a job with stages: which one is meant.
+  absl::optional<std::string> stage;
   // Whether this process reads the input, so that its files must be there.
   bool check_input_files = false;
 };
@@ -40,12 +42,22 @@ struct LoadedJob {
   std::string job_wide_text;  // one "path=value" per line; what peers compare
   Origins origins;            // where each value came from
   std::string warning;        // empty, or a sentence to be logged once
+  // Of a stage of a job: what it is beside `config`; its name is empty if the
+  // job has no stages. And `config` as it stands in the job, with other stages
+  // by their names, in place of paths, and the directories of the whole job.
+  v1::Stage stage;
+  v1::JobConfig as_stage;
 };
 
-// Reads, layers and checks the settings. InvalidArgument with all mistakes at
-// once, one per line, "file:line: key.path: what to do"; a file that can't be
-// read is one of them.
+// Reads, layers and checks the settings; of a job with stages those of one.
+// InvalidArgument with all mistakes at once, one per line,
+// "file:line: key.path: what to do"; a file that can't be read is one of them,
+// and so is a stage that is not named, or not there.
 absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources);
+
+// The job of each stage, in order, whatever `sources.stage` is; none if the job
+// has no stages. InvalidArgument with the mistakes of all of them.
+absl::StatusOr<std::vector<LoadedJob>> LoadStages(const JobSources& sources);
 
 // From where a run goes on when it is started again: its backup's directory, or
 // `run_dir`. There is its configuration log.

@@ -49,9 +49,16 @@ TEST(JobConfigTest, EveryExampleLoads) {
        std::filesystem::directory_iterator("config/examples")) {
     JobSources sources;
     sources.file = entry.path();
-    const absl::StatusOr<LoadedJob> job = LoadJob(sources);
-    ASSERT_TRUE(job.ok()) << job.status();
-    EXPECT_GE(job->config.model().layers_size(), 1);
+    absl::StatusOr<std::vector<LoadedJob>> jobs = LoadStages(sources);
+    ASSERT_TRUE(jobs.ok()) << jobs.status();
+    if (jobs->empty()) {
+      const absl::StatusOr<LoadedJob> job = LoadJob(sources);
+      ASSERT_TRUE(job.ok()) << job.status();
+      jobs->push_back(*job);
+    }
+    for (const LoadedJob& job : *jobs) {
+      EXPECT_GE(job.config.model().layers_size(), 1);
+    }
   }
 }
 

@@ -21,7 +21,12 @@ using Json = nlohmann::ordered_json;
 // The schemas of types that hold themselves, by name.
 using Definitions = Json;
 
-Json SchemaOf(const Descriptor& message, Definitions* definitions);
+// Whether all that is required must be there, or what is given differs from an
+// object elsewhere that has the rest.
+enum class Extent { kWhole, kPart };
+
+Json SchemaOf(const Descriptor& message, Definitions* definitions,
+              Extent extent = Extent::kWhole);
 
 bool Reaches(const Descriptor& from, const Descriptor& to,
              std::set<const Descriptor*>* seen) {
@@ -107,13 +112,14 @@ void AddBounds(const FieldDescriptor& field, Json* schema) {
 }
 
 // Of a field that is no list, or of an element of one.
-Json SchemaOfSingle(const FieldDescriptor& field, Definitions* definitions) {
+Json SchemaOfSingle(const FieldDescriptor& field, Definitions* definitions,
+                    Extent extent) {
   Json schema;
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return field.is_repeated() || IsInAListOfItself(*field.message_type())
                  ? SchemaOfElement(*field.message_type(), definitions)
-                 : SchemaOf(*field.message_type(), definitions);
+                 : SchemaOf(*field.message_type(), definitions, extent);
     case FieldDescriptor::CPPTYPE_STRING:
       schema["type"] = "string";
       if (TakesNumber(field)) {
@@ -136,11 +142,13 @@ Json SchemaOfSingle(const FieldDescriptor& field, Definitions* definitions) {
   return schema;
 }
 
-Json SchemaOfValue(const FieldDescriptor& field, Definitions* definitions) {
-  if (!field.is_repeated()) return SchemaOfSingle(field, definitions);
+Json SchemaOfValue(const FieldDescriptor& field, Definitions* definitions,
+                   Extent extent) {
+  if (!field.is_repeated()) return SchemaOfSingle(field, definitions, extent);
   const v1::SettingOptions& setting = SettingOf(field);
   Json list = {{"type", "array"}};
-  const Json element = list["items"] = SchemaOfSingle(field, definitions);
+  const Json element = list["items"] =
+      SchemaOfSingle(field, definitions, Extent::kWhole);
   const uint32_t least = setting.required() ? 1u : setting.min_elements();
   // An empty list stands for the default.
   if (least > 0 && setting.default_json().empty()) {
@@ -153,10 +161,11 @@ Json SchemaOfValue(const FieldDescriptor& field, Definitions* definitions) {
   return schema;
 }
 
-Json SchemaOfField(const FieldDescriptor& field, Definitions* definitions) {
+Json SchemaOfField(const FieldDescriptor& field, Definitions* definitions,
+                   Extent extent) {
   const v1::SettingOptions& setting = SettingOf(field);
   Json schema = {{"description", setting.sentence()}};
-  schema.update(SchemaOfValue(field, definitions));
+  schema.update(SchemaOfValue(field, definitions, extent));
   if (!setting.default_json().empty()) {
     schema["default"] = Json::parse(setting.default_json());
   }
@@ -177,16 +186,21 @@ bool HasRequired(const Descriptor& message) {
   return false;
 }
 
-Json ObjectOf(const Descriptor& message, Definitions* definitions) {
+Json ObjectOf(const Descriptor& message, Definitions* definitions,
+              Extent extent = Extent::kWhole) {
   Json schema = {{"type", "object"}, {"additionalProperties", false}};
   Json& properties = schema["properties"] = Json::object();
   Json required = Json::array();
-  for (int i = 0; i < message.field_count(); ++i) {
-    const FieldDescriptor& field = *message.field(i);
-    properties[field.name()] = SchemaOfField(field, definitions);
-    if (MustBeGiven(field)) required.push_back(field.name());
+  for (const FieldDescriptor* field : FieldsAt(message)) {
+    const bool is_own = field->containing_type() == &message;
+    const Extent of_field = is_own ? extent : Extent::kPart;
+    properties[field->name()] = SchemaOfField(*field, definitions, of_field);
+    if (of_field == Extent::kWhole && MustBeGiven(*field)) {
+      required.push_back(field->name());
+    }
   }
   if (!required.empty()) schema["required"] = required;
+  if (extent == Extent::kPart) return schema;
   for (int i = 0; i < message.real_oneof_decl_count(); ++i) {
     const OneofDescriptor& oneof = *message.oneof_decl(i);
     for (int j = 0; j < oneof.field_count(); ++j) {
@@ -198,13 +212,14 @@ Json ObjectOf(const Descriptor& message, Definitions* definitions) {
   return schema;
 }
 
-Json SchemaOf(const Descriptor& message, Definitions* definitions) {
-  Json object = ObjectOf(message, definitions);
+Json SchemaOf(const Descriptor& message, Definitions* definitions,
+              Extent extent) {
+  Json object = ObjectOf(message, definitions, extent);
   Json short_form;
   const FieldDescriptor* shorthand = ShorthandField(message);
   const OneofDescriptor* oneof = OnlyOneof(message);
   if (shorthand != nullptr) {
-    short_form = SchemaOfValue(*shorthand, definitions);
+    short_form = SchemaOfValue(*shorthand, definitions, extent);
   } else if (oneof != nullptr) {
     for (int i = 0; i < oneof->field_count(); ++i) {
       const FieldDescriptor& field = *oneof->field(i);

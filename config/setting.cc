@@ -66,10 +66,36 @@ std::vector<std::string> EnumNames(const EnumDescriptor& type) {
   return names;
 }
 
+const FieldDescriptor* SpreadField(const Descriptor& message) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    if (SettingOf(*message.field(i)).spread()) return message.field(i);
+  }
+  return nullptr;
+}
+
+std::vector<const FieldDescriptor*> FieldsAt(const Descriptor& message) {
+  std::vector<const FieldDescriptor*> fields;
+  for (int i = 0; i < message.field_count(); ++i) {
+    if (!SettingOf(*message.field(i)).spread()) {
+      fields.push_back(message.field(i));
+    }
+  }
+  const FieldDescriptor* const spread = SpreadField(message);
+  if (spread == nullptr) return fields;
+  const Descriptor& inside = *spread->message_type();
+  for (int i = 0; i < inside.field_count(); ++i) {
+    const v1::SettingOptions& setting = SettingOf(*inside.field(i));
+    if (setting.scope() != v1::SCOPE_LOCAL && !setting.of_all_stages()) {
+      fields.push_back(inside.field(i));
+    }
+  }
+  return fields;
+}
+
 std::vector<std::string> KeysOf(const Descriptor& message) {
   std::vector<std::string> keys;
-  for (int i = 0; i < message.field_count(); ++i) {
-    keys.push_back(message.field(i)->name());
+  for (const FieldDescriptor* field : FieldsAt(message)) {
+    keys.push_back(field->name());
   }
   return keys;
 }

@@ -26,6 +26,15 @@ bool IsAlternative(const google::protobuf::FieldDescriptor& field);
 std::string EnumName(const google::protobuf::EnumValueDescriptor& value);
 std::vector<std::string> EnumNames(const google::protobuf::EnumDescriptor& e);
 
+// The field whose own keys stand in `message` in its place, or null.
+const google::protobuf::FieldDescriptor* SpreadField(
+    const google::protobuf::Descriptor& message);
+
+// The fields whose keys may stand in a message, those of a spread one among
+// them.
+std::vector<const google::protobuf::FieldDescriptor*> FieldsAt(
+    const google::protobuf::Descriptor& message);
+
 // The keys that may stand in a message.
 std::vector<std::string> KeysOf(const google::protobuf::Descriptor& message);
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 
+#include "config/key_lookup.h"
 #include "config/nearest_name.h"
 #include "config/setting.h"
 
@@ -158,26 +159,6 @@ absl::optional<JsonValue> ParseAssigned(absl::string_view text, bool is_text,
   return StringValue(text);
 }
 
-// What is wrong with a key that an object of this type does not have: it may be
-// of one object inside, or a misspelt one.
-std::string UnknownKey(absl::string_view key, const Descriptor& type) {
-  const FieldDescriptor* holder = nullptr;
-  int holders = 0;
-  for (int i = 0; i < type.field_count(); ++i) {
-    const FieldDescriptor* field = type.field(i);
-    if (!IsMessage(*field) || field->is_repeated() ||
-        field->message_type()->FindFieldByName(std::string(key)) == nullptr) {
-      continue;
-    }
-    holder = field;
-    ++holders;
-  }
-  return holders == 1
-             ? absl::StrCat("unknown key; did you mean '", holder->name(), ".",
-                            key, "'?")
-             : absl::StrCat("unknown key", NearestNameHint(key, KeysOf(type)));
-}
-
 }  // namespace
 
 std::string JoinPath(absl::string_view path, absl::string_view key) {
@@ -242,7 +223,7 @@ void SettingReader::ReadMember(const JsonMember& member,
                                const JsonSource& source,
                                const std::string& path, Message* message) {
   const Descriptor& type = *message->GetDescriptor();
-  const FieldDescriptor* field = type.FindFieldByName(member.name);
+  const FieldDescriptor* field = FindKey(member.name, &message);
   if (field == nullptr) {
     Fault(member.value, source, JoinPath(path, Excerpt(member.name)),
           UnknownKey(member.name, type));
@@ -416,7 +397,7 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
   std::string at;
   for (size_t i = 0; i < keys.size(); ++i) {
     const Descriptor& type = *message->GetDescriptor();
-    const FieldDescriptor* field = type.FindFieldByName(keys[i]);
+    const FieldDescriptor* field = FindKey(keys[i], &message);
     if (field == nullptr) {
       mistakes_.Add(source.At(0), JoinPath(at, Excerpt(keys[i])),
                     UnknownKey(keys[i], type));
@@ -549,6 +530,7 @@ void SettingReader::FillField(const std::string& path, const Field& field,
                               Message* parent) {
   const Reflection& reflection = *parent->GetReflection();
   const v1::SettingOptions& setting = SettingOf(field);
+  if (setting.spread()) return;
   const bool is_given = IsGiven(field, *parent);
   if (!is_given && setting.required()) {
     if (mistakes_.HasUnder(path) || IsExcused(setting)) return;

@@ -51,6 +51,10 @@ class SettingReader {
   // for every required setting that is missing. What it is required unless of
   // is looked up in `message`, which is the whole job.
   void FillDefaults(google::protobuf::Message* message);
+  // The same of the message at `path`, where nothing is required unless of
+  // something else.
+  void FillDefaultsAt(const std::string& path,
+                      google::protobuf::Message* message);
 
   Place PlaceOf(const std::string& path) const {
     return OriginOf(origins_, path);
@@ -80,7 +84,6 @@ class SettingReader {
                   const std::string& path, const Field& field, Message* parent);
   void ReadEnum(const JsonValue& value, const JsonSource& source,
                 const std::string& path, const Field& field, Message* parent);
-  void FillDefaultsAt(const std::string& path, Message* message);
   void FillField(const std::string& path, const Field& field, Message* parent);
   // Whether a required setting may be missing after all.
   bool IsExcused(const v1::SettingOptions& setting) const;

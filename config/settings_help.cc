@@ -51,7 +51,9 @@ DescribedAt FindDescribed(const Descriptor& top) {
     const Place& place = places.front();
     for (int i = 0; i < place.message->field_count(); ++i) {
       const FieldDescriptor& field = *place.message->field(i);
-      if (field.message_type() == nullptr) continue;
+      if (field.message_type() == nullptr || SettingOf(field).spread()) {
+        continue;
+      }
       const std::string path =
           absl::StrCat(place.path, place.path.empty() ? "" : ".", field.name(),
                        field.is_repeated() ? "[]" : "");
@@ -69,6 +71,7 @@ void Append(const Descriptor& message, const SettingHelp& around,
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
     const v1::SettingOptions& options = SettingOf(field);
+    if (options.spread()) continue;  // Its keys are described where it is.
     SettingHelp help;
     help.path =
         absl::StrCat(around.path, around.path.empty() ? "" : ".", field.name());

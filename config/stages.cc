@@ -1,0 +1,365 @@
+#include "config/stages.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+
+#include "config/json_value.h"
+#include "config/nearest_name.h"
+#include "config/overlay.h"
+#include "config/setting_value.h"
+
+namespace paramd {
+namespace {
+
+constexpr absl::string_view kReference = "stage:";
+
+std::string PathOf(int number) { return absl::StrCat("stages[", number, "]"); }
+
+// -1: there is none.
+int FindStage(const v1::JobConfig& job, absl::string_view name) {
+  for (int i = 0; i < job.stages_size(); ++i) {
+    if (job.stages(i).name() == name) return i;
+  }
+  return -1;
+}
+
+// What is wrong with a stage's number `number` taking weights from `name`;
+// empty if nothing is.
+std::string WrongSource(const v1::JobConfig& job, int number,
+                        absl::string_view name) {
+  const int found = FindStage(job, name);
+  const std::string quoted = absl::StrCat("'", Excerpt(name), "'");
+  if (found == number) {
+    return absl::StrCat(quoted, " is the stage itself; name an earlier one");
+  }
+  if (found > number) {
+    return absl::StrCat(quoted, " is a later stage; put it before this one");
+  }
+  if (found < 0) {
+    std::vector<std::string> names;
+    for (int i = 0; i < number; ++i) names.push_back(job.stages(i).name());
+    return names.empty() ? absl::StrCat(
+                               "there is no stage before this one, so none of "
+                               "the name ",
+                               quoted)
+                         : absl::StrCat("there is no earlier stage ", quoted,
+                                        NearestNameHint(name, names));
+  }
+  if (KindOf(job.stages(found)) == StageKind::kExport) {
+    return absl::StrCat(quoted,
+                        " writes files for other programs; name the stage "
+                        "that it is from, '",
+                        job.stages(found).from().stage(), "'");
+  }
+  return "";
+}
+
+// Adds what the stages of one job say wrongly, one at a time.
+class StageCheck {
+ public:
+  StageCheck(const v1::JobConfig& job, const SettingReader& reader,
+             Mistakes* mistakes)
+      : job_(job), reader_(reader), mistakes_(*mistakes) {}
+
+  void Check(int number) {
+    number_ = number;
+    CheckName();
+    CheckKind();
+    if (job_.stages(number).has_from()) CheckFrom();
+    CheckKeys();
+  }
+
+ private:
+  const v1::Stage& stage() const { return job_.stages(number_); }
+
+  void Add(absl::string_view key, absl::string_view sentence) {
+    const std::string path = JoinPath(PathOf(number_), key);
+    if (mistakes_.HasUnder(path)) return;
+    mistakes_.Add(reader_.PlaceOf(path), path, sentence);
+  }
+
+  bool IsGiven(absl::string_view key) const {
+    return KindOf(reader_.PlaceOf(JoinPath(PathOf(number_), key))) !=
+           OriginKind::kDefault;
+  }
+
+  void CheckName() {
+    const std::string& name = stage().name();
+    const bool is_word = absl::c_all_of(name, [](unsigned char c) {
+      return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+    });
+    if (name.empty() || name.size() > 64 || name[0] == '.' || !is_word) {
+      Add("name", absl::StrCat("must be 1 to 64 letters, digits, '.', '_' or "
+                               "'-' and not begin with '.'; found \"",
+                               Excerpt(name), "\""));
+    } else if (name == "stages.json" || name == "stages.svg") {
+      Add("name", absl::StrCat("is \"", name,
+                               "\", as a file beside the stages is called; "
+                               "choose another"));
+    } else if (FindStage(job_, name) < number_) {
+      Add("name", absl::StrCat("is \"", name,
+                               "\", as an earlier stage is "
+                               "called; give each a name of its own"));
+    }
+  }
+
+  void CheckKind() {
+    if (stage().has_quantize() && stage().has_export_()) {
+      Add("export", "stands beside 'quantize'; make two stages of it");
+    }
+    const StageKind kind = KindOf(stage());
+    if (kind != StageKind::kTrain && !stage().has_from()) {
+      Add("from",
+          absl::StrCat("is missing; name the stage whose checkpoint this one ",
+                       StageKindName(kind)));
+    }
+    if (stage().quantize().mode() != v1::StageQuantize::MODE_STATIC) {
+      for (const char* key : {"calibrate", "observer", "batches"}) {
+        const std::string path = absl::StrCat("quantize.", key);
+        if (stage().has_quantize() && IsGiven(path)) {
+          Add(path, "is of mode static, which finds ranges; leave it out");
+        }
+      }
+    }
+    if (stage().has_export_() && IsGiven("export.opset") &&
+        stage().export_().format() != v1::StageExport::FORMAT_ONNX) {
+      Add("export.opset", "is of format onnx; leave it out");
+    }
+  }
+
+  void CheckFrom() {
+    const v1::StageStart& from = stage().from();
+    const std::string wrong = WrongSource(job_, number_, from.stage());
+    const StageKind kind = KindOf(stage());
+    if (!wrong.empty()) {
+      Add("from.stage", wrong);
+    } else if (kind == StageKind::kQuantize &&
+               KindOf(job_.stages(FindStage(job_, from.stage()))) ==
+                   StageKind::kQuantize) {
+      Add("from.stage", absl::StrCat("'", from.stage(),
+                                     "' is quantised already; name the stage "
+                                     "that trains"));
+    }
+    for (const char* key : {"variables", "from", "allow_missing"}) {
+      const std::string path = absl::StrCat("from.", key);
+      if (kind == StageKind::kTrain || !IsGiven(path)) continue;
+      Add(path, absl::StrCat("is for a stage that trains; one that ",
+                             StageKindName(kind), " takes all"));
+    }
+    if (stage().settings().has_warm_start()) {
+      Add("warm_start", "stands beside 'from'; keep one");
+    }
+  }
+
+  // Of the job's keys.
+  void CheckKeys() {
+    for (const SettingValue& value : ValuesOf(stage().settings())) {
+      if (value.is_local) {
+        Add(value.path,
+            "can't differ between stages; give it once, beside them");
+      }
+    }
+    if (KindOf(stage()) == StageKind::kTrain) return;
+    std::vector<const google::protobuf::FieldDescriptor*> given;
+    const v1::JobConfig& settings = stage().settings();
+    settings.GetReflection()->ListFields(settings, &given);
+    for (const google::protobuf::FieldDescriptor* field : given) {
+      if (stage().has_quantize() &&
+          (field->name() == "input" || field->name() == "batch_per_replica")) {
+        continue;
+      }
+      Add(field->name(),
+          absl::StrCat("is for a stage that trains, and this "
+                       "one ",
+                       StageKindName(KindOf(stage())), "; leave it out"));
+    }
+  }
+
+  const v1::JobConfig& job_;
+  const SettingReader& reader_;
+  Mistakes& mistakes_;
+  int number_ = 0;
+};
+
+// The stage and those that it is from, the first one last, so far as one that
+// is from another has its model.
+std::vector<int> Ancestry(const v1::JobConfig& job, int number) {
+  std::vector<int> numbers = {number};
+  while (job.stages(numbers.back()).has_from()) {
+    numbers.push_back(
+        FindStage(job, job.stages(numbers.back()).from().stage()));
+  }
+  return numbers;
+}
+
+void StartFrom(int number, Origins* origins, v1::JobConfig* config) {
+  const v1::StageStart from = config->stages(number).from();
+  v1::WarmStartConfig* const start = config->mutable_warm_start();
+  start->Clear();
+  start->set_path(StageReference(from.stage()));
+  start->set_variables(from.variables());
+  start->set_from(from.from());
+  start->set_allow_missing(from.allow_missing());
+  const std::string path = absl::StrCat(PathOf(number), ".from");
+  constexpr std::pair<absl::string_view, absl::string_view> kKeys[] = {
+      {"path", "stage"},
+      {"variables", "variables"},
+      {"from", "from"},
+      {"allow_missing", "allow_missing"}};
+  for (const auto& [key, whence] : kKeys) {
+    (*origins)[absl::StrCat("warm_start.", key)] =
+        OriginOf(*origins, JoinPath(path, whence));
+  }
+}
+
+std::string Below(absl::string_view directory, absl::string_view name) {
+  return absl::StrCat(absl::StripSuffix(directory, "/"), "/", name);
+}
+
+// As all processes and stages write it, wherever they run.
+std::string FromRoot(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.lexically_normal().string();
+}
+
+}  // namespace
+
+StageKind KindOf(const v1::Stage& stage) {
+  if (stage.has_quantize()) return StageKind::kQuantize;
+  return stage.has_export_() ? StageKind::kExport : StageKind::kTrain;
+}
+
+absl::string_view StageKindName(StageKind kind) {
+  switch (kind) {
+    case StageKind::kTrain:
+      return "trains";
+    case StageKind::kQuantize:
+      return "quantises";
+    case StageKind::kExport:
+      return "exports";
+  }
+  return "";
+}
+
+void CheckStages(SettingReader* reader, Mistakes* mistakes,
+                 v1::JobConfig* config) {
+  for (int i = 0; i < config->stages_size(); ++i) {
+    reader->FillDefaultsAt(PathOf(i), config->mutable_stages(i));
+  }
+  StageCheck check(*config, *reader, mistakes);
+  for (int i = 0; i < config->stages_size(); ++i) check.Check(i);
+}
+
+void MakeStage(int number, Origins* origins, v1::JobConfig* config) {
+  const std::vector<int> numbers = Ancestry(*config, number);
+  // Overlay changes the job that the stages stand in.
+  const v1::JobConfig whole = *config;
+  for (auto i = numbers.rbegin(); i != numbers.rend(); ++i) {
+    if (!whole.stages(*i).settings().has_model()) continue;
+    v1::JobConfig model;
+    *model.mutable_model() = whole.stages(*i).settings().model();
+    Overlay(PathOf(*i), model, origins, config);
+  }
+  // One that trains nothing has the job of the one that did.
+  const auto trained = std::find_if(
+      numbers.begin(), numbers.end(),
+      [&](int of) { return KindOf(whole.stages(of)) == StageKind::kTrain; });
+  for (auto i = std::make_reverse_iterator(std::next(trained));
+       i != numbers.rend(); ++i) {
+    Overlay(PathOf(*i), whole.stages(*i).settings(), origins, config);
+  }
+  const v1::Stage& stage = whole.stages(number);
+  const StageKind kind = KindOf(stage);
+  if (kind == StageKind::kTrain && stage.has_from()) {
+    StartFrom(number, origins, config);
+  } else if (kind != StageKind::kTrain) {
+    config->clear_distill();
+    config->clear_warm_start();
+  }
+}
+
+std::string StageReference(absl::string_view name) {
+  return absl::StrCat(kReference, name);
+}
+
+void CheckStageJob(const v1::JobConfig& whole, int number,
+                   const v1::JobConfig& job, const SettingReader& reader,
+                   Mistakes* mistakes) {
+  const auto add = [&](const std::string& path, absl::string_view sentence) {
+    if (!mistakes->HasUnder(path)) {
+      mistakes->Add(reader.PlaceOf(path), path, sentence);
+    }
+  };
+  for (absl::string_view teacher : job.distill().teachers()) {
+    if (!absl::ConsumePrefix(&teacher, kReference)) continue;
+    if (number < 0) {
+      add("distill.teachers",
+          absl::StrCat("names the stage '", Excerpt(teacher),
+                       "', and the job has no stages; name a directory"));
+      continue;
+    }
+    const std::string wrong = WrongSource(whole, number, teacher);
+    if (!wrong.empty()) add("distill.teachers", wrong);
+  }
+  if (number < 0) return;
+  if (job.model().custom()) {
+    add("stages",
+        "are for models in the job file; with model.custom a program brings "
+        "the model, so start one job after the other");
+  }
+  if (!job.backup_and_restore().directory().empty()) {
+    add("backup_and_restore",
+        "is not for a job with stages, which goes on with the stage that was "
+        "under way from its checkpoints; leave it out");
+  }
+  if (job.linger_when_finished()) {
+    add("linger_when_finished",
+        "is not for a job with stages, whose processes end with the last one; "
+        "leave it out");
+  }
+}
+
+void SettleStage(absl::string_view name, v1::JobConfig* job) {
+  const std::string run_dir =
+      job->run_dir().empty() ? "" : FromRoot(job->run_dir());
+  const std::string checkpoints = job->checkpoint().directory();
+  const auto weights_of = [&](absl::string_view stage) {
+    return !checkpoints.empty() ? Below(checkpoints, stage)
+           : run_dir.empty()
+               ? StageReference(stage)
+               : absl::StrCat(Below(run_dir, stage), "/checkpoints");
+  };
+  const auto settle = [&](std::string* path) {
+    absl::string_view stage = *path;
+    if (absl::ConsumePrefix(&stage, kReference)) *path = weights_of(stage);
+  };
+  if (job->warm_start().has_path()) {
+    settle(job->mutable_warm_start()->mutable_path());
+  }
+  if (job->has_distill()) {
+    for (std::string& teacher : *job->mutable_distill()->mutable_teachers()) {
+      settle(&teacher);
+    }
+  }
+  if (!run_dir.empty()) job->set_run_dir(Below(run_dir, name));
+  if (!checkpoints.empty()) {
+    job->mutable_checkpoint()->set_directory(Below(checkpoints, name));
+  }
+  if (!job->summary().directory().empty()) {
+    job->mutable_summary()->set_directory(
+        Below(std::string(job->summary().directory()), name));
+  }
+}
+
+}  // namespace paramd

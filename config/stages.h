@@ -1,0 +1,52 @@
+#ifndef PARAMD_CONFIG_STAGES_H_
+#define PARAMD_CONFIG_STAGES_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+#include "config/mistakes.h"
+#include "config/setting_reader.h"
+#include "proto/paramd/v1/config.pb.h"
+
+namespace paramd {
+
+// Stages of a job, each of which is made a job of its own: the one around them,
+// with what the stage gives in place of its keys.
+
+enum class StageKind { kTrain, kQuantize, kExport };
+StageKind KindOf(const v1::Stage& stage);
+// "trains", "quantises", "exports".
+absl::string_view StageKindName(StageKind kind);
+
+// Fills in the defaults of what is a stage's alone, and adds what stages say
+// wrongly: names that are missing or there twice, a `from` that names no
+// earlier stage, keys that do not go together.
+void CheckStages(SettingReader* reader, Mistakes* mistakes,
+                 v1::JobConfig* config);
+
+// Makes of a job the one of its stage `number`; the stages stay in it. Its
+// model is that of the stage that it is from, but for the keys that it gives
+// itself; one that trains nothing has the whole job of that. What has its
+// weights from an earlier stage says so in warm_start, with the path
+// StageReference has. REQUIRES: CheckStages found nothing.
+void MakeStage(int number, Origins* origins, v1::JobConfig* config);
+
+// "stage:teacher": where a setting names an earlier stage in place of a path.
+std::string StageReference(absl::string_view name);
+
+// Adds what the job of a stage says wrongly about other stages and about what
+// jobs with stages have not. `whole`: the job with its stages. Where `number`
+// is -1, `job` is one without stages.
+void CheckStageJob(const v1::JobConfig& whole, int number,
+                   const v1::JobConfig& job, const SettingReader& reader,
+                   Mistakes* mistakes);
+
+// Where the job of the stage reads and writes: each stage has a directory of
+// its name in the run's, and in those that the job names besides. Replaces
+// references to stages. What they need of a run_dir that is not given stays.
+void SettleStage(absl::string_view name, v1::JobConfig* job);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CONFIG_STAGES_H_
