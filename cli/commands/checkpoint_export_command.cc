@@ -45,9 +45,10 @@ absl::Status CheckOnnxFlags(const WantedExport& wanted) {
   const WantedOnnx plain;
   if (!is_onnx &&
       (!wanted.onnx.job.job_path.empty() || !wanted.onnx.job.settings.empty() ||
-       wanted.onnx.opset != plain.opset)) {
+       !wanted.onnx.job.stage.empty() || wanted.onnx.opset != plain.opset)) {
     return absl::InvalidArgumentError(
-        "--job, settings of a job and --opset belong to --format onnx");
+        "--job, --stage, settings of a job and --opset belong to --format "
+        "onnx");
   }
   if (is_onnx && (wanted.slots || wanted.dtype != "fp32")) {
     return absl::InvalidArgumentError(absl::StrCat(

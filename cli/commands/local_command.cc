@@ -11,8 +11,10 @@
 #include "base/escape.h"
 #include "base/print.h"
 #include "base/status_macros.h"
+#include "checkpoint/file.h"
 #include "cli/commands/command.h"
 #include "cli/commands/operator_client.h"
+#include "cli/commands/stage_run.h"
 #include "cli/local/kill_plan.h"
 #include "cli/local/loopback.h"
 #include "cli/local/rejoin_watch.h"
@@ -123,8 +125,11 @@ class LocalCluster {
     for (std::string& argument : options_.job.ToArguments()) {
       task.process.arguments.push_back(std::move(argument));
     }
-    task.process.arguments.push_back(
-        absl::StrCat("--run_dir=", PathFromRoot(run_dir_)));
+    // A stage is told the directory of the whole run.
+    const std::string run_dir = PathFromRoot(run_dir_);
+    task.process.arguments.push_back(absl::StrCat(
+        "--run_dir=",
+        options_.job.stage.empty() ? run_dir : DirectoryOf(run_dir)));
     if (!options_.tls_dir.empty()) {
       task.process.arguments.push_back(
           absl::StrCat("--tls_dir=", PathFromRoot(options_.tls_dir)));
@@ -458,6 +463,85 @@ Supervisor::Outcome RunJob(const Invocation& invocation,
   return outcome;
 }
 
+// One stage, in the directory of the run.
+Supervisor::Outcome TrainStage(const Invocation& invocation,
+                               LocalOptions options, const StageRun& run,
+                               int number) {
+  options.job = run.FlagsOf(number);
+  const v1::JobConfig& job = run.stage(number).config;
+  const auto tls = OperatorTls(options.tls_dir);
+  if (!tls.ok()) return NotBegun(tls.status());
+  absl::Status status = ChiefLease::CheckFree(job.run_dir());
+  if (status.ok()) {
+    status = UseRunDirectory(absl::StrCat(job.run_dir(), "/logs"), true);
+  }
+  if (!status.ok()) return NotBegun(status);
+  LocalCluster cluster(options, job, KillPlan(), job.run_dir(), *tls);
+  cluster.console()->Say(run.Title(number));
+  Supervisor::Outcome outcome = cluster.Run();
+  const std::string stopped = FailureNote::WhyStopped(job.run_dir());
+  outcome.was_stopped = outcome.exit_code == kExitFinished && !stopped.empty();
+  if (outcome.was_stopped) {
+    cluster.console()->Say(EscapeLine(stopped));
+  } else if (outcome.exit_code != kExitFinished) {
+    PrintFailure(outcome, cluster.console());
+  }
+  const bool may_go_on =
+      outcome.was_stopped || outcome.exit_code == kExitInterrupted ||
+      outcome.exit_code == kExitStopped || outcome.exit_code == kExitRetry;
+  if (may_go_on) {
+    cluster.console()->Say(
+        absl::StrCat("to go on: ", ResumeCommand(invocation)));
+  }
+  return outcome;
+}
+
+// Each stage in turn, until one does not end well.
+Supervisor::Outcome RunStagesIn(const Invocation& invocation,
+                                const LocalOptions& options,
+                                const StageRun& run) {
+  const absl::Status begun = run.Begin();
+  if (!begun.ok()) return NotBegun(begun);
+  for (;;) {
+    const auto next = run.Next();
+    if (!next.ok()) return NotBegun(next.status());
+    if (next->what == NextStage::What::kNothing) break;
+    if (next->what == NextStage::What::kTrain) {
+      const Supervisor::Outcome outcome =
+          TrainStage(invocation, options, run, next->number);
+      if (outcome.exit_code != kExitFinished || outcome.was_stopped) {
+        return outcome;
+      }
+    }
+    const int exit_code = run.Finish(next->number, invocation);
+    if (exit_code != kExitFinished) {
+      return {.exit_code = exit_code,
+              .sentence = absl::StrCat(run.Title(next->number), " has failed")};
+    }
+  }
+  Print(absl::StrCat("\n", run.Describe()));
+  return {};
+}
+
+Supervisor::Outcome RunStagesHere(const Invocation& invocation,
+                                  LocalOptions options,
+                                  const LoadedJob& first) {
+  if (!options.kill.empty() || !options.trace_path.empty()) {
+    return NotBegun(absl::InvalidArgumentError(absl::StrCat(
+        options.kill.empty() ? "--trace" : "--kill",
+        " is of one job, and this one has stages; choose one by --stage")));
+  }
+  const absl::Status servers =
+      ChooseServers(invocation, first.config, &options);
+  if (!servers.ok()) return NotBegun(servers);
+  const auto run_dir =
+      StageRun::ChooseDirectory(first.as_stage, options.resume);
+  if (!run_dir.ok()) return NotBegun(run_dir.status());
+  const auto run = StageRun::Create(options.job, *run_dir);
+  return run.ok() ? RunStagesIn(invocation, options, *run)
+                  : NotBegun(run.status());
+}
+
 // The sentence, and what the process that it is about said last.
 std::string ReasonOf(const Supervisor::Outcome& outcome) {
   return outcome.last_lines.empty()
@@ -479,10 +563,16 @@ int LocalCommand(const Invocation& invocation) {
   if (const auto exit_code = ParseFlags(invocation, &flags, &wrong)) {
     outcome = {.exit_code = *exit_code,
                .sentence = std::string(wrong.message())};
+  } else if (const auto stages = StageRun::StagesOf(options.job);
+             !stages.ok() || !stages->empty()) {
+    outcome = stages.ok() ? RunStagesHere(invocation, options, stages->front())
+                          : NotBegun(stages.status());
   } else if (const auto job = options.job.Load(); job.ok()) {
     termination_log = job->config.termination_log();
-    const absl::Status servers =
-        ChooseServers(invocation, job->config, &options);
+    absl::Status servers = CheckRunsByItself(*job);
+    if (servers.ok()) {
+      servers = ChooseServers(invocation, job->config, &options);
+    }
     outcome = servers.ok() ? RunJob(invocation, options, job->config)
                            : NotBegun(servers);
   } else {

@@ -8,7 +8,9 @@
 
 #include "base/log.h"
 #include "base/print.h"
+#include "base/status_macros.h"
 #include "cli/commands/command.h"
+#include "cli/commands/stage_run.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/next_commands.h"
 #include "cli/process/prepared_process.h"
@@ -18,8 +20,10 @@
 #include "cli/process/signal_watcher.h"
 #include "cli/process/termination_log.h"
 #include "cli/process/version.h"
+#include "cli/stages/stage_meeting.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/progress.h"
+#include "config/stages.h"
 #include "net/keep_memory.h"
 #include "proto/job_end.h"
 #include "proto/stopped_job.h"
@@ -59,13 +63,14 @@ struct Ended {
   int exit_code = kExitFinished;
   std::string reason = {};
   bool has_run = false;
+  bool was_stopped = false;  // By an operator, which is a good end.
 };
 
 Ended EndOf(const PreparedProcess& prepared, const absl::Status& status,
             int signal) {
   if (IsStoppedJob(status)) {
     Log(LogLevel::kInfo, status.message());
-    return {};
+    return {.was_stopped = true};
   }
   if (signal == 0 || !absl::IsCancelled(status)) Complain(prepared, status);
   return {ExitCodeOf(status, signal), std::string(status.message())};
@@ -189,7 +194,9 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
   const absl::Status status =
       RunUntilTold(TerminationLogOf(options, *prepared), prepared, watcher);
   progress.reset();
-  if (status.ok() && prepared->cluster.standalone) {
+  // Of a stage the whole job's end speaks.
+  if (status.ok() && prepared->cluster.standalone &&
+      options.process.job.stage.empty()) {
     PrintEnd(invocation, options, *prepared, &console);
   }
   const bool lingers = (status.ok() || IsStoppedJob(status)) &&
@@ -217,6 +224,170 @@ Ended PrepareAndRun(const Invocation& invocation, const RunOptions& options,
   return {};
 }
 
+Ended NotStarted(const absl::Status& status) {
+  PrintError(status);
+  return {ExitCodeAtStart(status), std::string(status.message())};
+}
+
+// The run's directory of a job with stages, in which its processes meet.
+absl::StatusOr<std::string> StagesDirectory(const Configuration& loaded) {
+  const std::string& run_dir = loaded.job.as_stage.run_dir();
+  if (!run_dir.empty()) return run_dir;
+  if (loaded.cluster.standalone) {
+    return MakeRunDirectory("runs", loaded.job.config.name());
+  }
+  return absl::InvalidArgumentError(
+      "run_dir: is missing; the processes of a job with stages meet in one "
+      "directory between them, so give all the same, which they share");
+}
+
+std::vector<std::string> TasksOf(const ClusterSpec& cluster) {
+  std::vector<std::string> tasks;
+  for (size_t i = 0; i < cluster.ps.size(); ++i) {
+    tasks.push_back(absl::StrCat("ps-", i));
+  }
+  for (size_t i = 0; i < cluster.workers.size(); ++i) {
+    tasks.push_back(absl::StrCat("worker-", i));
+  }
+  return tasks;
+}
+
+std::string TaskOf(const ClusterSpec& cluster) {
+  if (cluster.is_ps()) return absl::StrCat("ps-", cluster.self.index);
+  return cluster.worker_index() < 0
+             ? absl::StrCat("evaluator-", cluster.self.index)
+             : absl::StrCat("worker-", cluster.worker_index());
+}
+
+// One process of a job with stages, which goes from one to the next: each is a
+// job of its own. What others have done it finds in the run's directory.
+class ProcessOfStages {
+ public:
+  ProcessOfStages(const Invocation& invocation, const RunOptions& options,
+                  const Configuration& loaded, StageRun run,
+                  SignalWatcher* watcher)
+      : invocation_(invocation),
+        options_(options),
+        standalone_(loaded.cluster.standalone),
+        writes_(standalone_ || loaded.cluster.is_chief()),
+        termination_log_(loaded.job.config.termination_log()),
+        meeting_(TasksOf(loaded.cluster),
+                 standalone_ ? "" : TaskOf(loaded.cluster),
+                 absl::Milliseconds(loaded.job.config.start_timeout_ms())),
+        run_(std::move(run)),
+        watcher_(*watcher) {}
+
+  Ended Run() {
+    const absl::Status begun = writes_ ? run_.Begin() : absl::OkStatus();
+    if (!begun.ok()) return NotStarted(begun);
+    for (;;) {
+      const auto next = run_.Next();
+      if (!next.ok()) return NotStarted(next.status());
+      if (next->what == NextStage::What::kNothing) break;
+      if (next->what == NextStage::What::kTrain) {
+        const Ended ended = Train(next->number);
+        if (ended.exit_code != kExitFinished || ended.was_stopped) return ended;
+      }
+      const Ended ended = Finish(next->number);
+      if (ended.exit_code != kExitFinished) return ended;
+    }
+    if (writes_) Print(absl::StrCat("\n", run_.Describe()));
+    return {};
+  }
+
+ private:
+  Ended Train(int number) {
+    if (writes_) Print(absl::StrCat(run_.Title(number), "\n"));
+    RunOptions options = options_;
+    options.process.job = run_.FlagsOf(number);
+    if (!options.trace_path.empty()) {
+      absl::StrAppend(&options.trace_path, ".",
+                      run_.stage(number).stage.name());
+    }
+    options_.replaces.clear();  // It is known of the first one alone.
+    Ended ended;
+    {
+      PreparedProcess prepared;
+      ended = PrepareAndRun(invocation_, options, &prepared, &watcher_);
+    }
+    watcher_.Handle(EndBeforeReady(termination_log_));
+    if (ended.exit_code == kExitFinished && watcher_.signal() != 0) {
+      const absl::Status stopped = StoppedBy(watcher_.signal());
+      return {ExitCodeOf(stopped, watcher_.signal()),
+              std::string(stopped.message())};
+    }
+    return ended;
+  }
+
+  Ended Finish(int number) {
+    const LoadedJob& stage = run_.stage(number);
+    const std::string& directory = stage.config.run_dir();
+    const bool trains = KindOf(stage.stage) == StageKind::kTrain;
+    if (!writes_) {
+      absl::Status status =
+          trains ? meeting_.Leave(directory) : absl::OkStatus();
+      if (status.ok()) status = meeting_.AwaitRecord(directory);
+      return status.ok() ? Ended() : NotStarted(status);
+    }
+    if (trains && !standalone_) meeting_.AwaitOthers(directory);
+    const int exit_code = run_.Finish(number, invocation_);
+    if (exit_code != kExitFinished) {
+      return {exit_code, absl::StrCat(run_.Title(number), " has failed")};
+    }
+    Print(absl::StrCat(run_.Title(number), " is finished\n"));
+    return {};
+  }
+
+  const Invocation& invocation_;
+  RunOptions options_;
+  const bool standalone_;
+  const bool writes_;  // What is said of the run.
+  const std::string termination_log_;
+  const StageMeeting meeting_;
+  const StageRun run_;
+  SignalWatcher& watcher_;
+};
+
+absl::StatusOr<StageRun> OpenStages(const RunOptions& options,
+                                    const Configuration& loaded) {
+  ASSIGN_OR_RETURN(const std::string run_dir, StagesDirectory(loaded));
+  return StageRun::Create(options.process.job, run_dir);
+}
+
+Ended RunStagesOf(const Invocation& invocation, const RunOptions& options,
+                  const LoadedJob& first, SignalWatcher* watcher) {
+  ProcessFlags process = options.process;
+  process.job.stage = first.stage.name();
+  const auto loaded = process.Load();
+  if (!loaded.ok()) return NotStarted(loaded.status());
+  if (!loaded->cluster.nothing_to_do().empty()) {
+    Print(absl::StrCat("paramd: ", loaded->cluster.nothing_to_do(), "\n"));
+    return {};
+  }
+  auto run = OpenStages(options, *loaded);
+  if (!run.ok()) return NotStarted(run.status());
+  return ProcessOfStages(invocation, options, *loaded, *std::move(run), watcher)
+      .Run();
+}
+
+// Of a job with stages each in turn, of one that has none the job. What came of
+// it; `prepared` is of the latter.
+Ended RunJobOrStages(const Invocation& invocation, const RunOptions& options,
+                     PreparedProcess* prepared, SignalWatcher* watcher) {
+  const JobFlags& job = options.process.job;
+  const auto stages = StageRun::StagesOf(job);
+  if (!stages.ok()) return NotStarted(stages.status());
+  if (!stages->empty()) {
+    prepared->job = stages->front();  // It says how a bad end is told.
+    return RunStagesOf(invocation, options, stages->front(), watcher);
+  }
+  const absl::StatusOr<LoadedJob> one =
+      job.stage.empty() ? LoadedJob() : job.Load();
+  const absl::Status wrong = one.ok() ? CheckRunsByItself(*one) : one.status();
+  return wrong.ok() ? PrepareAndRun(invocation, options, prepared, watcher)
+                    : NotStarted(wrong);
+}
+
 }  // namespace
 
 int RunCommand(const Invocation& invocation) {
@@ -238,7 +409,7 @@ int RunCommand(const Invocation& invocation) {
   } else {
     KeepMemory();
     watcher.emplace(EndBeforeReady(TerminationLogOf(options, *prepared)));
-    ended = PrepareAndRun(invocation, options, &*prepared, &*watcher);
+    ended = RunJobOrStages(invocation, options, &*prepared, &*watcher);
   }
   WriteReason(TerminationLogOf(options, *prepared), ended);
   // What is released may have something to say; nothing comes after this.

@@ -83,6 +83,9 @@ class Supervisor {
     // The last lines of the task that stopped the cluster.
     std::vector<std::string> last_lines = {};
     bool port_taken = false;
+    // By an operator: a job that has ended well and is not finished. Set by who
+    // knows the job.
+    bool was_stopped = false;
   };
 
   Supervisor(Options options, std::vector<SupervisedTask> tasks);

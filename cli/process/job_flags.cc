@@ -10,6 +10,8 @@ namespace paramd {
 
 void JobFlags::AddTo(Flags* flags) {
   flags->AddText("job", "FILE", "the job file; must be given", &job_path);
+  flags->AddText("stage", "NAME", "of a job with stages: the one that is meant",
+                 &stage);
   flags->AddJobSettings(&settings);
 }
 
@@ -23,6 +25,7 @@ absl::StatusOr<JobSources> JobFlags::Sources() const {
   sources.text = job_text;
   sources.environment = ReadEnvironment();
   sources.settings = settings;
+  if (!stage.empty()) sources.stage = stage;
   return sources;
 }
 
@@ -43,6 +46,7 @@ std::string JobFlags::Raw(const std::string& key,
 
 std::vector<std::string> JobFlags::ToArguments() const {
   std::vector<std::string> arguments = {absl::StrCat("--job=", job_path)};
+  if (!stage.empty()) arguments.push_back(absl::StrCat("--stage=", stage));
   for (const auto& [key, value] : settings) {
     arguments.push_back(absl::StrCat("--set=", key, "=", value));
   }

@@ -21,9 +21,11 @@ struct JobFlags {
   // sets it: a program that the worker is in does.
   absl::optional<std::string> job_text;
   std::vector<Flags::Setting> settings;
+  // Of a job with stages: which one is meant. Empty: none is named.
+  std::string stage;
 
-  // Declares --job, --set and a flag for each setting. `flags` must not outlive
-  // this. Called after the subcommand has declared its own.
+  // Declares --job, --stage, --set and a flag for each setting. `flags` must
+  // not outlive this. Called after the subcommand has declared its own.
   void AddTo(Flags* flags);
 
   // What these flags and the environment say, not read yet. InvalidArgument

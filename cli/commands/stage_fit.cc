@@ -1,0 +1,121 @@
+#include "cli/commands/stage_fit.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/status_macros.h"
+#include "config/name_pattern.h"
+#include "config/nearest_name.h"
+#include "config/stages.h"
+#include "worker/input/open_pipeline.h"
+#include "worker/model/network_plan.h"
+
+namespace paramd {
+namespace {
+
+struct StageModel {
+  const LoadedJob* stage = nullptr;
+  std::unique_ptr<NetworkPlan> plan;
+};
+
+using StageModels = std::map<std::string, StageModel>;  // By name.
+
+absl::Status OfStage(const LoadedJob& stage, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("stage '", stage.stage.name(),
+                                                  "': ", status.message()));
+}
+
+std::string ShapeOf(const v1::Variable& variable) {
+  return variable.shape().empty() ? "one number"
+                                  : absl::StrJoin(variable.shape(), "x");
+}
+
+absl::Status CheckVariable(const v1::Variable& variable,
+                           const std::string& called,
+                           const std::string& earlier, const NetworkPlan& its) {
+  const auto found = std::find_if(
+      its.variables.begin(), its.variables.end(),
+      [&](const v1::Variable& other) { return other.name() == called; });
+  if (found == its.variables.end()) {
+    std::vector<std::string> names;
+    for (const v1::Variable& other : its.variables) {
+      names.push_back(other.name());
+    }
+    const std::string nearest = NearestName(called, names);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "from: '", earlier, "' has no variable '", called, "'",
+        nearest.empty() ? "" : absl::StrCat(", the nearest is '", nearest, "'"),
+        "; name those that it has in from.variables, or this one in "
+        "from.allow_missing"));
+  }
+  if (std::equal(found->shape().begin(), found->shape().end(),
+                 variable.shape().begin(), variable.shape().end())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "from: '", earlier, "' has '", called, "' with the shape ",
+      ShapeOf(*found), ", and '", variable.name(), "' has ", ShapeOf(variable),
+      "; leave it out of from.variables, or name it in from.allow_missing"));
+}
+
+absl::Status CheckStart(const StageModel& model, const StageModels& models) {
+  const v1::StageStart& from = model.stage->stage.from();
+  const auto earlier = models.find(from.stage());
+  // One that quantises keeps the variables of the one that trained.
+  if (earlier == models.end()) return absl::OkStatus();
+  for (const v1::Variable& variable : model.plan->variables) {
+    // Where a capacity differs, the rows are taken.
+    if (variable.keyed()) continue;
+    const auto called = Renamed(from.variables(), from.from(), variable.name());
+    if (!called.has_value()) continue;
+    const absl::Status status =
+        CheckVariable(variable, *called, from.stage(), *earlier->second.plan);
+    if (!status.ok() && !MatchesAny(from.allow_missing(), variable.name())) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTeachers(const StageModel& model, const StageModels& models) {
+  for (const std::string& teacher :
+       model.stage->as_stage.distill().teachers()) {
+    for (const auto& [name, other] : models) {
+      if (teacher != StageReference(name)) continue;
+      const Dims& its = other.plan->layers->output_dims();
+      const Dims& ours = model.plan->layers->output_dims();
+      if (its == ours) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "distill.teachers: '", name, "' gives ", absl::StrJoin(its, "x"),
+          " values for an example, and this model ", absl::StrJoin(ours, "x"),
+          ": both need the same classes"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckStagesFit(absl::Span<const LoadedJob> stages) {
+  StageModels models;
+  for (const LoadedJob& stage : stages) {
+    if (KindOf(stage.stage) != StageKind::kTrain) continue;
+    const auto data = OpenTrainingData(stage.config);
+    if (!data.ok()) return OfStage(stage, data.status());
+    auto plan = PlanNetwork(stage.config.model(), (*data)->spec());
+    if (!plan.ok()) return OfStage(stage, plan.status());
+    StageModel model{&stage, *std::move(plan)};
+    RETURN_IF_ERROR(OfStage(stage, CheckStart(model, models)));
+    RETURN_IF_ERROR(OfStage(stage, CheckTeachers(model, models)));
+    models.emplace(stage.stage.name(), std::move(model));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paramd

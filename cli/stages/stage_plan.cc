@@ -1,0 +1,79 @@
+#include "cli/stages/stage_plan.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "config/cluster_agreement.h"
+#include "config/setting_changes.h"
+#include "config/stages.h"
+
+namespace paramd {
+namespace {
+
+// What a finished stage would have to be trained again for; "" if nothing.
+std::string ChangesOf(const LoadedJob& stage, const StageRecord& record) {
+  std::vector<std::string> recorded, own;
+  for (const std::string& line : record.settings) {
+    (absl::StartsWith(line, "stage.") ? own : recorded).push_back(line);
+  }
+  SettingChanges changes = ChangesSince(recorded, stage.as_stage);
+  std::vector<Difference> different = std::move(changes.may_not);
+  for (Difference& change : changes.may) {
+    // A run may go on for longer, but not below those that came after it.
+    if (change.name == "epochs") different.push_back(std::move(change));
+  }
+  if (!different.empty()) return ChangesText(different);
+  std::vector<std::string> now;
+  for (const std::string& line : StageLines(stage)) {
+    if (absl::StartsWith(line, "stage.")) now.push_back(line);
+  }
+  const auto difference = FirstDifferentSetting(now, own);
+  return difference.has_value() ? ChangesText({*difference}) : "";
+}
+
+}  // namespace
+
+absl::StatusOr<NextStage> FindNext(absl::Span<const LoadedJob> stages,
+                                   absl::Span<const FoundStage> found) {
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const LoadedJob& stage = stages[i];
+    if (!found[i].record.has_value()) {
+      const bool trains = KindOf(stage.stage) == StageKind::kTrain;
+      return NextStage{static_cast<int>(i), trains && !found[i].trained
+                                                ? NextStage::What::kTrain
+                                                : NextStage::What::kFinish};
+    }
+    const std::string changes = ChangesOf(stage, *found[i].record);
+    if (changes.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the stage '", stage.stage.name(), "' is finished in '",
+        stage.config.run_dir(), "' and was told something else: ", changes,
+        "; give another run_dir, or what it was told"));
+  }
+  return NextStage{};
+}
+
+absl::StatusOr<std::vector<FoundStage>> FindStages(
+    absl::Span<const LoadedJob> stages) {
+  std::vector<FoundStage> found;
+  for (const LoadedJob& stage : stages) {
+    const std::string& directory = stage.config.run_dir();
+    FoundStage one;
+    auto record = ReadStageRecord(directory);
+    if (record.ok()) {
+      one.record = *std::move(record);
+    } else if (!absl::IsNotFound(record.status())) {
+      return record.status();
+    }
+    const std::string result = absl::StrCat(directory, "/result.json");
+    one.trained = access(result.c_str(), F_OK) == 0;
+    found.push_back(std::move(one));
+  }
+  return found;
+}
+
+}  // namespace paramd

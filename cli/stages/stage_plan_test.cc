@@ -1,0 +1,137 @@
+#include "cli/stages/stage_plan.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kThree[] = R"({
+  "name": "a", "epochs": 2, "input": {"format": "idx", "directory": "/data"},
+  "model": {"layers": ["flatten", {"dense": 10}], "loss": "softmax_cross_entropy"},
+  "optimizer": {"sgd": {}, "learning_rate": 0.5},
+  "stages": [{"name": "one"}, {"name": "two", "from": "one"},
+             {"name": "int8", "from": "two", "quantize": {"batches": 3}}]})";
+
+std::vector<LoadedJob> Load(
+    const std::string& text = kThree,
+    std::vector<std::pair<std::string, std::string>> settings = {}) {
+  JobSources sources;
+  sources.file = "job.json";
+  sources.text = text;
+  sources.settings = std::move(settings);
+  auto stages = LoadStages(sources);
+  EXPECT_TRUE(stages.ok()) << stages.status();
+  return *std::move(stages);
+}
+
+FoundStage Finished(const LoadedJob& stage) {
+  FoundStage found;
+  found.trained = true;
+  found.record.emplace();
+  found.record->name = stage.stage.name();
+  found.record->settings = StageLines(stage);
+  return found;
+}
+
+FoundStage Trained() {
+  FoundStage found;
+  found.trained = true;
+  return found;
+}
+
+TEST(StagePlanTest, TheFirstThatIsNotFinishedIsNext) {
+  const std::vector<LoadedJob> stages = Load();
+  using What = NextStage::What;
+  struct Case {
+    std::vector<FoundStage> found;
+    int number;
+    What what;
+  };
+  const FoundStage one = Finished(stages[0]);
+  const FoundStage two = Finished(stages[1]);
+  const FoundStage three = Finished(stages[2]);
+  const std::vector<Case> cases = {
+      {{{}, {}, {}}, 0, What::kTrain},
+      {{Trained(), {}, {}}, 0, What::kFinish},
+      {{one, {}, {}}, 1, What::kTrain},
+      {{one, Trained(), {}}, 1, What::kFinish},
+      {{one, two, {}}, 2, What::kFinish},
+      {{one, two, three}, 0, What::kNothing},
+      // One whose record was removed is measured again, alone.
+      {{Trained(), two, three}, 0, What::kFinish},
+  };
+  for (const Case& one_case : cases) {
+    const auto next = FindNext(stages, one_case.found);
+    ASSERT_TRUE(next.ok()) << next.status();
+    EXPECT_EQ(next->number, one_case.number);
+    EXPECT_EQ(next->what, one_case.what);
+  }
+}
+
+TEST(StagePlanTest, AFinishedStageThatIsToldSomethingElseIsRefused) {
+  const std::vector<LoadedJob> before = Load();
+  const std::vector<FoundStage> found = {
+      Finished(before[0]), Finished(before[1]), Finished(before[2])};
+  const auto refusal = [&](const std::vector<LoadedJob>& now) {
+    const absl::Status status = FindNext(now, found).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(
+      refusal(Load(kThree,
+                   {{"optimizer.learning_rate", "0.25"}, {"run_dir", "/r"}})),
+      HasSubstr(
+          "the stage 'one' is finished in '/r/one' and was told something "
+          "else: optimizer.learning_rate is 0.25, was 0.5; give another "
+          "run_dir, or what it was told"));
+  EXPECT_THAT(refusal(Load(kThree, {{"stages[1].epochs", "3"}})),
+              HasSubstr("the stage 'two' is finished in '' and was told "
+                        "something else: epochs is 3, was 2"));
+  EXPECT_THAT(refusal(Load(kThree, {{"stages[2].quantize.batches", "4"}})),
+              HasSubstr("stage.quantize.batches is 4, was 3"));
+  EXPECT_THAT(refusal(Load(kThree, {{"stages[1].from.variables", "dense*"}})),
+              HasSubstr("warm_start.variables is \"dense*\", was \"*\""));
+}
+
+TEST(StagePlanTest, WhatARunMayChangeAndWhereItLiesMayDiffer) {
+  const std::vector<LoadedJob> before = Load();
+  std::vector<FoundStage> found;
+  for (const LoadedJob& stage : before) found.push_back(Finished(stage));
+  const auto next = FindNext(
+      Load(kThree, {{"lease_ms", "30000"}, {"run_dir", "/elsewhere"}}), found);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->what, NextStage::What::kNothing);
+}
+
+TEST(StagePlanTest, StagesAreFoundInTheirDirectories) {
+  const std::string root = absl::StrCat(::testing::TempDir(), "/found");
+  const std::vector<LoadedJob> stages = Load(kThree, {{"run_dir", root}});
+  EXPECT_FALSE(FindStages(stages)->at(0).trained);
+  StageRecord record = *Finished(stages[0]).record;
+  record.kind = "trains";
+  ASSERT_TRUE(WriteStageRecord(root + "/one", record).ok());
+  std::filesystem::create_directories(root + "/two");
+  std::ofstream(root + "/two/result.json") << "{}";
+  const auto found = FindStages(stages);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE((*found)[0].record.has_value());
+  EXPECT_TRUE((*found)[1].trained);
+  EXPECT_FALSE((*found)[1].record.has_value());
+  EXPECT_FALSE((*found)[2].trained);
+  std::ofstream(root + "/one/stage.json") << "{";
+  EXPECT_EQ(FindStages(stages).status().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace paramd
