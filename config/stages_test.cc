@@ -272,9 +272,10 @@ INSTANTIATE_TEST_SUITE_P(
             R"("from": "int8", "export": "onnx")", R"("export": "onnx")",
             "stages[4].from: is missing; name the stage whose checkpoint "
             "this one exports"},
-        WrongChain{
-            R"("export": "onnx")", R"("export": "onnx", "quantize": {})",
-            "stages[4].export: stands beside 'quantize'; make two stages"},
+        WrongChain{R"("quantize": {"batches": 5})",
+                   R"("quantize": {"batches": 5}, "export": "onnx")",
+                   "stages[3].export: stands beside 'quantize'; make two "
+                   "stages"},
         WrongChain{
             R"("export": "onnx")", R"("export": "onxx")",
             "must be one of safetensors, tensorbundle, onnx; found \"onxx\"; "
@@ -315,7 +316,7 @@ INSTANTIATE_TEST_SUITE_P(
                    R"("from": "student", "warm_start": {"path": "x"},)",
                    "stages[2].warm_start: stands beside 'from'; keep one"},
         WrongChain{R"("from": "student",)",
-                   R"("from": {"stage": "student", "from": "a/*"},)",
+                   R"("from": {"stage": "student", "from": "a"},)",
                    "job.json:9: warm_start.from: must have as many *"},
         WrongChain{R"("epochs": 3,)",
                    R"("epochs": 3, "backup_and_restore": {"directory": "/b"},)",

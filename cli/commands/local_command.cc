@@ -477,7 +477,7 @@ Supervisor::Outcome TrainStage(const Invocation& invocation,
   }
   if (!status.ok()) return NotBegun(status);
   LocalCluster cluster(options, job, KillPlan(), job.run_dir(), *tls);
-  cluster.console()->Say(run.Title(number));
+  cluster.console()->Say(absl::StrCat(run.Title(number), " begins"));
   Supervisor::Outcome outcome = cluster.Run();
   const std::string stopped = FailureNote::WhyStopped(job.run_dir());
   outcome.was_stopped = outcome.exit_code == kExitFinished && !stopped.empty();

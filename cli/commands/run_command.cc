@@ -296,8 +296,12 @@ class ProcessOfStages {
   }
 
  private:
+  void Say(int number, absl::string_view what) const {
+    Log(LogLevel::kInfo, absl::StrCat(run_.Title(number), " ", what));
+  }
+
   Ended Train(int number) {
-    if (writes_) Print(absl::StrCat(run_.Title(number), "\n"));
+    if (writes_) Say(number, "begins");
     RunOptions options = options_;
     options.process.job = run_.FlagsOf(number);
     if (!options.trace_path.empty()) {
@@ -334,7 +338,7 @@ class ProcessOfStages {
     if (exit_code != kExitFinished) {
       return {exit_code, absl::StrCat(run_.Title(number), " has failed")};
     }
-    Print(absl::StrCat(run_.Title(number), " is finished\n"));
+    Say(number, "is finished");
     return {};
   }
 

@@ -22,9 +22,9 @@ std::string ChangesOf(const LoadedJob& stage, const StageRecord& record) {
   }
   SettingChanges changes = ChangesSince(recorded, stage.as_stage);
   std::vector<Difference> different = std::move(changes.may_not);
+  // A run may go on with these, but not below those that came after it.
   for (Difference& change : changes.may) {
-    // A run may go on for longer, but not below those that came after it.
-    if (change.name == "epochs") different.push_back(std::move(change));
+    different.push_back(std::move(change));
   }
   if (!different.empty()) return ChangesText(different);
   std::vector<std::string> now;

@@ -43,7 +43,8 @@ std::string MetricOf(absl::Span<const StageRecord> stages) {
 // 1234567 → "1,234,567".
 std::string WithCommas(double number) {
   std::string text = absl::StrFormat("%.0f", number);
-  for (size_t end = text.size(); end > 3; end -= 3) text.insert(end - 3, 1, ',');
+  for (size_t end = text.size(); end > 3; end -= 3)
+    text.insert(end - 3, 1, ',');
   return text;
 }
 

@@ -45,13 +45,13 @@ std::vector<StageRecord> Samples() {
 TEST(StagesPageTest, TheTableHasARowForEachStage) {
   EXPECT_EQ(
       StagesTable(Samples()),
-      "stage                           accuracy    bytes  compressed   zeros  "
+      "stage                            accuracy    bytes  compressed   zeros  "
       "examples/s\n"
-      "teacher  trains                   0.9062  880,936     816,000   0.0 %  "
+      "teacher  trains                    0.9062  880,936     816,000   0.0 %  "
       "     6,000\n"
-      "int8     quantises from teacher   0.8750  100,500      90,000  75.5 %  "
+      "int8     quantises from teacher    0.8750  100,500      90,000  75.5 %  "
       "    12,346\n"
-      "onnx     exports from int8                101,000\n");
+      "onnx     exports from int8                 101,000\n");
 }
 
 TEST(StagesPageTest, WithoutAnAccuracyTheFirstMetricOfAllIsShown) {
