@@ -24,6 +24,9 @@ struct Affine {
   bool operator==(const Affine&) const = default;
 };
 
+// Of the least and the greatest of the values, NaN aside; 0 to 0 of none.
+FloatRange RangeOf(absl::Span<const float> values);
+
 // That of a range, which is widened to have 0 in it. Of nothing but zeros, or
 // of numbers that no scale tells from 0, the scale is 1.
 Affine AffineOf(FloatRange range);
@@ -47,6 +50,25 @@ struct QuantizedWeights {
 // rounding of the scale. REQUIRES: they are finite, 0 < most <= 127.
 QuantizedWeights QuantizeWeights(absl::Span<const float> weights,
                                  uint64_t channels, bool per_channel, int most);
+
+// Numbers as what integers stand for: what a network that is trained to be
+// quantised computes with ("fake quantisation"; Jacob et al., CVPR 2018,
+// section 3). Bit by bit scale * (q - zero_point) with q of QuantizeValues, but
+// that what is not finite becomes NaN, as in IntegerRun. `out`, as long, may be
+// the values.
+void FakeQuantizeValues(const Affine& affine, absl::Span<const float> values,
+                        float* out);
+// Its derivative by the straight-through estimator (Bengio et al., arXiv
+// 1308.3432): of values inside of the range that the integers stand for the
+// gradient passes, of others it becomes 0. REQUIRES: as many of both.
+void PassStraightThrough(const Affine& affine, absl::Span<const float> values,
+                         absl::Span<float> gradients);
+
+// Bit by bit scale * q of QuantizeWeights, with a scale of each channel, of
+// which there are as many as `scales`, which are overwritten. `out` is as long
+// as the weights. No weight is outside of the range, so the gradient passes.
+void FakeQuantizeWeights(absl::Span<const float> weights, int most,
+                         absl::Span<float> scales, float* out);
 
 }  // namespace paramd
 

@@ -10,11 +10,6 @@
 namespace paramd {
 namespace {
 
-FloatRange RangeOf(absl::Span<const float> values) {
-  const auto [min, max] = std::minmax_element(values.begin(), values.end());
-  return {*min, *max};
-}
-
 // A bin's lower end.
 double BeginOf(const Histogram& histogram, int bin) {
   return (bin - Histogram::kBins) * histogram.width();
