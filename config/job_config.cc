@@ -221,6 +221,31 @@ void CheckOutputs(const v1::JobConfig& config, const SettingReader& reader,
   }
 }
 
+// Adds what does not go with training as a quantised network computes.
+void CheckQuantizationAware(
+    const v1::JobConfig& config,
+    const std::function<void(const std::string& path,
+                             absl::string_view sentence)>& add) {
+  if (!config.model().has_quantization_aware()) return;
+  if (config.model().custom()) {
+    add("model.quantization_aware",
+        "is for a model in the job file; with model.custom the program decides "
+        "what it rounds, so leave it out");
+  }
+  if (config.compute_format() > v1::JobConfig::COMPUTE_FORMAT_FP32) {
+    add("compute_format",
+        "must be \"fp32\" with model.quantization_aware, which rounds to what "
+        "integers stand for; leave one of them out");
+  }
+  const std::string& device = config.device();
+  if (absl::StartsWith(device, "cuda") || absl::StartsWith(device, "pjrt:")) {
+    add("device",
+        absl::StrCat("must be \"cpu\" with model.quantization_aware, which "
+                     "rounds on the processor alone; found \"",
+                     Excerpt(device), "\""));
+  }
+}
+
 // Adds what the settings about teachers say wrongly.
 void CheckDistill(const v1::JobConfig& config,
                   const std::function<void(const std::string& path,
@@ -355,6 +380,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   }
   CheckOutputs(config, reader, add);
   CheckDistill(config, add);
+  CheckQuantizationAware(config, add);
   CheckCheckpoints(config.checkpoint(), add);
   CheckBackup(config, reader, add);
   if (config.has_input() && !mistakes->HasAt("input")) {

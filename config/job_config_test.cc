@@ -569,5 +569,41 @@ TEST(JobConfigTest, TeachersNeedAModelOfClasses) {
   }
 }
 
+TEST(JobConfigTest, WhatRoundsForIntegersIsTheProcessorInFloat32) {
+  const auto with = [](absl::string_view setting, absl::string_view value) {
+    JobSources sources = From(kJob);
+    sources.settings = {{"model.quantization_aware.weight_bits", "4"},
+                        {std::string(setting), std::string(value)}};
+    return sources;
+  };
+  const absl::StatusOr<LoadedJob> job = LoadJob(with("device", "auto"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  const auto& aware = job->config.model().quantization_aware();
+  EXPECT_EQ(aware.weight_bits(), 4);
+  EXPECT_EQ(aware.momentum(), 0.99);
+  EXPECT_EQ(aware.begin_step(), 0);
+  EXPECT_FALSE(LoadJob(From(kJob))->config.model().has_quantization_aware());
+  for (const auto& [setting, value, sentence] :
+       std::vector<std::array<const char*, 3>>{
+           {"model.quantization_aware.weight_bits", "1", "must be at least 2"},
+           {"model.quantization_aware.weight_bits", "9", "must be at most 8"},
+           {"model.quantization_aware.momentum", "1", "must be less than 1"},
+           {"model.quantization_aware.begin_step", "-1", "begin_step"},
+           {"device", "cuda",
+            "device: must be \"cpu\" with model.quantization_aware, which "
+            "rounds on the processor alone; found \"cuda\""},
+           {"device", "cuda:0-3", "found \"cuda:0-3\""},
+           {"device", "pjrt:/plugin.so:0", "found \"pjrt:/plugin.so:0\""},
+           {"compute_format", "bf16",
+            "compute_format: must be \"fp32\" with model.quantization_aware"},
+           {"compute_format", "tf32", "compute_format: must be \"fp32\""},
+           {"model.custom", "true",
+            "model.quantization_aware: is for a model in the job file"},
+       }) {
+    EXPECT_THAT(MessageOf(with(setting, value)), HasSubstr(sentence))
+        << setting << " " << value;
+  }
+}
+
 }  // namespace
 }  // namespace paramd

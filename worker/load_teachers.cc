@@ -19,6 +19,7 @@
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/input/open_pipeline.h"
+#include "worker/model/quantization_aware.h"
 
 namespace paramd {
 namespace {
@@ -158,6 +159,12 @@ absl::StatusOr<Teachers::Teacher> LoadTeacher(const v1::JobConfig& job,
                                               const TeacherDevices& devices) {
   ASSIGN_OR_RETURN(const Found found, FindTeacher(job, path));
   ASSIGN_OR_RETURN(auto plan, PlanTeacher(job, found, input, student));
+  if (HasTransforms(*plan) && devices.name != "cpu") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it was trained to be quantised (quantization_aware), "
+                     "which the processor alone computes, and device is ",
+                     devices.name, ": choose cpu"));
+  }
   ASSIGN_OR_RETURN(auto weights,
                    ReadWeights(found.path, plan->variables, job.seed(), {}));
   Log(LogLevel::kInfo, "learning from a teacher",

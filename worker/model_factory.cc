@@ -105,8 +105,15 @@ absl::Status CheckConcurrent(const v1::JobConfig& job,
   return absl::OkStatus();
 }
 
+absl::Status CantRoundThere(const v1::JobConfig& job) {
+  return CantUse(job,
+                 "with model.quantization_aware numbers are rounded on the "
+                 "processor alone; choose cpu");
+}
+
 absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
                                const DeviceChoice& choice) {
+  if (job.model().has_quantization_aware()) return CantRoundThere(job);
   if (job.has_distill()) {
     return CantUse(job,
                    "a program that a plugin compiles learns of labels alone, "
@@ -247,6 +254,9 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
       return OnPlugin(job, input, choices.front());
     }
     ASSIGN_OR_RETURN(devices, DevicesOf(job, probe, choices));
+    if (!devices.empty() && job.model().has_quantization_aware()) {
+      return CantRoundThere(job);
+    }
   }
   const ComputeFormat format = FormatOf(job);
   std::vector<Network::MakeDevice> makers;

@@ -62,6 +62,16 @@ TEST_F(ModelFactoryTest, APluginHasNoBudgetForActivations) {
               HasSubstr("memory.activation_budget_bytes is 10; "));
 }
 
+TEST_F(ModelFactoryTest, APluginRoundsNothing) {
+  auto& aware = *job_.mutable_model()->mutable_quantization_aware();
+  aware.set_weight_bits(8);
+  aware.set_momentum(0.9);
+  EXPECT_THAT(RefusalOn(std::string(kPlugin) + "0"),
+              HasSubstr("with model.quantization_aware numbers are rounded on "
+                        "the processor alone; choose cpu"));
+  EXPECT_TRUE(MakeOn("cpu").ok());
+}
+
 TEST_F(ModelFactoryTest, WithoutItsGpuABudgetIsNotOfHalfAsManyBytes) {
   job_.mutable_memory()->set_activation_budget_bytes(10);
   job_.set_device("cuda:0");

@@ -12,6 +12,7 @@
 
 #include "base/status_macros.h"
 #include "worker/model/layer_builder.h"
+#include "worker/model/quantization_aware.h"
 
 namespace paramd {
 namespace {
@@ -346,6 +347,8 @@ absl::StatusOr<std::unique_ptr<Loss>> LossOf(const v1::ModelConfig& config,
 
 // Layers of one name share their variables.
 absl::Status ShareVariables(NetworkPlan* plan) {
+  plan->variables.clear();
+  plan->shared.clear();
   absl::flat_hash_map<std::string, size_t> known;
   for (const v1::Variable& variable : plan->layers->variables()) {
     const auto [found, added] =
@@ -732,6 +735,11 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     first_column += task.columns();
   }
   RETURN_IF_ERROR(ShareVariables(plan.get()));
+  if (config.has_quantization_aware()) {
+    RETURN_IF_ERROR(
+        MakeQuantizationAware(config.quantization_aware(), plan.get()));
+    RETURN_IF_ERROR(ShareVariables(plan.get()));
+  }
   PlanLookups(builder.needs().lookups, plan.get());
   for (size_t i = 0; i < plan->inputs.size(); ++i) {
     uint64_t& bound = plan->inputs[i].bound;

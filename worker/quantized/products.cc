@@ -3,19 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
-
 #include "worker/model/image_layers.h"
 #include "worker/model/norm_layers.h"
+#include "worker/model/quantization_aware.h"
 #include "worker/model/simple_layers.h"
-#include "worker/quantized/integer_product.h"
 
 namespace paramd {
 namespace {
-
-// Of a convolution of fewer, integers are slower than float: a register has
-// four of them for each output.
-constexpr uint64_t kLeastChannels = 4;
 
 enum BatchNormVariable : size_t { kScale, kShift, kMean, kVariance };
 
@@ -28,54 +22,6 @@ size_t SkipViews(const NetworkPlan& plan, size_t i) {
   return i;
 }
 
-// Another layer has a variable of this one.
-bool Shares(const NetworkPlan& plan, size_t layer) {
-  const size_t first = plan.layers->first_variable(layer);
-  for (size_t v = 0; v < At(plan, layer).variables().size(); ++v) {
-    if (plan.IsUsedBefore(first + v) || plan.IsUsedBehind(first + v)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-uint64_t TermsOf(const v1::Variable& kernel) {
-  uint64_t terms = 1;
-  for (int i = 0; i + 1 < kernel.shape_size(); ++i) terms *= kernel.shape(i);
-  return terms;
-}
-
-// Empty: it can be quantised.
-std::string WhyNot(const NetworkPlan& plan, size_t i, Quantization::Mode mode) {
-  const Layer& layer = At(plan, i);
-  if (layer.keeps_layers()) {
-    return "it holds layers; those of the network itself are quantised";
-  }
-  const bool is_dense = dynamic_cast<const Dense*>(&layer) != nullptr;
-  const auto* const convolution = dynamic_cast<const Conv2d*>(&layer);
-  if (!is_dense && convolution == nullptr) {
-    return "it is neither a dense layer nor a convolution";
-  }
-  if (Shares(plan, i)) return "another layer has the same variables";
-  const uint64_t terms = TermsOf(layer.variables()[0]);
-  if (terms > kMostInputs) {
-    return absl::StrCat("sums of its ", terms,
-                        " products need not fit 32 bits");
-  }
-  if (convolution == nullptr) return "";
-  if (mode == Quantization::Mode::kDynamic) {
-    return "a convolution needs static ranges (--calibrate): with those of "
-           "each example it would be slower than in float";
-  }
-  const uint64_t channels = convolution->Shape(1).group_inputs();
-  if (channels < kLeastChannels) {
-    return absl::StrCat("of ", channels,
-                        channels == 1 ? " channel" : " channels",
-                        " it would be slower than in float");
-  }
-  return "";
-}
-
 FoundProduct Follow(const NetworkPlan& plan, size_t i) {
   FoundProduct product;
   product.layer = i;
@@ -86,7 +32,8 @@ FoundProduct Follow(const NetworkPlan& plan, size_t i) {
     return next < plan.layers->size() &&
            dynamic_cast<decltype(type)>(&At(plan, next)) != nullptr;
   };
-  if (is(static_cast<const BatchNormLayer*>(nullptr)) && !Shares(plan, next) &&
+  if (is(static_cast<const BatchNormLayer*>(nullptr)) &&
+      !SharesVariables(plan, next) &&
       At(plan, next).output_dims().back() == At(plan, i).output_dims().back()) {
     product.batch_norm = next;
     product.end = next + 1;
@@ -108,7 +55,9 @@ FoundProducts FindProducts(const NetworkPlan& plan, Quantization::Mode mode) {
   for (size_t i = 0; i < plan.layers->size();) {
     const Layer& layer = At(plan, i);
     const std::string why =
-        layer.variables().empty() ? "-" : WhyNot(plan, i, mode);
+        layer.variables().empty()
+            ? "-"
+            : WhyInFloat(plan, i, mode != Quantization::Mode::kDynamic);
     if (why.empty()) {
       found.products.push_back(Follow(plan, i));
       i = found.products.back().end;
