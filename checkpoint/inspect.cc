@@ -250,9 +250,12 @@ absl::StatusOr<std::string> Quantised(const std::string& path,
   head.Add({"quantised", std::string(NameOf(quantization.mode))});
   head.Add({"range", RangeText(quantization)});
   if (!quantization.observer.empty()) {
-    head.Add({"calibrated",
-              absl::StrCat(quantization.observer, " of ", quantization.examples,
-                           " examples, ", quantization.calibrated_on)});
+    head.Add(
+        {"calibrated", quantization.examples == 0
+                           ? quantization.observer
+                           : absl::StrCat(quantization.observer, " of ",
+                                          quantization.examples, " examples, ",
+                                          quantization.calibrated_on)});
   }
   if (!quantization.has_integers()) return absl::StrCat(head.Text(), "\n");
   std::vector<std::string> kernels;

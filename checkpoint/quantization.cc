@@ -228,8 +228,10 @@ std::string EncodeQuantization(const Quantization& quantization) {
   }
   if (!quantization.observer.empty()) {
     json["observer"] = quantization.observer;
-    json["calibrated_on"] = quantization.calibrated_on;
-    json["examples"] = quantization.examples;
+    if (quantization.examples > 0) {
+      json["calibrated_on"] = quantization.calibrated_on;
+      json["examples"] = quantization.examples;
+    }
   }
   json["layers"] = OrderedJson::array();
   for (const Quantization::Layer& layer : quantization.layers) {

@@ -50,7 +50,8 @@ struct Quantization {
   // products by 255 don't fit 16 bits, or 63.
   uint32_t most_weight = 127;
   bool per_channel = true;
-  // Of the calibration.
+  // Of static ranges: how they were found, and on what; no examples: by
+  // training.
   std::string observer;
   std::string calibrated_on;
   uint64_t examples = 0;

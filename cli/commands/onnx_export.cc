@@ -21,6 +21,7 @@
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/input/open_pipeline.h"
 #include "worker/model/network_plan.h"
+#include "worker/model/quantization_aware.h"
 #include "worker/onnx/write_model.h"
 
 namespace paramd {
@@ -136,6 +137,7 @@ absl::StatusOr<std::string> ExportOnnx(const std::string& directory,
                    PlanNetwork(job.config.model(), training->spec()));
   absl::optional<OnnxIntegers> integers;
   if (IsQuantized(manifest)) {
+    RemoveTransforms(plan.get());  // The integers are what they stand for.
     ASSIGN_OR_RETURN(integers, ReadOnnxIntegers(directory));
   }
   const OnnxIntegers* const used = integers ? &*integers : nullptr;

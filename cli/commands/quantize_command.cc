@@ -19,6 +19,7 @@
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/input/open_pipeline.h"
 #include "worker/model/network_plan.h"
+#include "worker/model/quantization_aware.h"
 #include "worker/quantized/quantize.h"
 
 namespace paramd {
@@ -33,7 +34,7 @@ struct WantedQuantization {
   std::string observer;
   std::string output;
   int batches = 100;
-  int weight_bits = 8;
+  int weight_bits = 0;  // 0: not said.
   bool per_tensor = false;
 };
 
@@ -41,11 +42,44 @@ bool IsOfTheJob(const std::string& calibrate) {
   return calibrate == "train" || calibrate == "test";
 }
 
-absl::StatusOr<QuantizeOptions> OptionsOf(const WantedQuantization& wanted) {
+// Of a network that training has prepared for it.
+absl::Status CheckAsTrained(const WantedQuantization& wanted, int bits) {
+  if (!wanted.mode.empty() && wanted.mode != "static") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--mode ", wanted.mode,
+                     " is not for a model with quantization_aware, which was "
+                     "trained for static ranges; leave it out"));
+  }
+  for (const auto& [flag, is_given] :
+       {std::pair<const char*, bool>{"--calibrate", !wanted.calibrate.empty()},
+        {"--observer", !wanted.observer.empty()},
+        {"--per_tensor", wanted.per_tensor}}) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag,
+                     " is not for a model with quantization_aware, whose "
+                     "ranges training has learned; leave it out"));
+  }
+  if (wanted.weight_bits == 0 || wanted.weight_bits == bits) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--weight_bits is ", wanted.weight_bits,
+                   ", and the model was trained for ", bits,
+                   " (quantization_aware.weight_bits); leave it out"));
+}
+
+absl::StatusOr<QuantizeOptions> OptionsOf(const WantedQuantization& wanted,
+                                          const v1::ModelConfig& model) {
   QuantizeOptions options;
   if (wanted.output.empty()) {
     return absl::InvalidArgumentError(
         "missing --output DIR, the directory that is made");
+  }
+  if (model.has_quantization_aware()) {
+    RETURN_IF_ERROR(CheckAsTrained(
+        wanted, static_cast<int>(model.quantization_aware().weight_bits())));
+    return options;
   }
   const bool calibrates = !wanted.calibrate.empty();
   options.mode =
@@ -74,7 +108,9 @@ absl::StatusOr<QuantizeOptions> OptionsOf(const WantedQuantization& wanted) {
   options.calibrated_on = wanted.calibrate;
   options.batches = static_cast<uint64_t>(wanted.batches);
   options.per_channel = !wanted.per_tensor;
-  options.most_weight = (1 << (wanted.weight_bits - 1)) - 1;
+  if (wanted.weight_bits > 0) {
+    options.most_weight = MostOfBits(wanted.weight_bits);
+  }
   return options;
 }
 
@@ -156,6 +192,11 @@ void PrintQuantized(const std::string& from, const std::string& to,
     absl::StrAppendFormat(&text, "  %-16s float: %s\n", EscapeLine(left.name),
                           EscapeLine(left.why));
   }
+  if (quantization.mode == Quantization::Mode::kStatic &&
+      quantization.examples == 0) {
+    absl::StrAppend(&text, "  input scales: ", quantization.observer,
+                    ", no calibration set was read\n");
+  }
   absl::StrAppend(&text, "  range: ", RangeText(quantization), "\n");
   absl::StrAppendFormat(
       &text, "  %d bytes, of %d in float32: %.2f times smaller\n", bytes,
@@ -165,8 +206,9 @@ void PrintQuantized(const std::string& from, const std::string& to,
 }
 
 absl::Status QuantizeAsWanted(const WantedQuantization& wanted) {
-  ASSIGN_OR_RETURN(QuantizeOptions options, OptionsOf(wanted));
   ASSIGN_OR_RETURN(const LoadedJob job, LoadJob(wanted));
+  ASSIGN_OR_RETURN(QuantizeOptions options,
+                   OptionsOf(wanted, job.config.model()));
   if (job.config.model().custom()) {
     return absl::InvalidArgumentError(
         "a program brings the job's model; layers of a job file are quantised");
@@ -211,7 +253,8 @@ int QuantizeCommand(const Invocation& invocation) {
   Flags flags(
       "quantize", "CHECKPOINT --job FILE --output DIR [flags]",
       "Makes a smaller checkpoint of one: dense layers and convolutions "
-      "with integers of 8\nbits, or weights of 16. 'paramd predict' and "
+      "with integers of 8\nbits or fewer, or weights of 16. 'paramd predict' "
+      "and "
       "'evaluate' compute with it. The sets of\n--calibrate are the "
       "job's, or those of another job file.");
   flags.AddText("calibrate", "train|test|JOB",
@@ -230,7 +273,7 @@ int QuantizeCommand(const Invocation& invocation) {
                  {1, 1000000}, &wanted.batches);
   flags.AddCount("weight_bits",
                  "of weights; 7 are computed fast by processors without VNNI, "
-                 "too",
+                 "too; 0: 8, or what the model was trained for",
                  {2, 8}, &wanted.weight_bits);
   flags.AddSwitch("per_tensor",
                   "one scale for all weights of a layer, not one for each "

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "worker/model/image_layers.h"
 #include "worker/model/parallel.h"
+#include "worker/model/quantization_aware.h"
 #include "worker/model/simple_layers.h"
 #include "worker/onnx/onnx_graph.h"
 #include "worker/onnx/onnx_weights.h"
@@ -219,6 +220,11 @@ void DescribeModel(const OnnxOptions& options, OnnxGraph* graph) {
 absl::Status CheckFitsOnnx(const NetworkPlan& plan,
                            const OnnxIntegers* integers) {
   RETURN_IF_ERROR(CheckTables(plan));
+  if (HasTransforms(plan)) {
+    return absl::InvalidArgumentError(
+        "the model was trained to be quantised (quantization_aware): what it "
+        "computes is exported once it is; run paramd quantize first");
+  }
   return CheckBytes(plan, integers);
 }
 

@@ -14,6 +14,7 @@
 #include "worker/device/cpu_device.h"
 #include "worker/model/network.h"
 #include "worker/model/norm_layers.h"
+#include "worker/model/quantization_aware.h"
 #include "worker/quantized/affine.h"
 #include "worker/quantized/observer.h"
 #include "worker/quantized/products.h"
@@ -262,16 +263,19 @@ absl::Status NothingToQuantize(const FoundProducts& found) {
   return absl::InvalidArgumentError(why);
 }
 
+void SetInput(const Affine& affine, Quantization::Layer* layer) {
+  layer->input.emplace();
+  layer->input->scale = affine.scale;
+  layer->input->zero_point = affine.zero_point;
+}
+
 absl::Status SetInput(const Seen& seen, Quantization::Layer* layer) {
   if (!seen.finite) {
     return absl::InvalidArgumentError(
         absl::StrCat("on the calibration set an input of '", layer->name,
                      "' is not finite, which no range has"));
   }
-  const Affine affine = AffineOf(seen.observer->Range());
-  layer->input.emplace();
-  layer->input->scale = affine.scale;
-  layer->input->zero_point = affine.zero_point;
+  SetInput(AffineOf(seen.observer->Range()), layer);
   return absl::OkStatus();
 }
 
@@ -279,8 +283,22 @@ absl::Status SetInput(const Seen& seen, Quantization::Layer* layer) {
 
 absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
                                    const InputSpec& input, WeightSpans weights,
-                                   const QuantizeOptions& options) {
+                                   const QuantizeOptions& wanted) {
   ASSIGN_OR_RETURN(const auto plan, PlanNetwork(model, input));
+  QuantizeOptions options = wanted;
+  std::vector<absl::optional<Affine>> learned;
+  if (model.has_quantization_aware()) {
+    if (options.mode != Mode::kStatic) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "mode ", NameOf(options.mode),
+          " is not for a model with quantization_aware, which was trained for "
+          "static ranges"));
+    }
+    options.per_channel = true;
+    options.most_weight = MostOfBits(model.quantization_aware().weight_bits());
+    ASSIGN_OR_RETURN(learned, LearnedInputs(*plan, weights));
+    RemoveTransforms(plan.get());
+  }
   Quantized made;
   made.quantization.mode = options.mode;
   if (!made.quantization.has_integers()) {
@@ -292,7 +310,9 @@ absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
   made.quantization.per_channel = options.per_channel;
   made.quantization.left = found.left;
   std::map<size_t, Seen> seen;
-  if (options.mode == Mode::kStatic) {
+  if (!learned.empty()) {
+    made.quantization.observer = "learned in training";
+  } else if (options.mode == Mode::kStatic) {
     ASSIGN_OR_RETURN(auto again, PlanNetwork(model, input));
     ASSIGN_OR_RETURN(seen, Observe(found, weights, options, std::move(again)));
     made.quantization.observer = options.observer;
@@ -310,7 +330,9 @@ absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
     if (product.batch_norm.has_value()) {
       layer.folded = plan->layers->layer(*product.batch_norm).name();
     }
-    if (options.mode == Mode::kStatic) {
+    if (!learned.empty()) {
+      SetInput(*learned[product.layer], &layer);
+    } else if (options.mode == Mode::kStatic) {
       RETURN_IF_ERROR(SetInput(seen[product.layer], &layer));
     }
     RETURN_IF_ERROR(AddProduct(*plan, product, weights, options, &made));

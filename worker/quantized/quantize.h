@@ -15,13 +15,14 @@
 
 namespace paramd {
 
-// How a trained network is quantised.
+// How a trained network is quantised. One that was trained to be quantised is
+// as it was trained, whatever they say but for `mode`, which must be kStatic.
 struct QuantizeOptions {
   Quantization::Mode mode = Quantization::Mode::kStatic;
   bool per_channel = true;
   int most_weight = 127;
   // Of static ranges: what the float network is run on, in so many batches of
-  // so many examples at most.
+  // so many examples at most. Not where training has learned the ranges.
   const Pipeline* calibration = nullptr;
   std::string calibrated_on;
   std::string observer = "min_max";
@@ -41,9 +42,10 @@ struct Quantized {
 //
 // INVALID_ARGUMENT, a sentence, if the observer is unknown, the calibration set
 // is empty, or all of it is one number, the input does not suit the network, no
-// layer can be quantised, or an input of a layer or a weight is not finite, or
-// too large for float16. REQUIRES: no variable is keyed; a calibration, if
-// static.
+// layer can be quantised, an input of a layer or a weight is not finite, or
+// too large for float16, or training has learned no range yet, or is of another
+// mode than kStatic. REQUIRES: no variable is keyed; if static, a calibration or
+// learned ranges.
 absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
                                    const InputSpec& input, WeightSpans weights,
                                    const QuantizeOptions& options);

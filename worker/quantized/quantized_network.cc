@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "worker/model/image_layers.h"
 #include "worker/model/network.h"
+#include "worker/model/quantization_aware.h"
 #include "worker/quantized/integer_run.h"
 #include "worker/quantized/quantized_products.h"
 
@@ -157,6 +158,7 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> OpenQuantized(
     IntegerKernels::Use use) {
   ASSIGN_OR_RETURN(std::unique_ptr<NetworkPlan> plan,
                    PlanNetwork(model, input));
+  RemoveTransforms(plan.get());  // The integers are what they stand for.
   ASSIGN_OR_RETURN(const Quantization quantization,
                    ReadQuantization(directory));
   ASSIGN_OR_RETURN(const IntegerTensors tensors,
