@@ -44,8 +44,8 @@ struct Quantized {
 // is empty, or all of it is one number, the input does not suit the network, no
 // layer can be quantised, an input of a layer or a weight is not finite, or
 // too large for float16, or training has learned no range yet, or is of another
-// mode than kStatic. REQUIRES: no variable is keyed; if static, a calibration or
-// learned ranges.
+// mode than kStatic. REQUIRES: no variable is keyed; if static, a calibration
+// or learned ranges.
 absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
                                    const InputSpec& input, WeightSpans weights,
                                    const QuantizeOptions& options);
