@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/mutex.h"
 #include "net/in_process_runtime.h"
 #include "net/operator_socket.h"
 #include "net/testing/raw_caller.h"
@@ -38,7 +40,10 @@ class OperatorDeskTest : public ::testing::Test {
         out->Refuse(message.call,
                     Refuse(v1::Refusal::INVALID, "staleness", "no"));
       } else {
-        asked_by_.push_back(set->origin().who());
+        {
+          const MutexLock lock(&mutex_);
+          asked_by_.push_back(set->origin().who());
+        }
         auto reply = std::make_unique<v1::SetReply>();
         reply->set_value(set->value());
         out->Reply(message.call, std::move(reply));
@@ -71,7 +76,8 @@ class OperatorDeskTest : public ::testing::Test {
 
   const std::string socket_;
   ToyCore coordinator_;
-  std::vector<std::string> asked_by_;
+  Mutex mutex_;
+  std::vector<std::string> asked_by_ ABSL_GUARDED_BY(mutex_);
   const std::unique_ptr<Runtime> behind_ = MakeInProcessRuntime();
   std::unique_ptr<OperatorDesk> desk_;
   std::thread runs_;
@@ -86,8 +92,11 @@ TEST_F(OperatorDeskTest, WhatItIsAskedTheCoordinatorBehindItAnswers) {
   v1::SetReply reply;
   ASSERT_TRUE(reply.ParseFromString(*answer));
   EXPECT_EQ(reply.value(), "8");
-  ASSERT_EQ(asked_by_.size(), 1u);
-  EXPECT_EQ(asked_by_[0], absl::StrCat("uid ", getuid()));
+  {
+    const MutexLock lock(&mutex_);
+    EXPECT_THAT(asked_by_,
+                ::testing::ElementsAre(absl::StrCat("uid ", getuid())));
+  }
   set.set_value("wrong");
   EXPECT_EQ(Call(kSet, set).status().message(), "no");
 }
