@@ -39,18 +39,22 @@ absl::StatusOr<ChiefAddress> AddressOf(const ProfileOptions& options) {
     process.socket = ChiefSocket(options.place);
   } else if (absl::EndsWith(options.place, ".sock")) {
     process.socket = options.place;
-  } else if (!absl::StrContains(options.place, ':')) {
+  } else if (absl::StrContains(options.place, ':')) {
+    process.address = options.place;
+  } else {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", options.place,
         "' is neither the address of a process, as in 10.0.0.7:2222, nor its "
         "socket, as in runs/a/ps-0.sock, nor the directory of a run"));
   }
-  if (process.socket.empty() != options.tls_dir.empty()) return process;
-  return absl::InvalidArgumentError(
-      "an address and --tls_dir belong together: who calls from elsewhere "
-      "shows "
-      "an operator's certificate; on the process's machine name its socket, as "
-      "in runs/a/ps-0.sock");
+  if (process.address.empty() != options.tls_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "an address and --tls_dir belong together: who calls from elsewhere "
+        "shows an operator's certificate; on the process's machine name its "
+        "socket, as in runs/a/ps-0.sock");
+  }
+  ASSIGN_OR_RETURN(process.tls, OperatorTls(options.tls_dir));
+  return process;
 }
 
 // The sentence about it, and the functions that took most.
@@ -79,11 +83,7 @@ absl::StatusOr<std::string> Profile(ProfileOptions options) {
     return absl::InvalidArgumentError(
         absl::StrCat("--format is svg or folded, not '", options.format, "'"));
   }
-  ASSIGN_OR_RETURN(ChiefAddress process, AddressOf(options));
-  if (!options.tls_dir.empty()) {
-    process.address = options.place;
-    ASSIGN_OR_RETURN(process.tls, OperatorTls(options.tls_dir));
-  }
+  ASSIGN_OR_RETURN(const ChiefAddress process, AddressOf(options));
   ASSIGN_OR_RETURN(
       const v1::ProfileReply profile,
       CallProfile(process, absl::Seconds(options.seconds), DrawIncarnation(),
@@ -113,7 +113,8 @@ int ProfileCommand(const Invocation& invocation) {
                        "the process's address (with --tls_dir) or socket, "
                        "RUN/ps-0.sock; of a run's directory, its chief");
   flags.AddText("tls_dir", "DIR", kAskTlsDir, &options.tls_dir);
-  flags.AddText("output", "FILE", "where it is written; empty: profile.svg",
+  flags.AddText("output", "FILE",
+                "where it is written; empty: profile.svg, or profile.folded",
                 &options.output);
   flags.AddText("format", "svg|folded",
                 "svg: a flame graph, for a browser; folded: a line for each "

@@ -99,10 +99,6 @@ absl::StatusOr<NextStage> StageRun::Next() const {
   return FindNext(stages_, found);
 }
 
-bool StageRun::IsFinished(int number) const {
-  return ReadStageRecord(stages_[number].config.run_dir()).ok();
-}
-
 int StageRun::Finish(int number, const Invocation& invocation) const {
   const StageKind kind = KindOf(stages_[number].stage);
   std::string target = stages_[number].config.checkpoint().directory();

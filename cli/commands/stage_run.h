@@ -48,7 +48,6 @@ class StageRun {
   absl::Status Begin() const;
 
   absl::StatusOr<NextStage> Next() const;
-  bool IsFinished(int number) const;
 
   // What Next calls kFinish. The process's exit code; what is wrong was said.
   int Finish(int number, const Invocation& invocation) const;

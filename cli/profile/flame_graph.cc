@@ -20,6 +20,8 @@ constexpr double kRow = 17;
 constexpr double kTop = 34;          // For the heading.
 constexpr double kCharacter = 6.7;   // Of the names' font.
 constexpr double kNarrowest = 0.33;  // Of what is drawn.
+// More than any process samples: a stack is walked by recursion.
+constexpr int kMostNames = 256;
 
 // A function as called by those below it.
 struct Frame {
@@ -123,6 +125,10 @@ class Drawing {
 
 absl::Status CheckProfile(const v1::ProfileReply& profile) {
   for (const v1::SampledStack& stack : profile.stacks()) {
+    if (stack.names_size() > kMostNames) {
+      return absl::DataLossError(absl::StrCat("the profile has a stack of ",
+                                              stack.names_size(), " names"));
+    }
     for (const uint32_t name : stack.names()) {
       if (name >= static_cast<uint32_t>(profile.names_size())) {
         return absl::DataLossError(

@@ -14,8 +14,9 @@ namespace paramd {
 
 // What is made of a profile for people.
 
-// kDataLoss if names that stacks have are not there: whoever answered is a
-// stranger. The functions below REQUIRE that it is OK.
+// kDataLoss if names that stacks have are not there, or a stack is deeper than
+// any that is sampled: whoever answered is a stranger. The functions below
+// REQUIRE that it is OK.
 absl::Status CheckProfile(const v1::ProfileReply& profile);
 
 uint64_t SamplesIn(const v1::ProfileReply& profile);

@@ -84,5 +84,14 @@ TEST(FlameGraphTest, NamesThatAreNotThereAreDamage) {
             "the profile has a stack with name 5 of 5");
 }
 
+TEST(FlameGraphTest, AStackWithoutEndIsDamage) {
+  v1::ProfileReply profile = Example();
+  AddStack(std::vector<uint32_t>(256, 3), 1, &profile);
+  EXPECT_TRUE(CheckProfile(profile).ok());
+  AddStack(std::vector<uint32_t>(1000000, 3), 1, &profile);
+  EXPECT_EQ(CheckProfile(profile).message(),
+            "the profile has a stack of 1000000 names");
+}
+
 }  // namespace
 }  // namespace paramd
