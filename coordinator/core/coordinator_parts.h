@@ -14,7 +14,8 @@
 #include "coordinator/core/joins.h"
 #include "coordinator/core/leaving.h"
 #include "coordinator/core/mode_changes.h"
-#include "coordinator/core/pings.h"
+#include "coordinator/core/place_drains.h"
+#include "coordinator/core/place_watch.h"
 #include "coordinator/core/rate_scale.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/requested_checkpoints.h"
@@ -72,8 +73,9 @@ struct CoordinatorParts {
   PendingWork work;
   Checkpoints checkpoints;
   Servers servers;
+  PlaceWatch watch;
   Replicas replicas;
-  Pings pings;
+  PlaceDrains drains;
   Sessions sessions;
   InputLedger input;
   const JobView job;

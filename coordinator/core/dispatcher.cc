@@ -68,7 +68,7 @@ Time Dispatcher::next_tick() const {
   if (parts_.phase == JobPhase::kDone) return Time::Never();
   return std::min({next_periodic_, parts_.servers.next_tick(parts_.job),
                    parts_.replicas.next_tick(parts_.job),
-                   parts_.pings.next_tick(parts_.job),
+                   parts_.watch.next_tick(parts_.job),
                    parts_.input.steps().next_tick(parts_.job),
                    parts_.sessions.next_tick()});
 }
@@ -81,6 +81,8 @@ void Dispatcher::Drain(Time now, Outbox* out) {
   }
   if (parts_.phase >= JobPhase::kSaving) return;  // The end comes first.
   parts_.leaving.Begin(now);
+  parts_.servers.OnChiefLeaves();
+  parts_.replicas.OnChiefLeaves();
   out->Note("draining: a checkpoint first");
   // Servers that drain too are to leave with the same one.
   parts_.servers.KeepAliveAll(now);
@@ -148,9 +150,9 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
   if (message.is_reply) {
     if (message.from.kind != PeerId::Kind::kPs) return;
     const uint32_t peer = message.from.index;
-    const Pings::Answer answer = parts_.pings.OnReply(message, *turn);
-    if (answer != Pings::Answer::kNone) {
-      if (answer == Pings::Answer::kNobody) AskAtOnce(peer, turn->now);
+    const PlaceWatch::Answer answer = parts_.watch.OnReply(message, *turn);
+    if (answer != PlaceWatch::Answer::kNone) {
+      if (answer == PlaceWatch::Answer::kNobody) AskAtOnce(peer, turn->now);
     } else if (const auto server = parts_.servers.ServerAt(peer)) {
       if (!parts_.input.steps().OnReply(*server, message, turn)) {
         parts_.servers.OnReply(*server, message, turn);
@@ -182,6 +184,11 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
   } else if (const auto* stop =
                  DynamicCastToGenerated<v1::StopJobRequest>(message.head)) {
     parts_.stop.OnRequest(message, *stop, turn);
+  } else if (const auto* drain =
+                 DynamicCastToGenerated<v1::DrainRequest>(message.head)) {
+    parts_.drains.OnRequest(message, *drain, parts_.replicas, parts_.watch,
+                            parts_.stop.is_asked() || parts_.leaving.draining(),
+                            turn);
   } else if (DynamicCastToGenerated<v1::GetConfigurationRequest>(
                  message.head) != nullptr) {
     auto reply = std::make_unique<v1::GetConfigurationReply>();
@@ -293,11 +300,12 @@ void Dispatcher::Advance(Turn* turn) {
   AdvanceTelling(turn);
   parts_.AnswerKept(turn);
   if (parts_.replicas.active()) {
+    parts_.drains.Advance(&parts_.watch, turn);
     parts_.replicas.Advance(parts_.ending.everybody_knows(), turn);
     facts_.Deliver(turn);
   }
   parts_.servers.Advance(turn);
-  parts_.pings.Advance(turn);
+  parts_.watch.Advance(turn);
   parts_.input.steps().DriveServers(turn);
 }
 

@@ -44,9 +44,12 @@ struct ServerRecord {
   bool restored = false;
   v1::ConfigurationVersion acknowledged;  // Newest configuration it has.
   v1::SnapshotNumber told_committed;      // By the newest call.
-  bool draining = false;                  // As it said last.
-  v1::SnapshotNumber drained_by;          // The same.
-  bool drained = false;                   // It was told that it may leave.
+  // To be saved before it leaves, as it said last; and since when it drains,
+  // Never() if it does not.
+  bool draining = false;
+  Time drains_since = Time::Never();
+  v1::SnapshotNumber drained_by;  // The same.
+  bool drained = false;           // It was told that it may leave.
   int end_told = 0;   // 1: told of the end; 2: and that everybody knows.
   int end_asked = 0;  // What the call under way tells.
   Call call = Call::kNone;

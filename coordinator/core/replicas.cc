@@ -31,8 +31,8 @@ bool IsGone(const ServerRecord& server, const JobView& job, Time now) {
 }  // namespace
 
 Replicas::Replicas(const CoordinatorOptions& options,
-                   const SnapshotCalls& snapshots)
-    : snapshots_(snapshots), places_(options.places.size()) {
+                   const SnapshotCalls& snapshots, PlaceWatch* watch)
+    : snapshots_(snapshots), watch_(*watch), places_(options.places.size()) {
   for (size_t s = 0; s < places_.size(); ++s) {
     places_[s].peer = options.places[s].away;
     places_[s].other = options.places[s].home;
@@ -82,7 +82,9 @@ bool Replicas::TakesOver(uint32_t server, Turn* turn) {
   if (!active() || !HasEverything(server, turn->job)) return false;
   Place& place = places_[server];
   place.gone = true;
-  if (place.logging == Logging::kNothing) LogTakeOver(server, true, turn);
+  if (place.logging == Logging::kNothing) {
+    LogTakeOver(server, Last::kEnded, turn);
+  }
   return true;
 }
 
@@ -158,7 +160,8 @@ void Replicas::Decide(uint32_t server, Turn* turn) {
   if (!record.backup.has_value()) {
     const bool may = place.incarnation != 0 && !place.suspected &&
                      turn->now >= place.again && !record.suspected &&
-                     record.restored && !record.draining;
+                     record.restored && record.drains_since == Time::Never() &&
+                     !watch_.IsLeaving(place.peer, place.incarnation);
     if (may) Tell(server, turn);
     return;
   }
@@ -171,7 +174,11 @@ void Replicas::Decide(uint32_t server, Turn* turn) {
   }
   if (IsGone(record, turn->job, turn->now) &&
       HasEverything(server, turn->job)) {
-    return LogTakeOver(server, record.ended, turn);
+    return LogTakeOver(server, record.ended ? Last::kEnded : Last::kSilent,
+                       turn);
+  }
+  if (watch_.IsLeaving(place.peer, place.incarnation)) {
+    return Drop(server, "its process leaves", turn);
   }
   const bool is_of_it = place.report.since() == backup.since();
   if (is_of_it && !place.report.lost().empty()) {
@@ -179,8 +186,57 @@ void Replicas::Decide(uint32_t server, Turn* turn) {
     return Drop(server, place.report.lost(), turn);
   }
   if (!backup.member() && is_of_it && place.report.whole()) {
-    LogMember(server, turn);
+    return LogMember(server, turn);
   }
+  HandOver(server, turn);
+}
+
+void Replicas::HandOver(uint32_t server, Turn* turn) {
+  const ServerRecord& record = turn->job.servers[server];
+  const v1::Backup& backup = *record.backup;
+  const uint32_t peer = *record.peer;
+  if (!backup.member() || !HasEverything(server, turn->job)) return;
+  if (watch_.HasStopped(peer, record.incarnation, backup.since())) {
+    return LogTakeOver(server, Last::kStopped, turn);
+  }
+  const JobPhase phase = turn->job.phase;
+  const bool is_under_way =
+      phase == JobPhase::kRunning || phase == JobPhase::kEvaluating;
+  if (is_under_way && !chief_leaves_ &&
+      watch_.IsLeaving(peer, record.incarnation)) {
+    watch_.HandOver(peer, backup.since());
+  }
+}
+
+bool Replicas::IsFree(uint32_t peer, const JobView& job) const {
+  const auto server = ServerAt(peer);
+  if (!server.has_value()) return false;
+  const ServerRecord& record = job.servers[*server];
+  return !record.backup.has_value() && (record.restored || record.suspected) &&
+         places_[*server].logging == Logging::kNothing;
+}
+
+void Replicas::LetGo(uint32_t server, const JobView& job) {
+  const uint32_t peer = places_[server].peer;
+  const uint64_t process = watch_.ProcessAt(peer);
+  if (watch_.IsLeaving(peer, process) && IsFree(peer, job)) watch_.LetGo(peer);
+}
+
+std::string Replicas::WhyNotHandedOver(uint32_t server,
+                                       const JobView& job) const {
+  const Place& place = places_[server];
+  const auto& backup = job.servers[server].backup;
+  if (backup.has_value() && backup->member() && HasEverything(server, job) &&
+      !watch_.IsLeaving(place.peer, place.incarnation)) {
+    return "";
+  }
+  if (backup.has_value()) {
+    return absl::StrCat("the backup of ps-", server,
+                        backup->member() ? " leaves or is lost"
+                                         : " does not hold everything yet");
+  }
+  return absl::StrCat("ps-", server, " has no backup",
+                      place.why.empty() ? "" : ": ", place.why);
 }
 
 v1::ServerMember Replicas::MemberOf(uint32_t server, const Turn& turn) {
@@ -223,7 +279,7 @@ void Replicas::Drop(uint32_t server, const std::string& why, Turn* turn) {
   turn->Raise(std::move(change));
 }
 
-void Replicas::LogTakeOver(uint32_t server, bool has_ended, Turn* turn) {
+void Replicas::LogTakeOver(uint32_t server, Last last, Turn* turn) {
   ReplicaChanged change;
   change.member = MemberOf(server, *turn);
   const v1::Backup backup = change.member.backup();
@@ -233,14 +289,16 @@ void Replicas::LogTakeOver(uint32_t server, bool has_ended, Turn* turn) {
   *change.member.mutable_generation() =
       turn->live->NewGeneration<v1::ServerLife>();
   *change.member.mutable_took_over() = backup.since();
-  change.member.set_last_has_ended(has_ended);
+  change.member.set_last_has_ended(last != Last::kSilent);
   change.member.clear_backup();
-  change.note =
-      absl::StrCat("ps-", server, " is ", has_ended ? "gone" : "silent",
-                   "; its backup takes over as generation ",
-                   VersionName(change.member.generation()),
-                   " with all that was "
-                   "acknowledged");
+  const char* const what = last == Last::kEnded     ? "is gone"
+                           : last == Last::kStopped ? "leaves"
+                                                    : "is silent";
+  change.note = absl::StrCat("ps-", server, " ", what,
+                             "; its backup takes over as generation ",
+                             VersionName(change.member.generation()),
+                             " with all that was "
+                             "acknowledged");
   Log(server, Logging::kTakeOver, std::move(change), turn);
 }
 
@@ -271,7 +329,8 @@ void Replicas::OnLogged(uint32_t server, const ReplicaChanged& change,
       HasEverything(server, turn->job);
   place.logging = Logging::kNothing;
   if (!takes_over) return turn->Raise(change);
-  LogTakeOver(server, place.gone || record.ended, turn);
+  LogTakeOver(server, place.gone || record.ended ? Last::kEnded : Last::kSilent,
+              turn);
 }
 
 void Replicas::OnRestoreAll() {
@@ -302,6 +361,7 @@ void Replicas::Advance(bool everybody_knows, Turn* turn) {
   for (uint32_t s = 0; s < places_.size(); ++s) {
     if (phase >= JobPhase::kAdopting && phase < JobPhase::kTellingEnd) {
       Decide(s, turn);
+      LetGo(s, turn->job);
     }
     if (places_[s].call != Call::kNone) continue;
     const Due due = NextCall(s, turn->job);

@@ -8,6 +8,7 @@
 
 #include "absl/types/optional.h"
 
+#include "coordinator/core/place_watch.h"
 #include "coordinator/core/snapshot_calls.h"
 #include "coordinator/core/turn.h"
 
@@ -23,6 +24,9 @@ namespace paramd {
 //     │                                                     ▼
 //     └── the server's last place ◄── server gone: logged ── it is the server
 //
+// Where the server's process leaves, its backup takes over as if it were gone,
+// once it says that it has stopped; a backup whose process leaves is dropped.
+//
 // Invariants: only a member of the newest configuration in the log takes over,
 // and nobody is told of that, nor that a member is none any more, before the
 // log has it: else a server might acknowledge what nobody has. Each server has
@@ -31,8 +35,9 @@ namespace paramd {
 // Not thread-safe: a part of the coordinator's core.
 class Replicas {
  public:
-  // `snapshots` outlives it.
-  Replicas(const CoordinatorOptions& options, const SnapshotCalls& snapshots);
+  // Both outlive it.
+  Replicas(const CoordinatorOptions& options, const SnapshotCalls& snapshots,
+           PlaceWatch* watch);
 
   // Whether servers have other places at all.
   bool active() const { return !places_.empty(); }
@@ -53,6 +58,8 @@ class Replicas {
   bool TakesOver(uint32_t server, Turn* turn);
   // An answer of its other place.
   void OnReply(uint32_t server, const Message& message, Turn* turn);
+  // This process leaves, and everything with it: nobody begins to hand over.
+  void OnChiefLeaves() { chief_leaves_ = true; }
   // All servers begin anew: nobody is a backup of what they hold.
   void OnRestoreAll();
 
@@ -67,6 +74,10 @@ class Replicas {
   std::vector<std::pair<uint32_t, uint64_t>> others() const;
   // All other places know that everybody knows of the end.
   bool all_know() const;
+
+  // Why the server can't be handed over now, to somebody who asks for that;
+  // empty: it can.
+  std::string WhyNotHandedOver(uint32_t server, const JobView& job) const;
 
   // ---- for people
   // A server that has no backup, and why; empty: each has one.
@@ -98,7 +109,15 @@ class Replicas {
   };
 
   void Decide(uint32_t server, Turn* turn);
-  void LogTakeOver(uint32_t server, bool has_ended, Turn* turn);
+  // What follows from that their processes leave.
+  void HandOver(uint32_t server, Turn* turn);
+  void LetGo(uint32_t server, const JobView& job);
+  // The place is neither the server nor its backup, which the log has, and the
+  // server is where it is said to be, or nowhere.
+  bool IsFree(uint32_t peer, const JobView& job) const;
+  // How the server has come to answer nobody in its last place.
+  enum class Last { kSilent, kEnded, kStopped };
+  void LogTakeOver(uint32_t server, Last last, Turn* turn);
   void Tell(uint32_t server, Turn* turn);
   void LogMember(uint32_t server, Turn* turn);
   void Drop(uint32_t server, const std::string& why, Turn* turn);
@@ -118,8 +137,10 @@ class Replicas {
   void OnFailed(uint32_t server, const absl::Status& status, Turn* turn);
 
   const SnapshotCalls& snapshots_;
+  PlaceWatch& watch_;
   std::vector<Place> places_;  // By server; empty without replication.
   bool everybody_knows_ = false;
+  bool chief_leaves_ = false;
   uint64_t era_ = 0;  // Raised when what is being logged is of no use.
 };
 

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "coordinator/core/testing/part_bench.h"
+#include "coordinator/core/testing/started_coordinator.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -129,9 +130,41 @@ class ReplicasTest : public ::testing::Test {
     ASSERT_TRUE(bench_.servers[0].backup->member());
   }
 
+  // The process at `peer` says this to the coordinator's watch.
+  void Watched(uint32_t peer, uint64_t process, bool leaving,
+               const v1::ConfigurationVersion& stopped = {}) {
+    bench_.Do([&](Turn* turn) { watch_.Advance(turn); });
+    for (Outbox::SendItem& sent : bench_.out.sends) {
+      watched_[sent.to.index] = std::move(sent);
+    }
+    v1::WatchReply reply;
+    reply.set_incarnation(process);
+    reply.set_leaving(leaving);
+    *reply.mutable_stopped() = stopped;
+    Message message;
+    message.from = PeerId::Ps(peer);
+    message.is_reply = true;
+    message.call = watched_[peer].call;
+    message.head = &reply;
+    bench_.Do([&](Turn* turn) {
+      EXPECT_EQ(watch_.OnReply(message, *turn), PlaceWatch::Answer::kSomebody);
+    });
+  }
+  // What it is told next.
+  v1::WatchRequest TellWatched(uint32_t peer) {
+    bench_.now = bench_.now + PlaceWatch::kEvery;
+    bench_.Do([&](Turn* turn) { watch_.Advance(turn); });
+    for (Outbox::SendItem& sent : bench_.out.sends) {
+      watched_[sent.to.index] = std::move(sent);
+    }
+    return static_cast<const v1::WatchRequest&>(*watched_[peer].head);
+  }
+
   PartBench bench_{ReplicatedJob()};
   NoSnapshotCalls snapshots_;
-  Replicas replicas_{bench_.options, snapshots_};
+  PlaceWatch watch_{bench_.options};
+  Replicas replicas_{bench_.options, snapshots_, &watch_};
+  std::map<uint32_t, Outbox::SendItem> watched_;
   std::map<uint32_t, Outbox::SendItem> sent_;
   std::vector<std::pair<IoId, v1::LogEntry>> appended_;
 };
@@ -280,6 +313,103 @@ TEST_F(ReplicasTest, AnotherProcessInTheOtherPlaceIsNoBackup) {
   EXPECT_FALSE(appended_[0].second.replicas().has_backup());
 }
 
+TEST_F(ReplicasTest, Promise1_AServerThatLeavesIsHandedOverOnceItHasStopped) {
+  MakeMember();
+  const v1::Backup backup = *bench_.servers[0].backup;
+  Watched(0, 100, /*leaving=*/true);
+  Advance();
+  EXPECT_TRUE(appended_.empty()) << "it has not stopped";
+  EXPECT_EQ(TellWatched(0).hand_over(), backup.since());
+  Watched(0, 100, /*leaving=*/true, backup.since());
+  Advance();
+  ASSERT_EQ(appended_.size(), 1u);
+  EXPECT_FALSE(TellWatched(0).may_leave()) << "the log does not have it";
+  Logged();
+  const auto* change = bench_.Raised<ReplicaChanged>();
+  ASSERT_NE(change, nullptr);
+  EXPECT_TRUE(change->takes_over);
+  EXPECT_THAT(change->note, HasSubstr("ps-0 leaves; its backup takes over"));
+  EXPECT_EQ(change->member.peer(), 3u);
+  EXPECT_TRUE(change->member.took_over() == backup.since());
+  EXPECT_TRUE(change->member.last_has_ended());
+  // As the server part does.
+  bench_.servers[0].backup.reset();
+  bench_.servers[0].peer = 3;
+  bench_.servers[0].restored = false;
+  replicas_.Swap(0);
+  Watched(0, 100, /*leaving=*/true, backup.since());
+  Advance();
+  EXPECT_FALSE(TellWatched(0).may_leave()) << "the new place has not said so";
+  bench_.servers[0].restored = true;
+  Watched(0, 100, /*leaving=*/true, backup.since());
+  Advance();
+  EXPECT_TRUE(TellWatched(0).may_leave());
+  Recalled(0, 100);
+  Advance();
+  EXPECT_EQ(bench_.Raised<ReplicaChanged>(), nullptr) << "it is no backup";
+}
+
+TEST_F(ReplicasTest, WhatStoppedForAnotherBackupIsNotHandedOver) {
+  MakeMember();
+  Watched(0, 100, /*leaving=*/true, Pair(1, 1));
+  Advance();
+  EXPECT_TRUE(appended_.empty());
+}
+
+TEST_F(ReplicasTest, AServerThatLeavesWaitsForItsBackupToHaveEverything) {
+  MakeLearner();
+  Watched(0, 100, /*leaving=*/true);
+  Advance();
+  EXPECT_TRUE(IsZero(TellWatched(0).hand_over()));
+  Report(0, true);
+  Advance();
+  Logged();
+  ASSERT_NE(Apply(), nullptr);
+  Watched(0, 100, /*leaving=*/true);
+  Advance();
+  EXPECT_EQ(TellWatched(0).hand_over(), bench_.servers[0].backup->since());
+}
+
+TEST_F(ReplicasTest, ABackupThatLeavesIsDroppedAndLetGoWhenTheLogHasIt) {
+  MakeMember();
+  Watched(3, 200, /*leaving=*/true);
+  Advance();
+  ASSERT_EQ(appended_.size(), 1u);
+  EXPECT_FALSE(appended_[0].second.replicas().has_backup());
+  EXPECT_FALSE(TellWatched(3).may_leave());
+  Logged();
+  const ReplicaChanged* const change = Apply();
+  ASSERT_NE(change, nullptr);
+  EXPECT_THAT(change->note, HasSubstr("its process leaves"));
+  Watched(3, 200, /*leaving=*/true);
+  Advance();
+  EXPECT_TRUE(TellWatched(3).may_leave());
+  EXPECT_EQ(bench_.Raised<ReplicaChanged>(), nullptr) << "it is none again";
+}
+
+TEST_F(ReplicasTest, WhereTheChiefLeavesTooNothingIsHandedOver) {
+  MakeMember();
+  replicas_.OnChiefLeaves();
+  Watched(0, 100, /*leaving=*/true);
+  Advance();
+  EXPECT_TRUE(IsZero(TellWatched(0).hand_over()));
+}
+
+TEST_F(ReplicasTest, SaysWhyAServerCantBeHandedOver) {
+  EXPECT_EQ(replicas_.WhyNotHandedOver(0, bench_.job), "ps-0 has no backup");
+  MakeLearner();
+  EXPECT_EQ(replicas_.WhyNotHandedOver(0, bench_.job),
+            "the backup of ps-0 does not hold everything yet");
+  Report(0, true);
+  Advance();
+  Logged();
+  ASSERT_NE(Apply(), nullptr);
+  EXPECT_EQ(replicas_.WhyNotHandedOver(0, bench_.job), "");
+  Watched(3, 200, /*leaving=*/true);
+  EXPECT_EQ(replicas_.WhyNotHandedOver(0, bench_.job),
+            "the backup of ps-0 leaves or is lost");
+}
+
 TEST_F(ReplicasTest, WhatWasLoggedBeforeAllBeganAnewChangesNothing) {
   MakeLearner();
   Report(0, true);
@@ -292,7 +422,8 @@ TEST_F(ReplicasTest, WhatWasLoggedBeforeAllBeganAnewChangesNothing) {
 TEST(NoReplicasTest, WithoutReplicationNobodyIsCalled) {
   PartBench bench{JobOptions()};
   const NoSnapshotCalls snapshots;
-  Replicas replicas(bench.options, snapshots);
+  PlaceWatch watch(bench.options);
+  Replicas replicas(bench.options, snapshots, &watch);
   EXPECT_FALSE(replicas.active());
   bench.Do([&](Turn* turn) { replicas.Advance(false, turn); });
   EXPECT_TRUE(bench.out.sends.empty());

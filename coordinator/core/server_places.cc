@@ -16,6 +16,13 @@ std::vector<ServerPlaces> PlacesOf(uint32_t tasks, uint32_t shards) {
   return places;
 }
 
+uint32_t TaskOfPlace(const std::vector<ServerPlaces>& places, uint32_t peer) {
+  // The first task's servers are at home in its first places.
+  uint32_t shards = 0;
+  while (shards < places.size() && places[shards].home == shards) ++shards;
+  return peer / (2 * shards);
+}
+
 uint32_t ServerOfPlace(const std::vector<ServerPlaces>& places, uint32_t peer) {
   for (uint32_t s = 0; s < places.size(); ++s) {
     if (places[s].home == peer || places[s].away == peer) return s;

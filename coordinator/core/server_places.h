@@ -18,6 +18,9 @@ struct ServerPlaces {
 // task are away in all other tasks in turn. REQUIRES: tasks > 1.
 std::vector<ServerPlaces> PlacesOf(uint32_t tasks, uint32_t shards);
 
+// Of which task this place is. REQUIRES: PlacesOf made `places`.
+uint32_t TaskOfPlace(const std::vector<ServerPlaces>& places, uint32_t peer);
+
 // Which server has this place. REQUIRES: one has.
 uint32_t ServerOfPlace(const std::vector<ServerPlaces>& places, uint32_t peer);
 

@@ -21,6 +21,8 @@ TEST(ServerPlacesTest, EachServerHasTwoTasksAndEachPlaceOneServer) {
         all.insert({home, away});
         EXPECT_EQ(ServerOfPlace(places, home), s);
         EXPECT_EQ(ServerOfPlace(places, away), s);
+        EXPECT_EQ(TaskOfPlace(places, home), home / (2 * shards));
+        EXPECT_EQ(TaskOfPlace(places, away), away / (2 * shards));
       }
       EXPECT_EQ(all.size(), 2 * tasks * shards);
       EXPECT_EQ(*all.rbegin(), 2 * tasks * shards - 1);

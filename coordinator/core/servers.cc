@@ -225,6 +225,7 @@ bool Servers::Change(const ReplicaChanged& change, Turn* turn) {
     server.heard = server.next_call = server.next_keepalive = turn->now;
     server.suspected = server.restored = server.taken_over = false;
     server.ended = server.draining = server.drained = false;
+    server.drains_since = Time::Never();
     server.acknowledged.Clear();
     server.drained_by.Clear();
     server.call = Call::kNone;  // Of its last place.
@@ -243,6 +244,7 @@ void Servers::BeginAnew(uint32_t index, Turn* turn) {
   ServerRecord& server = servers_[index];
   server.restored = false;
   server.draining = false;
+  server.drains_since = Time::Never();
   server.drained_by.Clear();
   turn->Raise(ServerReborn{index, std::exchange(server.drained, false)});
 }
@@ -424,7 +426,10 @@ void Servers::OnConfigured(uint32_t index, const v1::ConfigureReply& reply,
   }
   server.acknowledged = reply.configuration();
   server.restored = reply.restored();
-  server.draining = reply.draining();
+  server.drains_since = reply.draining()
+                            ? std::min(server.drains_since, turn->now)
+                            : Time::Never();
+  server.draining = reply.draining() && !MayHandOver(server, *turn);
   server.drained_by = reply.drained_by();
   server.next_keepalive = turn->now + turn->job.heartbeat();
   fills_.Told(turn->job.configuration, index, reply);
@@ -434,6 +439,14 @@ void Servers::OnConfigured(uint32_t index, const v1::ConfigureReply& reply,
   }
   if (!server.restored) server.next_call = turn->now + kFillingPoll;
   turn->Raise(ServerConfigured{index, &reply});
+}
+
+// In the other half of the time it is saved, if that has come to nothing.
+bool Servers::MayHandOver(const ServerRecord& server, const Turn& turn) const {
+  const auto most =
+      absl::Milliseconds(turn.job.options.job.drain_timeout_ms()) / 2;
+  return server.backup.has_value() && !chief_leaves_ &&
+         turn.now < server.drains_since + most;
 }
 
 void Servers::OnHeard(uint32_t index, const absl::Status& status, Turn* turn) {

@@ -68,6 +68,8 @@ class Servers {
   void OnHeard(uint32_t server, const absl::Status& status, Turn* turn);
   // It applies nothing behind this snapshot, if it drains.
   void OnSealedToLeave(uint32_t server, const v1::SnapshotNumber& snapshot);
+  // This process leaves too: nothing is handed over any more, all is saved.
+  void OnChiefLeaves() { chief_leaves_ = true; }
   // Everybody else has heard of the end.
   void OnEverybodyKnows() { everybody_knows_ = true; }
   // All are to be called at once, or as soon as nothing else is under way: all
@@ -100,6 +102,8 @@ class Servers {
   void OnRecalled(uint32_t server, const v1::RecallReply& reply, Turn* turn);
   void OnConfigured(uint32_t server, const v1::ConfigureReply& reply,
                     Turn* turn);
+  // One that drains is waited for until its backup takes over.
+  bool MayHandOver(const ServerRecord& server, const Turn& turn) const;
   // Raises SnapshotCallFailed or NotRestored if it is of either.
   void OnFailed(uint32_t server, Call call, const absl::Status& status,
                 Turn* turn);
@@ -112,6 +116,7 @@ class Servers {
   FillRelay fills_;
   std::set<std::string> passed_over_;  // Bound: checkpoints of the directory.
   bool everybody_knows_ = false;
+  bool chief_leaves_ = false;
 };
 
 }  // namespace paramd

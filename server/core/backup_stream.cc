@@ -147,6 +147,13 @@ std::vector<BackupStream::Answer> BackupStream::DropAnswers() {
   return answers;
 }
 
+// ---- the end ----------------------------------------------------------------
+
+void BackupStream::Stop() {
+  stopped_ = true;
+  handed_over_ = handed_over_ || (whole() && items_.empty());
+}
+
 // ---- the way ----------------------------------------------------------------
 
 BackupStream::Item* BackupStream::Find(uint64_t number) {
@@ -163,7 +170,8 @@ void BackupStream::Advance(const ShardContent* content, Time now, Outbox* out) {
   if (deposed_ || !lost_.empty()) return;
   if (content != nullptr) {
     while (!cut_all_ && bytes_ < kCutAhead) CutNext(*content, now);
-    if (cut_all_ && now >= next_proof_ && !full()) TellProof(*content, now);
+    const bool proves = cut_all_ && !stopped_ && !full();
+    if (proves && now >= next_proof_) TellProof(*content, now);
   }
   if (items_.empty()) {
     if (now < next_beacon_) return;
@@ -246,6 +254,7 @@ void BackupStream::TakenUpTo(uint64_t number, Time now) {
     items_.pop_front();
     ++taken_;
   }
+  if (stopped_) Stop();
 }
 
 Time BackupStream::next_tick() const {

@@ -92,6 +92,14 @@ class BackupStream {
   // All of them.
   std::vector<Answer> DropAnswers();
 
+  // ---- the end
+  // The backup is to take over: nothing is told any more but what this place
+  // has ordered until now.
+  void Stop();
+  bool stopped() const { return stopped_; }
+  // It was stopped, and the backup has had all of that since.
+  bool handed_over() const { return handed_over_; }
+
   // ---- the way
   // Cuts and sends what is due. `content`: null while it is not filled, or a
   // step of sync mode is half there or half applied.
@@ -170,6 +178,8 @@ class BackupStream {
   std::string lost_;
   bool diverged_ = false;
   bool deposed_ = false;
+  bool stopped_ = false;
+  bool handed_over_ = false;
 };
 
 }  // namespace paramd

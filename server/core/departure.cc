@@ -18,11 +18,24 @@ constexpr absl::Duration kCoordinatorSilence = absl::Seconds(5);
 }  // namespace
 
 void Departure::Drain(ShardTurn* turn) {
-  if (finished_) return;  // On its way out already.
+  if (finished_ || draining_) return;  // On its way out already.
+  if (watched_.IsWatched(turn->now)) {
+    draining_ = awaits_leave_ = true;
+    turn->out->Note(absl::StrCat("draining: this place of ", view_.Name(),
+                                 " asks the coordinator to be let go"));
+    return;
+  }
   if (!HoldsPushes() || IsLeaseOver(turn->now)) return LeaveUndrained(turn);
   draining_ = true;
   turn->out->Note(absl::StrCat("draining: ", view_.Name(),
                                " asks the coordinator for a checkpoint"));
+}
+
+void Departure::LetGo(ShardTurn* turn) {
+  if (finished_ || !draining_) return;
+  turn->out->Note(absl::StrCat("drained: the other place of ", view_.Name(),
+                               " has all that this one had"));
+  turn->out->Exit(absl::OkStatus());
 }
 
 // Before the job runs nothing is applied to what it was filled with.
@@ -32,6 +45,10 @@ bool Departure::HoldsPushes() const {
 
 bool Departure::IsLeaseOver(Time now) const {
   return now - heard_ > view_.settings().lease;
+}
+
+bool Departure::IsForgotten(Time now) const {
+  return awaits_leave_ && !HoldsPushes() && !watched_.IsWatched(now);
 }
 
 void Departure::LeaveUndrained(ShardTurn* turn) const {
@@ -58,7 +75,7 @@ void Departure::OnFinish(const v1::FinishRequest& request, ShardTurn* turn) {
 
 bool Departure::GivesUp(ShardTurn* turn) const {
   if (finished_) return false;
-  if (draining_ && IsLeaseOver(turn->now)) {
+  if (draining_ && (IsLeaseOver(turn->now) || IsForgotten(turn->now))) {
     LeaveUndrained(turn);
     return true;
   }
@@ -82,6 +99,9 @@ Time Departure::next_tick() const {
   if (draining_) {
     next =
         std::min(next, heard_ + view_.settings().lease + absl::Milliseconds(1));
+    if (awaits_leave_ && !HoldsPushes()) {
+      next = std::min(next, watched_.watched_until());
+    }
   }
   return next;
 }
@@ -94,6 +114,10 @@ Time Departure::LosesPatience() const {
 
 std::string Departure::WaitsToBeSaved() const {
   if (!draining_ || finished_) return "";
+  if (awaits_leave_) {
+    return absl::StrCat("the coordinator to let this place of ", view_.Name(),
+                        " go");
+  }
   return absl::StrCat("the coordinator to save ",
                       ServerName(view_.options.index, view_.generation));
 }

@@ -7,21 +7,27 @@
 #include "proto/paramd/v1/control.pb.h"
 #include "server/core/shard_turn.h"
 #include "server/core/shard_view.h"
+#include "server/core/watched_place.h"
 
 namespace paramd {
 
 // When the process of a server ends: the job has finished, it was told to go,
 // or no coordinator has called for too long.
 //
-// Invariant: a process that drains waits for a snapshot only while a
-// coordinator calls; one that is finished stays until everybody knows, or
-// finish_timeout: its default where the job ended before a configuration came.
-// So a coordinator that was heard to say the end need not be heard again.
+// A place of a server that has two goes when the coordinator lets it: it is
+// neither the server nor its backup then.
+//
+// Invariant: a process that drains waits for a snapshot, or to be let go, only
+// while a coordinator calls; one that is finished stays until everybody knows,
+// or finish_timeout: its default where the job ended before a configuration
+// came. So a coordinator that was heard to say the end need not be heard again.
 //
 // Not thread-safe: a part of a Shard.
 class Departure {
  public:
-  explicit Departure(const ShardView& view) : view_(view) {}
+  // `watched` outlives it.
+  Departure(const ShardView& view, const WatchedPlace& watched)
+      : view_(view), watched_(watched) {}
 
   const bool& draining() const { return draining_; }
   const bool& finished() const { return finished_; }
@@ -30,9 +36,13 @@ class Departure {
 
   // A coordinator has called, or the process begins.
   void Hear(Time now) { heard_ = now; }
-  // The process is to go: with a snapshot if there is something to save and a
-  // coordinator to ask, else at once.
+  // The process is to go: as the coordinator that watches it says, else with a
+  // snapshot if there is something to save and a coordinator to ask, else at
+  // once. Again: no change.
   void Drain(ShardTurn* turn);
+  // Nothing of what it holds is needed any more, says the coordinator. No
+  // change if it does not drain.
+  void LetGo(ShardTurn* turn);
   // The job has finished, or failed: this process ends as all others do.
   void OnFinish(const v1::FinishRequest& request, ShardTurn* turn);
   // Goes where no coordinator calls any more; true if it does.
@@ -49,13 +59,17 @@ class Departure {
   // Whether the content may be more than what it was filled with.
   bool HoldsPushes() const;
   bool IsLeaseOver(Time now) const;
+  // Nobody is there any more to let it go, and it has nothing to save.
+  bool IsForgotten(Time now) const;
   void LeaveUndrained(ShardTurn* turn) const;
   // When it has heard of no coordinator for long enough.
   Time LosesPatience() const;
 
   const ShardView& view_;
+  const WatchedPlace& watched_;
   Time heard_;  // When a coordinator last called.
   bool draining_ = false;
+  bool awaits_leave_ = false;  // To be let go, or saved.
   bool finished_ = false;
   v1::Finished end_;
   Time leave_at_ = Time::Never();

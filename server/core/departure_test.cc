@@ -33,7 +33,8 @@ class DepartureTest : public ::testing::Test {
   }
 
   ShardBench bench_;
-  Departure departure_{bench_.view};
+  WatchedPlace watched_{bench_.view};
+  Departure departure_{bench_.view, watched_};
 };
 
 TEST_F(DepartureTest, WithoutACoordinatorTheProcessEndsWithAnError) {
@@ -50,6 +51,31 @@ TEST_F(DepartureTest, OneThatHoldsNothingLeavesAtOnce) {
   Drain();
   EXPECT_TRUE(bench_.out.exited);
   EXPECT_TRUE(bench_.out.notes.empty());
+}
+
+TEST_F(DepartureTest, OneThatIsWatchedWaitsToBeLetGo) {
+  bench_.Do([&](ShardTurn* turn) {
+    watched_.Keep(1, v1::WatchRequest(), turn);
+    departure_.LetGo(turn);
+  });
+  EXPECT_FALSE(bench_.out.exited) << "it does not drain";
+  Drain();
+  EXPECT_FALSE(bench_.out.exited);
+  EXPECT_EQ(departure_.WaitsToBeSaved(),
+            "the coordinator to let this place of ps-0 go");
+  bench_.Do([&](ShardTurn* turn) { departure_.LetGo(turn); });
+  EXPECT_TRUE(bench_.out.exited);
+}
+
+TEST_F(DepartureTest, ABackupThatIsNotLetGoLeavesWhenNobodyWatchesIt) {
+  bench_.Do(
+      [&](ShardTurn* turn) { watched_.Keep(1, v1::WatchRequest(), turn); });
+  bench_.fill_state = FillState::kBackup;
+  Drain();
+  EXPECT_FALSE(bench_.out.exited);
+  EXPECT_EQ(departure_.next_tick(), watched_.watched_until());
+  EXPECT_TRUE(GoesNext());
+  EXPECT_TRUE(bench_.out.exit_status.ok());
 }
 
 TEST_F(DepartureTest, OneThatHoldsPushesWaitsToBeSaved) {

@@ -25,6 +25,10 @@ void Replication::Wake(Time now) {
     serving_ = view_.NotReady(
         "coordinator",
         absl::StrCat("another place is ", view_.Name(), " by now"));
+  } else if (stream != nullptr && stream->stopped()) {
+    serving_ = view_.NotReady(
+        "coordinator",
+        absl::StrCat(view_.Name(), " is being handed over to its backup"));
   } else if (stream != nullptr && stream->whole() &&
              now > stream->confirmed_until()) {
     serving_ = view_.NotReady(
@@ -103,6 +107,20 @@ void Replication::TakeOver(ShardTurn* turn) {
   serves_from_ =
       has_ended ? Time() : intake_.answered() + BackupStream::kLease + kGrace;
   intake_.End(turn);
+  Wake(turn->now);
+}
+
+void Replication::StopFor(const v1::ConfigurationVersion& since,
+                          ShardTurn* turn) {
+  BackupStream* const stream = turn->data.backup.get();
+  const bool is_it = stream != nullptr && stream->backup().since() == since;
+  if (!is_it || stream->stopped() || !stream->whole() || stream->diverged() ||
+      !view_.IsFilled()) {
+    return;
+  }
+  stream->Stop();
+  turn->out->Note(absl::StrCat(view_.Name(), " stops here: its backup has to ",
+                               "take over"));
   Wake(turn->now);
 }
 

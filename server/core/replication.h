@@ -30,7 +30,8 @@ namespace paramd {
 // Invariant: what this place answers as the server nobody has overtaken: while
 // it has a backup that may take over, it answers only as long as that has
 // confirmed not to have done so; and after a take-over not before the last
-// place has stopped, unless that is known to have ended.
+// place has stopped, unless that is known to have ended. One that leaves stops
+// before its backup is told to take over.
 //
 // Not thread-safe: a part of a Shard.
 class Replication {
@@ -54,6 +55,11 @@ class Replication {
   void TakeOver(ShardTurn* turn);
   // Of a configuration.
   bool MayTakeOver(const v1::ServerMember& self) const;
+
+  // The backup since then is to take over, as this place leaves: answers nobody
+  // from now on, until another configuration has it go on. No change if that is
+  // not its backup, or lacks something.
+  void StopFor(const v1::ConfigurationVersion& since, ShardTurn* turn);
 
   // ---- calls
   void OnReplicate(const Message& message, const v1::ReplicateRequest& request,

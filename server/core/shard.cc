@@ -35,7 +35,8 @@ Shard::Shard(const Options& options)
     : options_(options),
       data_(options.memory_limit_bytes),
       gate_(view()),
-      departure_(view()),
+      watched_(view()),
+      departure_(view(), watched_),
       restorer_(options.life_seed, view()),
       replication_(view()),
       snapshots_(view()),
@@ -68,7 +69,8 @@ void Shard::Receive(Message message, Time now, Outbox* out) {
     Replication::OnReply(message, &turn);
     replication_.Wake(now);
     replication_.Advance(&turn);
-    return calls_.Advance(&turn);
+    calls_.Advance(&turn);
+    return watched_.Advance(&turn);
   }
   if (const absl::Status status = gate_.CheckProcess(HeaderOf(*message.head));
       !status.ok()) {
@@ -82,6 +84,7 @@ void Shard::Receive(Message message, Time now, Outbox* out) {
   steps_.Advance(&turn);
   replication_.Advance(&turn);
   calls_.Advance(&turn);
+  watched_.Advance(&turn);
   // What is read of old blocks may go when its readers do.
   if (data_.memory.refusals() > refusals) out->CancelOldestReply();
 }
@@ -134,6 +137,8 @@ void Shard::RouteControl(const Message& message, ShardTurn* turn) {
     });
   } else if (const auto* decide = As<v1::DecideRequest>(message)) {
     steps_.OnDecide(message.call, *decide, turn);
+  } else if (const auto* watch = As<v1::WatchRequest>(message)) {
+    Watch(message.call, *watch, turn);
   } else if (const auto* finish = As<v1::FinishRequest>(message)) {
     answer(std::make_unique<v1::FinishReply>(),
            [&](auto*) { return Finish(*finish, turn); });
@@ -168,12 +173,14 @@ void Shard::Tick(Time now, Outbox* out) {
   replication_.Advance(&turn);
   calls_.Advance(&turn);
   departure_.Advance(&turn);
+  watched_.Advance(&turn);
 }
 
 Time Shard::next_tick() const {
-  const Time next = std::min({restorer_.next_tick(), departure_.next_tick(),
-                              steps_.next_tick(), snapshots_.next_tick(),
-                              calls_.next_tick(), replication_.next_tick()});
+  const Time next =
+      std::min({restorer_.next_tick(), departure_.next_tick(),
+                steps_.next_tick(), snapshots_.next_tick(), calls_.next_tick(),
+                replication_.next_tick(), watched_.next_tick()});
   return data_.content == nullptr
              ? next
              : std::min(next, data_.content->spare().next_tick());
@@ -182,6 +189,7 @@ Time Shard::next_tick() const {
 void Shard::Drain(Time now, Outbox* out) {
   ShardTurn turn = Begin(now, out);
   departure_.Drain(&turn);
+  watched_.Advance(&turn);
 }
 
 // ---- recall and configure ---------------------------------------------------
@@ -398,6 +406,18 @@ absl::Status Shard::Finish(const v1::FinishRequest& request, ShardTurn* turn) {
   departure_.OnFinish(request, turn);
   EndSteps(RefuseFinished(view_.Name(), departure_.end()), turn);
   return absl::OkStatus();
+}
+
+// ---- how this place leaves --------------------------------------------------
+
+void Shard::Watch(CallId call, const v1::WatchRequest& request,
+                  ShardTurn* turn) {
+  const absl::Status status = watched_.Check(request);
+  if (!status.ok()) return turn->Refuse(call, status);
+  watched_.Keep(call, request, turn);
+  if (request.leave()) departure_.Drain(turn);
+  replication_.StopFor(request.hand_over(), turn);
+  if (request.may_leave()) departure_.LetGo(turn);
 }
 
 // ---- for people -------------------------------------------------------------

@@ -19,6 +19,7 @@
 #include "server/core/shard_view.h"
 #include "server/core/snapshot_keeper.h"
 #include "server/core/step_keeper.h"
+#include "server/core/watched_place.h"
 #include "server/core/worker_calls.h"
 #include "tensor/core.h"
 
@@ -53,8 +54,9 @@ class Shard : public Core {
   void Completed(IoResult result, Time now, Outbox* out) override;
   void Tick(Time now, Outbox* out) override;
   Time next_tick() const override;
-  // Waits for a snapshot, until it hears that this one is committed; where
-  // there is nothing to save or no coordinator to ask, it leaves at once.
+  // Waits for a snapshot, until it hears that this one is committed, or for its
+  // backup to take over; where there is nothing to save or no coordinator to
+  // ask, it leaves at once.
   void Drain(Time now, Outbox* out) override;
   std::string overdue(Time now) const override;
 
@@ -83,6 +85,7 @@ class Shard : public Core {
   absl::Status Seal(const v1::SealRequest& request, v1::SealReply* reply,
                     ShardTurn* turn);
   absl::Status Finish(const v1::FinishRequest& request, ShardTurn* turn);
+  void Watch(CallId call, const v1::WatchRequest& request, ShardTurn* turn);
 
   // A configuration that is newer than the known one.
   absl::Status Accept(const v1::Configuration& told, ShardTurn* turn);
@@ -106,6 +109,7 @@ class Shard : public Core {
   ShardData data_;
   IoId next_io_ = 1;
   SessionGate gate_;
+  WatchedPlace watched_;
   Departure departure_;
   Restorer restorer_;
   Replication replication_;

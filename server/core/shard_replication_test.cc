@@ -109,6 +109,102 @@ TEST_F(ShardReplicationTest, Promise1_KilledBetweenTheAnswerAndTheReply) {
   EXPECT_THAT(bench_.away.Pull(0), ElementsAre(-2, -4));
 }
 
+// ---- a process leaves
+
+// What the coordinator asks `place` with.
+v1::WatchRequest WatchOf(const ReplicationBench& bench, uint64_t process) {
+  v1::WatchRequest watch;
+  watch.mutable_header()->set_term(bench.now.version().term());
+  watch.mutable_header()->set_server_incarnation(process);
+  watch.set_wait_ms(100);
+  return watch;
+}
+
+v1::WatchReply SaidIn(const ShardDriver::Answer& answer) {
+  EXPECT_TRUE(answer.status.ok()) << answer.status;
+  return static_cast<const v1::WatchReply&>(*answer.head);
+}
+
+absl::Status ReadFrom(ShardDriver* place) {
+  v1::PullRequest pull;
+  pull.set_encoding(v1::FP32);
+  pull.add_blocks();
+  return place->Ask<v1::PullReply>(PeerId{}, pull).status();
+}
+
+TEST_F(ShardReplicationTest, Promise1_AServerStopsBeforeItIsHandedOver) {
+  v1::WatchRequest watch = WatchOf(bench_, kHomeProcess);
+  const CallId first = bench_.home.Begin(PeerId::Coordinator(), watch);
+  EXPECT_FALSE(bench_.home.answered(first));
+  bench_.home.Drain();
+  ASSERT_TRUE(bench_.home.answered(first)) << "it says so at once";
+  EXPECT_TRUE(SaidIn(bench_.home.Take(first)).leaving());
+  // It is the server until it is told to stop.
+  const CallId push = bench_.BeginPush(1);
+  watch.set_leaving(true);
+  *watch.mutable_hand_over() = bench_.now.servers(0).backup().since();
+  const CallId second = bench_.home.Begin(PeerId::Coordinator(), watch);
+  EXPECT_FALSE(bench_.home.answered(second)) << "the backup lacks a push";
+  const auto refused = bench_.home.Take(bench_.BeginPush(2));
+  EXPECT_EQ(ReasonOf(refused.status), v1::Refusal::NOT_READY);
+  EXPECT_THAT(std::string(refused.status.message()),
+              HasSubstr("is being handed over to its backup"));
+  EXPECT_EQ(ReasonOf(ReadFrom(&bench_.home)), v1::Refusal::NOT_READY);
+  bench_.Carry();
+  EXPECT_TRUE(bench_.home.Take(push).status.ok()) << "both have it";
+  ASSERT_TRUE(bench_.home.answered(second));
+  EXPECT_TRUE(SaidIn(bench_.home.Take(second)).stopped() ==
+              bench_.now.servers(0).backup().since());
+  bench_.TakeOver();
+  EXPECT_EQ(bench_.ResultAway(1), v1::PushedBlock::ALREADY_APPLIED);
+  EXPECT_EQ(bench_.ResultAway(2), v1::PushedBlock::APPLIED);
+  EXPECT_THAT(bench_.away.Pull(0), ElementsAre(-2, -4));
+  EXPECT_FALSE(bench_.home.exited);
+  watch.set_may_leave(true);
+  bench_.home.Begin(PeerId::Coordinator(), watch);
+  EXPECT_TRUE(bench_.home.exited);
+  EXPECT_TRUE(bench_.home.exit_status.ok());
+}
+
+TEST_F(ShardReplicationTest, OneThatHasStoppedGoesOnWithoutThatBackup) {
+  v1::WatchRequest watch = WatchOf(bench_, kHomeProcess);
+  *watch.mutable_hand_over() = bench_.now.servers(0).backup().since();
+  bench_.home.Begin(PeerId::Coordinator(), watch);
+  EXPECT_FALSE(ReadFrom(&bench_.home).ok());
+  bench_.DropBackup();
+  EXPECT_TRUE(ReadFrom(&bench_.home).ok());
+  // What was said of that one says nothing of the next.
+  bench_.BeginBackup();
+  bench_.MakeMember();
+  bench_.home.Begin(PeerId::Coordinator(), watch);
+  EXPECT_TRUE(ReadFrom(&bench_.home).ok());
+}
+
+TEST_F(ShardReplicationTest, NobodyIsLetGoWhoDoesNotLeave) {
+  v1::WatchRequest watch = WatchOf(bench_, kAwayProcess);
+  watch.set_may_leave(true);
+  bench_.away.Begin(PeerId::Coordinator(), watch);
+  EXPECT_FALSE(bench_.away.exited);
+  // An operator may have it leave.
+  watch.set_leave(true);
+  bench_.away.Begin(PeerId::Coordinator(), watch);
+  EXPECT_TRUE(bench_.away.exited);
+}
+
+TEST_F(ShardReplicationTest, ABackupThatLeavesTakesWhatItIsToldUntilItIsLetGo) {
+  v1::WatchRequest watch = WatchOf(bench_, kAwayProcess);
+  bench_.away.Begin(PeerId::Coordinator(), watch);
+  bench_.away.Drain();
+  EXPECT_FALSE(bench_.away.exited);
+  const CallId push = bench_.BeginPush(1);
+  bench_.Carry();
+  EXPECT_TRUE(bench_.home.answered(push));
+  watch.set_leaving(true);
+  watch.set_may_leave(true);
+  bench_.away.Begin(PeerId::Coordinator(), watch);
+  EXPECT_TRUE(bench_.away.exited);
+}
+
 TEST_F(ShardReplicationTest, NoBlockHasTheVersionThatItHadInTheLastPlace) {
   const CallId push = bench_.BeginPush(1);
   bench_.Carry();

@@ -34,7 +34,7 @@ class Cluster {
       : coordinator_(options),
         recorder_(&coordinator_,
                   {"Join", "Heartbeat", "Portion", "Set", "Checkpoint",
-                   "StopJob", "GetConfiguration"}) {}
+                   "StopJob", "GetConfiguration", "Drain"}) {}
 
   std::string bytes() const { return recorder_.bytes(); }
 

@@ -64,7 +64,7 @@ void Run(absl::string_view bytes) {
   CheckedShard shard;
   fuzz::CoreRun run(&shard, {"Pull", "Push", "Recall", "Configure", "Seal",
                              "Written", "FetchShard", "Fill", "Replicate",
-                             "Decide", "TellClock", "Finish"});
+                             "Decide", "TellClock", "Finish", "Watch"});
   run.Run(bytes);
 }
 

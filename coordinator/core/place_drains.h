@@ -1,0 +1,63 @@
+#ifndef PARAMD_COORDINATOR_CORE_PLACE_DRAINS_H_
+#define PARAMD_COORDINATOR_CORE_PLACE_DRAINS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "coordinator/core/place_watch.h"
+#include "coordinator/core/replicas.h"
+#include "coordinator/core/turn.h"
+#include "proto/paramd/v1/status.pb.h"
+
+namespace paramd {
+
+// An operator has the process of a ps leave, as SIGTERM would: only where each
+// of its servers can be handed over right away. Nothing of it is logged: what
+// Replicas log is all that follows.
+//
+// Invariants: who asks is answered within 2 s, whatever is waited for, and asks
+// again. At most 64 wait.
+//
+// Not thread-safe: a part of the coordinator's core.
+class PlaceDrains {
+ public:
+  // Begins it, or waits with whoever began it. `ends`: the chief leaves, or the
+  // job is being stopped.
+  void OnRequest(const Message& message, const v1::DrainRequest& request,
+                 const Replicas& replicas, const PlaceWatch& watch, bool ends,
+                 Turn* turn);
+  // Tells the processes, and answers those whose process may leave and who has
+  // waited for long.
+  void Advance(PlaceWatch* watch, Turn* turn);
+
+ private:
+  struct Waiting {
+    CallId call = 0;
+    Time until;
+  };
+  struct Drain {
+    uint64_t nonce = 0;
+    // Of the ps: a place, and which process is there.
+    std::vector<std::pair<uint32_t, uint64_t>> places;
+    std::vector<Waiting> waiting;
+    bool left = false;
+  };
+
+  static absl::Status Check(uint32_t ps, const Replicas& replicas,
+                            const PlaceWatch& watch, const JobView& job);
+  static std::string WaitsFor(const Drain& drain, const PlaceWatch& watch,
+                              const JobView& job);
+  void Answer(Drain* drain, const std::string& waiting_for, Turn* turn);
+
+  std::map<uint32_t, Drain> drains_;  // By ps: the newest.
+  size_t waiting_ = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_PLACE_DRAINS_H_

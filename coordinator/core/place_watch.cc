@@ -1,0 +1,139 @@
+#include "coordinator/core/place_watch.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/check.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::google::protobuf::DynamicCastToGenerated;
+
+constexpr absl::Duration kWatchDeadline = absl::Seconds(1);
+
+}  // namespace
+
+PlaceWatch::PlaceWatch(const CoordinatorOptions& options) {
+  for (const ServerPlaces& server : options.places) {
+    for (const uint32_t peer : {server.home, server.away}) {
+      places_.emplace_back().peer = peer;
+    }
+  }
+}
+
+bool PlaceWatch::IsTime(const JobView& job) {
+  return job.phase >= JobPhase::kAdopting && job.phase < JobPhase::kTellingEnd;
+}
+
+const PlaceWatch::Place& PlaceWatch::Of(uint32_t peer) const {
+  const auto place =
+      std::find_if(places_.begin(), places_.end(),
+                   [peer](const Place& p) { return p.peer == peer; });
+  CHECK(place != places_.end(), "each place of a server is watched");
+  return *place;
+}
+
+PlaceWatch::Place& PlaceWatch::Of(uint32_t peer) {
+  return const_cast<Place&>(std::as_const(*this).Of(peer));
+}
+
+void PlaceWatch::Forget(Place* place, uint64_t process) {
+  place->process = process;
+  place->leaving = place->drain = place->let_go = false;
+  place->stopped.Clear();
+  place->hand_over.Clear();
+}
+
+// ---- what they say ----------------------------------------------------------
+
+PlaceWatch::Answer PlaceWatch::OnReply(const Message& message,
+                                       const Turn& turn) {
+  for (Place& place : places_) {
+    if (place.call == 0 || message.from != PeerId::Ps(place.peer) ||
+        place.call != message.call) {
+      continue;
+    }
+    place.call = 0;
+    place.next = turn.now + kEvery;
+    if (!message.status.ok()) {
+      const auto reason = RefusalOf(message.status).reason();
+      if (HasEnded(message.status)) Forget(&place, 0);
+      place.doubted = reason == v1::Refusal::NOT_READY;
+      return reason != v1::Refusal::REASON_UNSPECIFIED ? Answer::kSomebody
+                                                       : Answer::kNobody;
+    }
+    const auto* reply = DynamicCastToGenerated<v1::WatchReply>(message.head);
+    if (reply == nullptr) return Answer::kSomebody;
+    const bool is_new = reply->incarnation() != place.process;
+    if (is_new) Forget(&place, reply->incarnation());
+    place.doubted = false;
+    const bool is_news = is_new || reply->leaving() != place.leaving ||
+                         reply->stopped() != place.stopped;
+    place.leaving = reply->leaving();
+    place.stopped = reply->stopped();
+    // It has waited there.
+    place.next = is_news ? turn.now : std::max(turn.now, place.sent + kEvery);
+    return Answer::kSomebody;
+  }
+  return Answer::kNone;
+}
+
+bool PlaceWatch::IsLeaving(uint32_t peer, uint64_t process) const {
+  const Place& place = Of(peer);
+  return place.leaving && place.process == process;
+}
+
+bool PlaceWatch::HasStopped(uint32_t peer, uint64_t process,
+                            const v1::ConfigurationVersion& since) const {
+  const Place& place = Of(peer);
+  return place.process == process && !IsZero(since) && place.stopped == since;
+}
+
+// ---- what they are told -----------------------------------------------------
+
+void PlaceWatch::Drain(uint32_t peer, uint64_t process) {
+  Place& place = Of(peer);
+  place.drain = place.drain || place.process == process;
+}
+
+void PlaceWatch::HandOver(uint32_t peer,
+                          const v1::ConfigurationVersion& since) {
+  Of(peer).hand_over = since;
+}
+
+void PlaceWatch::Advance(Turn* turn) {
+  if (!IsTime(turn->job)) return;
+  for (Place& place : places_) {
+    if (place.call != 0 || turn->now < place.next) continue;
+    auto watch = std::make_unique<v1::WatchRequest>();
+    watch->mutable_header()->set_term(turn->job.configuration.version().term());
+    // First of all who is there.
+    if (place.process != 0 && !place.doubted) {
+      watch->mutable_header()->set_server_incarnation(place.process);
+      watch->set_wait_ms(
+          static_cast<uint32_t>(absl::ToInt64Milliseconds(kEvery)));
+      watch->set_leaving(place.leaving);
+      *watch->mutable_stopped() = place.stopped;
+      watch->set_leave(place.drain);
+      *watch->mutable_hand_over() = place.hand_over;
+      watch->set_may_leave(place.let_go);
+    }
+    place.sent = turn->now;
+    place.call = turn->Send(PeerId::Ps(place.peer), std::move(watch), {},
+                            kWatchDeadline);
+  }
+}
+
+Time PlaceWatch::next_tick(const JobView& job) const {
+  Time next = Time::Never();
+  if (!IsTime(job)) return next;
+  for (const Place& place : places_) {
+    if (place.call == 0) next = std::min(next, place.next);
+  }
+  return next;
+}
+
+}  // namespace paramd

@@ -1,0 +1,89 @@
+#ifndef PARAMD_COORDINATOR_CORE_PLACE_WATCH_H_
+#define PARAMD_COORDINATOR_CORE_PLACE_WATCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/core/turn.h"
+
+namespace paramd {
+
+// With replication: a call waits at every place of a server, far shorter than
+// any lease, so a process that ends is missed at once, and one that is to end
+// says so at once. How it leaves is told with the next call:
+//
+//                       ┌──► hands over ──► has stopped ──┐ its backup takes
+//                       over
+//   stays ──► leaves ───┤                                 ▼
+//                       └──────── neither the server nor its backup ──► let go
+//
+// What one is told holds for the process that was heard there, and is said
+// again with every call; so it is to be told again after each event.
+//
+// Bound: one call for each place.
+//
+// Not thread-safe: a part of the coordinator's core.
+class PlaceWatch {
+ public:
+  // Several times as often as whoever pushes would notice.
+  static constexpr absl::Duration kEvery = absl::Milliseconds(100);
+
+  // Without places it does nothing.
+  explicit PlaceWatch(const CoordinatorOptions& options);
+
+  enum class Answer { kNone, kSomebody, kNobody };
+  // To a call that it made: whether anybody is in that place; kNone: it is no
+  // answer to one.
+  Answer OnReply(const Message& message, const Turn& turn);
+
+  // ---- what they say
+  // Which process is there, as was heard last; 0: none, or none was yet.
+  uint64_t ProcessAt(uint32_t peer) const { return Of(peer).process; }
+  // This process is there, and is to end.
+  bool IsLeaving(uint32_t peer, uint64_t process) const;
+  // It has stopped for the backup since then, which has everything.
+  bool HasStopped(uint32_t peer, uint64_t process,
+                  const v1::ConfigurationVersion& since) const;
+
+  // ---- what they are told
+  // An operator has this process leave.
+  void Drain(uint32_t peer, uint64_t process);
+  // The backup since then is to take over.
+  void HandOver(uint32_t peer, const v1::ConfigurationVersion& since);
+  // It is neither the server nor its backup, which the log has: may leave.
+  void LetGo(uint32_t peer) { Of(peer).let_go = true; }
+  // Whoever is there was told that, or is told with the next call.
+  bool IsLetGo(uint32_t peer) const { return Of(peer).let_go; }
+
+  // Asks those that are due.
+  void Advance(Turn* turn);
+  Time next_tick(const JobView& job) const;
+
+ private:
+  struct Place {
+    uint32_t peer = 0;
+    CallId call = 0;  // 0: none.
+    Time sent;
+    Time next;
+    // As was heard.
+    uint64_t process = 0;
+    bool doubted = false;  // Somebody else may be there by now.
+    bool leaving = false;
+    v1::ConfigurationVersion stopped;
+    // What that process is told.
+    bool drain = false;
+    v1::ConfigurationVersion hand_over;
+    bool let_go = false;
+  };
+  static bool IsTime(const JobView& job);
+  Place& Of(uint32_t peer);
+  const Place& Of(uint32_t peer) const;
+  // Somebody else is there, or nobody.
+  static void Forget(Place* place, uint64_t process);
+
+  std::vector<Place> places_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_PLACE_WATCH_H_
