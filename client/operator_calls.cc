@@ -138,6 +138,34 @@ absl::StatusOr<v1::CheckpointReply> CallCheckpoint(const ChiefAddress& chief,
   }
 }
 
+absl::Status CallDrain(
+    const ChiefAddress& chief, uint32_t ps, uint64_t nonce,
+    absl::Duration timeout,
+    const std::function<void(const v1::DrainReply&)>& waits) {
+  const absl::Time deadline = absl::Now() + timeout;
+  ASSIGN_OR_RETURN(const ChiefCall connection, Connect(chief));
+  v1::DrainRequest request;
+  request.set_ps(ps);
+  request.set_nonce(nonce);
+  std::string last;
+  for (;;) {
+    ASSIGN_OR_RETURN(const v1::DrainReply reply,
+                     (CallUntil<v1::DrainRequest, v1::DrainReply>(
+                         deadline, connection, request)));
+    if (reply.left()) return absl::OkStatus();
+    if (reply.waiting_for() != last) {
+      last = reply.waiting_for();
+      waits(reply);
+    }
+    if (absl::Now() + kShortestWait >= deadline) {
+      return absl::UnavailableError(absl::StrCat(
+          "ps-", ps, " is not drained yet, but will be, whoever waits for it",
+          last.empty() ? "" : absl::StrCat(": waiting for ", last)));
+    }
+    absl::SleepFor(kShortestWait);
+  }
+}
+
 absl::StatusOr<StoppedByOperator> CallStop(
     const ChiefAddress& chief, bool now, uint64_t nonce, absl::Duration timeout,
     const std::function<void(const v1::StopJobReply&)>& waits) {

@@ -38,6 +38,14 @@ absl::StatusOr<v1::SetReply> CallSet(const ChiefAddress& chief,
 absl::StatusOr<v1::CheckpointReply> CallCheckpoint(const ChiefAddress& chief,
                                                    absl::Duration timeout);
 
+// Has a ps of its job hand over what it holds and end, and waits until it may.
+// `nonce`: random, of this call. `waits` is told whom it waits for, whenever
+// that changes. kUnavailable if that does not happen in time: it will all the
+// same.
+absl::Status CallDrain(const ChiefAddress& chief, uint32_t ps, uint64_t nonce,
+                       absl::Duration timeout,
+                       const std::function<void(const v1::DrainReply&)>& waits);
+
 // How a job was stopped.
 struct StoppedByOperator {
   // Nobody stopped it: it came to its end meanwhile.

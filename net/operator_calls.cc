@@ -83,6 +83,10 @@ bool OperatorCalls::GoesOnWaiting(const v1::OperatorCall& call,
   const auto* const checkpoint =
       DynamicCastToGenerated<v1::CheckpointRequest>(&request);
   if (checkpoint != nullptr && checkpoint->has_snapshot()) return true;
+  const auto* const drain = DynamicCastToGenerated<v1::DrainRequest>(&request);
+  if (drain != nullptr) {
+    return std::exchange(drain_nonce_, drain->nonce()) == drain->nonce();
+  }
   const auto* const stop = DynamicCastToGenerated<v1::StopJobRequest>(&request);
   if (stop != nullptr) {
     return std::exchange(stop_nonce_, stop->nonce()) == stop->nonce();

@@ -68,6 +68,7 @@ class OperatorCalls {
   // Of the newest call that is to be asked again, and of who stops the job.
   uint64_t refused_for_now_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t stop_nonce_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t drain_nonce_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<v1::OperatorCall> newest_ ABSL_GUARDED_BY(mutex_);
 };
 

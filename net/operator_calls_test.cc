@@ -87,7 +87,11 @@ TEST_F(OperatorCallsTest, WhoWaitsAndAsksAgainHasAskedOnce) {
   Came(checkpoint);
   checkpoint.mutable_snapshot()->set_term(1);
   Came(checkpoint);
-  EXPECT_EQ(kept_.size(), 4u);
+  v1::DrainRequest drain;
+  drain.set_nonce(9);
+  Came(drain);
+  Came(drain);
+  EXPECT_EQ(kept_.size(), 5u);
   stop.set_nonce(8);
   Came(stop);
   EXPECT_EQ(kept_.size(), 5u) << "somebody else";
@@ -135,7 +139,7 @@ TEST_F(OperatorCallsTest, EveryMethodOfOperatorsIsOne) {
   for (const Method& method : MethodTable::Get().methods()) {
     found += OperatorCalls::AreFor(method) ? 1 : 0;
   }
-  EXPECT_EQ(found, 5) << "Stop, Profile, Set, Checkpoint, StopJob";
+  EXPECT_EQ(found, 6) << "Stop, Set, Checkpoint, StopJob, Drain, Profile";
 }
 
 }  // namespace

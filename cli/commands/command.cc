@@ -52,6 +52,7 @@ const std::vector<Command>& Commands() {
        StatusCommand},
       {"top", "a running cluster, watched on the whole terminal", TopCommand},
       {"set", "a setting of a running job is changed", SetCommand},
+      {"drain", "a ps hands over what it holds, and ends", DrainCommand},
       {"stop", "a running job is stopped, with a last checkpoint", StopCommand},
       {"profile", "what a running process spends its processors' time on",
        ProfileCommand},

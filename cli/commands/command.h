@@ -56,6 +56,7 @@ int QuantizeCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
 int TopCommand(const Invocation& invocation);
 int SetCommand(const Invocation& invocation);
+int DrainCommand(const Invocation& invocation);
 int StopCommand(const Invocation& invocation);
 int ProfileCommand(const Invocation& invocation);
 int CompletionCommand(const Invocation& invocation);

@@ -49,6 +49,7 @@ USES = {
     "status": [["--address", "RUN"], ["RUN"]],
     "top": [["RUN"], ["127.0.0.1:1", "--sort=RUN"]],
     "set": [["--run_dir", "RUN", "RUN=1"]],
+    "drain": [["RUN"], ["ps-0", "RUN"], ["ps-0", "--run_dir", "RUN"]],
     "stop": [["RUN"], ["--run_dir", "RUN"]],
     "profile": [["RUN"], ["RUN", "--output=RUN"], ["10.0.0.7:2222RUN"]],
     "tls init": [["--dir", "OUT", "--job", "JOB"], ["--dir", "OUT"]],
