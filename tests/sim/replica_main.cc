@@ -40,6 +40,8 @@ int main(int argc, char** argv) {
     all.settings += report.settings;
     all.keyed += report.keyed;
     all.compared += report.compared;
+    all.drains += report.drains;
+    all.hand_overs += report.hand_overs;
     all.checkpoints += report.checkpoints;
     if (report.status.ok()) continue;
     ++failed;
@@ -61,6 +63,8 @@ int main(int argc, char** argv) {
   print("settings changed", all.settings);
   print("jobs with rows by key", all.keyed);
   print("copies compared in the end", all.compared);
+  print("drains", all.drains);
+  print("hand-overs", all.hand_overs);
   print("checkpoints", all.checkpoints);
   return failed == 0 ? 0 : 1;
 }

@@ -22,6 +22,8 @@
 #include "tests/sim/integer_job.h"
 #include "tests/sim/keyed_witness.h"
 #include "tests/sim/operator_core.h"
+#include "tests/sim/overtaken_witness.h"
+#include "tests/sim/replica_draws.h"
 #include "tests/sim/saved_rows.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/step_witness.h"
@@ -40,12 +42,13 @@ class ReplicaRun : private SimulationWatcher {
   ReplicaRun(uint64_t seed, bool verbose)
       : random_(StableHash("replicas", seed)),
         places_(PlacesOf(kReplicaTasks, 1)),
-        faults_(DrawNetwork(seed)),
-        cut_(CutOf(seed)),
-        job_(seed, DrawJob(seed)),
+        leaves_(StableHash("replicas leave", seed)),
+        faults_(DrawReplicaNetwork(seed)),
+        cut_(DrawReplicaCut(seed)),
+        job_(seed, DrawReplicaJob(seed)),
         changes_mode_(job_.config().staleness() == "sync" &&
                       !job_.is_rounded() && seed % 2 == 0),
-        operator_(DrawSettings(seed)),
+        operator_(DrawReplicaSettings(seed)),
         simulation_(MakeOptions(seed, verbose)),
         witness_(storage_, &report_,
                  [this](absl::Status status) {
@@ -59,6 +62,10 @@ class ReplicaRun : private SimulationWatcher {
       // Who was cut off from the end finds nobody any more.
       if (!storage_.results().empty()) {
         return absl::IsUnavailable(status) ? absl::OkStatus() : status;
+      }
+      if (self.peer.kind == PeerId::Kind::kPs &&
+          leaving_.contains(self.peer.index / 2)) {
+        return Left(self.peer.index / 2, self.peer.index, status);
       }
       return status.ok() ? absl::InternalError("it ended before the job did")
                          : status;
@@ -76,6 +83,11 @@ class ReplicaRun : private SimulationWatcher {
     for (uint64_t i = 1 + random_.Below(4); i > 0; --i) {
       at += absl::Milliseconds(random_.Below(20000));
       simulation_.At(at, [this] { Hurt(); });
+    }
+    at = absl::Seconds(2);
+    for (uint64_t i = leaves_.Below(4); i > 0; --i) {
+      at += absl::Milliseconds(leaves_.Below(20000));
+      simulation_.At(at, [this] { Leave(); });
     }
   }
 
@@ -151,8 +163,6 @@ class ReplicaRun : private SimulationWatcher {
     } else {
       AnsweredOfKeys(self, request, reply.head.get());
     }
-    const auto* pushed = dynamic_cast<const v1::PushReply*>(reply.head.get());
-    const auto* pulled = dynamic_cast<const v1::PullReply*>(reply.head.get());
     const auto* told =
         dynamic_cast<const v1::ConfigureReply*>(reply.head.get());
     // What asks for that and dies is the second to be lost.
@@ -164,22 +174,8 @@ class ReplicaRun : private SimulationWatcher {
       dropped_[ServerOfPlace(places_, self.peer.index)] =
           told->backup().since();
     }
-    if (pushed == nullptr && pulled == nullptr) return;
-    const uint32_t server = ServerOfPlace(places_, self.peer.index);
-    v1::ServerLife& newest = has_applied_[server];
-    if (pushed != nullptr && HasApplied(*pushed)) {
-      newest = std::max(newest, pushed->server_generation());
-    }
-    // That a push is in is true wherever it is said.
-    if (pulled == nullptr && !pushed->has_pulled()) return;
-    const v1::ServerLife& life = pulled != nullptr
-                                     ? pulled->server_generation()
-                                     : pushed->pulled().server_generation();
-    if (!(life < newest)) return;
-    simulation_.Fail(absl::DataLossError(
-        absl::StrCat(PeerName(self.peer), " answers as generation ",
-                     VersionName(life), " of ps-", server, ", and generation ",
-                     VersionName(newest), " has applied a push")));
+    simulation_.Fail(overtaken_.Answered(
+        self.peer, ServerOfPlace(places_, self.peer.index), reply.head.get()));
   }
 
   // Before that it may still take who is back for silent.
@@ -189,6 +185,12 @@ class ReplicaRun : private SimulationWatcher {
     if (from.kind == PeerId::Kind::kPs) unheard_.erase(from.index);
   }
   void Noted(const SimProcess& self, absl::string_view note) override {
+    if (absl::StrContains(note, " leaves; its backup takes over as")) {
+      ++report_.hand_overs;
+    }
+    if (absl::StrContains(note, "came back without its shard")) {
+      simulation_.Fail(absl::DataLossError(std::string(note)));
+    }
     if (self.peer != PeerId::Coordinator() ||
         !absl::StartsWith(note, "all servers go back to step")) {
       return;
@@ -204,15 +206,6 @@ class ReplicaRun : private SimulationWatcher {
     if (server.has_backup()) return;
     dropped_[server.index()] =
         newest_.servers(static_cast<int>(server.index())).backup().since();
-  }
-
-  static bool HasApplied(const v1::PushReply& reply) {
-    return std::any_of(reply.blocks().begin(), reply.blocks().end(),
-                       [](const v1::PushedBlock& block) {
-                         return block.result() == v1::PushedBlock::APPLIED;
-                       }) ||
-           std::count(reply.row_results().begin(), reply.row_results().end(),
-                      static_cast<int>(v1::PushedBlock::APPLIED)) > 0;
   }
 
   // ---- what is hurt
@@ -288,9 +281,70 @@ class ReplicaRun : private SimulationWatcher {
     ++report_.kills;
     down_.insert(task);
     ended_.insert(processes_[task]);
-    for (const PeerId place : PlacesOfTask(task)) simulation_.Crash(place);
-    const auto after =
-        absl::Milliseconds(random_.Below(random_.Chance(0.5) ? 300 : 20000));
+    for (const PeerId place : PlacesOfTask(task)) {
+      if (!left_.contains(place.index)) simulation_.Crash(place);
+    }
+    StartAgain(task, absl::Milliseconds(
+                         random_.Below(random_.Chance(0.5) ? 300 : 20000)));
+  }
+
+  // ---- who leaves
+  // Steps that only a checkpoint has are computed again: there all are handed
+  // over.
+  void Leave() {
+    if (!storage_.results().empty()) return;
+    const bool is_protected = IsProtected();
+    const bool may =
+        is_protected || (!IsOfSteps() && down_.empty() &&
+                         newest_.state() == v1::RUNNING && leaves_.Chance(0.2));
+    if (!may) {
+      simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
+                     [this] { Leave(); });
+      return;
+    }
+    const auto task = static_cast<uint32_t>(leaves_.Below(kReplicaTasks));
+    down_.insert(task);
+    absl::Duration at = simulation_.elapsed();
+    if (!IsOfSteps() && leaves_.Chance(0.3)) {
+      // Its backup has not all of it when it is to stop.
+      for (const v1::ServerMember& server : newest_.servers()) {
+        if (server.peer() / 2 != task || !server.has_backup()) continue;
+        simulation_.CutLink(PeerId::Ps(server.peer()),
+                            PeerId::Ps(server.backup().peer()),
+                            absl::Seconds(5));
+      }
+      at += absl::Milliseconds(leaves_.Below(300));
+    }
+    simulation_.At(at, [this, task] { Drain(task); });
+    if (!is_protected || !leaves_.Chance(0.3)) return;
+    // In the middle of it.
+    at += absl::Milliseconds(leaves_.Below(100));
+    simulation_.At(at, [this, task] {
+      const bool leaves = leaving_.erase(task) > 0;
+      if (leaves && storage_.results().empty()) Kill(task);
+    });
+  }
+  void Drain(uint32_t task) {
+    if (!storage_.results().empty()) return;
+    ++report_.drains;
+    leaving_.insert(task);
+    for (const PeerId place : PlacesOfTask(task)) simulation_.Drain(place);
+  }
+  // A place of a task that leaves has ended.
+  absl::Status Left(uint32_t task, uint32_t place, const absl::Status& status) {
+    ended_.insert(processes_[task]);
+    left_.insert(place);
+    const std::vector<PeerId> places = PlacesOfTask(task);
+    const bool all_have =
+        std::all_of(places.begin(), places.end(),
+                    [this](PeerId peer) { return left_.contains(peer.index); });
+    if (!all_have || !status.ok()) return status;
+    leaving_.erase(task);
+    StartAgain(task, absl::Milliseconds(
+                         leaves_.Below(leaves_.Chance(0.5) ? 300 : 10000)));
+    return absl::OkStatus();
+  }
+  void StartAgain(uint32_t task, absl::Duration after) {
     simulation_.At(simulation_.elapsed() + after, [this, task] {
       down_.erase(task);
       if (storage_.results().empty()) AddTask(task);
@@ -305,6 +359,7 @@ class ReplicaRun : private SimulationWatcher {
     const uint64_t incarnation = random_.Bits() | 1;
     processes_[task] = incarnation;
     for (const PeerId place : PlacesOfTask(task)) {
+      left_.erase(place.index);
       Shard::Options options;
       options.index = ServerOfPlace(places_, place.index);
       options.peer = place.index;
@@ -478,64 +533,6 @@ class ReplicaRun : private SimulationWatcher {
     return job_.CheckKeys(saved.present, all);
   }
 
-  // ---- what is drawn
-  static Faults DrawNetwork(uint64_t seed) {
-    RandomStream random(StableHash("network", seed));
-    return Faults::Draw(&random);
-  }
-  // One variable's rows travel by themselves, and mostly have keys.
-  static bool HasRows(uint64_t seed) { return seed % 5 < 2; }
-  static Cut CutOf(uint64_t seed) {
-    if (HasRows(seed)) return DrawCut(seed);
-    return {.block_elements = 16, .slice_bytes = 128};
-  }
-  static void DrawKeys(uint64_t seed, IntegerJob::Options* options) {
-    if (!HasRows(seed)) return;
-    RandomStream random(StableHash("replicated keys", seed));
-    options->sparse = true;
-    constexpr IntegerJob::Keys kKinds[] = {
-        IntegerJob::Keys::kEvict, IntegerJob::Keys::kFit,
-        IntegerJob::Keys::kIgnore, IntegerJob::Keys::kNone};
-    options->keys = kKinds[random.Below(4)];
-    if (random.Chance(0.3)) {
-      options->admit_after = 2 + static_cast<uint32_t>(random.Below(3));
-    }
-    if (random.Chance(0.3)) options->expire_after = 4 + random.Below(20);
-  }
-  static IntegerJob::Options DrawJob(uint64_t seed) {
-    RandomStream random(StableHash("replicated job", seed));
-    IntegerJob::Options options;
-    options.examples = 200 + 4 * random.Below(100);
-    if (random.Chance(0.2)) options.staleness = "4";
-    if (seed % 3 != 1) {
-      DrawKeys(seed, &options);
-      return options;
-    }
-    options.staleness = "sync";
-    options.rounded = random.Chance(0.6);
-    if (!options.rounded && HasRows(seed)) {
-      options.sparse = true;
-      options.keys = IntegerJob::Keys::kFit;
-    }
-    // What a step drops for them is made up for by a factor.
-    if (options.rounded && random.Chance(0.3)) options.backup_workers = 1;
-    return options;
-  }
-  static constexpr PeerId Operator() { return {PeerId::Kind::kOutside, 1}; }
-  static std::vector<OperatorCore::Setting> DrawSettings(uint64_t seed) {
-    RandomStream random(StableHash("replicas' modes", seed));
-    static const char* const kModes[] = {"async", "4", "0"};
-    std::vector<OperatorCore::Setting> settings;
-    absl::Duration at;
-    for (uint64_t i = 1 + random.Below(4); i > 0; --i) {
-      at += absl::Milliseconds(2000 + random.Below(10000));
-      settings.emplace_back(at, kModes[random.Below(3)]);
-      if (random.Chance(0.3)) {
-        settings.emplace_back(at, OperatorCore::kCheckpoint);
-      }
-    }
-    return settings;
-  }
   bool IsOfSteps() const { return job_.config().staleness() == "sync"; }
   Simulation::Options MakeOptions(uint64_t seed, bool verbose) const {
     Simulation::Options options;
@@ -549,8 +546,11 @@ class ReplicaRun : private SimulationWatcher {
     return options;
   }
 
+  static constexpr PeerId Operator() { return {PeerId::Kind::kOutside, 1}; }
+
   RandomStream random_;
   const std::vector<ServerPlaces> places_;
+  RandomStream leaves_;
   const Faults faults_;
   const FineCut cut_;
   const IntegerJob job_;
@@ -566,7 +566,7 @@ class ReplicaRun : private SimulationWatcher {
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<std::unique_ptr<Worker>> workers_;
   v1::Configuration newest_;  // Told to anybody.
-  std::map<uint32_t, v1::ServerLife> has_applied_;
+  OvertakenWitness overtaken_;
   std::map<uint32_t, v1::ConfigurationVersion> dropped_;  // By server: since.
   std::set<uint32_t> down_;                               // Tasks.
   // Places that were out of the way, and that the coordinator has not heard
@@ -574,6 +574,8 @@ class ReplicaRun : private SimulationWatcher {
   std::set<uint32_t> unheard_;
   std::map<uint32_t, uint64_t> processes_;  // Of tasks.
   std::set<uint64_t> ended_;                // Processes.
+  std::set<uint32_t> leaving_;              // Tasks.
+  std::set<uint32_t> left_;                 // Places of those, and not back.
   bool armed_ = false;
   uint64_t armed_skips_ = 0;
   bool final_seen_ = false;

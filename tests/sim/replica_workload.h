@@ -13,28 +13,32 @@ struct ReplicaReport : WorkloadReport {
   uint64_t pauses = 0;     // For longer than the lease.
   uint64_t cuts = 0;       // Off the network, for longer than that.
   uint64_t take_overs = 0;
-  uint64_t of_steps = 0;  // Of those, in sync mode.
-  uint64_t members = 0;   // Backups that came to have everything.
-  uint64_t settings = 0;  // That an operator asked for.
-  uint64_t keyed = 0;     // Jobs with rows by key.
-  uint64_t compared = 0;  // Backups, with their servers in the end.
+  uint64_t of_steps = 0;    // Of those, in sync mode.
+  uint64_t members = 0;     // Backups that came to have everything.
+  uint64_t settings = 0;    // That an operator asked for.
+  uint64_t keyed = 0;       // Jobs with rows by key.
+  uint64_t compared = 0;    // Backups, with their servers in the end.
+  uint64_t drains = 0;      // Of processes with servers,
+  uint64_t hand_overs = 0;  // and servers that were handed over for it.
 };
 
 // Servers with a backup each: processes that hold one server and the backup of
 // another one are killed, at any moment of a push too, stopped and cut off,
-// whenever each server has a backup; the job trains on integers meanwhile, or
-// in sync mode on numbers that are rounded; an operator may end that mode. In
-// two of five seeds a variable's rows travel by themselves, and mostly have
-// keys, which come and go.
+// whenever each server has a backup, and drained, now and then while the link
+// to its backup is cut or, outside of sync mode, before each server has one;
+// the job trains on integers meanwhile, or in sync mode on numbers that are
+// rounded; an operator may end that mode. In two of five seeds a variable's
+// rows travel by themselves, and mostly have keys, which come and go.
 //
 // Checked: at the end every batch is in every block exactly once, and the
 // checkpoints' accounts say so; rounded ones have the bits of one process that
 // does the decided steps, each once; just those keys have rows that the pushes
 // leave there, in the order in which servers did them (`keyed_witness`); no
 // backup is ever found to have other bits than its server, nor has it in the
-// end; no other process ends before the job does, and none of its steps is
-// computed again; what workers compute on is not torn; when a server has
-// applied a push in another place, its last place answers no pull any more.
+// end; one that was drained ends with 0, and no other one before the job does,
+// and none of its steps is computed again; what workers compute on is not torn;
+// when a server has applied a push in another place, its last place answers no
+// pull any more.
 ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose);
 
 }  // namespace paramd

@@ -26,6 +26,8 @@ TEST(ReplicaWorkloadTest, Promise1_ALostServerTakesNothingAlong) {
     all.settings += report.settings;
     all.keyed += report.keyed;
     all.compared += report.compared;
+    all.drains += report.drains;
+    all.hand_overs += report.hand_overs;
   }
   if (FewSeeds()) return;
   // A case that was never met proves nothing.
@@ -39,6 +41,8 @@ TEST(ReplicaWorkloadTest, Promise1_ALostServerTakesNothingAlong) {
   EXPECT_GT(all.settings, ReplicaSeeds() / 20);
   EXPECT_GT(all.keyed, ReplicaSeeds() / 5);
   EXPECT_GT(all.compared, 2 * ReplicaSeeds());
+  EXPECT_GT(all.drains, ReplicaSeeds() / 2);
+  EXPECT_GT(all.hand_overs, ReplicaSeeds() / 4);
 }
 
 TEST(ReplicaWorkloadTest, OneSeedGivesOneTrace) {

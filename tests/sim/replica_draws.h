@@ -1,0 +1,25 @@
+#ifndef PARAMD_TESTS_SIM_REPLICA_DRAWS_H_
+#define PARAMD_TESTS_SIM_REPLICA_DRAWS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/sim/faults.h"
+#include "tests/sim/fine_cut.h"
+#include "tests/sim/integer_job.h"
+#include "tests/sim/operator_core.h"
+
+namespace paramd {
+
+// What the workload `replicas` draws for a seed. In two of five a variable's
+// rows travel by themselves, and mostly have keys; one of three is in sync
+// mode.
+Faults DrawReplicaNetwork(uint64_t seed);
+Cut DrawReplicaCut(uint64_t seed);
+IntegerJob::Options DrawReplicaJob(uint64_t seed);
+// How an operator ends sync mode, and asks for checkpoints.
+std::vector<OperatorCore::Setting> DrawReplicaSettings(uint64_t seed);
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_REPLICA_DRAWS_H_
