@@ -1,5 +1,5 @@
-"""How soon pushes are accepted again when a server with a backup is killed, and what
-having a backup costs.
+"""How soon pushes are accepted again when a server with a backup is killed or told to
+end, and what having a backup costs.
 
     bazel build //cli:paramd
     cd bazel-bin && PYTHONPATH=$OLDPWD python3 $OLDPWD/bench/python/failover_benchmark.py
@@ -12,12 +12,18 @@ worker's own trace, whose clock (CLOCK_MONOTONIC) is that of the kill. `lost_pus
 those that are lost or doubled by the last checkpoint's accounts. Any other process that
 ends, or a worker that joins twice, ends the benchmark with 1.
 
+`handover_s`: the same of a ps that is stopped with SIGTERM, until the first push is
+acknowledged that was under way or began when its backup had taken over, as that says in its
+log; the longest of them, and `handover_p50_s`. A server that goes back to a checkpoint ends the
+benchmark with 1.
+
 `bytes_over_one_copy`, `cpu_over_one_copy` and `step_over_one_copy`: of a job that nothing
 disturbs, over one with `replication: 1`: bytes of gradients that go to servers, CPU of all
 processes for a push, and the median time from a step's begin to the next one's.
 """
 
 import argparse
+import datetime
 import json
 import os
 import random
@@ -116,6 +122,31 @@ class Job(paramd.Cluster):
         self.wait_for_backups()
         return moment
 
+    def take_overs(self):
+        """When places took a server over, by the clock of traces, oldest first."""
+        ahead = time.time() - time.monotonic()
+        found = []
+        for index in range(SERVERS):
+            with open(self.log(f"ps-{index}"), encoding="utf-8") as log:
+                found += [datetime.datetime.fromisoformat(
+                    line.split()[0]).timestamp() - ahead
+                          for line in log if "this place takes ps-" in line]
+        return sorted(found)
+
+    def hand_over(self, task):
+        """Has it leave and come back; when it was told to, and when its backup
+        took over."""
+        self.runs[task].send_signal(signal.SIGTERM)
+        moment = time.monotonic()
+        if self.runs[task].wait() != 143:
+            raise SystemExit(f"{task} did not end as told: {self.log(task)}")
+        taken_over = [at for at in self.take_overs() if at >= moment - 0.001]
+        self.begin(task)
+        self.wait_for_backups()
+        if not taken_over:
+            raise SystemExit(f"nothing was handed over: {self.log(task)}")
+        return moment, max(taken_over)
+
     def stop(self):
         """How many pushes its last checkpoint lacks, or has twice."""
         done = subprocess.run([paramd.BINARY, "stop", self.run_directory],
@@ -178,6 +209,32 @@ def run_kills(kills, drawn):
     return times, lost
 
 
+def run_hand_overs(times, drawn):
+    """(seconds until the new place has acknowledged a push, lost pushes)."""
+    job = Job("--replication=2", "--epochs=1000000",
+              "--evaluate_every_epochs=0")
+    job.wait_for_backups()
+    moments = []
+    for _ in range(times):
+        time.sleep(drawn.uniform(0.2, 1.2))
+        moments.append(job.hand_over(f"ps-{drawn.randrange(SERVERS)}"))
+    time.sleep(0.2)  # A push behind the last one.
+    with open(job.log("worker-0"), encoding="utf-8") as log:
+        text = log.read()
+    if "is back after it was stopped" in text or "came back without" in text:
+        raise SystemExit(f"a server went back to a checkpoint:\n{text}")
+    said = job.report()["job"]
+    lost = job.stop() + said["pushes_lost"] + said["pushes_doubled"]
+    ends = sorted(end for _, end in job.events("push"))
+    seconds = []
+    for moment, taken_over in moments:
+        seconds.append(next(end for end in ends if end >= taken_over) - moment)
+        print(f"told to end at {moment:.3f} s: taken over after "
+              f"{taken_over - moment:.3f} s, a push acknowledged after "
+              f"{seconds[-1]:.3f} s", file=sys.stderr)
+    return seconds, lost
+
+
 def cost(replication):
     """Of a push: CPU-seconds, bytes to servers, and seconds between steps."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -220,11 +277,12 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="three kills")
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--only", choices=["kills", "cost"])
+    parser.add_argument("--hand_overs", type=int, default=10)
+    parser.add_argument("--only", choices=["kills", "hand_overs", "cost"])
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     figures = []
-    if options.only != "cost":
+    if options.only in (None, "kills"):
         drawn, times, lost = random.Random(options.seed), [], 0
         wanted = 3 if options.quick else options.kills
         while len(times) < wanted:
@@ -236,7 +294,13 @@ def main():
                     ("accepted_again_p99_s", percentile(times, 0.99), "s"),
                     ("accepted_again_least_s", min(times), "s"),
                     ("lost_pushes", lost, ""), ("kills", len(times), "")]
-    if options.only != "kills":
+    if options.only in (None, "hand_overs"):
+        times, lost = run_hand_overs(3 if options.quick else options.hand_overs,
+                                     random.Random(options.seed))
+        figures += [("handover_s", max(times), "s"),
+                    ("handover_p50_s", statistics.median(times), "s"),
+                    ("handover_lost_pushes", lost, "")]
+    if options.only in (None, "cost"):
         one, two = cost(1), cost(2)
         figures += [("bytes_over_one_copy", two[1] / one[1], ""),
                     ("cpu_over_one_copy", two[0] / one[0], ""),
