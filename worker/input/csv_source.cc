@@ -62,8 +62,10 @@ absl::Status CheckKinds(const std::vector<CsvFeature>& features) {
 class CsvSource : public ExampleSource {
  public:
   CsvSource(std::vector<std::unique_ptr<InputFile>> files,
-            const ColumnFormat& format)
-      : lines_(std::move(files), {.columns = format}), format_(format) {}
+            const ColumnFormat& format, const std::vector<std::string>& columns)
+      : lines_(std::move(files), {.columns = format}), format_(format) {
+    if (!columns.empty()) names_.emplace("the job file", columns);
+  }
 
   absl::Status Open(const Csv& config) {
     ASSIGN_OR_RETURN(labels_, CsvLabelsOf(config));
@@ -146,10 +148,10 @@ class CsvSource : public ExampleSource {
   // the first row, or, where there is none, by what the job calls them.
   absl::Status ReadNames(const Csv& config,
                          const std::vector<Csv::Feature>& wanted) {
+    const bool has_header = config.header() && !names_.has_value();
     for (uint32_t file = 0; file < lines_.files(); ++file) {
       std::string header;
-      RETURN_IF_ERROR(
-          lines_.AddFile(file, config.header() ? &header : nullptr));
+      RETURN_IF_ERROR(lines_.AddFile(file, has_header ? &header : nullptr));
       if (!header.empty()) RETURN_IF_ERROR(ReadHeader(file, header));
     }
     if (names_.has_value()) return absl::OkStatus();
@@ -277,7 +279,8 @@ OpenedSource OpenCsv(const std::string& directory,
   return source;
 }
 
-OpenedSource ReadCsv(InputFiles files, const v1::InputSource::Csv& config) {
+OpenedSource ReadCsv(InputFiles files, const v1::InputSource::Csv& config,
+                     const std::vector<std::string>& columns) {
   ColumnFormat format;
   format.separator = config.separator() == "tab" ? "\t" : config.separator();
   format.quotes = !config.has_quotes() || config.quotes();
@@ -292,7 +295,7 @@ OpenedSource ReadCsv(InputFiles files, const v1::InputSource::Csv& config) {
     return absl::InvalidArgumentError(
         "csv.separator has a quote; give \"quotes\": false, too");
   }
-  auto source = std::make_unique<CsvSource>(std::move(files), format);
+  auto source = std::make_unique<CsvSource>(std::move(files), format, columns);
   RETURN_IF_ERROR(source->Open(config));
   return source;
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "base/check.h"
 #include "base/crc32c.h"
 #include "base/lfs_pointer.h"
 #include "base/status_macros.h"
@@ -61,9 +63,28 @@ std::unique_ptr<InputFile> InputFile::Adopt(std::string path, int fd,
   return std::unique_ptr<InputFile>(new InputFile(std::move(path), fd, size));
 }
 
-InputFile::~InputFile() { close(fd_); }
+std::unique_ptr<InputFile> InputFile::OfMessages(
+    std::string name, std::string content, std::vector<Message> messages) {
+  std::unique_ptr<InputFile> file = Adopt(std::move(name), -1, content.size());
+  file->content_ = std::move(content);
+  file->messages_ = std::move(messages);
+  return file;
+}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+std::string InputFile::WhereMessage(size_t number) const {
+  return absl::StrCat(path_, " offset ", messages_[number].offset);
+}
 
 absl::Status InputFile::Read(uint64_t offset, absl::Span<std::byte> out) const {
+  if (has_messages()) {
+    CHECK(offset + out.size() <= content_.size(), "messages are read whole");
+    if (!out.empty()) std::memcpy(out.data(), &content_[offset], out.size());
+    return absl::OkStatus();
+  }
   size_t done = 0;
   while (done < out.size()) {
     const ssize_t got = pread(fd_, out.data() + done, out.size() - done,

@@ -19,11 +19,19 @@ namespace paramd {
 inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 // A file that is read at any place, by pread: one that shrinks while it is read
-// is an error, where a mapping would end the process (SIGBUS).
+// is an error, where a mapping would end the process (SIGBUS). Or messages that
+// are in memory, which are read as the records of a file.
 //
-// Thread-safe. Holds one descriptor.
+// Thread-safe. Holds one descriptor, or the messages.
 class InputFile {
  public:
+  // A message: where it lies, and its number where it came from.
+  struct Message {
+    uint64_t begin = 0;
+    uint32_t bytes = 0;
+    uint64_t offset = 0;
+  };
+
   // The system's code if it can't be opened; FAILED_PRECONDITION if it is no
   // regular file (a pipe without a writer would hold us up); INVALID_ARGUMENT
   // if it is a Git LFS pointer.
@@ -32,6 +40,11 @@ class InputFile {
   // Takes over a descriptor, of a file of so many bytes.
   static std::unique_ptr<InputFile> Adopt(std::string path, int fd,
                                           uint64_t size);
+  // Of messages in `content`, each a record whatever is in it; `name`, "topic
+  // 'clicks' partition 3", says where they came from.
+  static std::unique_ptr<InputFile> OfMessages(std::string name,
+                                               std::string content,
+                                               std::vector<Message> messages);
   ~InputFile();
 
   InputFile(const InputFile&) = delete;
@@ -39,6 +52,10 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }  // When it was opened.
+  bool has_messages() const { return fd_ < 0; }
+  const std::vector<Message>& messages() const { return messages_; }
+  // "topic 'clicks' partition 3 offset 17".
+  std::string WhereMessage(size_t number) const;
 
   // Fills `out` from byte `offset` on. DATA_LOSS, with both sizes, if the file
   // ends before; the system's code if it can't be read.
@@ -51,6 +68,8 @@ class InputFile {
   const std::string path_;
   const int fd_;
   const uint64_t size_;
+  std::string content_;  // Without a descriptor.
+  std::vector<Message> messages_;
 };
 
 // `name` in `directory`, unless it begins with '/'.

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/input/file.h"
+#include "worker/input/kafka_topic.h"
 #include "worker/input/sources.h"
 
 namespace paramd {
@@ -129,9 +130,25 @@ absl::Status CheckExamples(const ExampleSource& source,
 
 absl::StatusOr<std::unique_ptr<GrowingSource>> GrowingSource::Create(
     const v1::InputSource& config) {
+  if (config.has_kafka()) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Topic> topic,
+                     OpenKafkaTopic(config.kafka()));
+    return Create(config, std::move(topic));
+  }
   ASSIGN_OR_RETURN(auto nothing, ReadFiles({}, config));
   return std::unique_ptr<GrowingSource>(
       new GrowingSource(config, std::move(nothing)));
+}
+
+absl::StatusOr<std::unique_ptr<GrowingSource>> GrowingSource::Create(
+    const v1::InputSource& config, std::unique_ptr<Topic> topic) {
+  ASSIGN_OR_RETURN(MessageFormat format, MessageFormat::Of(config));
+  ASSIGN_OR_RETURN(auto nothing, format.OpenNone());
+  std::unique_ptr<GrowingSource> source(
+      new GrowingSource(config, std::move(nothing)));
+  source->topic_ = std::move(topic);
+  source->format_ = std::make_unique<MessageFormat>(std::move(format));
+  return source;
 }
 
 void GrowingSource::Tell(const v1::EpochFiles& files) {
@@ -148,6 +165,15 @@ void GrowingSource::SetPatience(absl::Duration patience) {
   MutexLock lock(&mutex_);
   patience_ = patience;
   changed_.NotifyAll();
+}
+
+void GrowingSource::StopWaiting() {
+  SetPatience(absl::ZeroDuration());
+  if (topic_ != nullptr) topic_->Stop();
+}
+
+Topic::Wait GrowingSource::waiting() const {
+  return topic_ == nullptr ? Topic::Wait() : topic_->waiting();
 }
 
 // Of no example, and of the same files always: none.
@@ -207,11 +233,8 @@ absl::StatusOr<GrowingSource::Opened> GrowingSource::Load(
     files = told->second;
   }
   RETURN_IF_ERROR(failure_);
-  Log(LogLevel::kInfo, "going through the files of an epoch",
-      {{"epoch", epoch},
-       {"files", files.files_size()},
-       {"directory", config_.directory()}});
-  absl::StatusOr<Opened> opened = Open(files);
+  absl::StatusOr<Opened> opened =
+      topic_ == nullptr ? Open(files) : OpenMessages(files);
   failure_ = opened.status();
   // Files that are others: no example of them may be skipped.
   if (absl::IsDataLoss(failure_) || absl::IsInvalidArgument(failure_)) {
@@ -226,6 +249,10 @@ absl::StatusOr<GrowingSource::Opened> GrowingSource::Load(
 
 absl::StatusOr<GrowingSource::Opened> GrowingSource::Open(
     const v1::EpochFiles& files) const {
+  Log(LogLevel::kInfo, "going through the files of an epoch",
+      {{"epoch", files.epoch()},
+       {"files", files.files_size()},
+       {"directory", config_.directory()}});
   InputFiles opened;
   for (const v1::EpochFiles::File& file : files.files()) {
     ASSIGN_OR_RETURN(opened.emplace_back(), OpenFile(file));
@@ -238,6 +265,15 @@ absl::StatusOr<GrowingSource::Opened> GrowingSource::Open(
       PathIn(config_.directory(), files.files(0).name()), "' the first, hold ",
       source->size(), " examples; the chief found ", files.examples(),
       " in them: a file may not change once it has its name"));
+}
+
+absl::StatusOr<GrowingSource::Opened> GrowingSource::OpenMessages(
+    const v1::EpochFiles& epoch) const {
+  const TopicEpoch::Context context = {config_.kafka(), *format_,
+                                       nothing_->spec(), *topic_, counters_};
+  ASSIGN_OR_RETURN(std::unique_ptr<TopicEpoch> opened,
+                   TopicEpoch::Create(context, epoch));
+  return Opened(std::move(opened));
 }
 
 absl::StatusOr<std::unique_ptr<InputFile>> GrowingSource::OpenFile(

@@ -21,13 +21,16 @@
 #include "proto/paramd/v1/storage.pb.h"
 #include "worker/input/example_source.h"
 #include "worker/input/file.h"
+#include "worker/input/message_format.h"
+#include "worker/input/topic.h"
+#include "worker/input/topic_epoch.h"
 
 namespace paramd {
 
-// A training set that grows: each epoch has files of its own. Which these are
-// the chief decides, and whoever is given a part of an epoch is told. They are
-// opened when the first of its examples is read, must be what the chief found,
-// and are closed when others were read since.
+// A training set that grows: each epoch has files of its own, or messages of a
+// topic. Which these are the chief decides, and whoever is given a part of an
+// epoch is told. They are opened when the first of its examples is read, must
+// be what the chief found, and are closed when others were read since.
 //
 // Thread-safe.
 class GrowingSource : public ExampleSource {
@@ -36,14 +39,21 @@ class GrowingSource : public ExampleSource {
   // kind that can't grow, or does not say what an example has.
   static absl::StatusOr<std::unique_ptr<GrowingSource>> Create(
       const v1::InputSource& config);
+  // The same of messages that lie elsewhere than config.kafka says.
+  static absl::StatusOr<std::unique_ptr<GrowingSource>> Create(
+      const v1::InputSource& config, std::unique_ptr<Topic> topic);
 
   // What an epoch consists of. Forgets what was told long before.
   void Tell(const v1::EpochFiles& files);
   // Where a network file system shows late what another machine wrote, a file
   // that is not there, or too short, is waited for: so long, 30 s unless told.
   void SetPatience(absl::Duration patience);
-  // No longer than until now.
-  void StopWaiting() { SetPatience(absl::ZeroDuration()); }
+  // No longer than until now; nor for messages.
+  void StopWaiting();
+
+  // As Topic has it, of messages.
+  Topic::Wait waiting() const;
+  const TopicCounters& counters() const { return counters_; }
 
   const InputSpec& spec() const override { return nothing_->spec(); }
   uint64_t size() const override { return 0; }
@@ -63,6 +73,8 @@ class GrowingSource : public ExampleSource {
                 std::unique_ptr<ExampleSource> nothing)
       : config_(config), nothing_(std::move(nothing)) {}
 
+  absl::StatusOr<Opened> OpenMessages(const v1::EpochFiles& epoch) const;
+
   // Null: it is not open.
   Opened Find(uint64_t epoch) const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Opened> Load(uint64_t epoch) const
@@ -76,6 +88,10 @@ class GrowingSource : public ExampleSource {
 
   const v1::InputSource config_;
   const std::unique_ptr<ExampleSource> nothing_;  // Of no file.
+  // Of messages; else null.
+  std::unique_ptr<Topic> topic_;
+  std::unique_ptr<const MessageFormat> format_;
+  mutable TopicCounters counters_;
   // One thread opens files; taken before mutex_.
   mutable Mutex opening_;
   mutable Mutex mutex_;
@@ -89,11 +105,11 @@ class GrowingSource : public ExampleSource {
   mutable absl::Status failure_ ABSL_GUARDED_BY(opening_);
 };
 
-// Of what `config` follows, finds files that the request does not know and
-// checks that they can be trained on together, each example of them unless
-// those that can't be read are skipped. UNAVAILABLE if the directory can't be
-// looked through now, CANCELLED once `stopped`, if it is given, is true; else
-// an error names the file and what is wrong with it.
+// Of what `config` follows, where that is files, finds those that the request
+// does not know and checks that they can be trained on together, each example
+// of them unless those that can't be read are skipped. UNAVAILABLE if the
+// directory can't be looked through now, CANCELLED once `stopped`, if it is
+// given, is true; else an error names the file and what is wrong with it.
 absl::StatusOr<v1::ScanInputResult> ScanInput(
     const v1::InputConfig& config, const v1::ScanInput& request,
     const std::atomic<bool>* stopped = nullptr);

@@ -83,7 +83,10 @@ OpenedSource OpenIndices(const v1::InputSource::Indices& config);
 // They may have no example, and there may be none: what examples would have is
 // then as the config says, which must tell (csv.columns, libsvm.columns).
 using InputFiles = std::vector<std::unique_ptr<InputFile>>;
-OpenedSource ReadCsv(InputFiles files, const v1::InputSource::Csv& config);
+// `columns`: what the columns are called, where the files have no header but
+// somebody else knows it.
+OpenedSource ReadCsv(InputFiles files, const v1::InputSource::Csv& config,
+                     const std::vector<std::string>& columns = {});
 OpenedSource ReadLibSvm(InputFiles files, const v1::InputSource::LibSvm& config,
                         const SourceOptions& options = {});
 OpenedSource ReadTfRecord(InputFiles files,

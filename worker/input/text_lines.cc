@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "base/status_macros.h"
 #include "worker/input/unpack.h"
@@ -112,23 +113,29 @@ absl::Status TextLines::AddFile(uint32_t file, Use use) {
 }
 
 absl::Status TextLines::AddFile(uint32_t file, std::string* header, Use use) {
-  ASSIGN_OR_RETURN(files_[file], Unpacked(std::move(files_[file])));
+  const auto add = [&](const Line& line, absl::string_view text) {
+    if (header != nullptr) {
+      *header = std::string(text);
+      header = nullptr;
+      return absl::OkStatus();
+    }
+    lines_.push_back(line);
+    return use(lines_.size() - 1, text);
+  };
   const uint64_t first = lines_.size();
-  RETURN_IF_ERROR(
-      FindLines(file, [&](const Line& line, absl::string_view text) {
-        if (header != nullptr) {
-          *header = std::string(text);
-          header = nullptr;
-          return absl::OkStatus();
-        }
-        lines_.push_back(line);
-        return use(lines_.size() - 1, text);
-      }));
+  if (files_[file]->has_messages()) {
+    RETURN_IF_ERROR(FindMessages(*files_[file], file, add));
+  } else {
+    ASSIGN_OR_RETURN(files_[file], Unpacked(std::move(files_[file])));
+    RETURN_IF_ERROR(FindLines(file, add));
+  }
   if (lines_.size() > first) starts_.push_back(first);
   return absl::OkStatus();
 }
 
 std::string TextLines::Where(uint64_t line) const {
+  const InputFile& file = *files_[lines_[line].file];
+  if (file.has_messages()) return file.WhereMessage(lines_[line].number - 1);
   return absl::StrCat("'", path(lines_[line].file), "' line ",
                       lines_[line].number);
 }
@@ -157,9 +164,24 @@ absl::StatusOr<uint64_t> TextLines::FirstByte(uint32_t file) const {
   return begin == kByteOrderMark ? begin.size() : 0;
 }
 
-absl::Status TextLines::FindLines(
-    uint32_t file,
-    absl::FunctionRef<absl::Status(const Line&, absl::string_view)> use) {
+absl::Status TextLines::FindMessages(const InputFile& messages, uint32_t file,
+                                     UseLine use) {
+  std::string text;
+  uint32_t number = 0;
+  for (const InputFile::Message& message : messages.messages()) {
+    text.resize(message.bytes);
+    RETURN_IF_ERROR(
+        messages.Read(message.begin, BytesOf(text.data(), text.size())));
+    absl::string_view line = text;
+    if (absl::ConsumeSuffix(&line, "\n")) absl::ConsumeSuffix(&line, "\r");
+    RETURN_IF_ERROR(
+        use({file, ++number, message.begin, static_cast<uint32_t>(line.size())},
+            line));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TextLines::FindLines(uint32_t file, UseLine use) {
   ASSIGN_OR_RETURN(const uint64_t first, FirstByte(file));
   LineScanner lines(*files_[file], first);
   for (;;) {

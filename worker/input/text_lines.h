@@ -22,6 +22,7 @@ namespace paramd {
 // says where. Lines end with \n, \r\n or \r, outside of quotes; a byte order
 // mark of UTF-8 counts for nothing. So does a line without a character but
 // white space, unless that separates columns: then it is a row of empty ones.
+// Of messages each is a line, with or without an end, whatever is in it.
 //
 // Thread-safe but for AddFile.
 class TextLines {
@@ -73,10 +74,11 @@ class TextLines {
   bool IsBlank(absl::string_view line) const;
   // Behind the byte order mark, if the file has one.
   absl::StatusOr<uint64_t> FirstByte(uint32_t file) const;
-  absl::Status FindLines(
-      uint32_t file,
-      absl::FunctionRef<absl::Status(const Line& line, absl::string_view text)>
-          use);
+  using UseLine =
+      absl::FunctionRef<absl::Status(const Line& line, absl::string_view text)>;
+  absl::Status FindLines(uint32_t file, UseLine use);
+  absl::Status FindMessages(const InputFile& messages, uint32_t file,
+                            UseLine use);
 
   const Options options_;
   std::vector<std::unique_ptr<InputFile>> files_;

@@ -261,8 +261,14 @@ class TfRecordSource : public ExampleSource {
   absl::Status Open() {
     for (uint32_t f = 0; f < files_.size(); ++f) {
       const uint64_t first = records_.size();
-      RETURN_IF_ERROR(Unpack(f));
-      RETURN_IF_ERROR(FindRecords(f));
+      if (files_[f]->has_messages()) {
+        for (const InputFile::Message& message : files_[f]->messages()) {
+          records_.push_back({f, message.begin, message.bytes});
+        }
+      } else {
+        RETURN_IF_ERROR(Unpack(f));
+        RETURN_IF_ERROR(FindRecords(f));
+      }
       if (records_.size() > first) starts_.push_back(first);
     }
     ASSIGN_OR_RETURN(checksum_, ChecksumOf(files_));
@@ -276,27 +282,17 @@ class TfRecordSource : public ExampleSource {
   }
   std::vector<uint64_t> FileStarts() const override { return starts_; }
   std::string Where(uint64_t index) const override {
+    const InputFile& file = *files_[records_[index].file];
+    if (file.has_messages()) return file.WhereMessage(index);
     return Where(records_[index].file, records_[index].begin);
   }
 
   absl::Status Read(uint64_t index, Example* example) const override {
-    const Record& record = records_[index];
-    const InputFile& file = *files_[record.file];
-    std::string data(record.bytes + 4, '\0');
-    auto* bytes = reinterpret_cast<std::byte*>(data.data());
-    RETURN_IF_ERROR(file.Read(record.begin + kHeaderBytes,
-                              absl::MakeSpan(bytes, data.size())));
-    const uint32_t expected = Load<uint32_t>(bytes + record.bytes);
-    const uint32_t found = Masked(Crc32c({bytes, record.bytes}));
-    if (found != expected) {
-      return absl::DataLossError(absl::StrFormat(
-          "%s: its data has the crc32c %08x; the record says %08x",
-          Where(index), found, expected));
-    }
+    ASSIGN_OR_RETURN(const std::string data, ReadData(index));
+    const absl::string_view text(data.data(), records_[index].bytes);
     example->values.resize(spec_.features.size());
     for (size_t f = 0; f < spec_.features.size(); ++f) {
       List list;
-      const absl::string_view text(data.data(), record.bytes);
       if (!FindList(text, spec_.features[f].name, &list)) {
         return absl::DataLossError(
             absl::StrCat(Where(index), ": it is no tf.Example"));
@@ -317,6 +313,24 @@ class TfRecordSource : public ExampleSource {
     uint64_t begin = 0;
     uint64_t bytes = 0;  // Of the data.
   };
+
+  // The data, and its crc behind it where it has one: messages have none.
+  absl::StatusOr<std::string> ReadData(uint64_t index) const {
+    const Record& record = records_[index];
+    const InputFile& file = *files_[record.file];
+    const bool is_framed = !file.has_messages();
+    std::string data(record.bytes + (is_framed ? 4 : 0), '\0');
+    auto* bytes = reinterpret_cast<std::byte*>(data.data());
+    RETURN_IF_ERROR(file.Read(record.begin + (is_framed ? kHeaderBytes : 0),
+                              absl::MakeSpan(bytes, data.size())));
+    if (!is_framed) return data;
+    const uint32_t expected = Load<uint32_t>(bytes + record.bytes);
+    const uint32_t found = Masked(Crc32c({bytes, record.bytes}));
+    if (found == expected) return data;
+    return absl::DataLossError(absl::StrFormat(
+        "%s: its data has the crc32c %08x; the record says %08x", Where(index),
+        found, expected));
+  }
 
   std::string Where(uint32_t file, uint64_t begin) const {
     return absl::StrCat("'", files_[file]->path(), "' record at byte ", begin);

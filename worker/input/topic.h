@@ -1,0 +1,67 @@
+#ifndef PARAMD_WORKER_INPUT_TOPIC_H_
+#define PARAMD_WORKER_INPUT_TOPIC_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "worker/input/file.h"
+
+namespace paramd {
+
+// The messages of a topic, each at an offset of a partition. A partition grows
+// at its end, and is deleted from its beginning; offsets between may have no
+// message (they were compacted away, or mark the end of a transaction).
+//
+// Thread-safe.
+class Topic {
+ public:
+  // Of a partition: its first message lies at `begin` or behind, its last one
+  // before `end`.
+  struct Ends {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+  // Those of some offsets in a row, ascending; offsets without one, or with one
+  // that has no value, are left out.
+  struct Messages {
+    std::string content;
+    std::vector<InputFile::Message> list;
+    // They were deleted before they were read; none if both are the same.
+    uint64_t gone_begin = 0;
+    uint64_t gone_end = 0;
+  };
+
+  virtual ~Topic() = default;
+
+  // "topic 'clicks'".
+  virtual std::string name() const = 0;
+  // Of partitions 0, 1, 2 and so on. UNAVAILABLE, saying why, if there is no
+  // such topic or nobody answers: that may change. CANCELLED once `stopped`,
+  // if it is given, is true; PERMISSION_DENIED if we may not read it.
+  virtual absl::StatusOr<std::vector<Ends>> FindEnds(
+      const std::atomic<bool>* stopped) = 0;
+  // Those of the offsets [begin, end) of a partition. Waits for as long as they
+  // can't be had. CANCELLED after Stop; PERMISSION_DENIED as above;
+  // FAILED_PRECONDITION if the partition is no longer the one that had them.
+  // REQUIRES: FindEnds, here or elsewhere, said that they are there.
+  virtual absl::StatusOr<Messages> Read(uint32_t partition, uint64_t begin,
+                                        uint64_t end) = 0;
+  // For what Read waits, and for how long already: "topic 'clicks' partition 3
+  // offset 17 at kafka-0:9092: connection refused". Empty: for nothing.
+  struct Wait {
+    std::string whom;
+    absl::Duration since;
+  };
+  virtual Wait waiting() const = 0;
+  // No Read waits any longer, now and later.
+  virtual void Stop() = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_INPUT_TOPIC_H_

@@ -1,0 +1,28 @@
+#ifndef PARAMD_WORKER_INPUT_TOPIC_SCAN_H_
+#define PARAMD_WORKER_INPUT_TOPIC_SCAN_H_
+
+#include <atomic>
+
+#include "absl/status/statusor.h"
+
+#include "proto/paramd/v1/input.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "worker/input/topic.h"
+
+namespace paramd {
+
+// Finds messages that the request does not know, as ScanInput does files. The
+// first time that a partition is seen, the result only says where it begins,
+// and where the input ends in it: an answer without examples.
+//
+// UNAVAILABLE and CANCELLED as Topic::FindEnds. FAILED_PRECONDITION if messages
+// that are next were deleted, unless the job skips those; if the topic has
+// fewer partitions than the request, or one that ends before what was found in
+// it. INVALID_ARGUMENT if input.train.kafka.offsets do not suit the topic.
+absl::StatusOr<v1::ScanInputResult> ScanTopic(
+    const v1::InputSource::Kafka& config, const v1::ScanInput& request,
+    const std::atomic<bool>* stopped, Topic* topic);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_INPUT_TOPIC_SCAN_H_
