@@ -15,7 +15,13 @@ namespace paramd {
 // many as a job may have.
 inline constexpr uint32_t kMostEpochs = 1000000;
 
-// Tells `add` what does not go with input.follow, each setting by its path.
+// A topic that is trained on grows without input.follow: its messages are then
+// looked for each second. A message has no header. REQUIRES: defaults are not
+// filled in.
+void FollowTopic(v1::InputConfig* input);
+
+// Tells `add` what does not go with input.follow or a topic of Kafka, each
+// setting by its path.
 // REQUIRES: defaults are filled in.
 void CheckGrowingInput(
     const v1::JobConfig& job,

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 
 #include "config/key_lookup.h"
@@ -29,6 +30,8 @@ using google::protobuf::Reflection;
 using Kind = JsonValue::Kind;
 
 constexpr absl::string_view kDefaultSource = "default";
+// In required_unless: of what is around the message that a setting is in.
+constexpr absl::string_view kBeside = "../";
 
 std::string Example(const FieldDescriptor& field) {
   const std::string& example = SettingOf(field).example_json();
@@ -494,12 +497,27 @@ void SettingReader::FillDefaults(Message* message) {
   filled_ = nullptr;
 }
 
-bool SettingReader::IsExcused(const v1::SettingOptions& setting) const {
-  for (const absl::string_view path :
+bool SettingReader::IsExcused(const v1::SettingOptions& setting,
+                              absl::string_view at) const {
+  for (absl::string_view path :
        absl::StrSplit(setting.required_unless(), ',', absl::SkipEmpty())) {
-    if (Excuses(path)) return true;
+    if (absl::ConsumePrefix(&path, kBeside)) {
+      const absl::string_view around = at.substr(0, at.rfind('.'));
+      const absl::string_view outside = around.substr(0, around.rfind('.'));
+      if (WasGiven(JoinPath(outside, path))) return true;
+    } else if (Excuses(path)) {
+      return true;
+    }
   }
   return false;
+}
+
+// It, or what lies in it.
+bool SettingReader::WasGiven(const std::string& path) const {
+  if (origins_.count(path) > 0) return true;
+  const std::string inside = absl::StrCat(path, ".");
+  const auto next = origins_.lower_bound(inside);
+  return next != origins_.end() && absl::StartsWith(next->first, inside);
 }
 
 bool SettingReader::Excuses(absl::string_view path) const {
@@ -533,7 +551,7 @@ void SettingReader::FillField(const std::string& path, const Field& field,
   if (setting.spread()) return;
   const bool is_given = IsGiven(field, *parent);
   if (!is_given && setting.required()) {
-    if (mistakes_.HasUnder(path) || IsExcused(setting)) return;
+    if (mistakes_.HasUnder(path) || IsExcused(setting, path)) return;
     mistakes_.Add(PlaceOf(path), path,
                   absl::StrCat("is missing; give it", Example(field)));
     return;

@@ -85,9 +85,10 @@ class SettingReader {
   void ReadEnum(const JsonValue& value, const JsonSource& source,
                 const std::string& path, const Field& field, Message* parent);
   void FillField(const std::string& path, const Field& field, Message* parent);
-  // Whether a required setting may be missing after all.
-  bool IsExcused(const v1::SettingOptions& setting) const;
+  // Whether a required setting, which stands at `at`, may be missing after all.
+  bool IsExcused(const v1::SettingOptions& setting, absl::string_view at) const;
   bool Excuses(absl::string_view path) const;
+  bool WasGiven(const std::string& path) const;
   void CheckAlternatives(const std::string& path, const Message& message);
   // Steps from `message` into its field or list element. Null, with a mistake
   // added, if there is none.

@@ -110,6 +110,8 @@ void Append(const Message& message, const SettingValue& around,
     } else {
       inside.json = ValueText(message, field);
       inside.is_default = IsDefault(inside.json, field);
+      inside.is_secret = options.secret() && !inside.is_default;
+      if (inside.is_secret) inside.json = std::string(kSecretJson);
       values->push_back(std::move(inside));
     }
   }

@@ -4,9 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "google/protobuf/message.h"
 
 namespace paramd {
+
+// What stands for a value that is printed nowhere, if it is not the default.
+inline constexpr absl::string_view kSecretJson = "\"(not printed)\"";
 
 // One value of a message of settings.
 struct SettingValue {
@@ -17,6 +21,7 @@ struct SettingValue {
   bool is_local = false;    // each process may have its own
   bool may_change = false;  // a run may go on with another one
   bool is_default = false;  // what it is where nobody says it
+  bool is_secret = false;   // `json` is not it, but kSecretJson
   // The innermost list element or alternative that it is part of, as in
   // "model.layers[1].dense"; empty for what every job has.
   std::string part_of;

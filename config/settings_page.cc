@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 
 #include "config/settings_help.h"
 
@@ -27,6 +28,11 @@ std::string KeyOf(const std::string& path) {
 }
 
 std::string DefaultOf(const SettingHelp& help) {
+  absl::string_view beside = help.required_unless;
+  if (absl::ConsumePrefix(&beside, "../")) {
+    return absl::StrCat("must be given, unless ", Code(std::string(beside)),
+                        " is beside ", Code(KeyOf(AroundOf(help.path))));
+  }
   if (!help.required_unless.empty()) {
     return absl::StrCat(
         "must be given, unless ",

@@ -16,7 +16,7 @@ namespace {
 // The same job, with every value given by a flag over the file.
 void CheckAgain(JobSources sources, const LoadedJob& job) {
   for (const SettingValue& value : ValuesOf(job.config)) {
-    if (value.json != "{}") {
+    if (value.json != "{}" && !value.is_secret) {
       sources.settings.emplace_back(value.path, value.json);
     }
   }
