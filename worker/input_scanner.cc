@@ -3,7 +3,10 @@
 #include <memory>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "worker/input/growing_source.h"
+#include "worker/input/kafka_topic.h"
+#include "worker/input/topic_scan.h"
 
 namespace paramd {
 
@@ -13,7 +16,7 @@ void InputScanner::AddTo(Runtime* runtime) {
     const auto request = static_cast<const v1::ScanInput&>(*item.head);
     thread_.Post([this, request, done = std::move(done)] {
       IoResult result;
-      auto scanned = ScanInput(config_, request, &stopped_);
+      auto scanned = Scan(request);
       result.status = scanned.status();
       if (scanned.ok()) {
         result.head =
@@ -22,6 +25,19 @@ void InputScanner::AddTo(Runtime* runtime) {
       done(std::move(result));
     });
   });
+}
+
+// On the thread alone.
+absl::StatusOr<v1::ScanInputResult> InputScanner::Scan(
+    const v1::ScanInput& request) {
+  if (!config_.train().has_kafka()) {
+    return ScanInput(config_, request, &stopped_);
+  }
+  const v1::InputSource::Kafka& kafka = config_.train().kafka();
+  if (topic_ == nullptr) {
+    ASSIGN_OR_RETURN(topic_, OpenKafkaTopic(kafka));
+  }
+  return ScanTopic(kafka, request, &stopped_, topic_.get());
 }
 
 }  // namespace paramd

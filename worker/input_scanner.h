@@ -2,15 +2,21 @@
 #define PARAMD_WORKER_INPUT_SCANNER_H_
 
 #include <atomic>
+#include <memory>
+
+#include "absl/status/statusor.h"
 
 #include "net/runtime.h"
 #include "net/worker_thread.h"
 #include "proto/paramd/v1/input.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "worker/input/topic.h"
 
 namespace paramd {
 
-// Looks for new files of a training set that grows, for the coordinator, on a
-// thread of its own: counting their examples takes as long as reading them.
+// Looks for new files of a training set that grows, or for new messages, for
+// the coordinator, on a thread of its own: counting the examples of files takes
+// as long as reading them.
 //
 // Thread safety: AddTo before the runtime runs. Outlives its Run.
 class InputScanner {
@@ -26,9 +32,12 @@ class InputScanner {
   void AddTo(Runtime* runtime);
 
  private:
+  absl::StatusOr<v1::ScanInputResult> Scan(const v1::ScanInput& request);
+
   const v1::InputConfig config_;
   std::atomic<bool> stopped_{false};
-  WorkerThread thread_;  // Last: ends before what it uses.
+  std::unique_ptr<Topic> topic_;  // Of messages, once they were looked for.
+  WorkerThread thread_;           // Last: ends before what it uses.
 };
 
 }  // namespace paramd

@@ -237,6 +237,7 @@ void WorkerProcess::AddTo(Runtime* runtime) {
     status->mutable_worker()->set_overflows(scaling.overflows);
     status->mutable_worker()->set_loss_scale(scaling.scale);
     FillInput(status->mutable_worker()->mutable_input());
+    FillWait(status);
   });
   HandleComputing(runtime);
   HandleEvaluating(runtime);
@@ -592,11 +593,29 @@ void WorkerProcess::FillInput(v1::InputStats* stats) const {
   stats->set_elapsed_seconds(absl::ToDoubleSeconds(figures.elapsed));
   stats->set_threads(figures.threads);
   stats->set_skipped_examples(training_->skipped());
+  if (training_->growing() != nullptr) {
+    const TopicCounters& counters = training_->growing()->counters();
+    stats->set_empty_offsets(counters.empty_offsets);
+    stats->set_gone_messages(counters.gone_messages);
+  }
   for (const Pipeline::StageTime& time : training_->StageTimes()) {
     v1::InputStats::Stage* const stage = stats->add_stages();
     stage->set_name(time.name);
     stage->set_seconds(absl::ToDoubleSeconds(time.time));
   }
+}
+
+// Nothing that the core knows of: a thread of the input does.
+void WorkerProcess::FillWait(v1::StatusReply* status) const {
+  const GrowingSource* const growing = training_->growing();
+  if (growing == nullptr) return;
+  const Topic::Wait waiting = growing->waiting();
+  if (waiting.whom.empty()) return;
+  v1::Wait* const wait = status->add_waits();
+  wait->set_who(PeerName(PeerId::Worker(options_.index)));
+  wait->set_whom(waiting.whom);
+  wait->set_since_ms(
+      static_cast<uint64_t>(absl::ToInt64Milliseconds(waiting.since)));
 }
 
 uint64_t WorkerProcess::test_batches() const {

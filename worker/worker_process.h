@@ -139,6 +139,7 @@ class WorkerProcess {
   // that was fetched.
   absl::StatusOr<std::unique_ptr<Batch>> TakeBatch(const Portion& wanted);
   void FillInput(v1::InputStats* stats) const;
+  void FillWait(v1::StatusReply* status) const;
   // Of the whole test set, or of a part.
   IoResult CollectEvaluationRows(const v1::CollectEvaluationRows& request);
   IoResult Evaluate(const v1::EvaluateWeights& request, BufferChain weights);

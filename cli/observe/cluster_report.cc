@@ -152,15 +152,22 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
   absl::StrAppend(text, RenderSettings(job));
   if (job.has_growing_input()) {
     const v1::GrowingInput& input = job.growing_input();
+    const uint64_t parts =
+        input.partitions() > 0 ? input.partitions() : input.files();
     absl::StrAppendFormat(
-        text, "input: %s examples in %s %s, %s; %s\n",
-        WithCommas(input.examples()), WithCommas(input.files()),
-        input.files() == 1 ? "file" : "files",
+        text, "input: %s examples in %s %s%s, %s; %s\n",
+        WithCommas(input.examples()), WithCommas(parts),
+        input.partitions() > 0 ? "partition" : "file", parts == 1 ? "" : "s",
         input.ended() ? "and no more come" : "and more may come",
         input.saved_epochs() == 0
             ? "no checkpoint has a whole epoch of it"
             : absl::StrCat("the newest checkpoint has epochs 1 to ",
                            input.saved_epochs()));
+    if (input.gone_messages() > 0) {
+      absl::StrAppendFormat(
+          text, "deleted by the topic before they were found: %s messages\n",
+          WithCommas(input.gone_messages()));
+    }
   }
   absl::StrAppendFormat(text, "pushes lost: %s, doubled: %s\n",
                         WithCommas(job.pushes_lost()),

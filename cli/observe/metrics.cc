@@ -433,6 +433,12 @@ constexpr Metric kMetrics[] = {
     {"paramd_worker_input_skipped_examples_total", kCounter, "",
      "Examples that were left out because they could not be read or mapped.",
      OfInput<&v1::InputStats::skipped_examples>},
+    {"paramd_worker_input_empty_offsets_total", kCounter, "",
+     "Offsets of a topic of Kafka that had no message to train on.",
+     OfInput<&v1::InputStats::empty_offsets>},
+    {"paramd_worker_input_gone_messages_total", kCounter, "",
+     "Messages of a topic of Kafka that were deleted before they were read.",
+     OfInput<&v1::InputStats::gone_messages>},
     {"paramd_worker_input_stage_seconds_total", kCounter, "stage",
      "What a stage of the input took itself, all threads together; an estimate "
      "from one example in sixteen.",

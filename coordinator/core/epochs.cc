@@ -2,6 +2,10 @@
 
 namespace paramd {
 
+bool IsEnd(const v1::EpochFiles& found) {
+  return found.files().empty() && found.partitions().empty();
+}
+
 Epochs::Epochs(uint64_t examples, uint32_t epochs)
     : examples_(examples), number_(epochs) {}
 
@@ -19,7 +23,7 @@ const v1::EpochFiles* Epochs::FilesOf(uint32_t epoch) const {
 
 bool Epochs::Add(const v1::EpochFiles& found) {
   if (complete() || found.epoch() != number_ + 1) return false;
-  if (found.files().empty()) {
+  if (IsEnd(found)) {
     ended_ = true;
     return true;
   }

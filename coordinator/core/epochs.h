@@ -8,9 +8,12 @@
 
 namespace paramd {
 
+// Whether it says that nothing more comes, in place of an epoch.
+bool IsEnd(const v1::EpochFiles& found);
+
 // The epochs of a job, counted from 1, and how many examples each has. Those of
-// a training set that grows are not all known: each is the files that were
-// found at one time.
+// a training set that grows are not all known: each is the files, or the
+// messages of a topic, that were found at one time.
 //
 // Not thread-safe.
 class Epochs {
@@ -31,7 +34,7 @@ class Epochs {
   // No other epoch will come.
   bool complete() const { return !grows_ || ended_ || number_ >= most_; }
 
-  // The next one was found, or, without files, there is none. False, and no
+  // The next one was found, or, if IsEnd, there is none. False, and no
   // change, if this is not the next one, has no examples, or if they are
   // complete.
   bool Add(const v1::EpochFiles& found);

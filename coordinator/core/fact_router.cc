@@ -433,9 +433,15 @@ void FactRouter::WriteResult(Turn* turn) {
     warnings.push_back(std::move(warning));
   }
   if (grows && last.step == 0) {
-    warnings.emplace_back(
-        "nothing was trained on: no file with examples came; look at the "
-        "directory and the patterns of input.train");
+    const v1::InputSource& train = turn->job.options.job.input().train();
+    warnings.push_back(
+        train.has_kafka()
+            ? absl::StrCat("nothing was trained on: topic '",
+                           train.kafka().topic(),
+                           "' had no message from where the run began")
+            : std::string(
+                  "nothing was trained on: no file with examples came; look at "
+                  "the directory and the patterns of input.train"));
   }
   for (std::string& warning : warnings) {
     turn->out->Warn(warning);

@@ -9,18 +9,34 @@ namespace paramd {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
+namespace {
+
+// It is no epoch, but where partitions are found from now on.
+bool SaysOnlyWhere(const v1::EpochFiles& found) {
+  return !IsEnd(found) && found.examples() == 0;
+}
+
+}  // namespace
+
 GrowingInput::GrowingInput(const CoordinatorOptions& options,
                            Portions* portions)
     : portions_(*portions),
       config_(options.job.input().follow()),
-      directory_(options.data.directory()) {}
+      directory_(options.data.directory()),
+      topic_(options.job.input().train().kafka().topic()) {}
 
 // A run may go on with fewer epochs than it found: the others are not handed
 // out, and their files are not found again.
 void GrowingInput::Read(const v1::EpochFiles& logged) {
+  for (const v1::EpochFiles::Partition& partition : logged.partitions()) {
+    partitions_[partition.number()] = partition;
+    gone_messages_ += partition.gone();
+  }
+  if (SaysOnlyWhere(logged)) return;
   portions_.OnFound(logged);
-  if (logged.files().empty()) return;
+  if (IsEnd(logged)) return;
   next_epoch_ = logged.epoch() + 1;
+  examples_ += logged.examples();
   for (const v1::EpochFiles::File& file : logged.files()) {
     known_.push_back(file.name());
   }
@@ -40,6 +56,10 @@ void GrowingInput::Scan(Turn* turn) {
   next_scan_ = turn->now + absl::Milliseconds(config_.poll_ms());
   auto scan = std::make_unique<v1::ScanInput>();
   scan->mutable_known()->Add(known_.begin(), known_.end());
+  for (const auto& [number, partition] : partitions_) {
+    *scan->add_partitions() = partition;
+  }
+  scan->set_examples(examples_);
   turn->StartIo(std::move(scan), Then(this, &GrowingInput::OnScanned));
 }
 
@@ -48,9 +68,12 @@ void GrowingInput::OnScanned(const IoResult& result, Turn* turn) {
   const auto* scanned =
       DynamicCastToGenerated<v1::ScanInputResult>(result.head.get());
   if (absl::IsUnavailable(result.status)) {
-    if (!std::exchange(failing_, true)) {
-      turn->out->Warn(absl::StrCat("looking for new files is tried again: ",
-                                   result.status.message()));
+    const std::string before =
+        std::exchange(failure_, std::string(result.status.message()));
+    if (before.empty()) {
+      turn->out->Warn(absl::StrCat("looking for new ",
+                                   reads_topic() ? "messages" : "files",
+                                   " is tried again: ", failure_));
     }
     return;
   }
@@ -60,9 +83,9 @@ void GrowingInput::OnScanned(const IoResult& result, Turn* turn) {
                         : result.status);
     return;
   }
-  failing_ = false;
-  if (!scanned->found().files().empty()) {
-    idle_since_.reset();
+  failure_.clear();
+  if (!IsEnd(scanned->found())) {
+    if (!SaysOnlyWhere(scanned->found())) idle_since_.reset();
     // There are more, or the end comes next.
     if (scanned->more() || scanned->ended()) next_scan_ = turn->now;
     return Log(scanned->found(), turn);
@@ -96,18 +119,47 @@ void GrowingInput::OnLogged(const v1::EpochFiles& found, const IoResult& result,
     return;
   }
   Read(found);
-  if (found.files().empty()) {
-    turn->out->Note(absl::StrCat("no more files are waited for; there are ",
-                                 found.epoch() - 1, " epochs"));
+  if (IsEnd(found)) {
+    turn->out->Note(absl::StrCat(
+        "no more ", reads_topic() ? "messages" : "files",
+        " are waited for; there are ", found.epoch() - 1, " epochs"));
+  } else if (reads_topic()) {
+    SayOfTopic(found, turn);
   } else {
-    turn->out->Note(
-        absl::StrCat("epoch ", found.epoch(), ": ", found.files_size(),
-                     " new files from '", found.files(0).name(), "' on, with ",
-                     found.examples(), " examples"),
-        {{"epoch", found.epoch()},
-         {"files", found.files_size()},
-         {"examples", found.examples()}});
+    Say(found, turn);
   }
+}
+
+void GrowingInput::Say(const v1::EpochFiles& found, Turn* turn) const {
+  turn->out->Note(
+      absl::StrCat("epoch ", found.epoch(), ": ", found.files_size(),
+                   " new files from '", found.files(0).name(), "' on, with ",
+                   found.examples(), " examples"),
+      {{"epoch", found.epoch()},
+       {"files", found.files_size()},
+       {"examples", found.examples()}});
+}
+
+void GrowingInput::SayOfTopic(const v1::EpochFiles& found, Turn* turn) const {
+  for (const v1::EpochFiles::Partition& partition : found.partitions()) {
+    if (partition.gone() == 0) continue;
+    turn->out->Warn(absl::StrCat(
+        "topic '", topic_, "' has deleted ", partition.gone(),
+        " messages of partition ", partition.number(),
+        " before they were found; it goes on with offset ", partition.begin()));
+  }
+  if (SaysOnlyWhere(found)) {
+    turn->out->Note(absl::StrCat("topic '", topic_, "' has ",
+                                 partitions_.size(), " partitions"),
+                    {{"partitions", partitions_.size()}});
+    return;
+  }
+  turn->out->Note(absl::StrCat("epoch ", found.epoch(), ": ", found.examples(),
+                               " new messages of ", found.partitions_size(),
+                               " partitions of topic '", topic_, "'"),
+                  {{"epoch", found.epoch()},
+                   {"partitions", found.partitions_size()},
+                   {"examples", found.examples()}});
 }
 
 bool GrowingInput::waits() const {
@@ -115,7 +167,10 @@ bool GrowingInput::waits() const {
 }
 
 std::string GrowingInput::waiting_for() const {
-  return absl::StrCat("new files in ", directory_);
+  return absl::StrCat(reads_topic()
+                          ? absl::StrCat("new messages of topic '", topic_, "'")
+                          : absl::StrCat("new files in ", directory_),
+                      failure_.empty() ? "" : ": ", failure_);
 }
 
 }  // namespace paramd

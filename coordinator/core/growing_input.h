@@ -1,7 +1,9 @@
 #ifndef PARAMD_COORDINATOR_CORE_GROWING_INPUT_H_
 #define PARAMD_COORDINATOR_CORE_GROWING_INPUT_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,15 +16,15 @@
 
 namespace paramd {
 
-// Has new files of a training set that grows looked for, and makes epochs of
-// them:
+// Has new files of a training set that grows, or new messages of its topic,
+// looked for, and makes epochs of them:
 //
 //   waiting ─► scanning ─► logging ─► waiting … ─► the input is complete
 //      ▲          │ nothing new
 //      └──────────┘
 //
 // Invariant: the log has what an epoch consists of before anybody is given some
-// of it. A file is in one epoch only.
+// of it. A file, or an offset of a partition, is in one epoch only.
 //
 // Not thread-safe: a part of the coordinator's core.
 class GrowingInput {
@@ -40,12 +42,18 @@ class GrowingInput {
   // The job has nothing to do before new files come.
   bool waits() const;
 
-  // "new files in /data/clicks".
+  // "new files in /data/clicks", "new messages of topic 'clicks'", and why they
+  // can't be looked for, if that is so.
   std::string waiting_for() const;
+  // Of a topic; 0: of files.
+  size_t partitions() const { return partitions_.size(); }
+  // That the topic had deleted before they were found.
+  uint64_t gone_messages() const { return gone_messages_; }
 
  private:
   enum class Stage { kWaiting, kScanning, kLogging };
 
+  bool reads_topic() const { return !topic_.empty(); }
   void Scan(Turn* turn);
   void OnScanned(const IoResult& result, Turn* turn);
   // Whether no new file has been found for as long as the job waits for one.
@@ -53,18 +61,25 @@ class GrowingInput {
   void Log(v1::EpochFiles found, Turn* turn);
   void OnLogged(const v1::EpochFiles& found, const IoResult& result,
                 Turn* turn);
+  void Say(const v1::EpochFiles& found, Turn* turn) const;
+  void SayOfTopic(const v1::EpochFiles& found, Turn* turn) const;
 
   Portions& portions_;
   const v1::InputConfig::Follow config_;
   const std::string directory_;
+  const std::string topic_;  // Its name; empty: there are files.
   Stage stage_ = Stage::kWaiting;
   uint32_t next_epoch_ = 1;
   std::vector<std::string> known_;  // Names. Bound: the log's.
+  // Of a topic, by number: what was found last. Bound: its partitions.
+  std::map<uint32_t, v1::EpochFiles::Partition> partitions_;
+  uint64_t examples_ = 0;  // Found until now.
+  uint64_t gone_messages_ = 0;
   Time next_scan_;
   Time scan_began_;
   // Of the first one of those that have found nothing since something was.
   absl::optional<Time> idle_since_;
-  bool failing_ = false;  // The last one could not be made.
+  std::string failure_;  // Why the last one could not be made; empty: it was.
 };
 
 }  // namespace paramd

@@ -218,6 +218,93 @@ TEST_F(GrowingInputTest, SaysWhatItWaitsFor) {
   EXPECT_TRUE(growing_.waits());
 }
 
+// ---- a topic ----------------------------------------------------------------
+
+CoordinatorOptions OfTopic() {
+  CoordinatorOptions options = Following();
+  options.job.mutable_input()->mutable_train()->mutable_kafka()->set_topic(
+      "clicks");
+  return options;
+}
+
+v1::ScanInputResult FoundOf(uint32_t partition, uint64_t begin, uint64_t end) {
+  v1::ScanInputResult result;
+  auto* const found = result.mutable_found()->add_partitions();
+  found->set_number(partition);
+  found->set_begin(begin);
+  found->set_end(end);
+  result.mutable_found()->set_examples(end - begin);
+  return result;
+}
+
+class GrowingTopicTest : public GrowingInputTest {
+ protected:
+  GrowingTopicTest() : topic_(OfTopic(), &portions_) {}
+
+  void Look(int64_t ms) {
+    bench_.now = bench_.now + absl::Milliseconds(ms);
+    bench_.Do([&](Turn* turn) { topic_.Advance(turn); });
+  }
+
+  GrowingInput topic_;
+};
+
+TEST_F(GrowingTopicTest, WhereItBeginsIsLoggedBeforeAnythingIsHandedOut) {
+  Look(0);
+  ASSERT_NE(Asked<v1::ScanInput>(), nullptr);
+  EXPECT_TRUE(Asked<v1::ScanInput>()->partitions().empty());
+  v1::ScanInputResult where = FoundOf(3, 17, 17);
+  where.set_more(true);
+  Find(where);
+  EXPECT_EQ(portions_.epochs().number(), 0u);
+  EXPECT_FALSE(portions_.epochs().complete());
+  EXPECT_EQ(topic_.partitions(), 1u);
+  Look(0);
+  ASSERT_EQ(Asked<v1::ScanInput>()->partitions_size(), 1);
+  EXPECT_EQ(Asked<v1::ScanInput>()->partitions(0).end(), 17u);
+  EXPECT_EQ(Asked<v1::ScanInput>()->examples(), 0u);
+  End(FoundOf(3, 17, 20));
+  EXPECT_EQ(Asked<v1::AppendLog>()->entry().epoch_files().epoch(), 1u);
+  End(v1::LogEntry());
+  EXPECT_EQ(portions_.epochs().ExamplesOf(1), 3u);
+}
+
+TEST_F(GrowingTopicTest, ANewCoordinatorGoesOnWhereTheLogEnds) {
+  for (const auto& result :
+       {FoundOf(0, 5, 5), FoundOf(0, 5, 9), FoundOf(0, 9, 11)}) {
+    v1::EpochFiles logged = result.found();
+    logged.set_epoch(logged.examples() == 2 ? 2 : 1);
+    topic_.Read(logged);
+  }
+  EXPECT_EQ(portions_.epochs().number(), 2u);
+  TakeAll();
+  Look(0);
+  ASSERT_EQ(Asked<v1::ScanInput>()->partitions_size(), 1);
+  EXPECT_EQ(Asked<v1::ScanInput>()->partitions(0).end(), 11u);
+  EXPECT_EQ(Asked<v1::ScanInput>()->examples(), 6u);
+}
+
+TEST_F(GrowingTopicTest, MessagesThatAreGoneAreCountedAndWarnedOf) {
+  Look(0);
+  v1::ScanInputResult found = FoundOf(1, 5, 9);
+  found.mutable_found()->mutable_partitions(0)->set_gone(5);
+  Find(found);
+  EXPECT_EQ(topic_.gone_messages(), 5u);
+  ASSERT_EQ(bench_.out.notes.size(), 2u);
+  EXPECT_EQ(bench_.out.notes[0].level, LogLevel::kWarning);
+}
+
+TEST_F(GrowingTopicTest, SaysWhyItWaits) {
+  EXPECT_EQ(topic_.waiting_for(), "new messages of topic 'clicks'");
+  Look(0);
+  End(v1::ScanInputResult(), absl::UnavailableError("connection refused"));
+  EXPECT_EQ(topic_.waiting_for(),
+            "new messages of topic 'clicks': connection refused");
+  Look(kPollMs);
+  Find(FoundOf(0, 0, 1));
+  EXPECT_EQ(topic_.waiting_for(), "new messages of topic 'clicks'");
+}
+
 TEST(WholeInputTest, AnInputThatIsAllThereIsNotLookedFor) {
   PartBench bench(JobOptions());
   Portions portions(Epochs(8, 2), 4);

@@ -15,7 +15,7 @@ Portions::Portions(Epochs epochs, uint64_t size)
 
 bool Portions::OnFound(const v1::EpochFiles& found) {
   if (!epochs_.Add(found)) return false;
-  if (!found.files().empty()) unfinished_[found.epoch()] = found.examples();
+  if (!IsEnd(found)) unfinished_[found.epoch()] = found.examples();
   return true;
 }
 
