@@ -1,6 +1,11 @@
 // The input pipeline beside what bounds it: sleeping files and maps beside the
 // sum of what must come one after the other, auto beside the best fixed number
 // of threads, JPEG folders beside libjpeg, training beside data already there.
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -11,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "google/protobuf/text_format.h"
@@ -21,8 +27,10 @@
 #include "base/random.h"
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
+#include "worker/input/growing_source.h"
 #include "worker/input/open_pipeline.h"
 #include "worker/input/testing/input_test_files.h"
+#include "worker/input/testing/mock_kafka.h"
 #include "worker/model/network.h"
 
 namespace paramd {
@@ -328,6 +336,106 @@ void MeasureJpeg(Report* report) {
   std::filesystem::remove_all(made);
 }
 
+// ---- messages of Kafka ------------------------------------------------------
+
+constexpr uint32_t kPartitions = 16;
+constexpr uint64_t kMessagesEach = 50000;  // The mock keeps 5 MB of each.
+constexpr uint64_t kMessages = kPartitions * kMessagesEach;
+
+std::string MessageText(uint64_t number) {
+  return absl::StrCat("user", number % 10007, ",ad", number % 257, ",",
+                      number % 2);
+}
+
+// A broker in a process of its own, so that its work is not counted here: the
+// address of its broker, and the process, which is to be killed.
+std::pair<std::string, pid_t> StartBroker() {
+  int ends[2];
+  CHECK(pipe(ends) == 0, "there is a pipe");
+  const pid_t broker = fork();
+  CHECK(broker >= 0, "there is a process");
+  if (broker == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    MockKafka kafka("clicks", kPartitions);
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      kafka.Produce(static_cast<uint32_t>(i % kPartitions), MessageText(i));
+    }
+    kafka.Flush();
+    const std::string line = kafka.brokers() + "\n";
+    CHECK(write(ends[1], line.data(), line.size()) > 0, "somebody reads");
+    for (;;) pause();
+  }
+  char address[256] = {};
+  CHECK(read(ends[0], address, sizeof(address) - 1) > 0, "it says where it is");
+  close(ends[0]);
+  close(ends[1]);
+  return {std::string(absl::StripAsciiWhitespace(address)), broker};
+}
+
+v1::EpochFiles EpochOfAll(uint32_t epoch) {
+  v1::EpochFiles files;
+  files.set_epoch(epoch);
+  files.set_examples(kMessages);
+  for (uint32_t p = 0; p < kPartitions; ++p) {
+    v1::EpochFiles::Partition& partition = *files.add_partitions();
+    partition.set_number(p);
+    partition.set_end(kMessagesEach);
+  }
+  return files;
+}
+
+// Beside rows of a file that is there: fetching, unpacking and the index.
+void MeasureKafka(Report* report) {
+  report->Progress("input: kafka");
+  const auto [brokers, broker] = StartBroker();
+  const std::string csv = R"(csv {
+      label: "click" columns: "user" columns: "ad" hash_keys: true
+      separator: "," name: "features" header: true classes: 2)";
+  const auto messages = OpenTrainingData(
+      Parsed<v1::InputConfig>(absl::StrCat(
+          "train { kafka { brokers: '", brokers, "' topic: 'clicks' ",
+          "columns: 'user' columns: 'ad' columns: 'click' } ", csv,
+          " } } follow {} stages { prefetch { batches: 8 } }")),
+      /*seed=*/1);
+  CHECK(messages.ok(), messages.status().ToString());
+  const std::string path = std::filesystem::temp_directory_path() /
+                           absl::StrCat("paramd-bench-", getpid(), ".csv");
+  {
+    std::ofstream file(path);
+    file << "user,ad,click\n";
+    for (uint64_t i = 0; i < kMessages; ++i) file << MessageText(i) << "\n";
+  }
+  const auto rows =
+      OpenTrainingData(Parsed<v1::InputConfig>(absl::StrCat(
+                           "train { ", csv, " files: '", path,
+                           "' } } stages { prefetch { batches: 8 } }")),
+                       /*seed=*/1);
+  CHECK(rows.ok(), rows.status().ToString());
+  // Of one thread that does all.
+  const auto rate = [](const Pipeline& pipeline, uint64_t epoch) {
+    Batch batch;
+    const double begin = CpuSeconds();
+    for (uint64_t at = 0; at < kMessages; at += 500) {
+      CHECK(pipeline.Read({epoch, at, at + 500}, &batch).ok(), "it is read");
+    }
+    return kMessages / (CpuSeconds() - begin);
+  };
+  Figure figure{"kafka.messages_per_cpu_s",
+                "/CPU-s",
+                {},
+                Figure::Peer{"rows of a file", {}}};
+  const uint32_t rounds = report->quick() ? 2 : 7;
+  for (uint32_t round = 1; round <= rounds; ++round) {
+    (*messages)->growing()->Tell(EpochOfAll(round));
+    figure.values.Add(rate(**messages, round));
+    figure.peer->values.Add(rate(**rows, round));
+  }
+  report->Add(figure);
+  std::filesystem::remove(path);
+  kill(broker, SIGKILL);
+  waitpid(broker, nullptr, 0);
+}
+
 // ---- training ---------------------------------------------------------------
 
 constexpr char kCnn[] = R"(
@@ -417,5 +525,6 @@ int main(int argc, char** argv) {
   if (report.Wants("guide")) paramd::MeasureGuide(&report);
   if (report.Wants("auto")) paramd::MeasureAutos(&report);
   if (report.Wants("jpeg")) paramd::MeasureJpeg(&report);
+  if (report.Wants("kafka")) paramd::MeasureKafka(&report);
   if (report.Wants("training")) paramd::MeasureTraining(&report);
 }
