@@ -74,8 +74,6 @@ absl::StatusOr<v1::ProfileReply> Profiler::Measure(
       SampleStacks(duration, kInterval, [this] { return cancelled_.load(); }));
   v1::ProfileReply profile;
   profile.set_process(process_);
-  profile.set_interval_us(
-      static_cast<uint32_t>(absl::ToInt64Microseconds(kInterval)));
   profile.set_lost(samples.lost);
   profile.set_cpu_us(
       static_cast<uint64_t>(absl::ToInt64Microseconds(samples.cpu)));

@@ -41,7 +41,6 @@ TEST(ProfilerTest, WhoAsksAgainIsAnsweredInTheEnd) {
   const auto reply = Ask(RequestOf(7), &profiler);
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->process(), "ps-1");
-  EXPECT_GT(reply->interval_us(), 0);
   // The answer may have been lost.
   EXPECT_TRUE(profiler.Answer(RequestOf(7)).ok());
 }
