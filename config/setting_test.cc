@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -60,12 +61,13 @@ TEST(SettingTest, EverySingleValueHasADefaultOrIsRequired) {
 
 TEST(SettingTest, WhatASettingIsRequiredUnlessIsABoolOrAListOfTheJob) {
   ForEachSetting([](const FieldDescriptor& field) {
-    for (const absl::string_view path : absl::StrSplit(
+    for (absl::string_view path : absl::StrSplit(
              SettingOf(field).required_unless(), ',', absl::SkipEmpty())) {
       EXPECT_TRUE(SettingOf(field).required()) << field.full_name();
-      if (path == "../kafka") {
-        EXPECT_NE(v1::InputSource::descriptor()->FindFieldByName("kafka"),
-                  nullptr);
+      if (absl::ConsumePrefix(&path, "../")) {
+        const Descriptor* around = field.containing_type()->containing_type();
+        ASSERT_NE(around, nullptr) << path;
+        EXPECT_NE(around->FindFieldByName(std::string(path)), nullptr) << path;
         continue;
       }
       const google::protobuf::Descriptor* message = v1::JobConfig::descriptor();
