@@ -51,6 +51,11 @@ struct Measured {
 absl::StatusOr<Measured> Run(const WantedBench& wanted, v1::JobConfig job,
                              ChromeTrace* trace) {
   RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job), &job));
+  if (job.input().train().has_kafka()) {
+    return absl::InvalidArgumentError(
+        "input bench reads files; the messages of input.train.kafka are read "
+        "by a job that runs: bench files of such messages in its place");
+  }
   // Of one that grows, what is there now.
   job.mutable_input()->clear_follow();
   ASSIGN_OR_RETURN(auto pipeline, OpenTrainingData(job));

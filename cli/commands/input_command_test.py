@@ -17,6 +17,9 @@ class InputBenchTest(unittest.TestCase):
     def bench(self, stages, *arguments):
         job = paramd.tiny_job(self.directory)
         job["input"]["stages"] = stages
+        return self.bench_job(job, *arguments)
+
+    def bench_job(self, job, *arguments):
         path = os.path.join(self.directory, "job.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(job, file)
@@ -81,6 +84,13 @@ class InputBenchTest(unittest.TestCase):
         code, out, errors = self.bench([{"skip": 64}])
         self.assertEqual((code, out), (2, ""))
         self.assertRegex(errors, "^paramd: .*skip")
+
+    def test_a_topic_is_refused(self):
+        with open("config/examples/clicks_kafka.json", encoding="utf-8") as file:
+            code, out, errors = self.bench_job(json.load(file))
+        self.assertEqual((code, out), (2, ""))
+        self.assertRegex(errors, "^paramd: input bench reads files; the messages "
+                         "of input.train.kafka are read by a job that runs: [^\n]*\n$")
 
 
 if __name__ == "__main__":
