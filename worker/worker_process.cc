@@ -4,22 +4,16 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
-#include "client/core/weights.h"
 #include "config/batch_rule.h"
-#include "config/job_config.h"
 #include "config/strategy.h"
 #include "net/heard_setting.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/paramd/v1/configuration.pb.h"
 #include "worker/best_metric.h"
 #include "worker/device/device_link.h"
-#include "worker/evaluation.h"
 #include "worker/input/growing_source.h"
 #include "worker/input/open_pipeline.h"
 #include "worker/load_teachers.h"
@@ -28,8 +22,6 @@
 
 namespace paramd {
 namespace {
-
-using ::google::protobuf::DynamicCastToGenerated;
 
 constexpr absl::Duration kInputPatience = absl::Minutes(5);
 // The files of an epoch are gone through before its first example is read.
@@ -57,12 +49,6 @@ BufferArena* PinnedMemoryOf(TrainedModel* model) {
   return link == nullptr ? nullptr : link->pinned_memory();
 }
 
-// 0 where labels are no classes.
-uint32_t ClassesOf(const InputSpec& spec) {
-  const FeatureSpec* label = spec.Find("label");
-  return label == nullptr ? 0 : label->classes;
-}
-
 // Writes a worker's pushes and pulls down.
 class TraceObserver : public StepObserver {
  public:
@@ -79,34 +65,6 @@ class TraceObserver : public StepObserver {
  private:
   ChromeTrace* const trace_;
 };
-
-// Members leave it to one of them; a program may have no test data.
-bool Evaluates(const Membership& member, const TrainedModel& model) {
-  return member.evaluates && model.evaluates();
-}
-
-// What says that two workers evaluate alike: the test set, wherever it lies,
-// and its batches. 0: the program that brings the model evaluates in the chief
-// alone, or nowhere.
-uint64_t TestSetOf(const Membership& member, const v1::JobConfig& job,
-                   const Pipeline& test, const TrainedModel& model) {
-  if (job.model().custom() || !Evaluates(member, model)) return 0;
-  v1::DataSet data = test.Describe();
-  data.clear_directory();
-  data.clear_host();
-  const std::string digest = Digest(absl::StrCat(
-      test.size(), " in ", BatchCount(test, model), "\n", data.DebugString()));
-  uint64_t number = 0;
-  if (!absl::SimpleHexAtoi(digest, &number)) return 0;
-  return std::max<uint64_t>(number, 1);
-}
-
-// Nothing: all batches.
-TestPart ToPart(bool is_part, const v1::TestPart& part) {
-  TestPart own;
-  if (is_part) own.batches.emplace(part.begin(), part.end());
-  return own;
-}
 
 Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
   return {.epoch = epoch, .begin = begin, .end = end};
@@ -150,7 +108,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
     ASSIGN_OR_RETURN(*worker.data.mutable_directory(), AbsolutePath(directory));
   }
   worker.data.set_host(options.host);
-  worker.test_set = TestSetOf(member, options.job, *parts.test, *parts.model);
+  worker.test_set = TestSetOf(*parts.test, *parts.model, member, options.job);
   worker.variables = parts.model->variables();
   // What somebody wrote there after one batch would be in the next of the
   // push.
@@ -184,9 +142,7 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
       observer_(std::move(parts.observer)),
       best_metric_(std::move(parts.best_metric)),
       training_(std::move(parts.training)),
-      test_(std::move(parts.test)),
       model_(std::move(parts.model)),
-      evaluator_(model_->Clone()),
       clip_(options.job.optimizer(), model_->variables()),
       pool_(GradientBytes(*model_), UnifiedMemoryOf(model_.get()),
             PinnedMemoryOf(model_.get())),
@@ -195,8 +151,8 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
              model_.get(), member.group),
       core_(options),
       prefetcher_(*training_, PrefetcherOptions()),
-      computing_("compute"),
-      evaluating_("evaluate") {
+      evaluator_(std::move(parts.test), model_->Clone(), member_, trace),
+      computing_("compute") {
   training_->Measure(trace_, kMeasuredExample);
   shares_.resize(ReplicasOf(options.job));
   std::iota(shares_.begin(), shares_.end(), 0);
@@ -240,7 +196,7 @@ void WorkerProcess::AddTo(Runtime* runtime) {
     FillWait(status);
   });
   HandleComputing(runtime);
-  HandleEvaluating(runtime);
+  evaluator_.AddTo(runtime);
   runtime->HandleIo(v1::SettingChange::descriptor(),
                     [](Outbox::IoItem item, const Runtime::IoDone& done) {
                       done(HearSetting(*item.head));
@@ -300,38 +256,6 @@ void WorkerProcess::HandleComputing(Runtime* runtime) {
                       }
                       done({});
                     });
-}
-
-void WorkerProcess::HandleEvaluating(Runtime* runtime) {
-  runtime->HandleIo(
-      v1::CollectEvaluationRows::descriptor(),
-      [this](Outbox::IoItem item, Runtime::IoDone done) {
-        const auto request =
-            static_cast<const v1::CollectEvaluationRows&>(*item.head);
-        evaluating_.Post([this, request, done = std::move(done)]() {
-          done(CollectEvaluationRows(request));
-        });
-      });
-  // The coordinator of this process asks.
-  runtime->HandleIo(
-      v1::MergeBatches::descriptor(),
-      [this](Outbox::IoItem item, Runtime::IoDone done) {
-        const auto request = static_cast<const v1::MergeBatches&>(*item.head);
-        evaluating_.Post([this, request, done = std::move(done)]() {
-          done(Merge(request));
-        });
-      });
-  runtime->HandleIo(
-      v1::EvaluateWeights::descriptor(),
-      [this](Outbox::IoItem item, Runtime::IoDone done) {
-        const auto request =
-            static_cast<const v1::EvaluateWeights&>(*item.head);
-        evaluating_.Post([this, request, weights = std::move(item.payload),
-                          done = std::move(done)]() mutable {
-          IoResult result = Evaluate(request, std::move(weights));
-          done(std::move(result));
-        });
-      });
 }
 
 absl::Status WorkerProcess::Announce(const v1::ComputeGradient& request) {
@@ -616,99 +540,6 @@ void WorkerProcess::FillWait(v1::StatusReply* status) const {
   wait->set_whom(waiting.whom);
   wait->set_since_ms(
       static_cast<uint64_t>(absl::ToInt64Milliseconds(waiting.since)));
-}
-
-uint64_t WorkerProcess::test_batches() const {
-  return BatchCount(*test_, *evaluator_);
-}
-
-IoResult WorkerProcess::CollectEvaluationRows(
-    const v1::CollectEvaluationRows& request) {
-  IoResult result;
-  std::vector<std::vector<uint64_t>> rows;
-  if (Evaluates(member_, *evaluator_)) {
-    auto read = RowsReadBy(*test_, *evaluator_,
-                           ToPart(request.has_part(), request.part()));
-    result.status = read.status();
-    if (!read.ok()) return result;
-    rows = *std::move(read);
-  } else {
-    rows.resize(std::count_if(
-        evaluator_->variables().begin(), evaluator_->variables().end(),
-        [](const v1::Variable& variable) { return variable.sparse(); }));
-  }
-  result.payload = PackRows(std::move(rows));
-  result.head = std::make_unique<v1::CollectEvaluationRowsResult>();
-  return result;
-}
-
-IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
-                                 BufferChain weights) {
-  IoResult result;
-  if (request.final() && member_.await_end != nullptr) {
-    result.status = member_.await_end();
-    if (!result.status.ok()) return result;
-  }
-  // Of no examples: there is nothing to say.
-  if (!Evaluates(member_, *evaluator_)) {
-    auto head = std::make_unique<v1::EvaluateWeightsResult>();
-    head->mutable_evaluation()->set_epoch(request.epoch());
-    head->mutable_evaluation()->set_final(request.final());
-    result.head = std::move(head);
-    return result;
-  }
-  const ChromeTrace::Scope scope(trace_, ChromeTrace::Lane::kEvaluate,
-                                 "evaluate");
-  const StepWeights read = ReadWeights(weights, evaluator_->variables());
-  if (request.has_part()) return EvaluatePart(request, read);
-  const auto sum =
-      EvaluateOn(*test_, read.values, evaluator_.get(), {.rows = read.rows});
-  if (sum.ok()) return Evaluated(*sum, request.epoch(), request.final());
-  result.status = sum.status();
-  return result;
-}
-
-IoResult WorkerProcess::EvaluatePart(const v1::EvaluateWeights& request,
-                                     const StepWeights& weights) {
-  IoResult result;
-  auto head = std::make_unique<v1::EvaluateWeightsResult>();
-  result.status =
-      EvaluateEach(*test_, weights.values, evaluator_.get(),
-                   {.rows = weights.rows, .part = ToPart(true, request.part())},
-                   [&](const Metrics& batch) {
-                     *head->add_batches() = BatchMetricsOf(batch);
-                   });
-  if (result.status.ok()) result.head = std::move(head);
-  return result;
-}
-
-IoResult WorkerProcess::Merge(const v1::MergeBatches& request) const {
-  IoResult result;
-  Metrics sum;
-  for (const v1::BatchMetrics& message : request.batches()) {
-    const auto batch = MetricsOf(message);
-    if (!batch.ok()) {
-      result.status = batch.status();
-      return result;
-    }
-    sum += *batch;
-  }
-  result.status = CheckEvaluated(sum);
-  return result.status.ok() ? Evaluated(sum, request.epoch(), /*final=*/true)
-                            : std::move(result);
-}
-
-IoResult WorkerProcess::Evaluated(const Metrics& sum, uint32_t epoch,
-                                  bool final) const {
-  IoResult result;
-  auto head = std::make_unique<v1::EvaluateWeightsResult>();
-  v1::Evaluation* evaluation = head->mutable_evaluation();
-  evaluation->set_epoch(epoch);
-  evaluation->set_final(final);
-  SetMetrics(sum, evaluation);
-  evaluation->set_classes(ClassesOf(test_->spec()));
-  result.head = std::move(head);
-  return result;
 }
 
 }  // namespace paramd

@@ -18,6 +18,7 @@
 #include "worker/chrome_trace.h"
 #include "worker/collective/gradient_exchange.h"
 #include "worker/core/worker.h"
+#include "worker/evaluating_thread.h"
 #include "worker/gradient_clip.h"
 #include "worker/gradient_pool.h"
 #include "worker/input/pipeline.h"
@@ -35,9 +36,8 @@ namespace paramd {
 //
 // Thread safety: Create and AddTo on one thread, before the runtime runs. Then
 // each thread touches only what is its own: the computing thread model_, pool_,
-// steps_, shares_, announced_, kept_ and takes from prefetcher_; the evaluating
-// thread evaluator_; each reads the weights that came with its work. The object
-// outlives the runtime's Run.
+// steps_, shares_, announced_, kept_ and takes from prefetcher_, and reads the
+// weights that came with its work. The object outlives the runtime's Run.
 class WorkerProcess {
  public:
   // Opens the data and builds the model of `options.job`. Their errors, each
@@ -81,7 +81,7 @@ class WorkerProcess {
   const v1::DataSet& data() const { return options_.data; }
   // For CoordinatorOptions.
   uint64_t test_set() const { return options_.test_set; }
-  uint64_t test_batches() const;
+  uint64_t test_batches() const { return evaluator_.test_batches(); }
 
   // Adds the core and does its work.
   void AddTo(Runtime* runtime);
@@ -100,7 +100,6 @@ class WorkerProcess {
 
   Prefetcher::Options PrefetcherOptions() const;
   void HandleComputing(Runtime* runtime);
-  void HandleEvaluating(Runtime* runtime);
   // Of a step of portion or share, whose examples are to be taken now.
   absl::Status Begin(const v1::ComputeGradient& request);
   // Fetches the examples of a computation and keeps them for it.
@@ -140,13 +139,6 @@ class WorkerProcess {
   absl::StatusOr<std::unique_ptr<Batch>> TakeBatch(const Portion& wanted);
   void FillInput(v1::InputStats* stats) const;
   void FillWait(v1::StatusReply* status) const;
-  // Of the whole test set, or of a part.
-  IoResult CollectEvaluationRows(const v1::CollectEvaluationRows& request);
-  IoResult Evaluate(const v1::EvaluateWeights& request, BufferChain weights);
-  IoResult EvaluatePart(const v1::EvaluateWeights& request,
-                        const StepWeights& weights);
-  IoResult Merge(const v1::MergeBatches& request) const;
-  IoResult Evaluated(const Metrics& sum, uint32_t epoch, bool final) const;
 
   const Worker::Options options_;
   ChromeTrace* const trace_;  // May be null.
@@ -155,9 +147,7 @@ class WorkerProcess {
   const std::unique_ptr<StepObserver> observer_;
   const std::string best_metric_;
   const std::unique_ptr<Pipeline> training_;
-  const std::unique_ptr<Pipeline> test_;
   const std::unique_ptr<TrainedModel> model_;
-  const std::unique_ptr<TrainedModel> evaluator_;
   const GradientClip clip_;
   GradientPool pool_;
   ReplicaSteps steps_;
@@ -171,8 +161,8 @@ class WorkerProcess {
       kept_;  // Of the step whose rows are known.
   // Null: one step is computed at a time.
   std::unique_ptr<StepThreads> step_threads_;
-  WorkerThread computing_;  // Last: end before what they use.
-  WorkerThread evaluating_;
+  EvaluatingThread evaluator_;
+  WorkerThread computing_;  // Last: ends before what it uses.
 };
 
 }  // namespace paramd
