@@ -13,13 +13,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Job = v1::JobConfig;
 
-v1::JobConfig JobOf(Job::Strategy strategy, uint32_t replicas = 1) {
+v1::JobConfig JobOf(v1::JobConfig::Strategy strategy, uint32_t replicas = 1) {
   v1::JobConfig job;
   job.set_strategy(strategy);
   job.set_replicas(replicas);
-  job.set_staleness(strategy == Job::PARAMETER_SERVER ? "async" : "sync");
+  job.set_staleness(strategy == v1::JobConfig::PARAMETER_SERVER ? "async"
+                                                                : "sync");
   return job;
 }
 
@@ -38,28 +38,32 @@ std::vector<std::string> Wrong(const v1::JobConfig& job) {
   return paths;
 }
 
-std::string Misfit(Job::Strategy strategy, const ClusterSpec& cluster) {
+std::string Misfit(v1::JobConfig::Strategy strategy,
+                   const ClusterSpec& cluster) {
   return std::string(CheckStrategyFits(JobOf(strategy), cluster).message());
 }
 
 TEST(StrategyTest, HasTheNameOfTheJobFile) {
-  EXPECT_EQ(StrategyName(Job::CENTRAL_STORAGE), "central_storage");
-  EXPECT_EQ(StrategyName(Job::STRATEGY_UNSPECIFIED), "parameter_server");
+  EXPECT_EQ(StrategyName(v1::JobConfig::CENTRAL_STORAGE), "central_storage");
+  EXPECT_EQ(StrategyName(v1::JobConfig::STRATEGY_UNSPECIFIED),
+            "parameter_server");
 }
 
 TEST(StrategyTest, OnlySomeHaveSeveralReplicas) {
-  EXPECT_THAT(Wrong(JobOf(Job::ONE_DEVICE, 2)), ElementsAre("replicas"));
-  EXPECT_THAT(Wrong(JobOf(Job::MULTI_WORKER_MIRRORED, 2)),
+  EXPECT_THAT(Wrong(JobOf(v1::JobConfig::ONE_DEVICE, 2)),
               ElementsAre("replicas"));
-  EXPECT_THAT(Wrong(JobOf(Job::PARAMETER_SERVER, 2)), IsEmpty());
-  EXPECT_THAT(Wrong(JobOf(Job::MIRRORED, 2)), IsEmpty());
-  EXPECT_THAT(Wrong(JobOf(Job::CENTRAL_STORAGE, 2)), IsEmpty());
+  EXPECT_THAT(Wrong(JobOf(v1::JobConfig::MULTI_WORKER_MIRRORED, 2)),
+              ElementsAre("replicas"));
+  EXPECT_THAT(Wrong(JobOf(v1::JobConfig::PARAMETER_SERVER, 2)), IsEmpty());
+  EXPECT_THAT(Wrong(JobOf(v1::JobConfig::MIRRORED, 2)), IsEmpty());
+  EXPECT_THAT(Wrong(JobOf(v1::JobConfig::CENTRAL_STORAGE, 2)), IsEmpty());
 }
 
 TEST(StrategyTest, AModelOfAProgramHasReplicasAsAnyOther) {
-  for (const Job::Strategy strategy :
-       {Job::ONE_DEVICE, Job::MULTI_WORKER_MIRRORED, Job::PARAMETER_SERVER,
-        Job::MIRRORED, Job::CENTRAL_STORAGE}) {
+  for (const v1::JobConfig::Strategy strategy :
+       {v1::JobConfig::ONE_DEVICE, v1::JobConfig::MULTI_WORKER_MIRRORED,
+        v1::JobConfig::PARAMETER_SERVER, v1::JobConfig::MIRRORED,
+        v1::JobConfig::CENTRAL_STORAGE}) {
     v1::JobConfig job = JobOf(strategy, 2);
     const std::vector<std::string> built_in = Wrong(job);
     job.mutable_model()->set_custom(true);
@@ -68,7 +72,7 @@ TEST(StrategyTest, AModelOfAProgramHasReplicasAsAnyOther) {
 }
 
 TEST(StrategyTest, APushOfSeveralReplicasIsOfOneGradientOfEach) {
-  v1::JobConfig job = JobOf(Job::PARAMETER_SERVER, 2);
+  v1::JobConfig job = JobOf(v1::JobConfig::PARAMETER_SERVER, 2);
   job.set_push_every(4);
   EXPECT_THAT(Wrong(job), ElementsAre("push_every"));
   job.set_replicas(1);
@@ -76,22 +80,22 @@ TEST(StrategyTest, APushOfSeveralReplicasIsOfOneGradientOfEach) {
 }
 
 TEST(StrategyTest, WithoutServersEveryStepIsTheSumOfAll) {
-  v1::JobConfig job = JobOf(Job::MIRRORED);
+  v1::JobConfig job = JobOf(v1::JobConfig::MIRRORED);
   job.set_staleness("8");
   job.set_push_every(2);
   job.set_backup_workers(1);
   EXPECT_THAT(Wrong(job),
               ElementsAre("staleness", "push_every", "backup_workers"));
-  job.set_strategy(Job::PARAMETER_SERVER);
+  job.set_strategy(v1::JobConfig::PARAMETER_SERVER);
   EXPECT_THAT(Wrong(job), IsEmpty());
 }
 
 TEST(StrategyTest, AStrategyThatDoesNotFitNamesOneThatDoes) {
-  EXPECT_EQ(Misfit(Job::MIRRORED, ClusterSpec()), "");
-  EXPECT_EQ(Misfit(Job::PARAMETER_SERVER, ClusterOf(1, 2)), "");
-  EXPECT_THAT(Misfit(Job::MIRRORED, ClusterOf(0, 2)),
+  EXPECT_EQ(Misfit(v1::JobConfig::MIRRORED, ClusterSpec()), "");
+  EXPECT_EQ(Misfit(v1::JobConfig::PARAMETER_SERVER, ClusterOf(1, 2)), "");
+  EXPECT_THAT(Misfit(v1::JobConfig::MIRRORED, ClusterOf(0, 2)),
               HasSubstr("has 2 workers; choose \"multi_worker_mirrored\""));
-  EXPECT_THAT(Misfit(Job::CENTRAL_STORAGE, ClusterOf(1, 2)),
+  EXPECT_THAT(Misfit(v1::JobConfig::CENTRAL_STORAGE, ClusterOf(1, 2)),
               HasSubstr("has 1 ps tasks; choose \"parameter_server\""));
 }
 
