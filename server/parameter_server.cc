@@ -1,5 +1,6 @@
 #include "server/parameter_server.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -127,6 +128,8 @@ class ParameterServer::Part {
     return sum;
   }
 
+  bool let_go() const { return shard_.let_go(); }
+
   void FillStatus(v1::StatusReply* status) const {
     if (threaded_ == nullptr) return shard_.FillStatus(status);
     threaded_->Look([&] { shard_.FillStatus(status); });
@@ -219,6 +222,11 @@ uint32_t ParameterServer::Checksum() const {
     all = Crc32c(AsBytes(absl::MakeConstSpan(&sum, 1)), all);
   }
   return all;
+}
+
+bool ParameterServer::was_drained() const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [](const auto& part) { return part->let_go(); });
 }
 
 void ParameterServer::FillStatus(v1::StatusReply* status) const {

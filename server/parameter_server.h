@@ -37,6 +37,9 @@ class ParameterServer {
   // Of the content of all its shards: equal contents, equally divided, have
   // equal ones. REQUIRES: on the runtime's thread.
   uint32_t Checksum() const;
+  // Its servers were handed over to others, and the job goes on. REQUIRES: the
+  // runtime does not run.
+  bool was_drained() const;
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
 

@@ -103,6 +103,12 @@ class Job(paramd.Cluster):
                 return
             time.sleep(0.1)
 
+    def tasks_with_servers(self):
+        """The ps that are a server now, and not only backups."""
+        return sorted({f"ps-{member['peer'] // PLACES}"
+                       for member in self.report()["job"]["members"]
+                       if member["task"]["type"] == "PS"})
+
     def noticed(self):
         """How often a place of a server was found to have ended."""
         with open(self.log("worker-0"), encoding="utf-8") as log:
@@ -217,7 +223,7 @@ def run_hand_overs(times, drawn):
     moments = []
     for _ in range(times):
         time.sleep(drawn.uniform(0.2, 1.2))
-        moments.append(job.hand_over(f"ps-{drawn.randrange(SERVERS)}"))
+        moments.append(job.hand_over(drawn.choice(job.tasks_with_servers())))
     time.sleep(0.2)  # A push behind the last one.
     with open(job.log("worker-0"), encoding="utf-8") as log:
         text = log.read()

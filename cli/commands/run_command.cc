@@ -63,7 +63,8 @@ struct Ended {
   int exit_code = kExitFinished;
   std::string reason = {};
   bool has_run = false;
-  bool was_stopped = false;  // By an operator, which is a good end.
+  // An operator has stopped the job, or drained this ps: a good end.
+  bool was_stopped = false;
 };
 
 Ended EndOf(const PreparedProcess& prepared, const absl::Status& status,
@@ -199,12 +200,14 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
       options.process.job.stage.empty()) {
     PrintEnd(invocation, options, *prepared, &console);
   }
-  const bool lingers = (status.ok() || IsStoppedJob(status)) &&
+  const bool was_drained = status.ok() && prepared->process->was_drained();
+  const bool lingers = (status.ok() || IsStoppedJob(status)) && !was_drained &&
                        watcher->signal() == 0 &&
                        prepared->job.config.linger_when_finished();
   Ended ended = lingers ? Linger(options, status, prepared, watcher)
                         : EndOf(*prepared, status, watcher->signal());
   ended.has_run = true;
+  ended.was_stopped = ended.was_stopped || was_drained;
   return ended;
 }
 

@@ -13,7 +13,9 @@ namespace paramd {
 
 std::vector<std::pair<int, std::string>> ExitCodeMeanings() {
   return {
-      {kExitFinished, "the job is finished, or an operator has stopped it"},
+      {kExitFinished,
+       "the job is finished, or an operator has stopped it, or has drained "
+       "this ps"},
       {kExitFailed, "failed for a reason that stays"},
       {kExitBadConfiguration,
        "wrong flags, job file, `TF_CONFIG`, directory or port"},

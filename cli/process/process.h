@@ -92,6 +92,11 @@ class Process {
     return worker_->OpenRing();
   }
 
+  // As ParameterServer::was_drained; false without servers.
+  bool was_drained() const {
+    return server_ != nullptr && server_->was_drained();
+  }
+
   // The runtime's Run. A chief says meanwhile that it is alive, and stops the
   // runtime with ALREADY_EXISTS if another one has taken over.
   absl::Status Run(Runtime* runtime);

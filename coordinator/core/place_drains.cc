@@ -28,6 +28,11 @@ std::vector<uint32_t> PlacesOfPs(uint32_t ps,
   return of_ps;
 }
 
+// A process that is let go is as good as gone.
+bool IsThere(uint32_t peer, const PlaceWatch& watch) {
+  return watch.ProcessAt(peer) != 0 && !watch.IsLetGo(peer);
+}
+
 bool HasLeft(const std::pair<uint32_t, uint64_t>& place,
              const PlaceWatch& watch) {
   return watch.ProcessAt(place.first) != place.second ||
@@ -61,7 +66,7 @@ absl::Status PlaceDrains::Check(uint32_t ps, const Replicas& replicas,
   }
   const bool is_here =
       std::any_of(of_ps.begin(), of_ps.end(),
-                  [&](uint32_t peer) { return watch.ProcessAt(peer) != 0; });
+                  [&](uint32_t peer) { return IsThere(peer, watch); });
   if (!is_here) {
     return Invalid(name, absl::StrCat(name,
                                       " is not there: nothing has to be "
@@ -70,7 +75,7 @@ absl::Status PlaceDrains::Check(uint32_t ps, const Replicas& replicas,
   const bool is_last = std::none_of(
       places.begin(), places.end(), [&](const ServerPlaces& server) {
         const uint32_t home = TaskOfPlace(places, server.home);
-        return home != ps && watch.ProcessAt(server.home) != 0;
+        return home != ps && IsThere(server.home, watch);
       });
   if (is_last) {
     return Invalid(name, absl::StrCat(name,
@@ -134,15 +139,16 @@ void PlaceDrains::OnRequest(const Message& message,
 
 std::string PlaceDrains::WaitsFor(const Drain& drain, const PlaceWatch& watch,
                                   const JobView& job) {
+  std::string waits;
   for (const auto& place : drain.places) {
     if (HasLeft(place, watch)) continue;
     const uint32_t server = ServerOfPlace(job.options.places, place.first);
-    const bool is_server = job.servers[server].peer == place.first;
-    return absl::StrCat(is_server ? "the backup of ps-" : "the log to drop ps-",
-                        server,
-                        is_server ? " to take over" : "'s backup there");
+    if (job.servers[server].peer == place.first) {
+      return absl::StrCat("the backup of ps-", server, " to take over");
+    }
+    waits = absl::StrCat("the log to drop ps-", server, "'s backup there");
   }
-  return "";
+  return waits;
 }
 
 void PlaceDrains::Answer(Drain* drain, const std::string& waiting_for,

@@ -161,6 +161,7 @@ void Replicas::Decide(uint32_t server, Turn* turn) {
     const bool may = place.incarnation != 0 && !place.suspected &&
                      turn->now >= place.again && !record.suspected &&
                      record.restored && record.drains_since == Time::Never() &&
+                     !watch_.IsLeaving(*record.peer, record.incarnation) &&
                      !watch_.IsLeaving(place.peer, place.incarnation);
     if (may) Tell(server, turn);
     return;
@@ -212,7 +213,7 @@ bool Replicas::IsFree(uint32_t peer, const JobView& job) const {
   const auto server = ServerAt(peer);
   if (!server.has_value()) return false;
   const ServerRecord& record = job.servers[*server];
-  return !record.backup.has_value() && (record.restored || record.suspected) &&
+  return !record.backup.has_value() && (record.restored || record.ended) &&
          places_[*server].logging == Logging::kNothing;
 }
 

@@ -81,9 +81,13 @@ class ReplicasTest : public ::testing::Test {
   }
   template <typename Reply>
   void Answer(uint32_t server, const Reply& reply) {
+    AnswerFrom(Away(server), server, reply);
+  }
+  template <typename Reply>
+  void AnswerFrom(uint32_t peer, uint32_t server, const Reply& reply) {
     Message message;
     message.is_reply = true;
-    message.call = sent_[Away(server)].call;
+    message.call = sent_.at(peer).call;
     message.head = &reply;
     bench_.Do([&](Turn* turn) { replicas_.OnReply(server, message, turn); });
   }
@@ -344,7 +348,9 @@ TEST_F(ReplicasTest, Promise1_AServerThatLeavesIsHandedOverOnceItHasStopped) {
   Watched(0, 100, /*leaving=*/true, backup.since());
   Advance();
   EXPECT_TRUE(TellWatched(0).may_leave());
-  Recalled(0, 100);
+  v1::RecallReply recalled;
+  recalled.set_incarnation(100);
+  AnswerFrom(0, 0, recalled);
   Advance();
   EXPECT_EQ(bench_.Raised<ReplicaChanged>(), nullptr) << "it is no backup";
 }

@@ -27,6 +27,10 @@ constexpr absl::Duration kWrittenDeadline = absl::Seconds(10);
 constexpr absl::Duration kFinishDeadline = absl::Seconds(1);
 constexpr absl::Duration kCallRetry = absl::Milliseconds(200);
 constexpr absl::Duration kFillingPoll = absl::Milliseconds(20);
+// A server that leaves waits no longer for its backup to have everything. Its
+// own drain_timeout may be shorter than the chief's, and a checkpoint takes
+// time.
+constexpr absl::Duration kMostForBackup = absl::Seconds(5);
 
 // Of servers that can't be reached, in a sentence.
 constexpr size_t kMostNamed = 16;
@@ -242,6 +246,10 @@ bool Servers::Change(const ReplicaChanged& change, Turn* turn) {
 
 void Servers::BeginAnew(uint32_t index, Turn* turn) {
   ServerRecord& server = servers_[index];
+  // What it drained by is committed, though its last answer may have been lost.
+  const bool was_saved = !IsZero(server.drained_by) &&
+                         !(snapshots_.numbers().committed < server.drained_by);
+  server.drained = server.drained || was_saved;
   server.restored = false;
   server.draining = false;
   server.drains_since = Time::Never();
@@ -443,8 +451,9 @@ void Servers::OnConfigured(uint32_t index, const v1::ConfigureReply& reply,
 
 // In the other half of the time it is saved, if that has come to nothing.
 bool Servers::MayHandOver(const ServerRecord& server, const Turn& turn) const {
-  const auto most =
+  const absl::Duration own =
       absl::Milliseconds(turn.job.options.job.drain_timeout_ms()) / 2;
+  const absl::Duration most = std::min(own, kMostForBackup);
   return server.backup.has_value() && !chief_leaves_ &&
          turn.now < server.drains_since + most;
 }

@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 
+#include "base/check.h"
 #include "coordinator/core/testing/part_bench.h"
 #include "coordinator/core/testing/started_coordinator.h"
 #include "proto/refusal.h"
@@ -92,6 +93,28 @@ class ServersTest : public ::testing::Test {
     Advance();
     for (const uint32_t s : {0, 1}) AnswerConfigure(s, true);
     bench_.phase = JobPhase::kRunning;
+  }
+  // A server that drains is sealed for that snapshot, and another process is
+  // there when it is asked again.
+  const ServerReborn* GoesSilentAfterSeal(const v1::SnapshotNumber& seal) {
+    Fill();
+    bench_.now = bench_.now + absl::Seconds(1);
+    Advance();
+    v1::ConfigureReply reply;
+    reply.set_incarnation(100);
+    reply.set_restored(true);
+    reply.set_draining(true);
+    Answer(0, reply);
+    servers_.OnSealedToLeave(0, seal);
+    servers_.KeepAliveDraining(bench_.now);
+    Advance();
+    Refuse(0, absl::UnavailableError("did not answer"));
+    bench_.now = bench_.now + absl::Milliseconds(200);
+    Advance();
+    AnswerRecall(0, 999);
+    const auto* reborn = bench_.Raised<ServerReborn>();
+    CHECK(reborn != nullptr, "another process is there");
+    return reborn;
   }
   const ServerRecord& server(uint32_t index) { return servers_.all()[index]; }
   void ShowOthers() { bench_.servers = servers_.all(); }
@@ -323,6 +346,14 @@ TEST_F(ServersTest, OneThatDrainsMayLeaveWhenItHeardOfItsCheckpoint) {
   EXPECT_TRUE(server(0).drained);
   servers_.OnSealedToLeave(1, Pair(1, 3));
   EXPECT_TRUE(IsZero(server(1).drained_by)) << "it does not drain";
+}
+
+TEST_F(ServersTest, OneThatWasSavedHasLostNothingIfItsLastAnswerIsLost) {
+  EXPECT_TRUE(GoesSilentAfterSeal(Pair(1, 3))->drained);
+}
+
+TEST_F(ServersTest, OneWhoseCheckpointIsNotCommittedHasLostWhatCameAfter) {
+  EXPECT_FALSE(GoesSilentAfterSeal(Pair(1, 4))->drained);
 }
 
 TEST_F(ServersTest, EachHearsOfTheEndAndOnceMoreWhenEverybodyKnows) {

@@ -33,6 +33,7 @@ void Departure::Drain(ShardTurn* turn) {
 
 void Departure::LetGo(ShardTurn* turn) {
   if (finished_ || !draining_) return;
+  let_go_ = true;
   turn->out->Note(absl::StrCat("drained: the other place of ", view_.Name(),
                                " has all that this one had"));
   turn->out->Exit(absl::OkStatus());

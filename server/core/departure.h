@@ -31,6 +31,8 @@ class Departure {
 
   const bool& draining() const { return draining_; }
   const bool& finished() const { return finished_; }
+  // The coordinator has let it go, and not at the end of the job.
+  bool let_go() const { return let_go_; }
   // How the job has ended; of one that is finished.
   const v1::Finished& end() const { return end_; }
 
@@ -71,6 +73,7 @@ class Departure {
   bool draining_ = false;
   bool awaits_leave_ = false;  // To be let go, or saved.
   bool finished_ = false;
+  bool let_go_ = false;
   v1::Finished end_;
   Time leave_at_ = Time::Never();
 };

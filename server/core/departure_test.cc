@@ -63,8 +63,10 @@ TEST_F(DepartureTest, OneThatIsWatchedWaitsToBeLetGo) {
   EXPECT_FALSE(bench_.out.exited);
   EXPECT_EQ(departure_.WaitsToBeSaved(),
             "the coordinator to let this place of ps-0 go");
+  EXPECT_FALSE(departure_.let_go());
   bench_.Do([&](ShardTurn* turn) { departure_.LetGo(turn); });
   EXPECT_TRUE(bench_.out.exited);
+  EXPECT_TRUE(departure_.let_go());
 }
 
 TEST_F(DepartureTest, ABackupThatIsNotLetGoLeavesWhenNobodyWatchesIt) {

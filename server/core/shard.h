@@ -59,6 +59,8 @@ class Shard : public Core {
   // ask, it leaves at once.
   void Drain(Time now, Outbox* out) override;
   std::string overdue(Time now) const override;
+  // The coordinator has let this place go: it has ended, and its job has not.
+  bool let_go() const { return departure_.let_go(); }
 
   // Who this is and what it counted. Fills `server`, nothing of the others.
   void FillStatus(v1::StatusReply* status) const;

@@ -4,7 +4,6 @@ restarts, and everybody is told where it is."""
 import json
 import os
 import re
-import signal
 import subprocess
 import unittest
 
@@ -139,56 +138,6 @@ class ReplicationTest(unittest.TestCase):
         self.assertEqual(run.wait(), 2, run.output)
         self.assertIn("replication: is 2, which needs at least two ps tasks",
                       run.output)
-
-
-class RollingRestartTest(unittest.TestCase):
-
-    def setUp(self):
-        self.cluster = paramd.Cluster(servers=3, workers=2)
-        self.runs = {}
-        for task in self.cluster.tasks:
-            self.start(task)
-
-    def start(self, task):
-        self.runs[task] = self.cluster.start(
-            task, "--replication=2", "--epochs=1000000", "--heartbeat_ms=100",
-            "--evaluate_every_epochs=0")
-        self.addCleanup(self.runs[task].kill)
-
-    def test_all_servers_are_restarted_one_by_one_and_nobody_notices(self):
-        address = self.cluster.address("worker-0")
-        self.runs["worker-1"].wait_for("first push of generation")
-        for task in ("ps-0", "ps-1", "ps-2"):
-            step = wait_for_backups(address)["job"]["global_step"]
-            self.runs[task].signal(signal.SIGTERM)
-            self.assertEqual(self.runs[task].wait(), 143,
-                             self.runs[task].output)
-            self.start(task)
-            # It trains on meanwhile.
-            while report(address)["job"]["global_step"] <= step:
-                pass
-        found = wait_for_backups(address)["job"]
-        self.assertEqual((found["pushes_lost"], found["pushes_doubled"]),
-                         (0, 0))
-        code, out, err = call("stop", self.cluster.run_directory)
-        self.assertEqual(code, 0, out + err)
-        for task, run in self.runs.items():
-            self.assertEqual(run.wait(), 0, f"{task}: {run.output}")
-        for worker in ("worker-0", "worker-1"):
-            self.assertEqual(
-                len(re.findall(rf"joined as generation .*core={worker}$",
-                               self.runs[worker].output, re.MULTILINE)), 1,
-                self.runs[worker].output)
-        # The accounts of the last checkpoint, block by block.
-        self.assertNotIn("lost: pushes", self.runs["worker-0"].output)
-        root = self.cluster.run_directory
-        path = os.path.join(root, "checkpoints",
-                            paramd.checkpoints(root)[-1], "manifest.json")
-        with open(path, encoding="utf-8") as file:
-            manifest = json.load(file)
-        for part in manifest["files"]:
-            self.assertNotIn("lost", part)
-        self.assertNotIn("is wrong:", self.runs["worker-0"].output)
 
 
 if __name__ == "__main__":

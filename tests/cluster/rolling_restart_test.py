@@ -28,11 +28,12 @@ def call(*arguments):
 
 def report(address):
     """What `paramd status` has to say, for programs."""
-    while True:
-        code, out, _ = call("status", "--format", "json", address)
+    for _ in range(600):
+        code, out, err = call("status", "--format", "json", address)
         if code == 0 and json.loads(out).get("job"):
             return json.loads(out)
         time.sleep(0.1)
+    raise AssertionError(f"nobody answers at {address}: {err}")
 
 
 def wait_for_backups(address):
@@ -47,9 +48,11 @@ def wait_for_backups(address):
 
 class RollingRestartTest(unittest.TestCase):
 
-    def start_cluster(self, *flags):
+    def start_cluster(self, *flags, job=None):
         self.flags = flags
         self.cluster = paramd.Cluster(servers=3, workers=2)
+        if job is not None:
+            self.cluster.job = job
         self.address = self.cluster.address("worker-0")
         self.runs = {}
         for task in self.cluster.tasks:
@@ -119,12 +122,12 @@ class RollingRestartTest(unittest.TestCase):
         self.assertIn("goes on without its backup: its process leaves", chief)
 
     def test_promise1_restarted_servers_change_no_bit_of_sync_steps(self):
-        steps = ("--set=staleness=sync", "--lease_ms=60000", "--epochs=2")
+        steps = ("--set=staleness=sync", "--lease_ms=60000", "--epochs=4")
         calm = paramd.Run("local", "--job", paramd.SMALL_JOB, "--servers=3",
                           "--workers=2", "--evaluate_every_epochs=0", *steps)
         self.addCleanup(calm.kill)
         self.assertEqual(calm.wait(), 0, calm.output)
-        self.start_cluster(*steps)
+        self.start_cluster(*steps, job=paramd.SMALL_JOB)
         self.restart_each()
         self.wait()
         self.check_nobody_noticed()
