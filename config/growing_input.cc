@@ -13,7 +13,9 @@ namespace {
 using AddMistake =
     std::function<void(const std::string& path, absl::string_view sentence)>;
 
-constexpr uint32_t kPollTopicMs = 1000;
+// Epochs are few and their number is bounded: a look that finds something makes
+// one.
+constexpr uint32_t kPollTopicMs = 60000;
 constexpr size_t kMostTopicName = 249;
 
 bool IsTopicName(absl::string_view name) {

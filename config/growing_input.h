@@ -16,7 +16,7 @@ namespace paramd {
 inline constexpr uint32_t kMostEpochs = 1000000;
 
 // A topic that is trained on grows without input.follow: its messages are then
-// looked for each second. A message has no header. REQUIRES: defaults are not
+// looked for each minute. A message has no header. REQUIRES: defaults are not
 // filled in.
 void FollowTopic(v1::InputConfig* input);
 

@@ -39,12 +39,12 @@ std::string MistakesOf(const JobSources& sources) {
   return std::string(LoadJob(sources).status().message());
 }
 
-TEST(TopicConfigTest, ATopicIsFollowedEachSecondForAsLongAsItGrows) {
+TEST(TopicConfigTest, ATopicIsFollowedEachMinuteForAsLongAsItGrows) {
   JobSources sources = OfTopic();
   const absl::StatusOr<LoadedJob> job = LoadJob(sources);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->config.epochs(), 1000000u);
-  EXPECT_EQ(job->config.input().follow().poll_ms(), 1000u);
+  EXPECT_EQ(job->config.input().follow().poll_ms(), 60000u);
   EXPECT_TRUE(job->config.input().train().csv().header());
   sources.settings = {{"input.follow.poll_ms", "50"},
                       {"input.train.kafka.columns", "[]"},
@@ -77,6 +77,10 @@ TEST(TopicConfigTest, ValuesOfPropertiesArePrintedNowhere) {
   sources.settings = {{"input.train.kafka.properties", "hunter2"}};
   EXPECT_EQ(MistakesOf(sources),
             "--set: input.train.kafka.properties[0]: is not name=value");
+  sources.settings = {
+      {"input.train.kafka.properties", "[\"sasl.password=hunter2]"}};
+  EXPECT_EQ(MistakesOf(sources),
+            "--set: input.train.kafka.properties: is not valid JSON");
 }
 
 TEST(TopicConfigTest, WhatDoesNotGoWithATopicIsSaidInOneSentence) {

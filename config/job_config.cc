@@ -434,7 +434,7 @@ absl::StatusOr<LoadedJob> Load(const JobSources& sources,
   if (job.config.model().custom() && !job.config.has_input()) {
     job.config.mutable_input()->mutable_train()->mutable_indices();
   }
-  FollowTopic(job.config.mutable_input());
+  if (job.config.has_input()) FollowTopic(job.config.mutable_input());
   reader.FillDefaults(&job.config);
   if (!UsesServers(job.config) &&
       KindOf(reader.PlaceOf("staleness")) == OriginKind::kDefault) {

@@ -141,16 +141,23 @@ JsonValue StringValue(absl::string_view text) {
 }
 
 // `text` as JSON, or else as a string. Nullopt, with a mistake added, if it
-// begins like an object or a list and is none.
+// begins like an object or a list and is none. Nothing of a secret is shown.
 absl::optional<JsonValue> ParseAssigned(absl::string_view text, bool is_text,
+                                        bool is_secret,
                                         const JsonSource& source,
                                         const std::string& path,
                                         Mistakes* mistakes) {
   const absl::string_view trimmed = absl::StripAsciiWhitespace(text);
   const bool is_structured =
       !trimmed.empty() && (trimmed[0] == '{' || trimmed[0] == '[');
-  if (is_structured && !is_text) return ParseJson(text, source, {}, mistakes);
   Mistakes not_json;
+  if (is_structured && !is_text) {
+    auto parsed = ParseJson(text, source, {}, is_secret ? &not_json : mistakes);
+    if (is_secret && !parsed.has_value()) {
+      mistakes->Add(source.At(0), path, "is not valid JSON");
+    }
+    return parsed;
+  }
   absl::optional<JsonValue> value = ParseJson(text, source, {}, &not_json);
   const bool is_string = value.has_value() && value->kind == Kind::kString;
   if (value.has_value() && (is_string || !is_text)) return value;
@@ -409,7 +416,8 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
     at = JoinPath(at, field->name());
     if (i + 1 == keys.size()) {
       const auto value =
-          ParseAssigned(text, IsText(*field, text), source, at, &mistakes_);
+          ParseAssigned(text, IsText(*field, text), SettingOf(*field).secret(),
+                        source, at, &mistakes_);
       ForgetInside(at);
       if (value) ReadField(*value, source, at, *field, message);
       return;
@@ -423,7 +431,8 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
     if (!field->is_repeated()) continue;
     ++i;
     if (i + 1 == keys.size()) {
-      const auto value = ParseAssigned(text, false, source, at, &mistakes_);
+      const auto value =
+          ParseAssigned(text, false, false, source, at, &mistakes_);
       ForgetInside(at);
       message->Clear();
       if (value) ReadMessage(*value, source, at, message);
@@ -471,7 +480,8 @@ void SettingReader::AssignElement(absl::string_view text,
   const int number = FindElement(field, index, source, path, *message);
   if (number < 0) return;
   const bool is_text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
-  const auto value = ParseAssigned(text, is_text, source, path, &mistakes_);
+  const auto value = ParseAssigned(text, is_text, SettingOf(field).secret(),
+                                   source, path, &mistakes_);
   if (!value) return;
   const int size = reflection.FieldSize(*message, &field);
   ReadSingle(*value, source, absl::StrCat(path, "[", number, "]"), field,

@@ -365,10 +365,10 @@ std::pair<std::string, pid_t> StartBroker() {
     CHECK(write(ends[1], line.data(), line.size()) > 0, "somebody reads");
     for (;;) pause();
   }
+  close(ends[1]);
   char address[256] = {};
   CHECK(read(ends[0], address, sizeof(address) - 1) > 0, "it says where it is");
   close(ends[0]);
-  close(ends[1]);
   return {std::string(absl::StripAsciiWhitespace(address)), broker};
 }
 

@@ -47,6 +47,8 @@ constexpr Property kDefaults[] = {
     {"client.id", "paramd"},
     {"check.crcs", "true"},
     {"queued.max.messages.kbytes", kReadAheadKilobytes},
+    // Bounds a look for the ends, which heeds no other timeout.
+    {"socket.timeout.ms", "10000"},
 };
 constexpr const char* kBrokers[] = {"bootstrap.servers",
                                     "metadata.broker.list"};
@@ -360,7 +362,10 @@ class KafkaTopic : public Topic {
     }
     if (message.err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
       // Behind the last message there are only marks of transactions.
-      if (offset >= wanted->end) wanted->next = wanted->end;
+      if (offset < wanted->end) return absl::OkStatus();
+      wanted->next = wanted->end;
+      // It stands behind that and says so once: a later Read begins anew.
+      wanted->is_lost = offset > wanted->end;
       return absl::OkStatus();
     }
     wanted->is_lost = true;
@@ -369,11 +374,7 @@ class KafkaTopic : public Topic {
       return absl::PermissionDeniedError(
           absl::StrCat(WhereOf(*wanted), ": ", rd_kafka_err2str(message.err)));
     }
-    if (IsUnknown(message.err)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(WhereOf(*wanted),
-                       " is no longer there: ", rd_kafka_err2str(message.err)));
-    }
+    // Also that there is no such topic, which one broker may say by mistake.
     SetReason(rd_kafka_message_errstr(&message));
     return absl::OkStatus();
   }

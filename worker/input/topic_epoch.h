@@ -75,7 +75,8 @@ class TopicEpoch : public ExampleSource {
   void Add(const v1::EpochFiles::Partition& partition);
   Segment& SegmentOf(uint64_t index) const;
   absl::Status Fetch(Segment* segment) const ABSL_LOCKS_EXCLUDED(fetching_);
-  // What was deleted before it was read. DATA_LOSS unless the job skips it.
+  // FAILED_PRECONDITION if messages were deleted before they were read, unless
+  // the job skips them.
   absl::Status CheckGone(const Segment& segment,
                          const Topic::Messages& messages) const;
 

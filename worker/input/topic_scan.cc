@@ -43,7 +43,7 @@ class Scan {
       result_.set_more(true);
       return std::move(result_);
     }
-    RETURN_IF_ERROR(FindNew());
+    if (MostInAnEpoch() > 0) RETURN_IF_ERROR(FindNew());
     Share();
     result_.set_ended(IsAtEnd());
     return std::move(result_);
