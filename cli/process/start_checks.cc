@@ -298,7 +298,7 @@ absl::Status ReadExamples(const Pipeline& data, absl::string_view name,
         data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
   }
   if (data.growing() != nullptr) {
-    unchecked->push_back(absl::StrCat("what comes later of ", name));
+    unchecked->push_back(absl::StrCat("what is added to ", name, " later"));
   } else if (count < data.size()) {
     unchecked->push_back(absl::StrCat("examples of ", name, " beyond ", count,
                                       " of its ", data.size()));
