@@ -256,12 +256,17 @@ void FactRouter::On(const ServerReborn& reborn, Turn* turn) {
     return parts_.servers.AwaitTakeOver(reborn.server);
   }
   const std::string& newest = parts_.checkpoints.newest().path();
+  const std::string takes =
+      absl::StrCat("; it takes ", newest.empty() ? "initial values" : newest);
+  // Before the job runs nobody has pushed.
+  const bool had_pushes = parts_.phase >= JobPhase::kRunning;
   turn->out->Note(absl::StrCat(
       "ps-", reborn.server,
-      reborn.drained ? " is back after it was stopped"
-                     : " came back without its shard",
-      "; it takes ", newest.empty() ? "initial values" : newest,
-      reborn.drained ? ", which is all it had" : ", what came after is lost"));
+      !had_pushes      ? absl::StrCat(" has started again", takes)
+      : reborn.drained ? absl::StrCat(" is back after it was stopped", takes,
+                                      ", which is all it had")
+                       : absl::StrCat(" came back without its shard", takes,
+                                      ", what came after is lost")));
   parts_.checkpoints.GiveUp(absl::StrCat("ps-", reborn.server, " was lost"),
                             turn);
   parts_.evaluations.BeginAgain();
