@@ -163,6 +163,9 @@ class ReplicaRun : private SimulationWatcher {
     } else {
       AnsweredOfKeys(self, request, reply.head.get());
     }
+    if (dynamic_cast<const v1::PushReply*>(reply.head.get()) != nullptr) {
+      pushed_.insert(ServerOfPlace(places_, self.peer.index));
+    }
     const auto* told =
         dynamic_cast<const v1::ConfigureReply*>(reply.head.get());
     // What asks for that and dies is the second to be lost.
@@ -188,8 +191,12 @@ class ReplicaRun : private SimulationWatcher {
     if (absl::StrContains(note, " leaves; its backup takes over as")) {
       ++report_.hand_overs;
     }
-    if (absl::StrContains(note, "came back without its shard")) {
-      simulation_.Fail(absl::DataLossError(std::string(note)));
+    for (const uint32_t server : pushed_) {
+      if (absl::StartsWith(
+              note,
+              absl::StrCat("ps-", server, " came back without its shard"))) {
+        simulation_.Fail(absl::DataLossError(std::string(note)));
+      }
     }
     if (self.peer != PeerId::Coordinator() ||
         !absl::StartsWith(note, "all servers go back to step")) {
@@ -568,7 +575,8 @@ class ReplicaRun : private SimulationWatcher {
   v1::Configuration newest_;  // Told to anybody.
   OvertakenWitness overtaken_;
   std::map<uint32_t, v1::ConfigurationVersion> dropped_;  // By server: since.
-  std::set<uint32_t> down_;                               // Tasks.
+  std::set<uint32_t> pushed_;  // Servers that have answered a push.
+  std::set<uint32_t> down_;    // Tasks.
   // Places that were out of the way, and that the coordinator has not heard
   // since.
   std::set<uint32_t> unheard_;
