@@ -94,17 +94,21 @@ class ServersTest : public ::testing::Test {
     for (const uint32_t s : {0, 1}) AnswerConfigure(s, true);
     bench_.phase = JobPhase::kRunning;
   }
+  // What server 0 says.
+  static v1::ConfigureReply ItDrains() {
+    v1::ConfigureReply reply;
+    reply.set_incarnation(100);
+    reply.set_restored(true);
+    reply.set_draining(true);
+    return reply;
+  }
   // A server that drains is sealed for that snapshot, and another process is
   // there when it is asked again.
   const ServerReborn* GoesSilentAfterSeal(const v1::SnapshotNumber& seal) {
     Fill();
     bench_.now = bench_.now + absl::Seconds(1);
     Advance();
-    v1::ConfigureReply reply;
-    reply.set_incarnation(100);
-    reply.set_restored(true);
-    reply.set_draining(true);
-    Answer(0, reply);
+    Answer(0, ItDrains());
     servers_.OnSealedToLeave(0, seal);
     servers_.KeepAliveDraining(bench_.now);
     Advance();
@@ -332,10 +336,7 @@ TEST_F(ServersTest, OneThatDrainsMayLeaveWhenItHeardOfItsCheckpoint) {
   Fill();
   bench_.now = bench_.now + absl::Seconds(1);
   Advance();
-  v1::ConfigureReply reply;
-  reply.set_incarnation(100);
-  reply.set_restored(true);
-  reply.set_draining(true);
+  v1::ConfigureReply reply = ItDrains();
   Answer(0, reply);
   servers_.OnSealedToLeave(0, Pair(1, 3));
   EXPECT_EQ(Pair(1, 3), server(0).drained_by);
