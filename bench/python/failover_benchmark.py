@@ -1,8 +1,9 @@
 """How soon pushes are accepted again when a server with a backup is killed or told to
 end, and what having a backup costs.
 
-    bazel build //cli:paramd
-    cd bazel-bin && PYTHONPATH=$OLDPWD python3 $OLDPWD/bench/python/failover_benchmark.py
+    bazel build //tests/cluster:replication_test
+    cd bazel-bin/tests/cluster/replication_test.runfiles/paramd
+    PYTHONPATH=$OLDPWD python3 $OLDPWD/bench/python/failover_benchmark.py
 
 Three servers and two workers train Fashion-MNIST in async mode with `replication: 2` and
 all other settings as they come. A ps drawn at random is killed (kill -9) and started
@@ -46,13 +47,15 @@ COST_EPOCHS = 3
 
 
 def report(address):
-    """What `paramd status` says, once the chief answers."""
-    while True:
+    """What `paramd status` says, once the chief answers, within a minute."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
         done = subprocess.run(
             [paramd.BINARY, "status", "--format", "json", address],
             capture_output=True, text=True, check=False)
         if done.returncode == 0 and "job" in json.loads(done.stdout):
             return json.loads(done.stdout)
+    raise SystemExit(f"no chief answers at {address}: {done.stderr}")
 
 
 class Job(paramd.Cluster):
