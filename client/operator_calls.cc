@@ -77,7 +77,7 @@ absl::Status Unreached(const ChiefCall& chief, const absl::Status& status) {
 
 absl::Status NotStoppedYet(const v1::StopJobReply& last) {
   return absl::UnavailableError(absl::StrCat(
-      "the job is not stopped yet, but will be, whoever waits for it",
+      "the job is not stopped yet; it will be, though nobody waits any more",
       last.waiting_for().empty()
           ? ""
           : absl::StrCat(": waiting for ", last.waiting_for())));
@@ -131,7 +131,7 @@ absl::StatusOr<v1::CheckpointReply> CallCheckpoint(const ChiefAddress& chief,
     if (is_late && request.has_snapshot()) {
       return absl::UnavailableError(absl::StrCat(
           "checkpoint ", VersionName(request.snapshot()),
-          " is not written yet; it will be, whoever waits for it"));
+          " is not written yet; it will be, though nobody waits any more"));
     }
     if (!reply.ok()) return reply;
     absl::SleepFor(kShortestWait);
@@ -159,7 +159,8 @@ absl::Status CallDrain(
     }
     if (absl::Now() + kShortestWait >= deadline) {
       return absl::UnavailableError(absl::StrCat(
-          "ps-", ps, " is not drained yet, but will be, whoever waits for it",
+          "ps-", ps,
+          " is not drained yet; it will be, though nobody waits any more",
           last.empty() ? "" : absl::StrCat(": waiting for ", last)));
     }
     absl::SleepFor(kShortestWait);

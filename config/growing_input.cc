@@ -72,6 +72,22 @@ void CheckFormat(const v1::InputSource& train, const AddMistake& add) {
   }
 }
 
+void CheckTopic(const v1::InputConfig& input, const AddMistake& add) {
+  const v1::InputSource& train = input.train();
+  CheckKafka(train.kafka(), add);
+  CheckFormat(train, add);
+  if (!input.follow().end_file().empty()) {
+    add("input.follow.end_file",
+        "means nothing to a topic; give input.train.kafka.until or "
+        "max_messages, or input.follow.idle_timeout_ms");
+  }
+  if (!train.has_csv() && !train.has_libsvm() && !train.has_tfrecord()) {
+    add("input.train.kafka",
+        "needs csv, libsvm or tfrecord beside it, which say what a message "
+        "holds");
+  }
+}
+
 // A topic can't be mixed with other sources, nor be evaluated on.
 void RefuseKafka(const v1::InputSource& source, const std::string& path,
                  const AddMistake& add) {
@@ -122,18 +138,7 @@ void CheckGrowingInput(
   const bool is_topic = train.has_kafka();
   const std::string whose = is_topic ? "input.train.kafka" : "input.follow";
   if (is_topic) {
-    CheckKafka(train.kafka(), add);
-    CheckFormat(train, add);
-    if (!input.follow().end_file().empty()) {
-      add("input.follow.end_file",
-          "means nothing to a topic; give input.train.kafka.until or "
-          "max_messages, or input.follow.idle_timeout_ms");
-    }
-    if (!train.has_csv() && !train.has_libsvm() && !train.has_tfrecord()) {
-      add("input.train.kafka",
-          "needs csv, libsvm or tfrecord beside it, which say what a message "
-          "holds");
-    }
+    CheckTopic(input, add);
   } else if (!train.has_csv() && !train.has_libsvm() && !train.has_tfrecord() &&
              !train.has_records()) {
     add("input.follow",

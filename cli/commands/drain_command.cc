@@ -54,12 +54,12 @@ int DrainCommand(const Invocation& invocation) {
   Flags flags(
       "drain", "PS [ADDRESS | DIR] [flags]",
       "Has a ps hand its servers over to their backups, and end with 0: "
-      "nothing is lost, and\ntraining goes on. Needs replication: 2, "
-      "and that each of its servers has a backup that\nholds "
-      "everything. Who starts it again has it back as a backup. To be "
-      "run where the\nchief runs, by its user, or with an operator's "
-      "certificate. Exits 138 if the chief\ncan't be reached, and if "
-      "it is not drained in time: it will be all the same.");
+      "nothing is lost, and\ntraining goes on. Needs replication: 2, and "
+      "that each of its servers has a backup that\nholds everything. When "
+      "the ps is started again, it comes back as a backup. To be run\nwhere "
+      "the chief runs, by its user, or with an operator's certificate. Exits "
+      "138 if the\nchief can't be reached, or if draining takes longer than "
+      "--timeout_ms: it goes on then.");
   flags.AllowArguments(1, 2,
                        "PS, such as ps-2, and the address of any process (with "
                        "--tls_dir), or the directory of the run");

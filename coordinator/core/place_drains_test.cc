@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "coordinator/core/testing/part_bench.h"
+#include "coordinator/core/testing/replicated_job.h"
 #include "coordinator/core/testing/started_coordinator.h"
 #include "proto/refusal.h"
 
@@ -15,26 +16,10 @@ namespace paramd {
 namespace {
 
 using ::paramd::testing::JobOptions;
+using ::paramd::testing::NoSnapshotCalls;
 using ::paramd::testing::PartBench;
+using ::paramd::testing::ReplicatedJob;
 using ::testing::HasSubstr;
-
-class NoSnapshots : public SnapshotCalls {
- public:
-  Numbers numbers() const override { return {}; }
-  ServerRecord::Call CallFor(uint32_t) const override {
-    return ServerRecord::Call::kNone;
-  }
-  Outbox::Head MakeCall(uint32_t, ServerRecord::Call,
-                        const v1::Header&) const override {
-    return nullptr;
-  }
-};
-
-CoordinatorOptions TwoPsJob() {
-  CoordinatorOptions options = JobOptions();
-  options.places = PlacesOf(/*tasks=*/2, /*shards=*/1);
-  return options;
-}
 
 // Two ps, processes 100 and 101, each with a server at home, in places 0 and 2,
 // and the other one's backup, in 1 and 3.
@@ -127,8 +112,8 @@ class PlaceDrainsTest : public ::testing::Test {
     bench_.Do([&](Turn* turn) { drains_.Advance(&watch_, turn); });
   }
 
-  PartBench bench_{TwoPsJob()};
-  NoSnapshots snapshots_;
+  PartBench bench_{ReplicatedJob()};
+  NoSnapshotCalls snapshots_;
   std::map<uint32_t, Outbox::SendItem> calls_;
   PlaceWatch watch_{bench_.options};
   Replicas replicas_{bench_.options, snapshots_, &watch_};
@@ -219,7 +204,7 @@ TEST_F(PlaceDrainsTest, NobodyIsDrainedBeforeTheJobRunsOrWhenItEnds) {
 
 TEST(NoPlaceDrainsTest, WithoutReplicationNobodyIsDrained) {
   PartBench bench{JobOptions()};
-  const NoSnapshots snapshots;
+  const NoSnapshotCalls snapshots;
   PlaceWatch watch(bench.options);
   const Replicas replicas(bench.options, snapshots, &watch);
   PlaceDrains drains;

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "coordinator/core/testing/part_bench.h"
+#include "coordinator/core/testing/replicated_job.h"
 #include "coordinator/core/testing/started_coordinator.h"
 #include "proto/refusal.h"
 
@@ -16,25 +17,12 @@ namespace {
 
 using ::google::protobuf::DynamicCastToGenerated;
 using ::paramd::testing::JobOptions;
+using ::paramd::testing::NoSnapshotCalls;
 using ::paramd::testing::Pair;
 using ::paramd::testing::PartBench;
+using ::paramd::testing::ReplicatedJob;
 using ::testing::HasSubstr;
 using Call = ServerRecord::Call;
-
-class NoSnapshotCalls : public SnapshotCalls {
- public:
-  Numbers numbers() const override { return {Pair(1, 4), Pair(1, 3), 4}; }
-  Call CallFor(uint32_t) const override { return Call::kNone; }
-  Outbox::Head MakeCall(uint32_t, Call, const v1::Header&) const override {
-    return nullptr;
-  }
-};
-
-CoordinatorOptions ReplicatedJob() {
-  CoordinatorOptions options = JobOptions();
-  options.places = PlacesOf(2, 1);
-  return options;
-}
 
 // Two servers, at home in places 0 and 2 as processes 100 and 101, and away in
 // 3 and 1. The test does to records what the server part would.
