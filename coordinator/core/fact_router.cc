@@ -35,6 +35,14 @@ std::string LostWarning(uint64_t lost, uint64_t pushes,
       100.0 * static_cast<double>(lost) / static_cast<double>(pushes), every);
 }
 
+std::vector<LossReport::Life> LivesOf(const StartPlan& plan) {
+  std::vector<LossReport::Life> lives;
+  for (const ServerRecord& server : plan.servers) {
+    lives.push_back({server.generation, server.filled});
+  }
+  return lives;
+}
+
 }  // namespace
 
 void FactRouter::Deliver(Turn* turn) {
@@ -126,8 +134,8 @@ void FactRouter::Follow(const StartPlan& plan, Turn* turn) {
   if (plan.takes_over) {
     parts_.servers.TakeOver(plan.servers, turn);
     parts_.sessions.TakeOver(plan.sessions);
-    accounts.loss.TakeOver(plan.newest ? &*plan.newest : nullptr,
-                           turn->job.ServerGenerations(), plan.ended_sessions);
+    accounts.loss.TakeOver(plan.newest ? &*plan.newest : nullptr, LivesOf(plan),
+                           plan.ended_sessions);
     std::set<uint32_t> holders;
     for (const auto& [index, worker] : plan.sessions) holders.insert(index);
     parts_.input.portions().TakeOver(plan.pushes_before, plan.input_left,

@@ -81,10 +81,12 @@ std::vector<v1::LostPushes> LossReport::Restoring(
 }
 
 void LossReport::TakeOver(const v1::Manifest* newest,
-                          const std::vector<v1::ServerLife>& lives,
+                          const std::vector<Life>& lives,
                           const std::vector<v1::SavedSession>& sessions) {
   for (uint32_t s = 0; s < lives.size(); ++s) {
-    servers_[s].generation = servers_[s].filled = lives[s];
+    servers_[s].generation = lives[s].generation;
+    servers_[s].filled = lives[s].filled;
+    servers_[s].goes_on = lives[s].filled != lives[s].generation;
   }
   std::map<uint32_t, v1::SessionId> saved;  // By worker.
   bool wrote_it = newest != nullptr;
@@ -97,14 +99,14 @@ void LossReport::TakeOver(const v1::Manifest* newest,
       }
       Server& server = servers_[file.server()];
       // And has what it had then.
-      if (file.server_generation() == server.generation) {
+      if (IsOf(server, file.server_generation())) {
         server.restored = committed_contents_[file.server()];
       } else {
         wrote_it = false;
       }
       for (const v1::LostPushes& lost : file.lost()) {
         // The life that wrote the file knows of what it has heard itself.
-        if (lost.server_generation() == server.generation) {
+        if (IsOf(server, lost.server_generation())) {
           server.added.push_back(lost);
         }
       }
@@ -122,6 +124,24 @@ void LossReport::TakeOver(const v1::Manifest* newest,
     if (session.generation() < saved[session.worker()]) continue;
     Ended(session.worker(), session.generation(), session.sequence(), {});
   }
+  // The life that heard them is gone, and the present one may never hear them.
+  for (auto& [index, server] : servers_) {
+    if (!server.goes_on) continue;
+    for (const EndedSession& ended : ended_) {
+      const Session key =
+          SessionOf(ended.session.worker(), ended.session.generation());
+      const bool has_lost_some = std::any_of(
+          server.added.begin(), server.added.end(),
+          [&key](const v1::LostPushes& lost) {
+            return SessionOf(lost.worker(), lost.generation()) == key;
+          });
+      if (!has_lost_some) server.heard.insert(key);
+    }
+  }
+}
+
+bool LossReport::IsOf(const Server& server, const v1::ServerLife& life) {
+  return !(life < server.filled) && !(server.generation < life);
 }
 
 void LossReport::Rewind() {

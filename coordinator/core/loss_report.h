@@ -40,12 +40,18 @@ class LossReport {
   // A new life of a server goes on with what the last one held, and has lost
   // nothing that that one had not.
   void TakenOver(uint32_t server, const v1::ServerLife& generation);
+  // The present life of a server, and the one that was filled with what it
+  // holds: the same, or an earlier one that it took over.
+  struct Life {
+    v1::ServerLife generation;
+    v1::ServerLife filled;
+  };
   // Begins with what a coordinator finds whose servers keep what they hold: the
-  // newest checkpoint (null: none), the present life of each server, and how
-  // far the sessions came that have ended with the last coordinator, oldest
-  // first. REQUIRES: no server was restored by itself since that checkpoint.
-  void TakeOver(const v1::Manifest* newest,
-                const std::vector<v1::ServerLife>& lives,
+  // newest checkpoint (null: none), the life of each server, and how far the
+  // sessions came that have ended with the last coordinator, oldest first; so
+  // far every server has them. REQUIRES: no server was restored by itself since
+  // that checkpoint.
+  void TakeOver(const v1::Manifest* newest, const std::vector<Life>& lives,
                 const std::vector<v1::SavedSession>& sessions);
   // All servers go back to the newest checkpoint, and the input with them: what
   // came since is computed again, and not lost.
@@ -101,6 +107,8 @@ class LossReport {
   static Positions PositionsOf(const v1::ShardFile& file);
   static Session SessionOf(uint32_t worker, const v1::SessionId& generation);
   static void LivesAs(const v1::ServerLife& generation, Server* server);
+  // Whether the server goes on with what that life of it held.
+  static bool IsOf(const Server& server, const v1::ServerLife& life);
   // Adds the sessions that the server's lives since it was filled have heard:
   // they list each, though they may have lost nothing of it.
   static void AddHeard(uint32_t index, const Server& server, const List& lost,

@@ -267,7 +267,7 @@ TEST_F(LossReportTest, Promise1_TheManifestSaysWhatWasPushedBehindACut) {
   EXPECT_EQ(manifest_.ended(0).ended_with(), 90u);
 
   LossReport taken_over;
-  taken_over.TakeOver(&manifest_, {Pair(1, 20)}, {At(1, 7, 90)});
+  taken_over.TakeOver(&manifest_, {{Pair(1, 20), Pair(1, 20)}}, {At(1, 7, 90)});
   const auto lost = taken_over.Restoring(0, Pair(2, 9));
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].generation(), Pair(1, 7));
@@ -276,7 +276,7 @@ TEST_F(LossReportTest, Promise1_TheManifestSaysWhatWasPushedBehindACut) {
 
   // Of a life that began with the checkpoint that was computed again.
   LossReport later;
-  later.TakeOver(&manifest_, {Pair(2, 1)}, {});
+  later.TakeOver(&manifest_, {{Pair(2, 1), Pair(2, 1)}}, {});
   EXPECT_TRUE(later.Restoring(0, Pair(3, 9)).empty());
 }
 
@@ -333,7 +333,7 @@ class LossReportTakeOverTest : public LossReportTest {
     AddFile(20, &newest);
     AddRecord(7, 80, &newest);
     *newest.mutable_files(0)->add_lost() = Lost(1, 6, 3, 5);
-    taken_over_.TakeOver(&newest, {Pair(1, 20)},
+    taken_over_.TakeOver(&newest, {{Pair(1, 20), Pair(1, 20)}},
                          {At(1, 6, 9), At(1, 7, 82), At(1, 8, 4)});
   }
   LossReport taken_over_;
@@ -359,9 +359,28 @@ TEST_F(LossReportTest, WhatTheLifeThatWroteTheCheckpointHasIsNotLost) {
   AddFile(20, &newest);
   AddRecord(7, 80, &newest);
   LossReport report;
-  report.TakeOver(&newest, {Pair(1, 20)}, {});
+  report.TakeOver(&newest, {{Pair(1, 20), Pair(1, 20)}}, {});
   report.Sealing(Pair(2, 1), {At(1, 7, 80)});
   EXPECT_TRUE(report.Complete(&manifest_).empty());
+}
+
+// Life 1.20 wrote the checkpoint, and life 1.40 took it over before the
+// coordinator was lost, too.
+TEST_F(LossReportTest, WhatWasTakenOverBeforeTheCoordinatorIsNotLost) {
+  v1::Manifest newest;
+  AddFile(20, &newest);
+  AddRecord(7, 80, &newest);
+  *newest.mutable_files(0)->add_lost() = Lost(1, 6, 3, 5);
+  LossReport report;
+  report.TakeOver(&newest, {{Pair(1, 40), Pair(1, 20)}},
+                  {At(1, 6, 9), At(1, 7, 82), At(2, 5, 4)});
+  report.Told(0, Pair(1, 40), {});
+  EXPECT_EQ(report.pushes(), 3u) << "that the checkpoint lists";
+  report.Sealing(Pair(2, 1), {});
+  *manifest_.mutable_files(0)->mutable_server_generation() = Pair(1, 40);
+  EXPECT_TRUE(report.Complete(&manifest_).empty());
+  EXPECT_EQ(Listed(manifest_), "1/6:3-5@20 ");
+  EXPECT_EQ(report.pushes(), 3u);
 }
 
 TEST_F(LossReportTakeOverTest, ALaterLifeLosesWhatCameBehindTheCheckpoint) {

@@ -32,6 +32,9 @@ struct ServerRecord {
   Time heard;                // If it was.
   v1::ServerLife generation;
   std::string restore_directory;
+  // The life that was filled with that: an earlier one if backups took over
+  // what it held. Zero: this one.
+  v1::ServerLife filled;
   // With replication: where it is, who may take it over or is told what it
   // holds to that end, and, after that, which backup it was.
   absl::optional<uint32_t> peer;

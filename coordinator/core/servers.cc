@@ -137,8 +137,9 @@ std::string Missing(uint32_t server, const v1::ServerLife& generation,
   return absl::StrCat(name, " to be there", why.empty() ? "" : ": ", why);
 }
 
-// It holds something else than what its backup was told.
+// It holds something else than what it held, and its backup was told.
 void LoseBackup(ServerRecord* server) {
+  server->filled.Clear();
   server->backup.reset();
   server->took_over.Clear();
   server->taken_over = false;
@@ -179,6 +180,7 @@ void Servers::TakeOver(const std::vector<ServerRecord>& known, Turn* turn) {
   for (uint32_t s = 0; s < servers_.size(); ++s) {
     servers_[s].generation = known[s].generation;
     servers_[s].restore_directory = known[s].restore_directory;
+    servers_[s].filled = known[s].filled;
     servers_[s].restored = false;
   }
   CallAll(turn->now);
@@ -223,6 +225,7 @@ bool Servers::Change(const ReplicaChanged& change, Turn* turn) {
   if (change.takes_over) {
     server.peer = member.peer();
     server.incarnation = member.incarnation();
+    if (IsZero(server.filled)) server.filled = server.generation;
     server.generation = member.generation();
     server.took_over = member.took_over();
     server.last_has_ended = member.last_has_ended();

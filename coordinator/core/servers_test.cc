@@ -422,5 +422,32 @@ TEST(ReplicatedServersTest, PeopleAreToldWhereAServerIsAndOfItsBackup) {
   EXPECT_FALSE(told().has_backup_peer());
 }
 
+TEST(ReplicatedServersTest, TheLifeThatWasFilledIsNamedUntilItIsFilledAgain) {
+  CoordinatorOptions options = JobOptions();
+  options.places = PlacesOf(/*tasks=*/2, /*shards=*/1);
+  const SetSnapshotCalls snapshots;
+  Servers servers(options, snapshots);
+  PartBench bench(options);
+  bench.Do([&](Turn* turn) { servers.RestoreAll("path", turn); });
+  const auto told = [&] { return bench.configuration.get().servers(1); };
+  const v1::ServerLife filled = told().generation();
+  EXPECT_FALSE(told().has_filled());
+  for (uint64_t i = 0; i < 2; ++i) {
+    ReplicaChanged change;
+    change.member = told();
+    *change.member.mutable_backup()->mutable_since() = Pair(1, 7 + i);
+    bench.Do([&](Turn* turn) { ASSERT_TRUE(servers.Change(change, turn)); });
+    change.takes_over = true;
+    *change.member.mutable_took_over() = Pair(1, 7 + i);
+    *change.member.mutable_generation() = Pair(9, 30 + i);
+    change.member.clear_backup();
+    bench.Do([&](Turn* turn) { ASSERT_TRUE(servers.Change(change, turn)); });
+    EXPECT_EQ(told().generation(), Pair(9, 30 + i));
+    EXPECT_EQ(told().filled(), filled);
+  }
+  bench.Do([&](Turn* turn) { servers.Restore(1, "path", turn); });
+  EXPECT_FALSE(told().has_filled());
+}
+
 }  // namespace
 }  // namespace paramd

@@ -359,6 +359,7 @@ void Startup::PlanTakeOver(const JobView& job, const Epochs& epochs,
   for (uint32_t s = 0; s < options.servers; ++s) {
     plan->servers[s].generation = take_over_.generation(s);
     plan->servers[s].restore_directory = take_over_.restore_directory(s);
+    plan->servers[s].filled = take_over_.filled(s);
   }
   const auto going_on = take_over_.SessionsThatGoOn(
       plan->configuration.consistency().mode(), fences_);

@@ -48,32 +48,36 @@ const v1::ServerMember* TakeOver::Member(uint32_t server) const {
   return nullptr;
 }
 
-// Every server, in the life that it has now.
 bool TakeOver::WroteIt(const v1::Manifest& manifest) const {
   if (manifest.files_size() != static_cast<int>(replies_.size())) return false;
   return std::all_of(manifest.files().begin(), manifest.files().end(),
                      [this](const v1::ShardFile& file) {
-                       const auto reply = replies_.find(file.server());
-                       return reply != replies_.end() &&
-                              reply->second.generation() ==
-                                  file.server_generation();
+                       const uint32_t server = file.server();
+                       return replies_.contains(server) &&
+                              !(file.server_generation() < filled(server)) &&
+                              !(generation(server) < file.server_generation());
                      });
 }
 
 // The first generations of a term are those of a start; one that is restored by
 // itself gets a later one.
 bool TakeOver::BeganTogetherWith(const std::string& path) const {
-  const uint64_t term = replies_.at(0).generation().term();
+  const uint64_t term = filled(0).term();
   return std::all_of(replies_.begin(), replies_.end(), [&](const auto& r) {
-    const auto& [server, reply] = r;
-    return reply.generation().term() == term &&
-           reply.generation().counter() == server + 1 &&
+    const uint32_t server = r.first;
+    return filled(server).term() == term &&
+           filled(server).counter() == server + 1 &&
            Member(server)->restore_directory() == path;
   });
 }
 
 const v1::ServerLife& TakeOver::generation(uint32_t server) const {
   return replies_.at(server).generation();
+}
+
+const v1::ServerLife& TakeOver::filled(uint32_t server) const {
+  const v1::ServerLife& filled = Member(server)->filled();
+  return IsZero(filled) ? generation(server) : filled;
 }
 
 std::string TakeOver::restore_directory(uint32_t server) const {

@@ -36,11 +36,14 @@ class TakeOver {
   // they hold under this layout. They do if all of them hold it and it is what
   // came of that checkpoint, without a server that was restored by itself
   // since: which pushes that one has lost only the last coordinator could
-  // complete.
+  // complete. One that a backup took over has lost none.
   std::string WhyNot(const v1::Layout& layout, const Newest& newest) const;
 
   // What follows REQUIRES that they keep it.
   const v1::ServerLife& generation(uint32_t server) const;
+  // The life that was filled with what this one holds: this one, or an earlier
+  // one that it took over.
+  const v1::ServerLife& filled(uint32_t server) const;
   std::string restore_directory(uint32_t server) const;
   // What is not used by a push that is wholly in on every server.
   v1::SavedInput InputLeft(const Epochs& epochs) const;
@@ -57,6 +60,7 @@ class TakeOver {
 
  private:
   const v1::ServerMember* Member(uint32_t server) const;
+  // Whether the content of all servers is that of the lives which wrote it.
   bool WroteIt(const v1::Manifest& manifest) const;
   bool BeganTogetherWith(const std::string& path) const;
   // Whether the layout gives it something.

@@ -59,6 +59,16 @@ class TakeOverTest : public ::testing::Test {
   void RestoreAlone(uint32_t server) {
     *replies_[server].mutable_generation() = Pair(4, 12);
   }
+  // Life `generation` holds what was filled into life `filled`.
+  void TakeOverByBackup(uint32_t server, const v1::ServerLife& generation,
+                        const v1::ServerLife& filled) {
+    *replies_[server].mutable_generation() = generation;
+    v1::ServerMember* const member =
+        replies_[server].mutable_configuration()->mutable_servers(
+            static_cast<int>(server));
+    *member->mutable_generation() = generation;
+    *member->mutable_filled() = filled;
+  }
   void Use(uint32_t server, uint64_t begin, uint64_t end) {
     v1::SavedInput::Range* const range = replies_[server].add_input_used();
     range->set_epoch(1);
@@ -94,6 +104,35 @@ TEST_F(TakeOverTest, OneThatWasRestoredSinceTheNewestMakesAllRestore) {
             "a server was restored since the newest checkpoint");
   EXPECT_EQ(WhyNot({nullptr, "/c"}),
             "a server was restored since the newest checkpoint");
+}
+
+TEST_F(TakeOverTest, OneThatABackupTookOverIsAsTheLifeThatWasFilled) {
+  TakeOverByBackup(1, Pair(4, 12), Pair(4, 2));
+  EXPECT_EQ(WhyNot({nullptr, "/c"}), "") << "with which all began";
+  EXPECT_EQ(WhyNot({&manifest_, "/later"}), "") << "which that life wrote";
+  *manifest_.mutable_files(1)->mutable_server_generation() = Pair(4, 12);
+  EXPECT_EQ(WhyNot({&manifest_, "/later"}), "") << "which this one wrote";
+  *manifest_.mutable_files(1)->mutable_server_generation() = Pair(4, 13);
+  EXPECT_NE(WhyNot({&manifest_, "/later"}), "") << "which a later one wrote";
+  EXPECT_EQ(Recalled().generation(1), Pair(4, 12));
+  EXPECT_EQ(Recalled().filled(1), Pair(4, 2));
+  EXPECT_EQ(Recalled().filled(0), Pair(4, 1));
+}
+
+TEST_F(TakeOverTest, SeveralTakeOversUnderTwoCoordinatorsAreAsOne) {
+  TakeOverByBackup(0, Pair(5, 9), Pair(4, 1));
+  TakeOverByBackup(1, Pair(4, 12), Pair(4, 2));
+  EXPECT_EQ(WhyNot({nullptr, "/c"}), "");
+  *manifest_.mutable_files(0)->mutable_server_generation() = Pair(4, 30);
+  EXPECT_EQ(WhyNot({&manifest_, "/later"}), "") << "between the two";
+}
+
+TEST_F(TakeOverTest, OneThatWasRestoredBeforeItWasTakenOverMakesAllRestore) {
+  TakeOverByBackup(1, Pair(4, 15), Pair(4, 12));
+  EXPECT_NE(WhyNot({nullptr, "/c"}), "");
+  EXPECT_NE(WhyNot({&manifest_, "/later"}), "");
+  *manifest_.mutable_files(1)->mutable_server_generation() = Pair(4, 12);
+  EXPECT_EQ(WhyNot({&manifest_, "/later"}), "") << "written since";
 }
 
 TEST_F(TakeOverTest, WhatCameOfAnotherCheckpointIsNotKept) {

@@ -42,6 +42,8 @@ int main(int argc, char** argv) {
     all.compared += report.compared;
     all.drains += report.drains;
     all.hand_overs += report.hand_overs;
+    all.chief_kills += report.chief_kills;
+    all.kept += report.kept;
     all.checkpoints += report.checkpoints;
     if (report.status.ok()) continue;
     ++failed;
@@ -65,6 +67,8 @@ int main(int argc, char** argv) {
   print("copies compared in the end", all.compared);
   print("drains", all.drains);
   print("hand-overs", all.hand_overs);
+  print("coordinators killed", all.chief_kills);
+  print("coordinators whose servers kept what they hold", all.kept);
   print("checkpoints", all.checkpoints);
   return failed == 0 ? 0 : 1;
 }

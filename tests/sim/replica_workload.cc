@@ -36,6 +36,8 @@ namespace {
 constexpr char kReplicaDigest[] = "digest of the replicas";
 constexpr uint32_t kReplicaTasks = 3;
 constexpr uint32_t kReplicaWorkers = 3;
+// Among the tasks that are down.
+constexpr uint32_t kChief = kReplicaTasks;
 
 class ReplicaRun : private SimulationWatcher {
  public:
@@ -43,11 +45,13 @@ class ReplicaRun : private SimulationWatcher {
       : random_(StableHash("replicas", seed)),
         places_(PlacesOf(kReplicaTasks, 1)),
         leaves_(StableHash("replicas leave", seed)),
+        chief_(StableHash("replicas' chief", seed)),
         faults_(DrawReplicaNetwork(seed)),
         cut_(DrawReplicaCut(seed)),
         job_(seed, DrawReplicaJob(seed)),
         changes_mode_(job_.config().staleness() == "sync" &&
                       !job_.is_rounded() && seed % 2 == 0),
+        chief_dies_(!IsOfSteps() && chief_.Chance(0.4)),
         operator_(DrawReplicaSettings(seed)),
         simulation_(MakeOptions(seed, verbose)),
         witness_(storage_, &report_,
@@ -77,7 +81,10 @@ class ReplicaRun : private SimulationWatcher {
     });
     for (uint32_t task = 0; task < kReplicaTasks; ++task) AddTask(task);
     AddCoordinator();
-    for (uint32_t i = 0; i < kReplicaWorkers; ++i) AddWorker(i);
+    // Worker 0 would die with its chief, and leave a push that nobody ends.
+    for (uint32_t i = chief_dies_ ? 1 : 0; i < kReplicaWorkers; ++i) {
+      AddWorker(i);
+    }
     if (changes_mode_) simulation_.AddNode(Operator(), &operator_);
     absl::Duration at = absl::Seconds(2);
     for (uint64_t i = 1 + random_.Below(4); i > 0; --i) {
@@ -88,6 +95,12 @@ class ReplicaRun : private SimulationWatcher {
     for (uint64_t i = leaves_.Below(4); i > 0; --i) {
       at += absl::Milliseconds(leaves_.Below(20000));
       simulation_.At(at, [this] { Leave(); });
+    }
+    if (!chief_dies_) return;
+    at = absl::Seconds(2);
+    for (uint64_t i = 1 + chief_.Below(3); i > 0; --i) {
+      at += absl::Milliseconds(chief_.Below(30000));
+      simulation_.At(at, [this] { KillChief(); });
     }
   }
 
@@ -115,6 +128,9 @@ class ReplicaRun : private SimulationWatcher {
     if (told == nullptr ||
         !(told->configuration().version() > newest_.version())) {
       return;
+    }
+    if (told->configuration().version().term() != newest_.version().term()) {
+      down_.erase(kChief);
     }
     for (const v1::ServerMember& server : told->configuration().servers()) {
       const auto before = static_cast<int>(server.index());
@@ -198,11 +214,12 @@ class ReplicaRun : private SimulationWatcher {
         simulation_.Fail(absl::DataLossError(std::string(note)));
       }
     }
-    if (self.peer != PeerId::Coordinator() ||
-        !absl::StartsWith(note, "all servers go back to step")) {
-      return;
-    }
-    simulation_.Fail(absl::DataLossError(std::string(note)));
+    if (self.peer != PeerId::Coordinator()) return;
+    report_.kept += absl::StartsWith(note, "the servers keep what they hold");
+    const bool goes_back =
+        absl::StartsWith(note, "all servers go back to step") ||
+        (report_.chief_kills > 0 && absl::StartsWith(note, "going on from"));
+    if (goes_back) simulation_.Fail(absl::DataLossError(std::string(note)));
   }
   // A backup that is being dropped may not take over any more.
   void Started(const SimProcess& self, const Head& work) override {
@@ -283,6 +300,20 @@ class ReplicaRun : private SimulationWatcher {
     armed_ = false;
     ++report_.at_a_push;
     Kill(self.peer.index / 2);
+  }
+  void KillChief() {
+    if (!storage_.results().empty()) return;
+    if (!IsProtected()) {
+      simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
+                     [this] { KillChief(); });
+      return;
+    }
+    ++report_.chief_kills;
+    down_.insert(kChief);
+    simulation_.Crash(PeerId::Coordinator());
+    simulation_.At(
+        simulation_.elapsed() + absl::Milliseconds(chief_.Below(5000)),
+        [this] { AddCoordinator(); });
   }
   void Kill(uint32_t task) {
     ++report_.kills;
@@ -388,10 +419,10 @@ class ReplicaRun : private SimulationWatcher {
     options.places = places_;
     options.workers = kReplicaWorkers;
     options.examples = job_.examples();
-    options.nonce_seed = random_.Bits();
-    coordinator_ = std::make_unique<Coordinator>(options);
+    options.nonce_seed = coordinators_.empty() ? random_.Bits() : chief_.Bits();
+    coordinators_.push_back(std::make_unique<Coordinator>(options));
     storage_.ServeCoordinator(PeerId::Coordinator(), &simulation_);
-    simulation_.AddNode(PeerId::Coordinator(), coordinator_.get());
+    simulation_.AddNode(PeerId::Coordinator(), coordinators_.back().get());
   }
   void AddWorker(uint32_t index) {
     Worker::Options options;
@@ -558,10 +589,12 @@ class ReplicaRun : private SimulationWatcher {
   RandomStream random_;
   const std::vector<ServerPlaces> places_;
   RandomStream leaves_;
+  RandomStream chief_;
   const Faults faults_;
   const FineCut cut_;
   const IntegerJob job_;
   const bool changes_mode_;
+  const bool chief_dies_;
   OperatorCore operator_;
   SimStorage storage_;
   ReplicaReport report_;
@@ -570,7 +603,7 @@ class ReplicaRun : private SimulationWatcher {
   KeyedWitness keyed_;
   std::vector<std::unique_ptr<Shard>> shards_;  // Of all lives.
   std::map<uint32_t, Shard*> places_now_;       // Of those, by place.
-  std::unique_ptr<Coordinator> coordinator_;
+  std::vector<std::unique_ptr<Coordinator>> coordinators_;
   std::vector<std::unique_ptr<Worker>> workers_;
   v1::Configuration newest_;  // Told to anybody.
   OvertakenWitness overtaken_;

@@ -28,6 +28,8 @@ TEST(ReplicaWorkloadTest, Promise1_ALostServerTakesNothingAlong) {
     all.compared += report.compared;
     all.drains += report.drains;
     all.hand_overs += report.hand_overs;
+    all.chief_kills += report.chief_kills;
+    all.kept += report.kept;
   }
   if (FewSeeds()) return;
   // A case that was never met proves nothing.
@@ -43,6 +45,8 @@ TEST(ReplicaWorkloadTest, Promise1_ALostServerTakesNothingAlong) {
   EXPECT_GT(all.compared, 2 * ReplicaSeeds());
   EXPECT_GT(all.drains, ReplicaSeeds() / 2);
   EXPECT_GT(all.hand_overs, ReplicaSeeds() / 4);
+  EXPECT_GT(all.chief_kills, ReplicaSeeds() / 5);
+  EXPECT_GT(all.kept, ReplicaSeeds() / 5);
 }
 
 TEST(ReplicaWorkloadTest, OneSeedGivesOneTrace) {
