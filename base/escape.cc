@@ -65,4 +65,10 @@ std::string EscapeLine(absl::string_view text) {
       absl::StrReplaceAll(text, {{"\n", "\\n"}, {"\t", "\\t"}}));
 }
 
+std::string EscapeXml(absl::string_view text) {
+  return absl::StrReplaceAll(
+      EscapeLine(text),
+      {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
+}
+
 }  // namespace paramd

@@ -16,6 +16,9 @@ std::string EscapeControls(absl::string_view text);
 // tabs become "\n" and "\t" too.
 std::string EscapeLine(absl::string_view text);
 
+// That line as text or the value of an attribute in XML, such as SVG.
+std::string EscapeXml(absl::string_view text);
+
 }  // namespace paramd
 
 #endif  // PARAMD_BASE_ESCAPE_H_

@@ -43,5 +43,10 @@ TEST(EscapeTest, ALineStaysOne) {
   EXPECT_EQ(EscapeLine(EscapeLine("a\n\x1b")), EscapeLine("a\n\x1b"));
 }
 
+TEST(EscapeTest, WhatXmlWouldObeyIsText) {
+  EXPECT_EQ(EscapeXml("<a b=\"c\">&amp;\n\x1b"),
+            "&lt;a b=&quot;c&quot;&gt;&amp;amp;\\n\\x1b");
+}
+
 }  // namespace
 }  // namespace paramd

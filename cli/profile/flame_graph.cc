@@ -50,12 +50,6 @@ Frame FramesOf(const v1::ProfileReply& profile) {
   return root;
 }
 
-std::string InXml(absl::string_view text) {
-  return absl::StrReplaceAll(
-      EscapeLine(text),
-      {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
-}
-
 // A warm colour that is always the same for a name.
 std::string ColourOf(absl::string_view name) {
   uint32_t hash = 2166136261u;
@@ -70,8 +64,8 @@ std::string ColourOf(absl::string_view name) {
 std::string Label(absl::string_view name, double width) {
   const auto room = static_cast<size_t>(std::max(0.0, width - 6) / kCharacter);
   if (room < 3) return "";
-  if (name.size() <= room) return InXml(name);
-  return absl::StrCat(InXml(name.substr(0, room - 2)), "..");
+  if (name.size() <= room) return EscapeXml(name);
+  return absl::StrCat(EscapeXml(name.substr(0, room - 2)), "..");
 }
 
 class Drawing {
@@ -103,7 +97,7 @@ class Drawing {
         "<g><title>%s: %d samples, %.1f %%</title>"
         "<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%.0f\" "
         "fill=\"%s\"/>",
-        InXml(name), frame.samples,
+        EscapeXml(name), frame.samples,
         100.0 * static_cast<double>(frame.samples) / static_cast<double>(all_),
         x, y, width, kRow - 1, ColourOf(name));
     const std::string label = Label(name, width);
@@ -189,7 +183,8 @@ std::string FlameGraph(const v1::ProfileReply& profile) {
       "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
       "<text x=\"%.0f\" y=\"20\" font-size=\"14\">%s: %s of processors' time, "
       "%d samples</text>\n%s</svg>\n",
-      kWidth + 2 * kMargin, drawing.height(), kMargin, InXml(profile.process()),
+      kWidth + 2 * kMargin, drawing.height(), kMargin,
+      EscapeXml(profile.process()),
       absl::FormatDuration(absl::Trunc(absl::Microseconds(profile.cpu_us()),
                                        absl::Milliseconds(10))),
       root.samples, drawing.text());

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
 
+#include "base/escape.h"
 #include "base/status_macros.h"
 #include "cli/terminal/text_layout.h"
 
@@ -57,11 +57,6 @@ std::string CompressedText(const StageRecord& stage) {
   return stage.compressed_bytes.has_value()
              ? WithCommas(static_cast<double>(*stage.compressed_bytes))
              : "";
-}
-
-std::string Escaped(absl::string_view text) {
-  return absl::StrReplaceAll(
-      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
 // One column of bars.
@@ -113,7 +108,7 @@ std::string Draw(const Panel& panel, double left) {
   }
   std::string text =
       absl::StrFormat("<text class=\"t\" x=\"%.0f\" y=\"%.0f\">%s</text>\n",
-                      left, kTop - 10, Escaped(panel.title));
+                      left, kTop - 10, EscapeXml(panel.title));
   double y = kTop;
   for (size_t i = 0; i < panel.values.size(); ++i, y += kRow) {
     if (!std::isfinite(panel.values[i]) || most <= 0) continue;
@@ -190,11 +185,11 @@ std::string StagesSvg(absl::string_view job,
       "<style>text{fill:#333}.t{font-size:11px}@media(prefers-color-scheme:"
       "dark){text{fill:#ddd}}</style>\n"
       "<text x=\"6\" y=\"20\" font-size=\"14\">%s</text>\n",
-      width, height, Escaped(job));
+      width, height, EscapeXml(job));
   double y = kTop;
   for (const StageRecord& stage : stages) {
     absl::StrAppendFormat(&text, "<text x=\"6\" y=\"%.0f\">%s</text>\n", y + 13,
-                          Escaped(stage.name));
+                          EscapeXml(stage.name));
     y += kRow;
   }
   double left = kNames;
