@@ -70,6 +70,19 @@ class ReplicationTest(unittest.TestCase):
             (int(result["pushes_lost"]), int(result["pushes_doubled"])), (0, 0))
         self.assertGreater(run.accuracy(), 0.75)
 
+    def test_Promise1_a_chief_that_dies_after_a_take_over_takes_nothing_along(
+            self):
+        run = self.start()
+        run.kill_task("ps-1")
+        run.wait_for("ps-1 is gone; its backup takes over as generation")
+        run.wait_for("ps-1 has a backup")
+        run.kill_task("worker-0")
+        run.wait_for("the servers keep what they hold; taking over at step")
+        self.assertEqual(run.wait(), 0, run.output)
+        self.assertNotIn("going on from checkpoint", run.output)
+        self.assertEqual(int(run.result()["pushes_lost"]), 0)
+        self.assertGreater(run.accuracy(), 0.75)
+
     def test_a_killed_server_is_the_backup_when_it_is_back(self):
         run = self.start()
         run.kill_task("ps-1")
