@@ -73,15 +73,16 @@ class Job(paramd.Cluster):
         kind, index = task.split("-")
         self.starts[task] = self.starts.get(task, 0) + 1
         command = [paramd.BINARY, "run", "--job", self.job, "--run_dir",
-                   self.run_directory, *self.flags]
-        if kind == "worker":
-            command.append(f"--trace={self.trace(task)}")
+                   self.run_directory, *self.flags, *self.flags_of(task)]
         tf_config = {"cluster": self.cluster,
                      "task": {"type": kind, "index": int(index)}}
         with open(self.log(task), "ab") as log:
             self.runs[task] = subprocess.Popen(
                 command, cwd=self.directory, stdout=log, stderr=log,
                 env={**os.environ, "TF_CONFIG": json.dumps(tf_config)})
+
+    def flags_of(self, task):
+        return [f"--trace={self.trace(task)}"] if "worker" in task else []
 
     def trace(self, task):
         return os.path.join(self.directory, f"{task}.trace")
@@ -156,7 +157,7 @@ class Job(paramd.Cluster):
             raise SystemExit(f"nothing was handed over: {self.log(task)}")
         return moment, max(taken_over)
 
-    def stop(self):
+    def stop(self, undisturbed=range(WORKERS)):
         """How many pushes its last checkpoint lacks, or has twice."""
         done = subprocess.run([paramd.BINARY, "stop", self.run_directory],
                               capture_output=True, text=True, check=False)
@@ -165,7 +166,7 @@ class Job(paramd.Cluster):
         for task, run in self.runs.items():
             if run.wait() != 0:
                 raise SystemExit(f"{task} failed: {self.log(task)}")
-        for worker in range(WORKERS):
+        for worker in undisturbed:
             with open(self.log(f"worker-{worker}"), encoding="utf-8") as log:
                 text = log.read()
             joined = [line for line in text.splitlines()
