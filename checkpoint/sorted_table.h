@@ -12,12 +12,6 @@
 
 namespace paramd {
 
-// The crc32c as tables and TensorFlow store it, so that the checksum of bytes
-// which contain checksums is not a bad one.
-constexpr uint32_t MaskedCrc32c(uint32_t crc) {
-  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
-}
-
 // Appends `value` in groups of seven bits, the lowest first (LEB128), as tables
 // and protocol buffers have it.
 void AppendVarint(uint64_t value, std::string* out);

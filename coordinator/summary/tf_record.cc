@@ -14,10 +14,9 @@ namespace {
 constexpr size_t kHeadBytes = 12;   // The length and its checksum.
 constexpr size_t kFrameBytes = 16;  // And the data's.
 
-uint32_t MaskedCrc32c(absl::string_view bytes) {
-  const uint32_t crc =
-      Crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
-  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+uint32_t SumOf(absl::string_view bytes) {
+  return MaskedCrc32c(
+      Crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}));
 }
 
 template <typename Number>
@@ -32,9 +31,9 @@ void AppendLittleEndian(Number number, std::string* out) {
 std::string TfRecord(absl::string_view data) {
   std::string record;
   AppendLittleEndian(uint64_t{data.size()}, &record);
-  AppendLittleEndian(MaskedCrc32c(record), &record);
+  AppendLittleEndian(SumOf(record), &record);
   absl::StrAppend(&record, data);
-  AppendLittleEndian(MaskedCrc32c(data), &record);
+  AppendLittleEndian(SumOf(data), &record);
   return record;
 }
 

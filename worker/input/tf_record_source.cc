@@ -26,11 +26,6 @@ constexpr uint64_t kMostRecordBytes = uint64_t{1} << 30;
 constexpr uint64_t kHeaderBytes = 12;
 constexpr uint64_t kFrameBytes = 16;
 
-// TFRecord's crc32c is rotated and shifted, so that one of a crc makes sense.
-uint32_t Masked(uint32_t crc) {
-  return ((crc >> 15) | (crc << 17)) + 0xa282ead8;
-}
-
 template <class T>
 T Load(const std::byte* bytes) {
   T value;
@@ -325,7 +320,7 @@ class TfRecordSource : public ExampleSource {
                               absl::MakeSpan(bytes, data.size())));
     if (!is_framed) return data;
     const uint32_t expected = Load<uint32_t>(bytes + record.bytes);
-    const uint32_t found = Masked(Crc32c({bytes, record.bytes}));
+    const uint32_t found = MaskedCrc32c(Crc32c({bytes, record.bytes}));
     if (found == expected) return data;
     return absl::DataLossError(absl::StrFormat(
         "%s: its data has the crc32c %08x; the record says %08x", Where(index),
@@ -341,7 +336,7 @@ class TfRecordSource : public ExampleSource {
     std::byte header[kHeaderBytes];
     if (files_[f]->size() >= kHeaderBytes) {
       RETURN_IF_ERROR(files_[f]->Read(0, absl::MakeSpan(header)));
-      if (Masked(Crc32c({header, 8})) == Load<uint32_t>(header + 8)) {
+      if (MaskedCrc32c(Crc32c({header, 8})) == Load<uint32_t>(header + 8)) {
         return absl::OkStatus();
       }
     }
@@ -362,7 +357,7 @@ class TfRecordSource : public ExampleSource {
       RETURN_IF_ERROR(file.Read(at, absl::MakeSpan(header)));
       const uint64_t bytes = Load<uint64_t>(header);
       const uint32_t expected = Load<uint32_t>(header + 8);
-      const uint32_t found = Masked(Crc32c({header, 8}));
+      const uint32_t found = MaskedCrc32c(Crc32c({header, 8}));
       if (found != expected) {
         return absl::DataLossError(absl::StrFormat(
             "%s: its length has the crc32c %08x; the record says %08x",

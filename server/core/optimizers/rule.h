@@ -16,9 +16,8 @@
 
 namespace paramd {
 
-// How one optimizer changes values and what lies beside them. A new one is one
-// file here, a message in optimizer.proto, the names of its slots in
-// config/optimizer_slots.cc and a line in MakeRule.
+// How one optimizer changes values and what lies beside them. What a new one
+// takes, file by file, is in CONTRIBUTING.md.
 //
 // Invariant: the result is a function of the arguments alone, the same bits on
 // every machine and however the gradient is cut.

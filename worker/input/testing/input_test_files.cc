@@ -24,7 +24,7 @@ std::string Bytes(T value) {
 std::string Masked(const std::string& data) {
   const uint32_t crc =
       Crc32c({reinterpret_cast<const std::byte*>(data.data()), data.size()});
-  return Bytes<uint32_t>(((crc >> 15) | (crc << 17)) + 0xa282ead8);
+  return Bytes<uint32_t>(MaskedCrc32c(crc));
 }
 
 std::string Varint(uint64_t value) {
