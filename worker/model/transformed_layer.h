@@ -14,8 +14,9 @@ namespace paramd {
 
 // What a layer computes with in place of its kernel (its first variable) and
 // its input, and what the gradients by them become: the one place for what
-// changes numbers before a layer uses them, whatever layer it is. By itself it
-// changes nothing. Immutable, hence thread-safe.
+// changes numbers before a layer uses them (masks, rounding), or only looks at
+// them (observers), whatever layer it is. By itself it changes nothing.
+// Immutable, hence thread-safe, unless it says otherwise.
 class LayerTransform {
  public:
   // A variable of the transform's own, which begins with zeros: a statistic

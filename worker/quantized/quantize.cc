@@ -15,6 +15,7 @@
 #include "worker/model/network.h"
 #include "worker/model/norm_layers.h"
 #include "worker/model/quantization_aware.h"
+#include "worker/model/transformed_layer.h"
 #include "worker/quantized/affine.h"
 #include "worker/quantized/observer.h"
 #include "worker/quantized/products.h"
@@ -30,41 +31,24 @@ struct Seen {
   bool finite = true;
 };
 
-// A layer whose inputs are looked at.
-class Tap : public Layer {
+// Looks at what a layer gets, and changes nothing. Not thread-safe.
+class Tap : public LayerTransform {
  public:
-  // `seen` outlives the layer.
-  Tap(std::shared_ptr<const Layer> layer, Seen* seen)
-      : Layer(layer->name(), layer->input_dims(), layer->output_dims()),
-        layer_(std::move(layer)),
-        seen_(*seen) {
-    variables_ = layer_->variables();
-  }
+  // `seen` outlives it.
+  explicit Tap(Seen* seen) : seen_(*seen) {}
 
-  uint64_t KeptBytes(uint64_t examples, DType dtype) const override {
-    return layer_->KeptBytes(examples, dtype);
-  }
-  uint64_t ScratchBytes(uint64_t examples, DType dtype) const override {
-    return layer_->ScratchBytes(examples, dtype);
-  }
-  void Forward(const Pass& pass) const override {
-    const auto values = pass.input.values<float>();
+  ConstTensor Input(const Use&, const ConstTensor& input,
+                    const Tensor& /*memory*/) const override {
+    const auto values = input.values<float>();
     seen_.finite = seen_.finite &&
                    std::all_of(values.begin(), values.end(), [](float value) {
                      return std::isfinite(value);
                    });
     if (seen_.finite) seen_.observer->Add(values);
-    layer_->Forward(pass);
-  }
-  void Backward(const BackwardPass& pass) const override {
-    layer_->Backward(pass);
-  }
-  HloValue Emit(const ProgramPass& pass) const override {
-    return layer_->Emit(pass);
+    return input;
   }
 
  private:
-  const std::shared_ptr<const Layer> layer_;
   Seen& seen_;
 };
 
@@ -102,7 +86,8 @@ absl::StatusOr<std::map<size_t, Seen>> Observe(
   for (const FoundProduct& product : found.products) {
     Seen& one = seen[product.layer];
     ASSIGN_OR_RETURN(one.observer, MakeObserver(options.observer));
-    layers[product.layer] = std::make_shared<Tap>(layers[product.layer], &one);
+    layers[product.layer] = std::make_shared<TransformedLayer>(
+        layers[product.layer], std::make_shared<Tap>(&one));
   }
   plan->layers = std::make_unique<Sequence>("layers", layers);
   std::vector<std::string> features;
