@@ -1,6 +1,7 @@
 #include "coordinator/core/fact_router.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -43,6 +44,15 @@ std::vector<LossReport::Life> LivesOf(const StartPlan& plan) {
   return lives;
 }
 
+std::vector<LossReport::SessionName> GoingOn(
+    const std::map<uint32_t, WorkerRecord>& sessions) {
+  std::vector<LossReport::SessionName> names;
+  for (const auto& [index, worker] : sessions) {
+    names.emplace_back(index, worker.generation);
+  }
+  return names;
+}
+
 }  // namespace
 
 void FactRouter::Deliver(Turn* turn) {
@@ -58,8 +68,12 @@ void FactRouter::Deliver(Turn* turn) {
 
 void FactRouter::On(const LogRead& read, Turn*) {
   for (const v1::LogEntry& entry : read.log->entries()) {
-    for (const v1::ServerMember& server : entry.configuration().servers()) {
-      ReadPlace(server);
+    // Later configurations may lack a take-over that was being logged when they
+    // were made.
+    if (entry.configuration().has_layout()) {
+      for (const v1::ServerMember& server : entry.configuration().servers()) {
+        ReadPlace(server);
+      }
     }
     if (entry.has_replicas()) ReadPlace(entry.replicas());
     if (entry.has_retired()) parts_.retirement.Read(entry.retired());
@@ -135,7 +149,7 @@ void FactRouter::Follow(const StartPlan& plan, Turn* turn) {
     parts_.servers.TakeOver(plan.servers, turn);
     parts_.sessions.TakeOver(plan.sessions);
     accounts.loss.TakeOver(plan.newest ? &*plan.newest : nullptr, LivesOf(plan),
-                           plan.ended_sessions);
+                           plan.ended_sessions, GoingOn(plan.sessions));
     std::set<uint32_t> holders;
     for (const auto& [index, worker] : plan.sessions) holders.insert(index);
     parts_.input.portions().TakeOver(plan.pushes_before, plan.input_left,

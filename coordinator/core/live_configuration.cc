@@ -34,8 +34,9 @@ void LiveConfiguration::SetServers(const std::vector<ServerRecord>& servers) {
     *member->mutable_generation() = servers[s].generation;
     member->set_incarnation(servers[s].incarnation);
     member->set_restore_directory(servers[s].restore_directory);
-    if (!IsZero(servers[s].filled))
+    if (!IsZero(servers[s].filled)) {
       *member->mutable_filled() = servers[s].filled;
+    }
     if (!servers[s].peer.has_value()) continue;
     member->set_peer(*servers[s].peer);
     if (servers[s].backup.has_value()) {

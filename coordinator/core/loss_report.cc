@@ -82,7 +82,8 @@ std::vector<v1::LostPushes> LossReport::Restoring(
 
 void LossReport::TakeOver(const v1::Manifest* newest,
                           const std::vector<Life>& lives,
-                          const std::vector<v1::SavedSession>& sessions) {
+                          const std::vector<v1::SavedSession>& sessions,
+                          const std::vector<SessionName>& going_on) {
   for (uint32_t s = 0; s < lives.size(); ++s) {
     servers_[s].generation = lives[s].generation;
     servers_[s].filled = lives[s].filled;
@@ -124,19 +125,25 @@ void LossReport::TakeOver(const v1::Manifest* newest,
     if (session.generation() < saved[session.worker()]) continue;
     Ended(session.worker(), session.generation(), session.sequence(), {});
   }
-  // The life that heard them is gone, and the present one may never hear them.
+  for (const EndedSession& ended : ended_) {
+    HeardBefore(ended.session.worker(), ended.session.generation());
+  }
+  for (const auto& [worker, generation] : going_on) {
+    HeardBefore(worker, generation);
+  }
+}
+
+// The life that heard the session is gone, and the present one may never hear
+// it: what it has lost of it is in the newest checkpoint, or the server tells.
+void LossReport::HeardBefore(uint32_t worker, const v1::SessionId& generation) {
+  const Session key = SessionOf(worker, generation);
   for (auto& [index, server] : servers_) {
-    if (!server.goes_on) continue;
-    for (const EndedSession& ended : ended_) {
-      const Session key =
-          SessionOf(ended.session.worker(), ended.session.generation());
-      const bool has_lost_some = std::any_of(
-          server.added.begin(), server.added.end(),
-          [&key](const v1::LostPushes& lost) {
-            return SessionOf(lost.worker(), lost.generation()) == key;
-          });
-      if (!has_lost_some) server.heard.insert(key);
-    }
+    const bool is_listed =
+        std::any_of(server.added.begin(), server.added.end(),
+                    [&key](const v1::LostPushes& lost) {
+                      return SessionOf(lost.worker(), lost.generation()) == key;
+                    });
+    if (server.goes_on && !is_listed) server.heard.insert(key);
   }
 }
 

@@ -47,12 +47,14 @@ class LossReport {
     v1::ServerLife filled;
   };
   // Begins with what a coordinator finds whose servers keep what they hold: the
-  // newest checkpoint (null: none), the life of each server, and how far the
-  // sessions came that have ended with the last coordinator, oldest first; so
-  // far every server has them. REQUIRES: no server was restored by itself since
-  // that checkpoint.
+  // newest checkpoint (null: none), the life of each server, how far the
+  // sessions came that have ended with the last coordinator, oldest first (so
+  // far every server has them), and those that go on. REQUIRES: no server was
+  // restored by itself since that checkpoint.
+  using SessionName = std::pair<uint32_t, v1::SessionId>;  // By worker.
   void TakeOver(const v1::Manifest* newest, const std::vector<Life>& lives,
-                const std::vector<v1::SavedSession>& sessions);
+                const std::vector<v1::SavedSession>& sessions,
+                const std::vector<SessionName>& going_on);
   // All servers go back to the newest checkpoint, and the input with them: what
   // came since is computed again, and not lost.
   void Rewind();
@@ -107,6 +109,7 @@ class LossReport {
   static Positions PositionsOf(const v1::ShardFile& file);
   static Session SessionOf(uint32_t worker, const v1::SessionId& generation);
   static void LivesAs(const v1::ServerLife& generation, Server* server);
+  void HeardBefore(uint32_t worker, const v1::SessionId& generation);
   // Whether the server goes on with what that life of it held.
   static bool IsOf(const Server& server, const v1::ServerLife& life);
   // Adds the sessions that the server's lives since it was filled have heard:

@@ -163,7 +163,7 @@ TEST_F(LossReportTest, WhatWasAddedIsInEveryLaterManifestOfThatLife) {
 }
 
 TEST_F(LossReportTest, WhatWasAddedGivesWayToTheServersOwnWord) {
-  Seal({At(1, 7, 90)});
+  Seal({At(1, 7, 90)}, {});
   v1::Manifest second = manifest_;
   report_.Complete(&second);
   manifest_.mutable_files(0)->mutable_lost()->CopyFrom(
@@ -267,7 +267,8 @@ TEST_F(LossReportTest, Promise1_TheManifestSaysWhatWasPushedBehindACut) {
   EXPECT_EQ(manifest_.ended(0).ended_with(), 90u);
 
   LossReport taken_over;
-  taken_over.TakeOver(&manifest_, {{Pair(1, 20), Pair(1, 20)}}, {At(1, 7, 90)});
+  taken_over.TakeOver(&manifest_, {{Pair(1, 20), Pair(1, 20)}}, {At(1, 7, 90)},
+                      {});
   const auto lost = taken_over.Restoring(0, Pair(2, 9));
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].generation(), Pair(1, 7));
@@ -276,7 +277,7 @@ TEST_F(LossReportTest, Promise1_TheManifestSaysWhatWasPushedBehindACut) {
 
   // Of a life that began with the checkpoint that was computed again.
   LossReport later;
-  later.TakeOver(&manifest_, {{Pair(2, 1), Pair(2, 1)}}, {});
+  later.TakeOver(&manifest_, {{Pair(2, 1), Pair(2, 1)}}, {}, {});
   EXPECT_TRUE(later.Restoring(0, Pair(3, 9)).empty());
 }
 
@@ -334,7 +335,7 @@ class LossReportTakeOverTest : public LossReportTest {
     AddRecord(7, 80, &newest);
     *newest.mutable_files(0)->add_lost() = Lost(1, 6, 3, 5);
     taken_over_.TakeOver(&newest, {{Pair(1, 20), Pair(1, 20)}},
-                         {At(1, 6, 9), At(1, 7, 82), At(1, 8, 4)});
+                         {At(1, 6, 9), At(1, 7, 82), At(1, 8, 4)}, {});
   }
   LossReport taken_over_;
 };
@@ -359,7 +360,7 @@ TEST_F(LossReportTest, WhatTheLifeThatWroteTheCheckpointHasIsNotLost) {
   AddFile(20, &newest);
   AddRecord(7, 80, &newest);
   LossReport report;
-  report.TakeOver(&newest, {{Pair(1, 20), Pair(1, 20)}}, {});
+  report.TakeOver(&newest, {{Pair(1, 20), Pair(1, 20)}}, {}, {});
   report.Sealing(Pair(2, 1), {At(1, 7, 80)});
   EXPECT_TRUE(report.Complete(&manifest_).empty());
 }
@@ -373,7 +374,9 @@ TEST_F(LossReportTest, WhatWasTakenOverBeforeTheCoordinatorIsNotLost) {
   *newest.mutable_files(0)->add_lost() = Lost(1, 6, 3, 5);
   LossReport report;
   report.TakeOver(&newest, {{Pair(1, 40), Pair(1, 20)}},
-                  {At(1, 6, 9), At(1, 7, 82), At(2, 5, 4)});
+                  {At(1, 6, 9), At(1, 7, 82), At(2, 5, 4)}, {{3, Pair(1, 9)}});
+  // It went on, and ends before the present life has heard it.
+  report.Ended(3, Pair(1, 9), 60, {});
   report.Told(0, Pair(1, 40), {});
   EXPECT_EQ(report.pushes(), 3u) << "that the checkpoint lists";
   report.Sealing(Pair(2, 1), {});
