@@ -81,7 +81,8 @@ class ReplicaRun : private SimulationWatcher {
     });
     for (uint32_t task = 0; task < kReplicaTasks; ++task) AddTask(task);
     AddCoordinator();
-    // Worker 0 would die with its chief, and leave a push that nobody ends.
+    // Worker 0 would die with its chief, and leave a push that nobody ends: it
+    // comes when the chief dies no more.
     for (uint32_t i = chief_dies_ ? 1 : 0; i < kReplicaWorkers; ++i) {
       AddWorker(i);
     }
@@ -102,6 +103,10 @@ class ReplicaRun : private SimulationWatcher {
       at += absl::Milliseconds(chief_.Below(30000));
       simulation_.At(at, [this] { KillChief(); });
     }
+    simulation_.At(at + absl::Seconds(30), [this] {
+      chief_may_die_ = false;
+      AddWorker(0);
+    });
   }
 
   ReplicaReport Run() {
@@ -184,6 +189,14 @@ class ReplicaRun : private SimulationWatcher {
     }
     const auto* told =
         dynamic_cast<const v1::ConfigureReply*>(reply.head.get());
+    if (told != nullptr && told->restored()) {
+      const uint32_t server = ServerOfPlace(places_, self.peer.index);
+      const v1::ServerMember& is = newest_.servers(static_cast<int>(server));
+      if (is.peer() == self.peer.index &&
+          told->configuration() == newest_.version()) {
+        filled_[server] = is.generation();
+      }
+    }
     // What asks for that and dies is the second to be lost.
     if (told != nullptr && !told->backup().lost().empty()) {
       // Whatever happens to whom, both do the same.
@@ -216,10 +229,9 @@ class ReplicaRun : private SimulationWatcher {
     }
     if (self.peer != PeerId::Coordinator()) return;
     report_.kept += absl::StartsWith(note, "the servers keep what they hold");
-    const bool goes_back =
-        absl::StartsWith(note, "all servers go back to step") ||
-        (report_.chief_kills > 0 && absl::StartsWith(note, "going on from"));
-    if (goes_back) simulation_.Fail(absl::DataLossError(std::string(note)));
+    if (absl::StartsWith(note, "all servers go back to step")) {
+      simulation_.Fail(absl::DataLossError(std::string(note)));
+    }
   }
   // A backup that is being dropped may not take over any more.
   void Started(const SimProcess& self, const Head& work) override {
@@ -301,9 +313,23 @@ class ReplicaRun : private SimulationWatcher {
     ++report_.at_a_push;
     Kill(self.peer.index / 2);
   }
+  // Each server is where the log says, has answered there that it is filled,
+  // and stays there for now.
+  bool IsKnownToHold() const {
+    return storage_.results().empty() && down_.empty() &&
+           newest_.state() == v1::RUNNING &&
+           std::all_of(newest_.servers().begin(), newest_.servers().end(),
+                       [this](const v1::ServerMember& server) {
+                         const auto filled = filled_.find(server.index());
+                         return filled != filled_.end() &&
+                                filled->second == server.generation() &&
+                                !unheard_.contains(server.peer()) &&
+                                !ended_.contains(server.incarnation());
+                       });
+  }
   void KillChief() {
-    if (!storage_.results().empty()) return;
-    if (!IsProtected()) {
+    if (!chief_may_die_ || !storage_.results().empty()) return;
+    if (!IsKnownToHold()) {
       simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
                      [this] { KillChief(); });
       return;
@@ -545,6 +571,11 @@ class ReplicaRun : private SimulationWatcher {
     if (storage_.results().size() != 1 || !final_seen_) {
       return absl::DataLossError("the job did not end");
     }
+    if (report_.kept != report_.chief_kills) {
+      return absl::DataLossError(
+          absl::StrCat("of ", report_.chief_kills, " new coordinators ",
+                       report_.kept, " let servers keep what they held"));
+    }
     for (const v1::Manifest& manifest : storage_.committed()) {
       if (!job_.is_rounded()) break;
       RETURN_IF_ERROR(witness_.CheckBits(job_, manifest));
@@ -613,10 +644,12 @@ class ReplicaRun : private SimulationWatcher {
   // Places that were out of the way, and that the coordinator has not heard
   // since.
   std::set<uint32_t> unheard_;
-  std::map<uint32_t, uint64_t> processes_;  // Of tasks.
-  std::set<uint64_t> ended_;                // Processes.
-  std::set<uint32_t> leaving_;              // Tasks.
-  std::set<uint32_t> left_;                 // Places of those, and not back.
+  std::map<uint32_t, uint64_t> processes_;     // Of tasks.
+  std::set<uint64_t> ended_;                   // Processes.
+  std::set<uint32_t> leaving_;                 // Tasks.
+  std::set<uint32_t> left_;                    // Places of those, and not back.
+  std::map<uint32_t, v1::ServerLife> filled_;  // By server; told so.
+  bool chief_may_die_ = true;
   bool armed_ = false;
   uint64_t armed_skips_ = 0;
   bool final_seen_ = false;
