@@ -121,8 +121,9 @@ std::set<uint64_t> BlocksOf(const std::vector<uint64_t>& shape,
   for (const v1::Slice& slice : layout->slices()) {
     const uint64_t elements =
         (slice.row_end() - slice.row_begin()) * rows.row_elements;
-    for (uint64_t b = 0; b < BlockCount(elements); ++b) {
-      blocks.insert(slice.row_begin() * rows.row_elements + b * kBlockElements);
+    const BlockCut cut = BlockCut::OfDense();
+    for (uint64_t b = 0; b < cut.Count(elements); ++b) {
+      blocks.insert(slice.row_begin() * rows.row_elements + cut.Begin(b));
     }
   }
   return blocks;
