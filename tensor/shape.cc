@@ -44,9 +44,8 @@ uint64_t MostSliceRows(bool sparse, uint64_t row_elements) {
   const uint64_t elements = kSliceBytes / sizeof(float);
   const uint64_t rows = std::max<uint64_t>(1, elements / row_elements);
   if (!sparse) return rows;
-  const uint64_t block = BlockRows(row_elements);
   const uint64_t blocks = std::max<uint64_t>(1, elements / kMaxBlockElements);
-  return std::min(rows, blocks * block);
+  return std::clamp<uint64_t>(blocks * BlockRows(row_elements), 1, rows);
 }
 
 std::string ShapeName(absl::Span<const uint64_t> shape) {

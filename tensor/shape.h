@@ -74,6 +74,8 @@ class BlockCut {
   uint64_t Count(uint64_t slice_elements) const {
     return (slice_elements + elements_ - 1) / elements_;
   }
+  // Which block has an element of a slice.
+  uint64_t BlockOf(uint64_t element) const { return element / elements_; }
   // Where block `block` begins in its slice.
   uint64_t Begin(uint64_t block) const { return block * elements_; }
   // How many it has. REQUIRES: block < Count(slice_elements).

@@ -53,6 +53,21 @@ TEST(WeightsTest, ABlockLandsAtItsPlaceAndLeavesTheOthersAlone) {
   EXPECT_EQ(weights.version(1, 0).life(), 0u);
 }
 
+TEST(WeightsTest, ABlockOfRowsLandsBehindTheRowsBeforeIt) {
+  v1::Layout layout = MakeConfiguration({{"t", {263, 1000}, 0}}, 1).layout();
+  layout.mutable_variables(0)->set_sparse(true);
+  const Placement placement = *Placement::Create(layout, 1);
+  Weights weights(placement);
+  const BufferChain chain = {Floats(std::vector<float>(1000, 7))};
+  ChainReader reader(chain);
+  weights.Set(placement.slices()[0], 0, 1, Life(5, 3), &reader);
+  const absl::Span<const float> rows = weights.variable(0);
+  EXPECT_THAT(rows.first(262000), Each(0));
+  EXPECT_THAT(rows.subspan(262000), Each(7));
+  EXPECT_EQ(rows.size(), 263000u);
+  EXPECT_EQ(weights.version(0, 1).life(), 5u);
+}
+
 TEST(WeightsTest, WhatIsLentIsPulledIntoAndLeftToItsOwner) {
   const Placement placement = MakePlacement();
   std::vector<float> first = {1, 2}, second = {3, 4};

@@ -304,8 +304,7 @@ void ShardFiller::RestoreCounts(const v1::ReadSlicesResult::Got& got,
       if (row < piece.row_begin() || row >= piece.row_end()) continue;
       const uint64_t saved_first =
           piece.saved().row_begin() * slice->row_elements();
-      const uint64_t saved_block =
-          (first - saved_first) / slice->cut().elements();
+      const uint64_t saved_block = slice->cut().BlockOf(first - saved_first);
       slice->block(b).set_applied(AppliedTo(piece.saved(), saved_block));
       slice->block(b).gradient_rms().Restore(
           GradientRmsOf(piece.saved(), saved_block));
