@@ -364,7 +364,7 @@ absl::StatusOr<std::string> SimStorage::ReadSlot(const v1::Manifest& manifest,
   for (const v1::Variable& known : manifest.variables()) {
     if (known.name() != variable) continue;
     ASSIGN_OR_RETURN(shape, ToRowShape(known.shape()));
-    cut = CutOf(known, shape);
+    cut = BlockCut::Of(known.sparse(), shape.row_elements);
   }
   const uint64_t row_bytes =
       by_row ? sizeof(uint64_t) : shape.row_elements * sizeof(float);
