@@ -32,10 +32,19 @@ uint64_t SliceElements(const v1::SavedSlice& slice, const RowShape& shape) {
   return (slice.row_end() - slice.row_begin()) * shape.row_elements;
 }
 
+bool IsByRow(const v1::Variable& variable) {
+  return variable.sparse() || variable.keyed();
+}
+
+uint64_t BlocksOf(const v1::SavedSlice& slice, const SliceIndex::Entry& entry) {
+  return CutOf(*entry.variable, entry.shape)
+      .Count(SliceElements(slice, entry.shape));
+}
+
 // That the variable can have.
 absl::StatusOr<RowShape> RowShapeOf(const v1::Variable& variable) {
   ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(ShapeOf(variable)));
-  if (variable.sparse() || variable.keyed()) {
+  if (IsByRow(variable)) {
     RETURN_IF_ERROR(CheckSparseShape(ShapeOf(variable)));
   }
   if (variable.keyed()) {
@@ -67,7 +76,7 @@ std::string WrongInChanged(const v1::Manifest& manifest,
   if (slice.changed_size() > 0 && !file.has_base()) {
     return "with changed blocks; the file has no base";
   }
-  const uint64_t blocks = BlockCount(SliceElements(slice, entry.shape));
+  const uint64_t blocks = BlocksOf(slice, entry);
   uint64_t after = 0;
   for (const v1::ChangedBlocks& changed : slice.changed()) {
     const uint64_t end = uint64_t{changed.first_block()} + changed.blocks();
@@ -114,7 +123,7 @@ absl::Status CheckSlice(const v1::Manifest& manifest, const v1::ShardFile& file,
           absl::StrCat("without a tensor for its slot '", slot.name, "'"));
     }
   }
-  const uint64_t blocks = BlockCount(SliceElements(slice, shape));
+  const uint64_t blocks = BlocksOf(slice, entry);
   uint64_t counted = 0;
   for (const v1::AppliedRun& run : slice.applied()) counted += run.blocks();
   if (counted > blocks) {
@@ -270,6 +279,10 @@ const SliceIndex::Entry* SliceIndex::Find(absl::string_view variable) const {
   return found == by_name_.end() ? nullptr : &entries_[found->second];
 }
 
+BlockCut CutOf(const v1::Variable& variable, const RowShape& shape) {
+  return BlockCut::Of(IsByRow(variable), shape.row_elements);
+}
+
 uint64_t BytesBeside(uint64_t elements, absl::string_view slot,
                      const SliceIndex::Entry& entry) {
   if (slot.empty()) return elements * ElementBytes(entry.variable->dtype());
@@ -295,7 +308,7 @@ absl::Status CheckChangedTensor(const TensorInfo& tensor,
                                 const v1::ChangedBlocks& changed) {
   ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(ShapeOf(variable)));
   const ElementRange elements =
-      ElementsOf(changed, SliceElements(slice, shape));
+      ElementsOf(changed, CutOf(variable, shape), SliceElements(slice, shape));
   const uint64_t count = elements.end - elements.begin;
   return CheckTensorIs(
       tensor, variable, slot,
@@ -306,12 +319,11 @@ absl::Status CheckChangedTensor(const TensorInfo& tensor,
                    ")"));
 }
 
-ElementRange ElementsOf(const v1::ChangedBlocks& changed,
+ElementRange ElementsOf(const v1::ChangedBlocks& changed, const BlockCut& cut,
                         uint64_t slice_elements) {
   const uint64_t first = changed.first_block();
-  return {
-      first * kBlockElements,
-      std::min((first + changed.blocks()) * kBlockElements, slice_elements)};
+  return {cut.Begin(first),
+          std::min(cut.Begin(first + changed.blocks()), slice_elements)};
 }
 
 bool IsShardFileName(absl::string_view name) {

@@ -84,6 +84,9 @@ class SliceIndex {
   absl::flat_hash_map<std::string, size_t> by_name_;
 };
 
+// How such a variable's slices lie in blocks. REQUIRES: a SliceIndex has it.
+BlockCut CutOf(const v1::Variable& variable, const RowShape& shape);
+
 // Bytes of a slot, "" for the values, beside so many elements of a variable.
 uint64_t BytesBeside(uint64_t elements, absl::string_view slot,
                      const SliceIndex::Entry& entry);
@@ -105,12 +108,12 @@ absl::Status CheckChangedTensor(const TensorInfo& tensor,
                                 const v1::SavedSlice& slice,
                                 const v1::ChangedBlocks& changed);
 
-// Elements [begin, end) of a slice of `slice_elements`.
+// Elements [begin, end) of a slice of `slice_elements`, in blocks of `cut`.
 struct ElementRange {
   uint64_t begin = 0;
   uint64_t end = 0;
 };
-ElementRange ElementsOf(const v1::ChangedBlocks& changed,
+ElementRange ElementsOf(const v1::ChangedBlocks& changed, const BlockCut& cut,
                         uint64_t slice_elements);
 
 // Whether `name` may name a file in a checkpoint: one plain component, at most

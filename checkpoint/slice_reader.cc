@@ -174,8 +174,9 @@ absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
   }
   const uint64_t elements =
       (slice.row_end() - slice.row_begin()) * entry.shape.row_elements;
+  const BlockCut cut = CutOf(*entry.variable, entry.shape);
   for (const v1::ChangedBlocks& changed : slice.changed()) {
-    const ElementRange range = ElementsOf(changed, elements);
+    const ElementRange range = ElementsOf(changed, cut, elements);
     const uint64_t first = BytesBeside(range.begin, numbers.slot, entry);
     const uint64_t last =
         std::min(end, BytesBeside(range.end, numbers.slot, entry));

@@ -231,6 +231,87 @@ TEST_F(SliceReaderTest, FilesWithABaseNeedAReaderOfFormatTwo) {
   EXPECT_EQ(FormatOf(manifest_), 1u);
 }
 
+// A table by key of 21 rows of 14, of which seven are a block.
+class ChangedRowsTest : public SliceReaderTest {
+ protected:
+  ChangedRowsTest() : table_(SampleVariable("t", {21, 14})) {
+    table_.set_sparse(true);
+    table_.set_keyed(true);
+  }
+
+  // In one file over a base, with these blocks changed.
+  void MakeTable(const testing::BlockChanged& changed) {
+    const std::vector<v1::Variable> variables = {table_};
+    BufferChain payload;
+    const v1::WriteShard write =
+        SampleWrite("", CutForServers(variables, 1, size_t{4} << 20), slots_, 0,
+                    1, &payload);
+    source_.Add("base", write, payload);
+    payload.clear();
+    const v1::WriteShard increment = SampleIncrementWrite(
+        "base", SampleManifest(variables, slots_, 1, 1, 10), write.file(),
+        changed, &payload);
+    source_.Add("", increment, payload);
+    manifest_ = SampleManifest(variables, slots_, 1, 2, 20);
+    *manifest_.add_files() = increment.file();
+  }
+
+  // Those rows of what the table then has: values, keys, uses and momentum.
+  std::string ExpectedRows(uint64_t begin, uint64_t end,
+                           const testing::BlockChanged& changed) {
+    std::string rows;
+    for (const std::string slot : {"", "key", "used", "momentum"}) {
+      const uint64_t bytes = slot == "key" || slot == "used" ? 8 : 14 * 4;
+      rows += SampleAfterIncrement(table_, slot, manifest_.files(0).slices(0),
+                                   changed)
+                  .substr(begin * bytes, (end - begin) * bytes);
+    }
+    return rows;
+  }
+
+  v1::Variable table_;
+  const std::vector<std::string> slots_ = {"key", "used", "momentum"};
+};
+
+TEST_F(ChangedRowsTest, ChangedBlocksAreWholeRowsOverTheBase) {
+  for (int mask = 0; mask < 8; ++mask) {
+    const auto changed = [&](const auto&, uint64_t block) {
+      return (mask >> block & 1) != 0;
+    };
+    MakeTable(changed);
+    for (const auto& [begin, end] : std::vector<std::pair<uint64_t, uint64_t>>{
+             {0, 21}, {0, 7}, {6, 8}, {7, 14}, {13, 15}, {20, 21}}) {
+      v1::ReadSlices request;
+      for (const std::string& slot : slots_) request.add_slots(slot);
+      v1::ReadSlices::Want* const want = request.add_slices();
+      want->set_variable("t");
+      *want->mutable_shape() = table_.shape();
+      want->set_row_begin(begin);
+      want->set_row_end(end);
+      want->set_sparse(true);
+      want->set_keyed(true);
+      v1::ReadSlicesResult result;
+      BufferChain payload;
+      ReadBuffers buffers;
+      ChainTarget target(&buffers, &payload);
+      const absl::Status read =
+          ReadSlices(request, manifest_, &source_, &result, &target);
+      ASSERT_TRUE(read.ok()) << read;
+      EXPECT_TRUE(FlattenForTest(payload) == ExpectedRows(begin, end, changed))
+          << "rows " << begin << " to " << end << ", changed " << mask;
+    }
+  }
+}
+
+TEST_F(ChangedRowsTest, ABlockThatTheRowsDoNotHaveIsDataLoss) {
+  MakeTable([](const auto&, uint64_t block) { return block == 2; });
+  ASSERT_TRUE(SliceIndex::Create(manifest_).ok());
+  manifest_.mutable_files(0)->mutable_slices(0)->mutable_changed(0)->set_blocks(
+      2);
+  EXPECT_THAT(std::string(SliceIndex::Create(manifest_).status().message()),
+              HasSubstr("with the changed blocks [2, 4), where blocks [0, 3)"));
+}
+
 // Whatever slices it was saved in, and with whatever else.
 TEST(ReadKeyedTest, RowsComeWithTheirKeysAndUses) {
   v1::Variable table = SampleVariable("table", {50, 4});

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kWidth = 2;
+constexpr uint64_t kWidth = 3;
 
 // A table in memory, "t", of buckets of 8 rows.
 class FakeTable : public TrainedTensors {
@@ -128,7 +128,7 @@ absl::StatusOr<Taken> Take(FakeTable* from, uint64_t rows, RowRange wanted) {
 
 class TrainedKeysTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { internal::cut.block_elements = 16; }
+  static void SetUpTestSuite() { internal::cut.block_elements = 26; }
   static void TearDownTestSuite() { internal::cut = Cut(); }
 };
 
@@ -252,7 +252,7 @@ TEST_F(TrainedKeysTest, WhatNoRowCanBeginWithIsNamed) {
             "'t' has two rows of the key 17");
   FakeTable infinite(8);
   infinite.Set(2, 17, 1);
-  infinite.SetValue(5, INFINITY);
+  infinite.SetValue(7, INFINITY);
   EXPECT_EQ(Take(&infinite, 8, {0, 8}).status().message(),
             "'t' in '/file' is infinite at row 2, element 1: nothing can be "
             "trained from it");

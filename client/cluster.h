@@ -76,8 +76,8 @@ class __attribute__((visibility("default"))) Cluster {
     Variable variable;
     std::vector<float> values;  // Row-major.
   };
-  // Training goes on while they are read: 262,144 elements in a row are as one
-  // push left them, and others may contain other pushes.
+  // Training goes on while they are read: a block, of up to 262,144 elements in
+  // a row, is as one push left it, and others may contain other pushes.
   struct Weights {
     std::vector<Tensor> tensors;
     uint64_t least_step = 0;  // So many pushes everything contains,

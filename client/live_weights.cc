@@ -281,7 +281,7 @@ bool Attempt::HasBlocks(const v1::PullReply& reply, const Chunk& chunk) const {
     const bool unchanged = block.version().life() == known.life() &&
                            block.version().counter() == known.counter();
     const uint64_t elements =
-        BlockElements(placement_.slices()[asked.slice].elements, asked.block);
+        placement_.slices()[asked.slice].block_elements(asked.block);
     same = block.slice() == asked.slice && block.block() == asked.block &&
            (block.elements() == elements ||
             (block.elements() == 0 && unchanged && known.life() != 0));
@@ -324,8 +324,7 @@ absl::Status Attempt::Take(const v1::PullReply& reply, Chunk* chunk) {
     }
     const v1::PulledBlock& block = reply.blocks(static_cast<int>(i));
     if (block.elements() == 0) continue;
-    decode(slice.variable, slice.element_begin + block.block() * kBlockElements,
-           block.elements());
+    decode(slice.variable, slice.block_begin(block.block()), block.elements());
     chunk->versions[i] = block.version();
   }
   return absl::OkStatus();

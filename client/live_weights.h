@@ -31,8 +31,8 @@ struct PulledWeights {
 // and pulls them from the servers. Changes nothing there, and nobody waits for
 // it.
 //
-// Training goes on meanwhile. A block of a variable (262,144 elements) is as
-// some push left it; another block may contain other pushes, also of one
+// Training goes on meanwhile. A block of a variable (up to 262,144 elements) is
+// as some push left it; another block may contain other pushes, also of one
 // variable. In sync mode it asks again, ten times at most, until all blocks are
 // of one step. What was pulled before a server was restored is never mixed with
 // what it holds since.

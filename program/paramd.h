@@ -113,9 +113,9 @@ typedef struct paramd_worker_options {
   int insecure;
   const char* tls_dir; /* or null */
   /* By variable, or null. Not 0: of this one, which has two dimensions of which
-   * the second divides 262144, only those rows travel that a batch reads. The
-   * worker asks for them (PARAMD_FIND_ROWS), weights and gradients are of them
-   * (paramd_worker_rows), and other rows stay as they are. */
+   * the second is at most 262144, only those rows travel that a batch reads.
+   * The worker asks for them (PARAMD_FIND_ROWS), weights and gradients are of
+   * them (paramd_worker_rows), and other rows stay as they are. */
   const int* sparse;
   /* By variable, or null. What the program computes with where that is not
    * float32, "bfloat16" for instance, else null or "": servers hold float32,

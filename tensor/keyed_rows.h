@@ -35,7 +35,7 @@ constexpr uint64_t UnmixKey(uint64_t mixed) {
 }
 
 // Rows of a bucket, for rows of so many elements. REQUIRES: CheckSparseShape.
-inline uint64_t BucketRows(uint64_t width) { return kBlockElements / width; }
+inline uint64_t BucketRows(uint64_t width) { return BlockRows(width); }
 
 // Rows of a variable for so many keys: whole buckets, or one that is smaller.
 inline uint64_t RowsForKeys(uint64_t capacity, uint64_t width) {

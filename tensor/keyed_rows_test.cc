@@ -23,6 +23,31 @@ TEST(KeyedRows, RowsAreWholeBucketsOrOneThatIsSmaller) {
   EXPECT_EQ(RowsForKeys(1000, 16), 1000u);
   EXPECT_EQ(RowsForKeys(16384, 16), 16384u);
   EXPECT_EQ(RowsForKeys(16385, 16), 32768u);
+  EXPECT_EQ(BucketRows(10), 26214u);
+  EXPECT_EQ(RowsForKeys(26214, 10), 26214u);
+  EXPECT_EQ(RowsForKeys(26215, 10), 52428u);
+  EXPECT_EQ(RowsForKeys(3, 262143), 3u);
+}
+
+TEST(KeyedRows, OfAnyWidthAKeyLiesInOneOfTheBuckets) {
+  for (const uint64_t width : {3, 10, 300, 262143}) {
+    const uint64_t rows = RowsForKeys(7 * BucketRows(width), width);
+    ASSERT_EQ(rows, 7 * BucketRows(width));
+    EXPECT_TRUE(CheckKeyedRows(rows, width).ok());
+    EXPECT_EQ(BucketCount(rows, width), 7u);
+    std::map<uint64_t, int> keys;
+    for (uint64_t key = 0; key < 7000; ++key) {
+      ++keys[BucketBegin(MixKey(key), rows, width)];
+    }
+    EXPECT_EQ(keys.size(), 7u) << width;
+    EXPECT_EQ(keys.begin()->first, 0u);
+    EXPECT_EQ(keys.rbegin()->first, rows - BucketRows(width));
+    for (const auto& [begin, count] : keys) {
+      EXPECT_EQ(begin % BucketRows(width), 0u);
+      EXPECT_NEAR(count, 1000, 160);
+    }
+  }
+  EXPECT_FALSE(CheckKeyedRows(26215, 10).ok());
 }
 
 TEST(KeyedRows, BucketsAreInTheOrderOfMixedKeysAndEquallyFull) {

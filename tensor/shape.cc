@@ -1,5 +1,7 @@
 #include "tensor/shape.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -30,12 +32,20 @@ absl::StatusOr<RowShape> ToRowShape(absl::Span<const uint64_t> shape) {
 }
 
 absl::Status CheckSparseShape(absl::Span<const uint64_t> shape) {
-  if (shape.size() == 2 && shape[1] > 0 && kBlockElements % shape[1] == 0) {
+  if (shape.size() == 2 && shape[1] > 0 && shape[1] <= kMaxBlockElements) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "a sparse variable has two dimensions, of which the second divides ",
-      kBlockElements, "; the shape is ", ShapeName(shape)));
+      "a sparse variable has two dimensions, of which the second is at most ",
+      kMaxBlockElements, "; the shape is ", ShapeName(shape)));
+}
+
+uint64_t MostSliceRows(bool sparse, uint64_t row_elements) {
+  const uint64_t elements = kSliceBytes / sizeof(float);
+  const uint64_t rows = std::max<uint64_t>(1, elements / row_elements);
+  if (!sparse) return rows;
+  const uint64_t blocks = std::max<uint64_t>(1, elements / kMaxBlockElements);
+  return std::clamp<uint64_t>(blocks * BlockRows(row_elements), 1, rows);
 }
 
 std::string ShapeName(absl::Span<const uint64_t> shape) {

@@ -37,23 +37,63 @@ namespace internal {
 inline Cut cut;
 }  // namespace internal
 
-// A slice's elements lie in blocks of this many, fewer in the last.
-inline constexpr const uint64_t& kBlockElements = internal::cut.block_elements;
+// A block has at most so many elements; how many, BlockCut says.
+inline constexpr const uint64_t& kMaxBlockElements =
+    internal::cut.block_elements;
 // A slice is whole rows of at most so many bytes, at least one row.
 inline constexpr const uint64_t& kSliceBytes = internal::cut.slice_bytes;
 
-inline uint64_t BlockCount(uint64_t slice_elements) {
-  return (slice_elements + kBlockElements - 1) / kBlockElements;
-}
-// Elements of block `block` of a slice. REQUIRES: block < BlockCount().
-inline uint64_t BlockElements(uint64_t slice_elements, uint64_t block) {
-  const uint64_t left = slice_elements - block * kBlockElements;
-  return left < kBlockElements ? left : kBlockElements;
+// A sparse variable's: kInvalidArgument unless it has two dimensions and a row
+// fits into a block.
+absl::Status CheckSparseShape(absl::Span<const uint64_t> shape);
+
+// Rows of a block of a sparse variable whose rows have so many elements, fewer
+// in the last of a slice. REQUIRES: CheckSparseShape.
+inline uint64_t BlockRows(uint64_t row_elements) {
+  return kMaxBlockElements / row_elements;
 }
 
-// A sparse variable's: kInvalidArgument unless it has two dimensions and its
-// rows as many elements as divide a block's, so that none lies in two.
-absl::Status CheckSparseShape(absl::Span<const uint64_t> shape);
+// How the elements of a variable's slices lie in blocks: each has the same
+// number, but the last of a slice, which has the rest.
+class BlockCut {
+ public:
+  // A dense variable's: a block has as many as it can, wherever rows end.
+  static BlockCut OfDense() { return BlockCut(kMaxBlockElements); }
+  // A sparse variable's: as many whole rows as it can, so that no row lies in
+  // two. REQUIRES: CheckSparseShape.
+  static BlockCut OfSparse(uint64_t row_elements) {
+    return BlockCut(BlockRows(row_elements) * row_elements);
+  }
+  static BlockCut Of(bool sparse, uint64_t row_elements) {
+    return sparse ? OfSparse(row_elements) : OfDense();
+  }
+
+  // Of a block that is not the last.
+  uint64_t elements() const { return elements_; }
+  // Blocks of a slice.
+  uint64_t Count(uint64_t slice_elements) const {
+    return (slice_elements + elements_ - 1) / elements_;
+  }
+  // Which block has an element of a slice.
+  uint64_t BlockOf(uint64_t element) const { return element / elements_; }
+  // Where block `block` begins in its slice.
+  uint64_t Begin(uint64_t block) const { return block * elements_; }
+  // How many it has. REQUIRES: block < Count(slice_elements).
+  uint64_t ElementsOf(uint64_t block, uint64_t slice_elements) const {
+    const uint64_t left = slice_elements - Begin(block);
+    return left < elements_ ? left : elements_;
+  }
+  friend bool operator==(const BlockCut&, const BlockCut&) = default;
+
+ private:
+  explicit BlockCut(uint64_t elements) : elements_(elements) {}
+
+  uint64_t elements_;
+};
+
+// Rows of the longest slice of such a variable: as many as kSliceBytes have, of
+// a sparse variable no more than are whole blocks; at least one.
+uint64_t MostSliceRows(bool sparse, uint64_t row_elements);
 
 // "784x512"; "scalar" for an empty shape.
 std::string ShapeName(absl::Span<const uint64_t> shape);

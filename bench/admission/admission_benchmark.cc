@@ -122,7 +122,7 @@ double RecordNanoseconds(int pushes) {
 }
 
 void Run(Report* report) {
-  Pushed large(kBlockElements), small(kSmallElements);
+  Pushed large(kMaxBlockElements), small(kSmallElements);
   Samples whole, rest, record;
   const int rounds = report->quick() ? 20 : 200;
   for (int round = -1; round < rounds; ++round) {

@@ -35,11 +35,11 @@ double Seconds(const Work& work) {
 
 // As if received: at an odd address, cut in the middle of an element.
 BufferChain MakeGradient(uint64_t key) {
-  const size_t bytes = kBlockElements * sizeof(float);
+  const size_t bytes = kMaxBlockElements * sizeof(float);
   Buffer buffer = Buffer::Allocate(bytes + 1);
   auto* out = reinterpret_cast<char*>(buffer.mutable_bytes().data()) + 1;
   const CounterRandom random(key);
-  for (size_t i = 0; i < kBlockElements; ++i) {
+  for (size_t i = 0; i < kMaxBlockElements; ++i) {
     const float value = random.Uniform(i) - 0.5f;
     std::memcpy(out + i * sizeof(float), &value, sizeof(float));
   }
@@ -66,13 +66,13 @@ class Applying : public Work {
         spare_(&memory_) {
     for (int b = 0; b < kBlocks; ++b) {
       Block& block = blocks_.emplace_back(
-          kBlockElements, optimizer_.slots().size() * kBlockElements, 1,
+          kMaxBlockElements, optimizer_.slots().size() * kMaxBlockElements, 1,
           &spare_);
       std::fill(block.mutable_values().begin(), block.mutable_values().end(),
                 0);
       for (size_t s = 0; s < optimizer_.slots().size(); ++s) {
-        const absl::Span<float> slot =
-            block.mutable_slots().subspan(s * kBlockElements, kBlockElements);
+        const absl::Span<float> slot = block.mutable_slots().subspan(
+            s * kMaxBlockElements, kMaxBlockElements);
         std::fill(slot.begin(), slot.end(), optimizer_.initial_slot(s));
       }
     }
@@ -80,7 +80,8 @@ class Applying : public Work {
 
   // The gradient is read; values and slots are read and written.
   double Bytes() const override {
-    return 4.0 * (3 + 2 * optimizer_.slots().size()) * kBlockElements * kBlocks;
+    return 4.0 * (3 + 2 * optimizer_.slots().size()) * kMaxBlockElements *
+           kBlocks;
   }
   void Do() override {
     for (int b = 0; b < kBlocks; ++b) {
@@ -105,8 +106,8 @@ class Applying : public Work {
 class Limit : public Work {
  public:
   Limit()
-      : to_(Buffer::Allocate(sizeof(float) * kBlocks * kBlockElements)),
-        from_(size_t{kBlocks} * kBlockElements, 1.0f) {
+      : to_(Buffer::Allocate(sizeof(float) * kBlocks * kMaxBlockElements)),
+        from_(size_t{kBlocks} * kMaxBlockElements, 1.0f) {
     std::memset(to_.mutable_bytes().data(), 0, to_.size());
   }
 
@@ -151,13 +152,14 @@ class Checking : public Work {
       : optimizer_(*Optimizer::Create(Sgd(), 0)),
         mean_square_(mean_square),
         gradients_(gradients) {}
-  double Bytes() const override { return 4.0 * kBlockElements * kBlocks; }
+  double Bytes() const override { return 4.0 * kMaxBlockElements * kBlocks; }
   void Do() override {
     double sum = 0;
     for (const BufferChain& chain : *gradients_) {
       ChainReader reader(chain);
-      sum += mean_square_ ? optimizer_.ReadMeanSquare(&reader, kBlockElements)
-                          : optimizer_.ReadFinite(&reader, kBlockElements);
+      sum += mean_square_
+                 ? optimizer_.ReadMeanSquare(&reader, kMaxBlockElements)
+                 : optimizer_.ReadFinite(&reader, kMaxBlockElements);
     }
     asm volatile("" : : "r"(&sum) : "memory");
   }
@@ -214,7 +216,7 @@ void Run(Report* report) {
       measure(&applying, &gb_per_s, &share);
       const std::string metric = absl::StrCat(name, read ? "_replaced" : "");
       for (const double rate : gb_per_s.values()) {
-        parameters.Add(rate * kBlocks * kBlockElements / applying.Bytes());
+        parameters.Add(rate * kBlocks * kMaxBlockElements / applying.Bytes());
       }
       report->Add({metric + "_gb_per_s", "GB/s", gb_per_s, {}});
       report->Add({metric + "_parameters_per_s", "1e9/s", parameters, {}});

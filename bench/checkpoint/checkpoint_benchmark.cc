@@ -200,10 +200,10 @@ class Server {
     *request.mutable_configuration() = configuration_;
     Receive(PeerId::Coordinator(), request, {});
     while (shard_.next_tick() <= now_) shard_.Tick(now_, &out);
-    gradient_ = Buffer::Allocate(kBlockElements * sizeof(float));
+    gradient_ = Buffer::Allocate(kMaxBlockElements * sizeof(float));
     // One of zeros would change nothing, and cost nothing.
     std::byte* const numbers = gradient_.mutable_bytes().data();
-    for (uint64_t i = 0; i < kBlockElements; ++i) {
+    for (uint64_t i = 0; i < kMaxBlockElements; ++i) {
       const float value = 1e-3f * static_cast<float>(1 + i % 7);
       std::memcpy(numbers + i * sizeof(float), &value, sizeof(float));
     }
@@ -211,7 +211,7 @@ class Server {
       const v1::Slice& slice = layout().slices(s);
       uint64_t left = (slice.row_end() - slice.row_begin()) * kRowElements;
       for (uint32_t b = 0; left > 0; ++b) {
-        const uint64_t elements = std::min<uint64_t>(left, kBlockElements);
+        const uint64_t elements = std::min<uint64_t>(left, kMaxBlockElements);
         chunks_.push_back(MakeChunk(s, b, elements));
         left -= elements;
       }
@@ -563,7 +563,7 @@ void MeasureMemory(const std::function<std::unique_ptr<Server>()>& make_server,
     CHECK(RemoveTree(server->EndSave()).ok(), "a checkpoint is deleted");
     const size_t blocks = (server->chunks() + kStride - 1) / kStride;
     extra.Add(1e-6 * (most - before));
-    overwritten.Add(1e-6 * static_cast<double>(blocks) * kBlockElements *
+    overwritten.Add(1e-6 * static_cast<double>(blocks) * kMaxBlockElements *
                     kBytesPerElement);
   }
   report->Add({"extra_memory", "MB", extra,

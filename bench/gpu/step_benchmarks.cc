@@ -309,7 +309,7 @@ class AppliedBlocks {
       Block block;
       for (Buffer* const one : {&block.values, &block.gradient, &block.slots}) {
         const size_t bytes =
-            (one == &block.slots ? 2 : 1) * kBlockElements * sizeof(float);
+            (one == &block.slots ? 2 : 1) * kMaxBlockElements * sizeof(float);
         *one =
             loops == nullptr ? Buffer::Allocate(bytes) : loops->Allocate(bytes);
         CHECK(!one->empty(), "there is memory for blocks");
@@ -325,12 +325,13 @@ class AppliedBlocks {
       const BufferChain gradient = {block.gradient};
       ChainReader reader(gradient);
       ChainReader again = reader;
-      CHECK(optimizer_.ReadFinite(&reader, kBlockElements), "zeros are finite");
+      CHECK(optimizer_.ReadFinite(&reader, kMaxBlockElements),
+            "zeros are finite");
       const auto floats = [](Buffer* buffer) {
         return reinterpret_cast<float*>(buffer->mutable_bytes().data());
       };
       optimizer_.Apply(&again, applied_,
-                       {.elements = kBlockElements,
+                       {.elements = kMaxBlockElements,
                         .values = floats(&block.values),
                         .slots = floats(&block.slots),
                         .new_values = floats(&block.values),
@@ -365,7 +366,7 @@ class AppliedBlocks {
 void Apply(Report* report) {
   report->Progress("gpu: apply");
   constexpr size_t kBlocks = 96;
-  const uint64_t weights = kBlocks * kBlockElements * sizeof(float);
+  const uint64_t weights = kBlocks * kMaxBlockElements * sizeof(float);
   const auto loops = MakeCudaLoops("cuda:0", {.weight_bytes = weights,
                                               .lasting_bytes = 4 * weights,
                                               .most_bytes = 4 * weights});

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/file.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/shard_file.h"
 #include "checkpoint/verify.h"
 #include "config/optimizer_slots.h"
@@ -23,9 +24,6 @@ RowShape ShapeOf(const v1::Variable& variable) {
   return *ToRowShape(
       {variable.shape().data(), static_cast<size_t>(variable.shape().size())});
 }
-
-// After the name of a slot, or of no slot: its numbers in blocks that changed.
-constexpr char kChanged[] = "+";
 
 const v1::Variable& VariableOf(const v1::Manifest& manifest,
                                const v1::SavedSlice& slice) {
@@ -64,6 +62,29 @@ Buffer SampleIntegers(const std::string& slot, RowRange rows) {
   return Buffer::Copy(AsBytes(absl::MakeConstSpan(integers)));
 }
 
+// Of those rows of the slot, drawn under the name `drawn_as`.
+Buffer SampleFloats(const v1::Variable& variable, const std::string& slot,
+                    const std::string& drawn_as, RowRange rows) {
+  const uint64_t row =
+      SlotNamed(slot).by_row ? 1 : ShapeOf(variable).row_elements;
+  const CounterRandom random(StableHash(variable.name(), StableHash(drawn_as)));
+  Buffer bytes = Buffer::Allocate((rows.end - rows.begin) * row * 4);
+  auto* const values = reinterpret_cast<float*>(bytes.mutable_bytes().data());
+  for (uint64_t i = 0; i < (rows.end - rows.begin) * row; ++i) {
+    values[i] = random.Uniform(rows.begin * row + i) - 0.5f;
+  }
+  return bytes;
+}
+
+// What those rows have in blocks that changed.
+Buffer ChangedBytes(const v1::Variable& variable, const std::string& slot,
+                    RowRange rows) {
+  if (SlotNamed(slot).dtype == v1::INT64) {
+    return SampleIntegers(slot, {rows.begin + 1, rows.end + 1});
+  }
+  return SampleFloats(variable, slot, slot + "+", rows);
+}
+
 }  // namespace
 
 v1::Variable SampleVariable(const std::string& name,
@@ -95,15 +116,7 @@ std::vector<SampleSlice> CutForServers(
 Buffer SampleBytes(const v1::Variable& variable, const std::string& slot,
                    RowRange rows) {
   if (SlotNamed(slot).dtype == v1::INT64) return SampleIntegers(slot, rows);
-  const uint64_t row =
-      SlotNamed(slot).by_row ? 1 : ShapeOf(variable).row_elements;
-  const CounterRandom random(StableHash(variable.name(), StableHash(slot)));
-  Buffer bytes = Buffer::Allocate((rows.end - rows.begin) * row * 4);
-  auto* const values = reinterpret_cast<float*>(bytes.mutable_bytes().data());
-  for (uint64_t i = 0; i < (rows.end - rows.begin) * row; ++i) {
-    values[i] = random.Uniform(rows.begin * row + i) - 0.5f;
-  }
-  return bytes;
+  return SampleFloats(variable, slot, slot, rows);
 }
 
 v1::WriteShard SampleWrite(const std::string& directory,
@@ -139,7 +152,8 @@ v1::WriteShard SampleWrite(const std::string& directory,
     if (slice.variable->keyed()) {
       v1::AppliedRun* const applied = saved->add_applied();
       applied->set_blocks(static_cast<uint32_t>(
-          BlockCount(ElementsOf(*slice.variable, *saved))));
+          CutOf(*slice.variable, ShapeOf(*slice.variable))
+              .Count(ElementsOf(*slice.variable, *saved))));
       applied->set_applied(kKeyedPushes);
     }
     const google::protobuf::RepeatedPtrField<std::string> names(slots.begin(),
@@ -216,7 +230,9 @@ v1::WriteShard SampleIncrementWrite(const std::string& directory,
   for (v1::SavedSlice& slice : *file->mutable_slices()) {
     const v1::Variable& variable = VariableOf(manifest, slice);
     const uint64_t elements = ElementsOf(variable, slice);
-    const uint64_t blocks = BlockCount(elements);
+    const RowShape shape = ShapeOf(variable);
+    const BlockCut cut = CutOf(variable, shape);
+    const uint64_t blocks = cut.Count(elements);
     for (uint64_t first = 0, end; first < blocks; first = end + 1) {
       end = first;
       while (end < blocks && changed(slice, end)) ++end;
@@ -224,17 +240,20 @@ v1::WriteShard SampleIncrementWrite(const std::string& directory,
       v1::ChangedBlocks* const run = slice.add_changed();
       run->set_first_block(first);
       run->set_blocks(end - first);
-      const uint64_t begin = first * kBlockElements;
-      const uint64_t count = std::min(end * kBlockElements, elements) - begin;
+      const ElementRange range = paramd::ElementsOf(*run, cut, elements);
       const auto add = [&](const std::string& tensor, const std::string& slot) {
+        const Slot kind = SlotNamed(slot);
+        const uint64_t begin = kind.words(range.begin, shape.row_elements) * 4;
+        const uint64_t bytes =
+            kind.words(range.end, shape.row_elements) * 4 - begin;
         auto* const added = write.add_tensors();
         added->set_name(absl::StrCat(tensor, "#", first));
-        added->set_dtype(v1::FLOAT32);
-        added->add_shape(count);
-        added->set_bytes(count * 4);
-        payload->push_back(SampleBytes(variable, slot + kChanged,
-                                       {slice.row_begin(), slice.row_end()})
-                               .Part(begin * 4, count * 4));
+        added->set_dtype(kind.dtype);
+        added->add_shape(bytes / ElementBytes(kind.dtype));
+        added->set_bytes(bytes);
+        payload->push_back(
+            ChangedBytes(variable, slot, {slice.row_begin(), slice.row_end()})
+                .Part(begin, bytes));
         return added->name();
       };
       run->set_values_tensor(add(slice.values_tensor(), ""));
@@ -253,8 +272,11 @@ std::string SampleAfterIncrement(const v1::Variable& variable,
   const RowRange rows = {slice.row_begin(), slice.row_end()};
   std::string bytes = FlattenForTest({SampleBytes(variable, slot, rows)});
   const std::string after =
-      FlattenForTest({SampleBytes(variable, slot + kChanged, rows)});
-  const uint64_t block_bytes = kBlockElements * 4;
+      FlattenForTest({ChangedBytes(variable, slot, rows)});
+  const RowShape shape = ShapeOf(variable);
+  const uint64_t block_bytes =
+      4 * SlotNamed(slot).words(CutOf(variable, shape).elements(),
+                                shape.row_elements);
   for (uint64_t block = 0; block * block_bytes < bytes.size(); ++block) {
     if (!changed(slice, block)) continue;
     bytes.replace(block * block_bytes, block_bytes,

@@ -78,7 +78,7 @@ absl::StatusOr<LoopMemory> PlanDeviceArrays(
         elements * sizeof(float) * SlotsOf(job.optimizer(), variable).size();
     // Of blocks values and slots, twice while a snapshot is written; the others
     // are of whole variables.
-    const uint64_t blocks = elements / kBlockElements +
+    const uint64_t blocks = elements / kMaxBlockElements +
                             2 * elements * sizeof(float) / kSliceBytes + 2;
     buffers += 4 * blocks + 9;
   }

@@ -67,8 +67,7 @@ std::vector<BlockChunk> CutIntoChunks(
   for (uint32_t s = 0; s < slices.size(); ++s) {
     if (!wanted(slices[s])) continue;
     for (uint32_t b = 0; b < slices[s].blocks; ++b) {
-      cutter.Add({s, b},
-                 BlockElements(slices[s].elements, b) * limits.number_bytes);
+      cutter.Add({s, b}, slices[s].block_elements(b) * limits.number_bytes);
     }
   }
   return cutter.Take();

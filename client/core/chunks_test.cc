@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const uint64_t kBlockBytes = kBlockElements * sizeof(float);
+const uint64_t kBlockBytes = kMaxBlockElements * sizeof(float);
 
 // Variables of one server each.
 Placement Of(const std::vector<std::pair<uint64_t, uint32_t>>& variables) {
@@ -41,7 +41,7 @@ ChunkLimits Limits(uint64_t most) {
 
 TEST(ChunksTest, EachServersBlocksAreKeptInOrder) {
   const auto chunks =
-      CutIntoChunks(Of({{3, 0}, {2, 1}, {kBlockElements + 1, 0}, {5, 1}}),
+      CutIntoChunks(Of({{3, 0}, {2, 1}, {kMaxBlockElements + 1, 0}, {5, 1}}),
                     Limits(kBlockBytes));
   ASSERT_THAT(Blocks(chunks), ElementsAre(1, 2, 1, 1));
   EXPECT_EQ(chunks[0].server, 0u);
@@ -53,7 +53,7 @@ TEST(ChunksTest, EachServersBlocksAreKeptInOrder) {
 }
 
 TEST(ChunksTest, ShorterNumbersAreMoreInAChunk) {
-  const Placement placement = Of({{8 * kBlockElements, 0}});
+  const Placement placement = Of({{8 * kMaxBlockElements, 0}});
   ChunkLimits limits = Limits(kBlockBytes);
   EXPECT_EQ(CutIntoChunks(placement, limits).size(), 8u);
   limits.number_bytes = 2;
@@ -64,7 +64,7 @@ TEST(ChunksTest, ShorterNumbersAreMoreInAChunk) {
 
 TEST(ChunksTest, ALongChunkWaitsForNoOtherVariable) {
   const Placement placement =
-      Of({{10, 0}, {20, 0}, {3 * kBlockElements, 0}, {10, 0}});
+      Of({{10, 0}, {20, 0}, {3 * kMaxBlockElements, 0}, {10, 0}});
   ChunkLimits limits = Limits(4 * kBlockBytes);
   EXPECT_THAT(Blocks(CutIntoChunks(placement, limits)), ElementsAre(6));
   limits.one_by_one = true;

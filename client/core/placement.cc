@@ -29,6 +29,7 @@ absl::StatusOr<PlacedSlice> Place(const v1::Slice& slice, const v1::Layout& l,
   }
   const uint64_t elements =
       (slice.row_end() - slice.row_begin()) * shape.row_elements;
+  const BlockCut cut = BlockCut::Of(variable.sparse(), shape.row_elements);
   if (variable.keyed() &&
       slice.row_begin() % BucketRows(shape.row_elements) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -40,7 +41,7 @@ absl::StatusOr<PlacedSlice> Place(const v1::Slice& slice, const v1::Layout& l,
                      .server = slice.server(),
                      .element_begin = slice.row_begin() * shape.row_elements,
                      .elements = elements,
-                     .blocks = static_cast<uint32_t>(BlockCount(elements)),
+                     .blocks = static_cast<uint32_t>(cut.Count(elements)),
                      .row_elements = shape.row_elements,
                      .sparse = variable.sparse(),
                      .keyed = variable.keyed()};

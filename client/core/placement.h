@@ -24,8 +24,17 @@ struct PlacedSlice {
   bool sparse = false;
   bool keyed = false;  // Sparse, too: see tensor/keyed_rows.h.
 
+  BlockCut cut() const { return BlockCut::Of(sparse, row_elements); }
+  // Of a block, in the slice; fewer in its last one.
+  uint64_t block_elements(uint32_t block) const {
+    return cut().ElementsOf(block, elements);
+  }
+  // Where a block begins, in the variable.
+  uint64_t block_begin(uint32_t block) const {
+    return element_begin + cut().Begin(block);
+  }
   // Of a sparse variable: rows of a block, fewer in the last.
-  uint64_t block_rows() const { return kBlockElements / row_elements; }
+  uint64_t block_rows() const { return BlockRows(row_elements); }
   // Bytes of a row's number on the wire.
   size_t number_bytes() const {
     return keyed ? sizeof(uint64_t) : sizeof(uint32_t);

@@ -46,6 +46,21 @@ TEST(PlacementTest, AScalarIsOneRow) {
   EXPECT_EQ(placement->slices()[0].blocks, 1u);
 }
 
+TEST(PlacementTest, ASparseSliceIsBlocksOfWholeRows) {
+  v1::Layout layout = MakeConfiguration({{"t", {1000, 1000}, 0}}, 1).layout();
+  for (const bool sparse : {false, true}) {
+    layout.mutable_variables(0)->set_sparse(sparse);
+    const auto placement = Placement::Create(layout, 1);
+    ASSERT_TRUE(placement.ok()) << placement.status();
+    const PlacedSlice& slice = placement->slices()[0];
+    EXPECT_EQ(slice.blocks, 4u);
+    EXPECT_EQ(slice.block_elements(0), sparse ? 262000u : 262144u);
+    EXPECT_EQ(slice.block_begin(3), sparse ? 786000u : 786432u);
+    EXPECT_EQ(slice.block_elements(3), sparse ? 214000u : 213568u);
+  }
+  EXPECT_EQ(Placement::Create(layout, 1)->slices()[0].block_rows(), 262u);
+}
+
 void ExpectRefused(const v1::Layout& layout, const std::string& sentence) {
   const absl::Status status = Placement::Create(layout, 2).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -91,6 +106,24 @@ TEST(PlacementTest, Promise9_AVariableThatIsKeyedAndNotSparseIsRefused) {
   v1::Layout layout = TwoSlices(4, 4, 10);
   layout.mutable_variables(0)->set_keyed(true);
   ExpectRefused(layout, "variable 'w' is keyed and not sparse");
+}
+
+TEST(PlacementTest, Promise9_ASparseRowThatFitsIntoNoBlockIsRefused) {
+  v1::Layout layout = TwoSlices(4, 4, 10);
+  layout.mutable_variables(0)->set_sparse(true);
+  ExpectRefused(layout, "the second is at most 262144");
+}
+
+TEST(PlacementTest, Promise9_ASliceThatBeginsAmidABucketIsRefused) {
+  v1::Layout layout = MakeConfiguration({{"t", {524, 1000}, 0}}, 1).layout();
+  layout.mutable_variables(0)->set_sparse(true);
+  layout.mutable_variables(0)->set_keyed(true);
+  EXPECT_TRUE(Placement::Create(layout, 2).ok());
+  layout.mutable_slices(0)->set_row_end(261);
+  v1::Slice* const second = layout.add_slices();
+  second->set_row_begin(261);
+  second->set_row_end(524);
+  ExpectRefused(layout, "in the middle of a bucket of 262");
 }
 
 TEST(PlacementTest, Promise9_AShapeThatOverflowsIsRefused) {

@@ -413,13 +413,12 @@ void Session::AddBlock(const Operation& operation, const BlockId& id,
   }
   if (operation.gradients.empty()) return;
   if (IsUntouched(operation.gradients[slice.variable])) return;
-  const uint64_t elements = BlockElements(slice.elements, id.block);
+  const uint64_t elements = slice.block_elements(id.block);
   block->set_elements(static_cast<uint32_t>(elements));
-  payload->push_back(Encoded(
-      operation.gradients[slice.variable].Part(
-          (slice.element_begin + id.block * kBlockElements) * sizeof(float),
-          elements * sizeof(float)),
-      options_.push_format));
+  payload->push_back(Encoded(operation.gradients[slice.variable].Part(
+                                 slice.block_begin(id.block) * sizeof(float),
+                                 elements * sizeof(float)),
+                             options_.push_format));
 }
 
 void Session::AddRows(const Operation& operation, const Chunk& chunk,

@@ -55,7 +55,7 @@ absl::Status Session::HandlePulled(Weights* into, const Chunk& chunk,
         block, id,
         block.elements() == 0
             ? 0
-            : BlockElements(placement_.slices()[id.slice].elements, id.block)));
+            : placement_.slices()[id.slice].block_elements(id.block)));
     const v1::BlockVersion& held = into->version(id.slice, id.block);
     // Memory that is lent holds no version for sure: none was asked about.
     if (block.elements() == 0 &&

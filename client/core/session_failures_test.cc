@@ -272,7 +272,7 @@ TEST_F(SessionFailuresTest, Promise4_AGivenUpPushNamesWhomItWaitedFor) {
 // Through shared memory chunks are longer, so the second one has fewer.
 TEST_F(SessionFailuresTest, AnAnswerToAGivenUpPullIsNoneToItsSuccessor) {
   Session::Options options;
-  options.chunk_bytes = kBlockElements * sizeof(float);
+  options.chunk_bytes = kMaxBlockElements * sizeof(float);
   options.give_up_after = absl::Seconds(30);
   Use(ThreeBlocks(), options);
   in_shared_memory_ = true;

@@ -21,8 +21,8 @@ using testing::SessionTestBase;
 class SessionLayersTest : public SessionTestBase {
  protected:
   void SetUp() override {
-    Use(MakeConfiguration({{"first", {kBlockElements}, 0},
-                           {"second", {kBlockElements}, 0},
+    Use(MakeConfiguration({{"first", {kMaxBlockElements}, 0},
+                           {"second", {kMaxBlockElements}, 0},
                            {"last", {3}, 1}},
                           2));
   }
@@ -124,8 +124,8 @@ TEST_F(SessionUntouchedTest, TheyAreInChunksOfTheirOwnWithoutNumbers) {
       ASSERT_EQ(push.blocks_size(), 1);
       const bool empty = push.empty();
       seen.emplace_back(push.blocks(0).slice(), empty);
-      EXPECT_EQ(push.blocks(0).elements(), empty ? 0u : kBlockElements);
-      EXPECT_EQ(ChainSize(sent.payload), empty ? 0u : 4 * kBlockElements);
+      EXPECT_EQ(push.blocks(0).elements(), empty ? 0u : kMaxBlockElements);
+      EXPECT_EQ(ChainSize(sent.payload), empty ? 0u : 4 * kMaxBlockElements);
       EXPECT_EQ(push.examples(), step > 0 ? 8u : 0u);
       Answer(sent, PushReplyTo(sent));
     }

@@ -30,7 +30,7 @@ class SessionTest : public testing::SessionTestBase {
  protected:
   // One variable of nine blocks on ps-0.
   static v1::Configuration NineBlocks() {
-    return MakeConfiguration({{"w", {9 * kBlockElements}, 0}}, 1);
+    return MakeConfiguration({{"w", {9 * kMaxBlockElements}, 0}}, 1);
   }
   // Pushes, and answers each chunk as it comes; how many blocks each had.
   std::vector<int> BlocksOfEachPush(uint64_t sequence) {
@@ -56,8 +56,8 @@ TEST_F(SessionTest, AChunkHoldsWholeBlocksAndAtMostChunkBytes) {
   ASSERT_EQ(sent.size(), 3u);
   EXPECT_EQ(ChainSize(sent[0].payload), 1u << 20);
   EXPECT_EQ(ChainSize(sent[1].payload), 1u << 20);
-  EXPECT_THAT(Numbers(sent[2].payload),
-              ElementsAre(2 * kBlockElements + 1, 2 * kBlockElements + 2));
+  EXPECT_THAT(Numbers(sent[2].payload), ElementsAre(2 * kMaxBlockElements + 1,
+                                                    2 * kMaxBlockElements + 2));
   for (uint32_t b = 0; b < 3; ++b) {
     ASSERT_EQ(HeadOf<v1::PushRequest>(sent[b]).blocks_size(), 1);
     EXPECT_EQ(HeadOf<v1::PushRequest>(sent[b]).blocks(0).block(), b);
@@ -99,7 +99,7 @@ TEST_F(SessionTest, Promise8_AtMostCallsPerServerAreUnderWay) {
 
 TEST_F(SessionTest, AChunkThroughSharedMemoryIsUpToFourTimesAsLong) {
   Session::Options options;
-  options.chunk_bytes = kBlockElements * sizeof(float);
+  options.chunk_bytes = kMaxBlockElements * sizeof(float);
   Use(NineBlocks(), options);
   in_shared_memory_ = true;
   EXPECT_EQ(BlocksOfEachPush(1), (std::vector<int>(9, 1)))
@@ -134,7 +134,7 @@ TEST_F(SessionTest, AChunkAboveItsUsualSizeHasAtMost1024Blocks) {
 
 TEST_F(SessionTest, Promise8_OfLongChunksTwoAreUnderWay) {
   Session::Options options;
-  options.chunk_bytes = kBlockElements * sizeof(float);
+  options.chunk_bytes = kMaxBlockElements * sizeof(float);
   Use(NineBlocks(), options);
   in_shared_memory_ = true;
   (void)BlocksOfEachPush(1);

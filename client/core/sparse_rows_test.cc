@@ -94,6 +94,43 @@ TEST(SparseRowsTest, RowsLieInTheBlocksOfTheirSlices) {
   EXPECT_EQ(rows.values(0).size(), 7u * 1024 * sizeof(float));
 }
 
+// Rows of 1,000, of which 262 are a block, in two slices on two servers.
+Placement WideRows(bool keyed) {
+  v1::Layout layout =
+      testing::MakeConfiguration({{"t", {1048, 1000}, 0}}, 2).layout();
+  layout.mutable_variables(0)->set_sparse(true);
+  layout.mutable_variables(0)->set_keyed(keyed);
+  layout.mutable_slices(0)->set_row_end(524);
+  *layout.add_slices() = layout.slices(0);
+  layout.mutable_slices(1)->set_row_begin(524);
+  layout.mutable_slices(1)->set_row_end(1048);
+  layout.mutable_slices(1)->set_server(1);
+  return *Placement::Create(layout, 2);
+}
+
+TEST(SparseRowsTest, RowsOfAnyWidthLieInOneBlockEach) {
+  const Placement placement = WideRows(/*keyed=*/false);
+  const SparseRows rows = *SparseRows::Create(
+      placement, {RowNumbers({0, 261, 262, 523, 524, 785, 786, 1047})});
+  EXPECT_THAT(RunsOf(rows),
+              ElementsAre(ElementsAre(0, 0, 0, 2), ElementsAre(0, 1, 2, 4),
+                          ElementsAre(1, 0, 4, 6), ElementsAre(1, 1, 6, 8)));
+  const BufferChain names = NamesOf(placement, rows, {0, 1, 2, 3});
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_THAT(AsVector(names[0]), ElementsAre(0, 261, 0, 261, 0, 261, 0, 261));
+}
+
+TEST(SparseRowsTest, KeysOfRowsOfAnyWidthLieInTheirBuckets) {
+  const Placement placement = WideRows(/*keyed=*/true);
+  const uint64_t quarter = uint64_t{1} << 62;
+  const SparseRows rows = *SparseRows::Create(
+      placement, {RowNumbers({0, quarter - 1, quarter, 2 * quarter,
+                              3 * quarter - 1, ~uint64_t{0}})});
+  EXPECT_THAT(RunsOf(rows),
+              ElementsAre(ElementsAre(0, 0, 0, 2), ElementsAre(0, 1, 2, 3),
+                          ElementsAre(1, 0, 3, 5), ElementsAre(1, 1, 5, 6)));
+}
+
 TEST(SparseRowsTest, OnTheWireARowIsCountedFromItsBlock) {
   const Placement placement = TwoSlices();
   const SparseRows rows = Make({255, 256, 513, 895});

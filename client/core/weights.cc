@@ -75,11 +75,11 @@ std::vector<absl::Span<const float>> Weights::variables() const {
 
 void Weights::Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
                   const v1::BlockVersion& version, const NumberReader& values) {
-  const uint64_t begin = slice.element_begin + block * kBlockElements;
+  const uint64_t begin = slice.block_begin(block);
   Buffer& variable = values_[slice.variable];
   auto* const out =
       reinterpret_cast<float*>(variable.mutable_bytes().data()) + begin;
-  const size_t elements = BlockElements(slice.elements, block);
+  const size_t elements = slice.block_elements(block);
   const bool is_on_device =
       device_ != nullptr && device_->Has(variable.bytes());
   if ((is_on_device || variable.size() >= kLeastStreamedBytes) &&

@@ -20,7 +20,7 @@ using testing::MakeConfiguration;
 
 Placement MakePlacement() {
   return *Placement::Create(
-      MakeConfiguration({{"a", {2}, 0}, {"b", {kBlockElements + 2}, 0}}, 1)
+      MakeConfiguration({{"a", {2}, 0}, {"b", {kMaxBlockElements + 2}, 0}}, 1)
           .layout(),
       1);
 }
@@ -35,7 +35,7 @@ v1::BlockVersion Life(uint64_t life, uint64_t counter) {
 TEST(WeightsTest, BeforeThePullAllIsZeroAndHasNoVersion) {
   const Weights weights(MakePlacement());
   EXPECT_THAT(weights.variable(0), ElementsAre(0, 0));
-  EXPECT_EQ(weights.variable(1).size(), kBlockElements + 2);
+  EXPECT_EQ(weights.variable(1).size(), kMaxBlockElements + 2);
   EXPECT_EQ(weights.version(1, 1).life(), 0u);
 }
 
@@ -46,11 +46,26 @@ TEST(WeightsTest, ABlockLandsAtItsPlaceAndLeavesTheOthersAlone) {
   ChainReader reader(chain);
   weights.Set(placement.slices()[1], 1, 1, Life(5, 3), &reader);
   const absl::Span<const float> b = weights.variables()[1];
-  EXPECT_THAT(b.subspan(kBlockElements), ElementsAre(7, 8));
-  EXPECT_THAT(b.first(kBlockElements), Each(0));
+  EXPECT_THAT(b.subspan(kMaxBlockElements), ElementsAre(7, 8));
+  EXPECT_THAT(b.first(kMaxBlockElements), Each(0));
   EXPECT_EQ(weights.version(1, 1).life(), 5u);
   EXPECT_EQ(weights.version(1, 1).counter(), 3u);
   EXPECT_EQ(weights.version(1, 0).life(), 0u);
+}
+
+TEST(WeightsTest, ABlockOfRowsLandsBehindTheRowsBeforeIt) {
+  v1::Layout layout = MakeConfiguration({{"t", {263, 1000}, 0}}, 1).layout();
+  layout.mutable_variables(0)->set_sparse(true);
+  const Placement placement = *Placement::Create(layout, 1);
+  Weights weights(placement);
+  const BufferChain chain = {Floats(std::vector<float>(1000, 7))};
+  ChainReader reader(chain);
+  weights.Set(placement.slices()[0], 0, 1, Life(5, 3), &reader);
+  const absl::Span<const float> rows = weights.variable(0);
+  EXPECT_THAT(rows.first(262000), Each(0));
+  EXPECT_THAT(rows.subspan(262000), Each(7));
+  EXPECT_EQ(rows.size(), 263000u);
+  EXPECT_EQ(weights.version(0, 1).life(), 5u);
 }
 
 TEST(WeightsTest, WhatIsLentIsPulledIntoAndLeftToItsOwner) {
@@ -88,7 +103,7 @@ TEST(WeightsTest, WhatLiesOnADeviceIsCopiedThere) {
     weights.Set(placement.slices()[1], 1, 1, Life(5, 3), &reader);
     EXPECT_EQ(device.copied_bytes, 8u);
   }
-  EXPECT_THAT(weights.variables()[1].subspan(kBlockElements),
+  EXPECT_THAT(weights.variables()[1].subspan(kMaxBlockElements),
               ElementsAre(9, 10));
 }
 
@@ -97,7 +112,7 @@ TEST(WeightsTest, AVariableThatNoCacheHoldsIsFilledAsWell) {
   const Placement placement = *Placement::Create(
       MakeConfiguration({{"a", {elements}, 0}}, 1).layout(), 1);
   Weights weights(placement);
-  std::vector<float> numbers(kBlockElements);
+  std::vector<float> numbers(kMaxBlockElements);
   for (size_t i = 0; i < numbers.size(); ++i)
     numbers[i] = 1.0f + static_cast<float>(i);
   const absl::Span<const std::byte> bytes =
@@ -107,10 +122,10 @@ TEST(WeightsTest, AVariableThatNoCacheHoldsIsFilledAsWell) {
   ChainReader reader(chain);
   weights.Set(placement.slices()[0], 0, 2, Life(5, 1), &reader);
   const absl::Span<const float> a = weights.variable(0);
-  EXPECT_EQ(a.subspan(2 * kBlockElements, kBlockElements),
+  EXPECT_EQ(a.subspan(2 * kMaxBlockElements, kMaxBlockElements),
             absl::MakeConstSpan(numbers));
-  EXPECT_EQ(a[2 * kBlockElements - 1], 0);
-  EXPECT_EQ(a[3 * kBlockElements], 0);
+  EXPECT_EQ(a[2 * kMaxBlockElements - 1], 0);
+  EXPECT_EQ(a[3 * kMaxBlockElements], 0);
 }
 
 }  // namespace

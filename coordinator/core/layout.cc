@@ -69,8 +69,8 @@ uint64_t RowsIn(uint64_t bytes, const RowShape& shape) {
 // if blocks begin amid rows.
 uint64_t RowsOfBlocks(const RowShape& shape) {
   const uint64_t rows =
-      kBlockElements / std::gcd(kBlockElements, shape.row_elements);
-  const uint64_t alone = RowsIn(kSliceBytes, shape);
+      kMaxBlockElements / std::gcd(kMaxBlockElements, shape.row_elements);
+  const uint64_t alone = MostSliceRows(/*sparse=*/false, shape.row_elements);
   return alone % rows == 0 ? rows : alone;
 }
 
@@ -153,8 +153,10 @@ absl::StatusOr<v1::Layout> PlanLayout(
   const uint64_t longest = LongestSlice(shapes, servers);
   for (uint32_t v = 0; v < shapes.size(); ++v) {
     const uint64_t piece = RowsOfPiece(variables[v], shapes[v], pieces);
-    const uint64_t count =
-        std::max<uint64_t>(1, RowsIn(longest, shapes[v]) / piece);
+    const uint64_t most =
+        std::min(RowsIn(longest, shapes[v]),
+                 MostSliceRows(variables[v].sparse(), shapes[v].row_elements));
+    const uint64_t count = std::max<uint64_t>(1, most / piece);
     CutIntoSlices(shapes[v], count * piece, v, &layout);
   }
   GiveToServers(shapes, servers, &layout);

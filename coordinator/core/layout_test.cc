@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "tensor/keyed_rows.h"
 #include "tensor/shape.h"
 
 namespace paramd {
@@ -121,8 +122,9 @@ std::set<uint64_t> BlocksOf(const std::vector<uint64_t>& shape,
   for (const v1::Slice& slice : layout->slices()) {
     const uint64_t elements =
         (slice.row_end() - slice.row_begin()) * rows.row_elements;
-    for (uint64_t b = 0; b < BlockCount(elements); ++b) {
-      blocks.insert(slice.row_begin() * rows.row_elements + b * kBlockElements);
+    const BlockCut cut = BlockCut::OfDense();
+    for (uint64_t b = 0; b < cut.Count(elements); ++b) {
+      blocks.insert(slice.row_begin() * rows.row_elements + cut.Begin(b));
     }
   }
   return blocks;
@@ -159,6 +161,70 @@ TEST(PlanLayoutTest, RowsOfASparseVariableNeedNoWholeBlocks) {
   ASSERT_TRUE(blocks.ok());
   EXPECT_GT(blocks->slices_size(), 1);
   EXPECT_EQ(blocks->SerializeAsString(), rows->SerializeAsString());
+}
+
+// Slices of a sparse variable: they cover its rows, and none is longer than
+// four blocks, so that none has a last block of a few rows.
+void ExpectSlicesOfRows(const v1::Variable& table, uint32_t servers) {
+  const uint64_t width = table.shape(1);
+  const auto layout = PlanLayout({table}, servers);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  uint64_t covered = 0;
+  for (const v1::Slice& slice : layout->slices()) {
+    EXPECT_EQ(slice.row_begin(), covered);
+    EXPECT_LE(slice.row_end() - slice.row_begin(), 4 * BlockRows(width));
+    if (table.keyed()) {
+      EXPECT_EQ(covered % BlockRows(width), 0u);
+    }
+    covered = slice.row_end();
+  }
+  EXPECT_EQ(covered, table.shape(0));
+  if (servers == 1) {
+    const uint64_t most = 4 * BlockRows(width);
+    EXPECT_EQ(static_cast<uint64_t>(layout->slices_size()),
+              (table.shape(0) + most - 1) / most);
+  }
+}
+
+TEST(PlanLayoutTest, RowsOfAnyWidthLieInBlocksThatHaveWholeOnes) {
+  for (const uint64_t width :
+       {1, 3, 10, 12, 16, 24, 50, 100, 300, 1000, 131073, 262143, 262144}) {
+    for (const bool keyed : {false, true}) {
+      v1::Variable table = Make("t", {5 * BlockRows(width), width});
+      table.set_sparse(true);
+      table.set_keyed(keyed);
+      for (const uint32_t servers : {1, 2, 3, 32}) {
+        SCOPED_TRACE(::testing::Message() << width << " on " << servers);
+        ExpectSlicesOfRows(table, servers);
+      }
+    }
+  }
+}
+
+TEST(PlanLayoutTest, RowsThatFillBlocksAreCutAsThoseOfADenseVariable) {
+  for (const uint64_t width : {1, 2, 16, 4096, 262144}) {
+    v1::Variable table = Make("t", {3000000 / width + 1, width});
+    for (const uint32_t servers : {1, 2, 5}) {
+      table.set_sparse(false);
+      const auto dense = PlanLayout({table}, servers);
+      table.set_sparse(true);
+      const auto sparse = PlanLayout({table}, servers);
+      ASSERT_TRUE(sparse.ok());
+      ASSERT_EQ(sparse->slices_size(), dense->slices_size());
+      for (int s = 0; s < sparse->slices_size(); ++s) {
+        EXPECT_EQ(sparse->slices(s).SerializeAsString(),
+                  dense->slices(s).SerializeAsString());
+      }
+    }
+  }
+}
+
+TEST(PlanLayoutTest, ARowThatFitsIntoNoBlockIsRefused) {
+  v1::Variable table = Make("t", {4, 262145});
+  table.set_sparse(true);
+  EXPECT_THAT(PlanLayout({table}, 1).status().message(),
+              HasSubstr("variable 't': a sparse variable has two dimensions, "
+                        "of which the second is at most 262144"));
 }
 
 TEST(PiecesOfTest, NormsAndSpikesAreOfWholeBlocks) {

@@ -17,13 +17,24 @@ constexpr size_t kMost = 50;
 
 using ShapesByName = std::map<std::string, std::string>;
 
+// Counts are saved by block: where the blocks of its rows are not those of a
+// dense variable, it can't become one, nor have been one.
+bool HasBlocksOfItsOwn(const v1::Variable& variable) {
+  return variable.sparse() && CheckSparseShape(variable.shape()).ok() &&
+         BlockCut::OfSparse(variable.shape(1)) != BlockCut::OfDense();
+}
+
 template <typename Variables>
 ShapesByName ShapesOf(const Variables& variables) {
   ShapesByName shapes;
   for (const v1::Variable& variable : variables) {
     shapes[variable.name()] = ShapeName(
         {variable.shape().data(), static_cast<size_t>(variable.shape_size())});
-    if (variable.keyed()) shapes[variable.name()] += " by key";
+    if (variable.keyed()) {
+      shapes[variable.name()] += " by key";
+    } else if (HasBlocksOfItsOwn(variable)) {
+      shapes[variable.name()] += " by row";
+    }
   }
   return shapes;
 }

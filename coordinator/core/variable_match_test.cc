@@ -60,6 +60,22 @@ TEST(VariableMatchTest, RowsByKeyAreOthersThanRowsByNumber) {
               HasSubstr("'t' has the shape 4x2 by key there and 4x2 here"));
 }
 
+TEST(VariableMatchTest, ATableWhoseBlocksAreOthersWhenItIsSparseStaysSparse) {
+  v1::Variable table = Variable("t", {4, 3});
+  const v1::Variable dense = table;
+  table.set_sparse(true);
+  EXPECT_TRUE(CheckVariables("/c", With({table}), {table}, "").ok());
+  EXPECT_THAT(
+      CheckVariables("/c", With({table}), {dense}, "").status().message(),
+      HasSubstr("'t' has the shape 4x3 by row there and 4x3 here"));
+  EXPECT_FALSE(CheckVariables("/c", With({dense}), {table}, "").ok());
+  // Of a power of two they are the same.
+  v1::Variable even = Variable("t", {4, 2});
+  even.set_sparse(true);
+  EXPECT_TRUE(
+      CheckVariables("/c", With({Variable("t", {4, 2})}), {even}, "").ok());
+}
+
 TEST(VariableMatchTest, WhatMayDifferIsNamedToo) {
   const v1::Manifest manifest = With(
       {Variable("head/w", {2, 3}), Variable("old", {4}), Variable("s", {})});

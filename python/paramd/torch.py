@@ -102,7 +102,7 @@ class Worker:
         parameter's name to a function that gets the batch's parts, as the loop gets
         them, and returns the rows, integers in a tensor of any shape:
         {"users.weight": lambda user, item, y: user}. The parameter is that of an
-        nn.Embedding(..., sparse=True), whose dimension divides 262,144. Rows that
+        nn.Embedding(..., sparse=True), of at most 262,144 dimensions. Rows that
         this worker did not look up last are not up to date in the model.
       missing_gradients: "zeros", or "error" if every parameter that is trained
         has to get a gradient in every batch; then nothing leaves before all have.

@@ -234,7 +234,7 @@ void ShardFiller::Step() { CanFill() ? Fill() : PrepareBlock(); }
 
 void ShardFiller::Fill() {
   size_t filled = 0;
-  while (CanFill() && filled < kBlockElements) {
+  while (CanFill() && filled < kMaxBlockElements) {
     Slice* const slice = options_.content->owned()[slice_];
     if (!windows_.empty() && windows_.front().in_place) {
       AdoptSlice(slice);
@@ -298,13 +298,13 @@ void ShardFiller::RestoreCounts(const v1::ReadSlicesResult::Got& got,
   for (int b = 0; b < slice->block_count(); ++b) {
     // Of the saved block in which this one begins: all of it where the slices
     // are those that were saved.
-    const uint64_t first = slice->first_element() + kBlockElements * b;
+    const uint64_t first = slice->block_begin(b);
     const uint64_t row = first / slice->row_elements();
     for (const auto& piece : got.pieces()) {
       if (row < piece.row_begin() || row >= piece.row_end()) continue;
       const uint64_t saved_first =
           piece.saved().row_begin() * slice->row_elements();
-      const uint64_t saved_block = (first - saved_first) / kBlockElements;
+      const uint64_t saved_block = slice->cut().BlockOf(first - saved_first);
       slice->block(b).set_applied(AppliedTo(piece.saved(), saved_block));
       slice->block(b).gradient_rms().Restore(
           GradientRmsOf(piece.saved(), saved_block));
@@ -365,7 +365,7 @@ void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
     FillWithZeros(slice, block, part, out);
   } else if (part == 0) {
     InitialValues(slice.variable(), options_.seed)
-        .Fill(slice.first_element() + kBlockElements * block, out);
+        .Fill(slice.block_begin(block), out);
   } else {
     std::fill(
         out.begin(), out.end(),

@@ -407,6 +407,53 @@ TEST_F(RestoreTest, Promise3_ValuesSlotsAndCountsComeBack) {
   EXPECT_EQ(slice.block(1).applied(), 6u);
 }
 
+// Rows of 1000, of which 262 are a block: two slices of 1048 and 952, saved as
+// two of 524 and 1476.
+TEST_F(RestoreTest, Promise3_ABlockOfRowsHasTheCountOfTheOneThatItBeginsIn) {
+  v1::Variable table = Zeros("w", {2000, 1000});
+  table.set_sparse(true);
+  content_ = Content(MakeConfiguration({table}));
+  ASSERT_EQ(content_->owned().size(), 2u);
+  v1::SavedSlice saved[2];
+  uint64_t applied = 5;
+  for (const int s : {0, 1}) {
+    saved[s].set_variable("w");
+    saved[s].set_row_begin(s == 0 ? 0 : 524);
+    saved[s].set_row_end(s == 0 ? 524 : 2000);
+    for (int block = 0; block < (s == 0 ? 2 : 6); ++block) {
+      v1::AppliedRun* const run = saved[s].add_applied();
+      run->set_applied(applied++);
+      run->set_blocks(1);
+    }
+  }
+  result_.clear_slices();
+  const auto add = [&](uint64_t begin, uint64_t end, int s,
+                       v1::ReadSlicesResult::Got* got) {
+    auto* const piece = got->add_pieces();
+    piece->set_row_begin(begin);
+    piece->set_row_end(end);
+    *piece->mutable_saved() = saved[s];
+  };
+  add(0, 524, 0, result_.add_slices());
+  add(524, 1048, 1, result_.mutable_slices(0));
+  add(1048, 2000, 1, result_.add_slices());
+  std::vector<float> numbers(2000000);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<float>(i);
+  }
+  payload_ = Payload(numbers);
+  Restore();
+  std::vector<uint64_t> counts;
+  for (Slice* const slice : content_->owned()) {
+    for (int b = 0; b < slice->block_count(); ++b) {
+      counts.push_back(slice->block(b).applied());
+      EXPECT_EQ(Numbers({slice->block(b).values()}).front(),
+                static_cast<float>(slice->block_begin(b)));
+    }
+  }
+  EXPECT_EQ(counts, (std::vector<uint64_t>{5, 6, 7, 8, 9, 10, 11, 12}));
+}
+
 TEST_F(RestoreTest, Promise1_AnOpenPushGoesOnWhereItWas) {
   const Slice& slice = Restore();
   EXPECT_EQ(*slice.applied().Admit(push_, 1),

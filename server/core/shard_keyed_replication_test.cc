@@ -145,7 +145,7 @@ class KeyedBench : public ReplicationBench {
     const auto buckets =
         static_cast<uint32_t>(BucketCount(table_.shape(0), table_.shape(1)));
     const auto in_slice =
-        static_cast<uint32_t>(kSliceBytes / sizeof(float) / kBlockElements);
+        static_cast<uint32_t>(kSliceBytes / sizeof(float) / kMaxBlockElements);
     for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
       const auto keys = std::count_if(
           mixed.begin(), mixed.end(),

@@ -440,11 +440,16 @@ TEST_F(ShardKeyedTest, RowsOfAWarmStartLieOnTheDiskWhereThatIsSaid) {
   EXPECT_EQ(Stats().evicted(), 0);
 }
 
-TEST_F(ShardKeyedTest, RowsOnDiskHoldWhatThoseInMemoryWould) {
+// With rows of 11 a page of the disk begins amid one.
+class RowsOnDiskTest : public ShardKeyedTest,
+                       public ::testing::WithParamInterface<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(DiskWidths, RowsOnDiskTest, ::testing::Values(8, 11));
+
+TEST_P(RowsOnDiskTest, TheyHoldWhatThoseInMemoryWould) {
   std::vector<std::vector<float>> outcomes;
   for (const uint64_t memory_rows : {0, 512}) {
     for (const bool restored : {false, true}) {
-      v1::Variable table = Keyed(2048, 8);
+      v1::Variable table = Keyed(2048, GetParam());
       table.set_memory_rows(memory_rows);
       Use(MakeAdamConfiguration({table}));
       sequence_ = 0;
@@ -458,7 +463,7 @@ TEST_F(ShardKeyedTest, RowsOnDiskHoldWhatThoseInMemoryWould) {
         if (restored && push >= 50) {
           *request.mutable_header()->mutable_snapshot() = Pair(1, 1);
         }
-        ASSERT_TRUE(Send(request, sorted, by, 8).ok());
+        ASSERT_TRUE(Send(request, sorted, by, GetParam()).ok());
         if (restored && push == 70) {
           ASSERT_TRUE(
               driver_->Ask<v1::SealReply>(PeerId::Coordinator(), MakeSeal(1))
@@ -580,6 +585,8 @@ TEST_F(ShardKeyedTest, AVariableThatCannotBeKeyedIsRefused) {
   undecided.clear_when_full();
   EXPECT_THAT(why(undecided), HasSubstr("when it is full"));
   EXPECT_THAT(why(Keyed(3, 131072)), HasSubstr("must be a multiple"));
+  EXPECT_THAT(why(Keyed(3, 131071)), HasSubstr("must be a multiple"));
+  EXPECT_THAT(why(Keyed(3, 262145)), HasSubstr("at most 262144"));
 }
 
 }  // namespace

@@ -449,16 +449,16 @@ TEST(ShardLearnerTest, OnlyWhoHasEverythingTakesOver) {
 
 TEST(ShardLearnerTest, ItTakesASliceAsItIsAndPushesSince) {
   const std::vector<v1::Configuration> configurations = {
-      MakeConfiguration({Uniform("w", {3 * kBlockElements / 256, 256}),
+      MakeConfiguration({Uniform("w", {3 * kMaxBlockElements / 256, 256}),
                          Uniform("v", {2}), Uniform("u", {5})}),
-      MakeAdamConfiguration({Uniform("w", {3 * kBlockElements / 256, 256}),
+      MakeAdamConfiguration({Uniform("w", {3 * kMaxBlockElements / 256, 256}),
                              Uniform("v", {2}), Uniform("u", {5})})};
   for (const v1::Configuration& configuration : configurations) {
     ReplicationBench bench(configuration);
     const auto push = [&](uint64_t sequence, float by) {
-      const std::vector<float> gradient(kBlockElements, by);
+      const std::vector<float> gradient(kMaxBlockElements, by);
       bench.home.Begin(kWorkerOne,
-                       bench.PushOf(sequence, {{0, 1}}, kBlockElements),
+                       bench.PushOf(sequence, {{0, 1}}, kMaxBlockElements),
                        Payload(gradient));
       v1::PushRequest both = bench.PushOf(sequence, {{1, 0}}, 2);
       v1::PushBlock* const other = both.add_blocks();
@@ -490,8 +490,8 @@ TEST(ShardLearnerTest, ItTakesASliceAsItIsAndPushesSince) {
     ASSERT_TRUE(reply.ok()) << reply.status();
     EXPECT_EQ(reply->blocks(0).result(), v1::PushedBlock::ALREADY_APPLIED);
     const auto open =
-        bench.away.Push(bench.PushOf(11, {{0, 0}}, kBlockElements),
-                        std::vector<float>(kBlockElements, 1.0f));
+        bench.away.Push(bench.PushOf(11, {{0, 0}}, kMaxBlockElements),
+                        std::vector<float>(kMaxBlockElements, 1.0f));
     ASSERT_TRUE(open.ok()) << open.status();
     EXPECT_EQ(open->blocks(0).result(), v1::PushedBlock::APPLIED);
   }

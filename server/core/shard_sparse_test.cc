@@ -284,12 +284,12 @@ TEST_F(ShardSparseTest, Promise3_ASnapshotHasTheRowsBeforeItsCut) {
   EXPECT_EQ(Numbers(PullRows({2}).payload), (std::vector<float>{-11, -11}));
 }
 
-TEST_F(ShardSparseTest, AVariableWhoseRowsDoNotFitBlocksIsRefused) {
+TEST_F(ShardSparseTest, AVariableThatCannotBeSparseIsRefused) {
   ShardDriver driver;
   const auto configured =
-      driver.Configure(MakeConfiguration({Sparse("table", 4, 3)}));
+      driver.Configure(MakeConfiguration({Sparse("table", 4, 262145)}));
   EXPECT_THAT(std::string(configured.status().message()),
-              HasSubstr("divides 262144"));
+              HasSubstr("the second is at most 262144"));
   v1::Variable untrained = Sparse("table", 4, 2);
   untrained.set_untrained(true);
   ShardDriver other;

@@ -545,9 +545,9 @@ TEST(ShardSyncLearnerTest, NoStepBeginsBeforeAllSlicesAreCut) {
   StepBench bench(
       WithSteps(MakeConfiguration({Uniform("w", {4096, 1024})}), {1, 2}));
   const auto contribute = [&](uint64_t step) {
-    return bench.home.Begin(PeerId::Worker(1),
-                            bench.ShareOf(1, step, {3, 0}, kBlockElements),
-                            Payload(std::vector<float>(kBlockElements, 0.5f)));
+    return bench.home.Begin(
+        PeerId::Worker(1), bench.ShareOf(1, step, {3, 0}, kMaxBlockElements),
+        Payload(std::vector<float>(kMaxBlockElements, 0.5f)));
   };
   bench.BeginBackup();
   const CallId early = contribute(1);

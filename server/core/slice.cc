@@ -16,7 +16,8 @@ Slice::Slice(const v1::Variable& variable, uint64_t row_elements, RowRange rows,
       whole_(rows.begin == 0 &&
              rows.end == (variable.shape().empty() ? 1 : variable.shape(0))),
       spare_(spare),
-      block_count_(static_cast<int>(BlockCount(elements()))),
+      cut_(BlockCut::Of(variable.sparse(), row_elements)),
+      block_count_(static_cast<int>(cut_.Count(elements()))),
       applied_(block_count_) {}
 
 void Slice::SetTraining(const VariableOptions& options,
@@ -52,7 +53,11 @@ std::vector<uint64_t> Slice::TensorShape() const {
 }
 
 size_t Slice::block_elements(int block) const {
-  return BlockElements(elements(), block);
+  return cut_.ElementsOf(block, elements());
+}
+
+uint64_t Slice::block_begin(int block) const {
+  return first_element() + cut_.Begin(block);
 }
 
 uint64_t Slice::BytesOf(uint64_t elements) const {

@@ -16,14 +16,14 @@ namespace paramd {
 // Contiguous rows of a variable that this server owns: their blocks, and the
 // record of the pushes that these contain.
 //
-// Invariant: block b holds elements [b, b + 1) * kBlockElements of the slice.
+// Invariant: its elements lie in its blocks, in order, as its BlockCut says.
 //
 // Not thread-safe: lives inside a ShardContent.
 class Slice {
  public:
   // Has no blocks yet; their memory will come from `spare`, which outlives it.
-  // REQUIRES: `rows` lie inside the variable, whose rows have `row_elements`
-  // each.
+  // REQUIRES: `rows` lie inside the variable, which CheckVariable let pass and
+  // whose rows have `row_elements` each.
   Slice(const v1::Variable& variable, uint64_t row_elements, RowRange rows,
         SpareBuffers* spare);
 
@@ -60,8 +60,11 @@ class Slice {
   uint64_t elements() const {
     return (rows_.end - rows_.begin) * row_elements_;
   }
+  const BlockCut& cut() const { return cut_; }
   int block_count() const { return block_count_; }
   size_t block_elements(int block) const;
+  // Where a block begins, as an element of the whole variable.
+  uint64_t block_begin(int block) const;
   // Values and slots of `elements` of them.
   uint64_t BytesOf(uint64_t elements) const;
   // What is read where it begins with trained values: these, and of a keyed
@@ -105,6 +108,7 @@ class Slice {
   bool whole_;
   BlockPlacement placement_;
   SpareBuffers* spare_;
+  BlockCut cut_;
   int block_count_;
   std::vector<Block> blocks_;
   AppliedPushes applied_;

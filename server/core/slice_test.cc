@@ -24,6 +24,24 @@ TEST(SliceTest, TheLastBlockHasTheRest) {
   EXPECT_EQ(slice.block(1).slots().size(), 37856u * 8);
 }
 
+TEST(SliceTest, ABlockOfASparseVariableHasWholeRows) {
+  SpareBuffers spare;
+  v1::Variable table = Variable({600, 1000});
+  table.set_sparse(true);
+  Slice slice(table, 1000, {100, 500}, &spare);
+  EXPECT_EQ(slice.block_count(), 2);
+  EXPECT_EQ(slice.block_elements(0), 262000u);
+  EXPECT_EQ(slice.block_elements(1), 138000u);
+  EXPECT_EQ(slice.block_begin(0), 100000u);
+  EXPECT_EQ(slice.block_begin(1), 362000u);
+  slice.SetTraining({}, {{"momentum"}, {"steps", /*by_row=*/true}});
+  slice.CreateBlocks(1);
+  EXPECT_EQ(slice.block(0).values().size(), 262000u * 4);
+  EXPECT_EQ(slice.block(0).slots().size(), (262000u + 262) * 4);
+  EXPECT_EQ(slice.PlaceOfSlot(1, 1).begin, 138000u);
+  EXPECT_EQ(slice.PlaceOfSlot(1, 1).words, 138u);
+}
+
 TEST(SliceTest, ABlockThatIsJustFullIsTheLast) {
   SpareBuffers spare;
   const Slice slice(Variable({512, 512}), 512, {0, 512}, &spare);

@@ -73,7 +73,7 @@ void StepKeeper::OnDecide(CallId call, const v1::DecideRequest& request,
 void StepKeeper::Advance(ShardTurn* turn) {
   if (turn->data.step == nullptr) return;
   SyncStep& step = *turn->data.step;
-  const absl::Status applied = step.ApplySome(kBlockElements);
+  const absl::Status applied = step.ApplySome(kMaxBlockElements);
   step.Tick(turn->now);
   apply_at_ = !step.applying() ? Time::Never()
               : applied.ok()   ? turn->now

@@ -9,7 +9,7 @@ import unittest
 from tests.cluster import paramd
 
 KEYS = 100000
-WIDTH = 8
+WIDTH = 10  # A bucket has 26,214 rows, four elements less than a block can have.
 TABLE = "embedding_1/table"
 
 

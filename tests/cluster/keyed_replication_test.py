@@ -36,10 +36,10 @@ class KeyedReplicationTest(KeyedCase):
 
     def test_promise1_a_killed_server_takes_no_row_along(self):
         # Of two buckets, which more keys are named than have rows.
-        settings = job("adam", capacity=60000, examples=60000,
+        settings = job("adam", capacity=50000, examples=60000,
                        heartbeat_ms=100)
         alone = by_key(self.train(settings, "run").tensors())
-        self.assertEqual(len(alone[TABLE]), 2 * 32768)
+        self.assertEqual(len(alone[TABLE]), 2 * 26214)
         run = self.train_and_kill(settings, "--workers=1")
         self.assert_same(by_key(run.tensors()), alone, "with killed servers")
 

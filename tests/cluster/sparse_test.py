@@ -8,12 +8,12 @@ import unittest
 
 from tests.cluster import paramd
 
-ROWS = 100000  # Of 8 values: four blocks.
+ROWS = 100000  # Of 8 values: four blocks; of 12 values: five.
 FEATURES = [{"name": "ids", "type": "int32", "dims": [6], "classes": ROWS},
             {"name": "label", "type": "int32", "classes": 4}]
 
 
-def job(optimizer, sparse=True, examples=640, **settings):
+def job(optimizer, sparse=True, examples=640, width=8, **settings):
     source = {"synthetic": {"examples": examples, "features": FEATURES}}
     return {
         "name": "sparse",
@@ -21,7 +21,8 @@ def job(optimizer, sparse=True, examples=640, **settings):
         "input": {"train": source,
                   "test": {"synthetic": {"examples": 32,
                                          "features": FEATURES}}},
-        "model": {"layers": [{"embedding": {"width": 8, "sparse": sparse}},
+        "model": {"layers": [{"embedding": {"width": width,
+                                            "sparse": sparse}},
                              "flatten", {"dense": 4}],
                   "loss": "softmax_cross_entropy"},
         "optimizer": {optimizer: {}, "learning_rate": 0.1},
@@ -48,10 +49,12 @@ class SparseTest(unittest.TestCase):
             self.assertTrue(found[name] == values, f"{name} {where}")
 
     def test_with_sgd_rows_give_what_whole_variables_give(self):
-        dense = self.train(job("sgd", sparse=False), "run").tensors()
-        sparse = self.train(job("sgd"), "run").tensors()
-        self.assertIn("embedding_1/table", dense)
-        self.assert_same(sparse, dense, "sparse")
+        for width in (8, 12):
+            dense = self.train(job("sgd", sparse=False, width=width),
+                               "run").tensors()
+            sparse = self.train(job("sgd", width=width), "run").tensors()
+            self.assertIn("embedding_1/table", dense)
+            self.assert_same(sparse, dense, f"sparse, of width {width}")
 
     def test_tables_side_by_side_are_trained_and_evaluated(self):
         found = []
@@ -60,7 +63,7 @@ class SparseTest(unittest.TestCase):
             settings["model"]["layers"] = [
                 {"parallel": {"branches": [
                     [{"embedding": {"width": width, "sparse": sparse}},
-                     "flatten"] for width in (1, 8)]}},
+                     "flatten"] for width in (1, 10)]}},
                 {"dense": 4}]
             run = self.train(settings, "local", "--workers=1", "--servers=2")
             found.append((run.tensors(), run.result()["evaluation"]))
@@ -71,7 +74,7 @@ class SparseTest(unittest.TestCase):
         self.assertGreater(of_sparse["loss"], 0)
 
     def test_no_transport_and_no_number_of_servers_changes_a_bit(self):
-        settings = job("adam")
+        settings = job("adam", width=12)
         alone = self.train(settings, "run").tensors()
         self.assertEqual(len(alone), 3 * 3 + 1)  # Steps of rows, too.
         for servers in (1, 3):

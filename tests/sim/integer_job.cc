@@ -16,7 +16,6 @@ namespace paramd {
 namespace {
 
 constexpr double kSparseTouched = 0.4;
-constexpr uint64_t kSparseWidth = 4;
 constexpr uint64_t kBuckets = 5;
 
 }  // namespace
@@ -28,6 +27,19 @@ v1::JobConfig::WireFormat IntegerJob::DrawFormat(double half,
                              : v1::JobConfig::WIRE_FORMAT_FP16;
 }
 
+uint64_t IntegerJob::DrawWidth(uint64_t seed) {
+  RandomStream random(StableHash("row width", seed));
+  if (!random.Chance(0.25)) return kEvenWidth;
+  std::vector<uint64_t> widths;
+  for (const uint64_t width : {3, 5, 6, 7}) {
+    const uint64_t rows = BlockRows(width);
+    if (kMaxBlockElements % width != 0 && rows > 0 && rows % 2 == 0) {
+      widths.push_back(width);
+    }
+  }
+  return widths.empty() ? kEvenWidth : widths[random.Below(widths.size())];
+}
+
 IntegerJob::IntegerJob(uint64_t seed, const Options& options)
     : seed_(seed),
       touched_(options.touched),
@@ -36,7 +48,8 @@ IntegerJob::IntegerJob(uint64_t seed, const Options& options)
       counted_(options.counted),
       keys_are_(options.sparse ? options.keys : Keys::kNone),
       has_policy_(keys_are_ != Keys::kNone &&
-                  (options.admit_after > 1 || options.expire_after > 0)) {
+                  (options.admit_after > 1 || options.expire_after > 0)),
+      width_(options.width) {
   DrawConfig(options, seed);
   if (options.growing) Grow(seed);
   for (uint32_t epoch = 1; epoch <= epochs(); ++epoch) {
@@ -47,13 +60,13 @@ IntegerJob::IntegerJob(uint64_t seed, const Options& options)
   RandomStream random(StableHash("integer variables", seed));
   AddVariable("scalar", {});
   AddVariable("bias", {10});
-  AddVariable("kernel", {1 + random.Below(kBlockElements / 8), 23});
-  AddVariable("blocks", {2, kBlockElements / 2 + 1});
-  AddVariable("slices", {2, kBlockElements * 2 + 5});
+  AddVariable("kernel", {1 + random.Below(kMaxBlockElements / 8), 23});
+  AddVariable("blocks", {2, kMaxBlockElements / 2 + 1});
+  AddVariable("slices", {2, kMaxBlockElements * 2 + 5});
   if (keys_are_ != Keys::kNone) {
     AddKeyed(options);
   } else if (options.sparse) {
-    AddVariable("rows", {kBlockElements + 1, kSparseWidth}, /*sparse=*/true);
+    AddVariable("rows", {kMaxBlockElements + 1, width_}, /*sparse=*/true);
   }
 }
 
@@ -94,7 +107,7 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
   config_.mutable_checkpoint()->set_incremental(options.incremental);
   config_.set_evaluate_every_epochs(1);
   config_.set_portion_batches(1 + static_cast<uint32_t>(random.Below(4)));
-  config_.set_chunk_bytes(2 * kBlockElements * sizeof(float));
+  config_.set_chunk_bytes(2 * kMaxBlockElements * sizeof(float));
   config_.set_start_timeout_ms(600000);
   config_.set_lease_ms(
       static_cast<uint32_t>(absl::ToInt64Milliseconds(options.lease)));
@@ -145,18 +158,18 @@ void IntegerJob::AddVariable(const std::string& name,
   variable.mutable_initializer()->set_low(initial);
   variable.mutable_initializer()->set_high(initial);
   initial_.push_back(initial);
-  const uint64_t row_bytes = rows.row_elements * sizeof(float);
-  const uint64_t step = std::max<uint64_t>(kSliceBytes / row_bytes, 1);
+  const BlockCut cut = BlockCut::Of(sparse, rows.row_elements);
+  const uint64_t step = MostSliceRows(sparse, rows.row_elements);
   for (uint64_t row = 0; row < rows.rows; row += step) {
     const uint64_t end = std::min(rows.rows, row + step);
     const uint64_t elements = (end - row) * rows.row_elements;
-    const auto blocks = static_cast<uint32_t>(BlockCount(elements));
+    const auto blocks = static_cast<uint32_t>(cut.Count(elements));
     slices_.push_back(
         {v, row, end, static_cast<uint32_t>(blocks_.size()), blocks});
     for (uint32_t b = 0; b < blocks; ++b) {
       blocks_.push_back({v, static_cast<uint32_t>(slices_.size() - 1), b,
-                         row * rows.row_elements + b * kBlockElements,
-                         BlockElements(elements, b)});
+                         row * rows.row_elements + cut.Begin(b),
+                         cut.ElementsOf(b, elements)});
     }
   }
   SetPattern(rows.rows * rows.row_elements, name, &patterns_.emplace_back());
@@ -174,9 +187,9 @@ void IntegerJob::SetPattern(uint64_t elements, const std::string& name,
 }
 
 void IntegerJob::AddKeyed(const Options& options) {
-  const uint64_t bucket = BucketRows(kSparseWidth);
+  const uint64_t bucket = BucketRows(width_);
   const uint64_t rows = kBuckets * bucket;
-  AddVariable("rows", {rows, kSparseWidth}, /*sparse=*/true);
+  AddVariable("rows", {rows, width_}, /*sparse=*/true);
   v1::Variable& variable = variables_.back();
   variable.set_keyed(true);
   variable.set_when_full(ignores_new_keys() ? v1::Variable::IGNORE
@@ -198,7 +211,7 @@ void IntegerJob::AddKeyed(const Options& options) {
     std::set<uint64_t> some;
     while (some.size() < keys) {
       const uint64_t key = random.Bits();
-      if (BucketBegin(key, rows, kSparseWidth) == b * bucket) some.insert(key);
+      if (BucketBegin(key, rows, width_) == b * bucket) some.insert(key);
     }
     keys_.insert(keys_.end(), some.begin(), some.end());
   }
@@ -206,7 +219,7 @@ void IntegerJob::AddKeyed(const Options& options) {
   for (BlockPlace& block : blocks_) {
     if (!variables_[block.variable].keyed()) continue;
     block.first_element = first;
-    block.elements = keys * kSparseWidth;
+    block.elements = keys * width_;
     first += block.elements;
   }
   SetPattern(first, variable.name(), &patterns_.back());
@@ -222,7 +235,7 @@ size_t IntegerJob::parts(size_t block) const {
 
 size_t IntegerJob::PartsOfGroup(size_t block) const {
   if (!has_policy_ || !IsKeyed(block)) return 1;
-  return blocks_[block].elements / kSparseWidth / groups(block);
+  return blocks_[block].elements / width_ / groups(block);
 }
 
 size_t IntegerJob::most_groups(size_t block) const {
@@ -424,8 +437,8 @@ absl::Status IntegerJob::CheckKeys(
     const bool wanted = std::any_of(
         batches.begin(), batches.end(),
         [&](const BatchPlace& batch) { return Coefficient(batch, b) != 0; });
-    const uint64_t first = blocks_[b].first_element / kSparseWidth;
-    for (uint64_t k = 0; k < blocks_[b].elements / kSparseWidth; ++k) {
+    const uint64_t first = blocks_[b].first_element / width_;
+    for (uint64_t k = 0; k < blocks_[b].elements / width_; ++k) {
       if (present[first + k] == wanted) continue;
       return absl::DataLossError(
           absl::StrCat("key ", first + k, wanted ? " has no row" : " has a row",

@@ -42,6 +42,8 @@ struct BatchPlace {
 // Immutable, hence thread-safe.
 class IntegerJob {
  public:
+  // Divides every cut that is drawn.
+  static constexpr uint64_t kEvenWidth = 4;
   // How a keyed variable is used: the keys of a bucket make up groups that are
   // read and pushed together.
   enum class Keys {
@@ -70,6 +72,8 @@ class IntegerJob {
     // One more variable is sparse. A batch reads all rows of a block, or none;
     // more than half have none of a given block.
     bool sparse = false;
+    // Values of a row of that variable.
+    uint64_t width = kEvenWidth;
     // That variable is keyed, and a batch reads all rows of a group, or none.
     Keys keys = Keys::kNone;
     // As in v1::Variable, of that one: keys then come and go by themselves.
@@ -95,6 +99,10 @@ class IntegerJob {
     // flush.
     uint32_t concurrent = 1;
   };
+  // Of every fourth seed one that does not divide a block, as it is cut now:
+  // some elements fewer are in each block of these rows, an even number of
+  // rows all the same, which two groups of keys fill.
+  static uint64_t DrawWidth(uint64_t seed);
   static constexpr uint32_t kBatch = 4;
   // With this chance one of the two that take half as many bytes.
   static v1::JobConfig::WireFormat DrawFormat(double half,
@@ -239,6 +247,7 @@ class IntegerJob {
   const bool counted_;
   const Keys keys_are_;
   const bool has_policy_;
+  const uint64_t width_;
   v1::JobConfig config_;
   std::vector<uint64_t> sizes_;  // Of epochs.
   std::vector<v1::Variable> variables_;

@@ -10,6 +10,7 @@
 
 #include "coordinator/core/layout.h"
 #include "tensor/number_format.h"
+#include "tensor/shape.h"
 #include "tests/sim/fine_cut.h"
 
 namespace paramd {
@@ -131,6 +132,58 @@ TEST(IntegerJobTest, BlocksAreThoseOfTheLayoutThatACoordinatorPlans) {
   }
   EXPECT_EQ(blocks, job.blocks().size());
   EXPECT_GT(blocks, job.slices().size()) << "slices have several blocks";
+}
+
+TEST(IntegerJobTest, BlocksOfRowsOfAnyWidthAreThoseOfTheLayoutToo) {
+  for (const uint64_t elements : {8, 16, 32, 64}) {
+    const FineCut cut({.block_elements = elements,
+                       .slice_bytes = 2 * elements * sizeof(float)});
+    for (const uint64_t width : {3, 4, 5, 7}) {
+      const IntegerJob job(1, {.sparse = true, .width = width});
+      const auto layout = PlanLayout(job.variables(), 3);
+      ASSERT_TRUE(layout.ok()) << layout.status();
+      ASSERT_EQ(layout->slices_size(), static_cast<int>(job.slices().size()));
+      for (int s = 0; s < layout->slices_size(); ++s) {
+        EXPECT_EQ(layout->slices(s).row_begin(), job.slices()[s].row_begin);
+        EXPECT_EQ(layout->slices(s).row_end(), job.slices()[s].row_end);
+      }
+      uint64_t rows = 0;
+      for (const IntegerJob::BlockPlace& block : job.blocks()) {
+        if (!job.variables()[block.variable].sparse()) continue;
+        EXPECT_EQ(block.first_element, rows * width);
+        EXPECT_EQ(block.elements % width, 0u);
+        rows += block.elements / width;
+      }
+      EXPECT_EQ(rows, elements + 1);
+    }
+  }
+}
+
+TEST(IntegerJobTest, SomeSeedsHaveRowsThatDoNotFillABlock) {
+  for (const uint64_t elements : {8, 16, 32, 64}) {
+    const FineCut cut({.block_elements = elements,
+                       .slice_bytes = 2 * elements * sizeof(float)});
+    int uneven = 0;
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+      const uint64_t width = IntegerJob::DrawWidth(seed);
+      EXPECT_EQ(BlockRows(width) % 2, 0u) << "two groups fill them";
+      uneven += elements % width != 0 ? 1 : 0;
+    }
+    EXPECT_GT(uneven, 20);
+    EXPECT_LT(uneven, 100);
+  }
+}
+
+TEST(IntegerJobTest, KeysOfRowsThatDoNotFillABlockAreInGroupsToo) {
+  const FineCut cut({.block_elements = 32, .slice_bytes = 256});
+  const IntegerJob job(
+      3, {.sparse = true, .width = 5, .keys = IntegerJob::Keys::kEvict});
+  EXPECT_EQ(job.keys().size(), 5u * 9) << "three groups, of which two fill six";
+  for (const BatchPlace& batch : job.batches()) {
+    const std::vector<uint64_t> rows = job.RowsOf(batch);
+    EXPECT_EQ(rows.size() % 3, 0u);
+    EXPECT_EQ(job.Gradient(batch).back().size(), rows.size() * 5 * 4);
+  }
 }
 
 TEST(IntegerJobTest, ABatchReadsTheKeysOfOnePartOfABucket) {

@@ -94,6 +94,7 @@ IntegerJob::Options JobOptions(uint64_t seed, Variant variant) {
   } else {
     options.sparse = IsSparse(seed);
     options.keys = KeysOf(seed);
+    if (options.sparse) options.width = IntegerJob::DrawWidth(seed);
   }
   if (variant == Variant::kIntegers) DrawPolicy(seed, &options);
   if (IsIncremental(seed)) {

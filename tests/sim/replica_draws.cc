@@ -13,6 +13,7 @@ void DrawReplicaKeys(uint64_t seed, IntegerJob::Options* options) {
   if (!HasReplicaRows(seed)) return;
   RandomStream random(StableHash("replicated keys", seed));
   options->sparse = true;
+  options->width = IntegerJob::DrawWidth(seed);
   constexpr IntegerJob::Keys kKinds[] = {
       IntegerJob::Keys::kEvict, IntegerJob::Keys::kFit,
       IntegerJob::Keys::kIgnore, IntegerJob::Keys::kNone};
@@ -48,6 +49,7 @@ IntegerJob::Options DrawReplicaJob(uint64_t seed) {
   options.rounded = random.Chance(0.6);
   if (!options.rounded && HasReplicaRows(seed)) {
     options.sparse = true;
+    options.width = IntegerJob::DrawWidth(seed);
     options.keys = IntegerJob::Keys::kFit;
   }
   // What a step drops for them is made up for by a factor.

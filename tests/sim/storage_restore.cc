@@ -360,15 +360,17 @@ absl::StatusOr<std::string> SimStorage::ReadSlot(const v1::Manifest& manifest,
                                                  const std::string& slot,
                                                  bool by_row) const {
   RowShape shape = {0, 1};
+  BlockCut cut = BlockCut::OfDense();
   for (const v1::Variable& known : manifest.variables()) {
     if (known.name() != variable) continue;
     ASSIGN_OR_RETURN(shape, ToRowShape(known.shape()));
+    cut = BlockCut::Of(known.sparse(), shape.row_elements);
   }
   const uint64_t row_bytes =
       by_row ? sizeof(uint64_t) : shape.row_elements * sizeof(float);
   const uint64_t block_bytes =
-      by_row ? kBlockElements / shape.row_elements * row_bytes
-             : kBlockElements * sizeof(float);
+      by_row ? cut.elements() / shape.row_elements * row_bytes
+             : cut.elements() * sizeof(float);
   std::string bytes(shape.rows * row_bytes, '\0');
   uint64_t found = 0;
   for (const v1::ShardFile& file : manifest.files()) {

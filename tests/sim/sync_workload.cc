@@ -41,6 +41,7 @@ IntegerJob::Options JobOptions(uint64_t seed) {
       .rounded = IsRounded(seed)};
   if (IsRounded(seed)) return options;
   options.sparse = seed % 5 == 2;
+  if (options.sparse) options.width = IntegerJob::DrawWidth(seed);
   if (seed % 10 == 7) options.keys = IntegerJob::Keys::kFit;
   options.push_format = IntegerJob::DrawFormat(0.25, &random);
   options.pull_format = IntegerJob::DrawFormat(0.25, &random);

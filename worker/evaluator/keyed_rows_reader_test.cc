@@ -19,7 +19,7 @@ namespace paramd {
 namespace {
 
 // Four rows make up a bucket; there are two.
-constexpr uint64_t kWidth = 65536;
+constexpr uint64_t kWidth = 60000;
 constexpr uint64_t kRows = 8;
 constexpr uint64_t kSeed = 5;
 

@@ -58,12 +58,12 @@ class SparseNetworkTest : public OnTestDevice {
  protected:
   static constexpr uint32_t kRows = 1000;
 
-  static v1::ModelConfig SparseConfig(bool sparse) {
+  static v1::ModelConfig SparseConfig(bool sparse, uint32_t width = 4) {
     v1::ModelConfig config;
     config.set_loss(v1::SOFTMAX_CROSS_ENTROPY);
     v1::Layer::Embedding* const table =
         config.add_layers()->mutable_embedding();
-    table->set_width(4);
+    table->set_width(width);
     table->set_sparse(sparse);
     config.add_layers()->mutable_flatten();
     config.add_layers()->mutable_dense()->set_units(2);
@@ -86,12 +86,19 @@ class SparseNetworkTest : public OnTestDevice {
   }
 };
 
-TEST_F(SparseNetworkTest, AStepOnTheRowsOfABatchGivesTheirGradients) {
+// The parameter is how wide the table's rows are.
+class RowWidthTest : public SparseNetworkTest,
+                     public ::testing::WithParamInterface<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(NetworkWidths, RowWidthTest,
+                         ::testing::Values(1, 3, 4, 10));
+
+TEST_P(RowWidthTest, AStepOnTheRowsOfABatchGivesTheirGradients) {
+  const uint32_t width = GetParam();
   const Batch batch = MakeBatch();
-  Made whole(SparseConfig(/*sparse=*/false), Spec());
+  Made whole(SparseConfig(/*sparse=*/false, width), Spec());
   const Metrics expected = whole.Step(batch, {});
 
-  Made sparse(SparseConfig(/*sparse=*/true), Spec());
+  Made sparse(SparseConfig(/*sparse=*/true, width), Spec());
   EXPECT_TRUE(sparse.model->variables()[0].sparse());
   std::vector<std::vector<uint64_t>> found(1);
   ASSERT_TRUE(sparse.model->FindRows(batch, absl::MakeSpan(found)).ok());
@@ -100,8 +107,8 @@ TEST_F(SparseNetworkTest, AStepOnTheRowsOfABatchGivesTheirGradients) {
   const std::vector<uint64_t> rows = {0, 7, 8, 500, 999};
   std::vector<float> values;
   for (const uint64_t row : rows) {
-    const auto first = whole.values[0].begin() + row * 4;
-    values.insert(values.end(), first, first + 4);
+    const auto first = whole.values[0].begin() + row * width;
+    values.insert(values.end(), first, first + width);
   }
   std::vector<float> gradient(values.size(),
                               std::numeric_limits<float>::quiet_NaN());
@@ -111,8 +118,9 @@ TEST_F(SparseNetworkTest, AStepOnTheRowsOfABatchGivesTheirGradients) {
   const Metrics metrics = sparse.Step(batch, row_views);
   EXPECT_EQ(metrics.loss_sum, expected.loss_sum);
   for (size_t r = 0; r < rows.size(); ++r) {
-    for (size_t i = 0; i < 4; ++i) {
-      EXPECT_EQ(gradient[r * 4 + i], whole.gradients[0][rows[r] * 4 + i]);
+    for (size_t i = 0; i < width; ++i) {
+      EXPECT_EQ(gradient[r * width + i],
+                whole.gradients[0][rows[r] * width + i]);
     }
   }
   EXPECT_EQ(sparse.gradients[1], whole.gradients[1]);
@@ -120,7 +128,7 @@ TEST_F(SparseNetworkTest, AStepOnTheRowsOfABatchGivesTheirGradients) {
                 ->loss_sum,
             whole.model->Evaluate(whole.weight_views, batch)->loss_sum);
   // Also with all of it.
-  Made again(SparseConfig(/*sparse=*/true), Spec());
+  Made again(SparseConfig(/*sparse=*/true, width), Spec());
   EXPECT_EQ(again.model->Evaluate(again.weight_views, batch)->loss_sum,
             whole.model->Evaluate(whole.weight_views, batch)->loss_sum);
 }
@@ -542,8 +550,10 @@ TEST_F(KeyedNetworkTest, WhatDoesNotGoWithACapacityIsNamed) {
   EXPECT_THAT(Refused(config, KeyedSpec()),
               HasSubstr("a capacity of 1000000000000 rows of 16 values; at "
                         "most 68719476736 rows are possible"));
-  table->set_width(3);
-  EXPECT_THAT(Refused(config, KeyedSpec()), HasSubstr("divides 262144"));
+  table->set_width(262145);
+  table->set_capacity(10);
+  EXPECT_THAT(Refused(config, KeyedSpec()),
+              HasSubstr("the second is at most 262144"));
   table->set_width(4);
   table->clear_capacity();
   EXPECT_THAT(Refused(config, KeyedSpec()), HasSubstr("needs a capacity"));
@@ -562,9 +572,9 @@ TEST_F(KeyedNetworkTest, WhatDoesNotGoWithACapacityIsNamed) {
 
 TEST_F(SparseNetworkTest, WhatCanNotBeSparseIsNamed) {
   v1::ModelConfig config = SparseConfig(/*sparse=*/true);
-  config.mutable_layers(0)->mutable_embedding()->set_width(3);
+  config.mutable_layers(0)->mutable_embedding()->set_width(262145);
   EXPECT_THAT(std::string(Network::Create(config, Spec()).status().message()),
-              HasSubstr("divides 262144"));
+              HasSubstr("the second is at most 262144"));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ class SessionTestBase : public ::testing::Test {
   }
   // One variable of two whole blocks and one of two elements, all on ps-0.
   static v1::Configuration ThreeBlocks() {
-    return MakeConfiguration({{"w", {2 * kBlockElements + 2}, 0}}, 1);
+    return MakeConfiguration({{"w", {2 * kMaxBlockElements + 2}, 0}}, 1);
   }
 
   void Use(const v1::Configuration& configuration,
@@ -94,8 +94,8 @@ class SessionTestBase : public ::testing::Test {
       block->set_slice(asked.slice());
       block->set_block(asked.block());
       block->mutable_version()->set_life(life);
-      block->set_elements(BlockElements(
-          placement.slices()[asked.slice()].elements, asked.block()));
+      block->set_elements(
+          placement.slices()[asked.slice()].block_elements(asked.block()));
     }
     return reply;
   }

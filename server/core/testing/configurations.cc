@@ -48,8 +48,7 @@ v1::Configuration MakeConfiguration(
   v1::Layout* const layout = configuration.mutable_layout();
   for (const v1::Variable& variable : variables) {
     const RowShape shape = *ToRowShape(variable.shape());
-    const uint64_t step = std::max<uint64_t>(
-        1, kSliceBytes / (shape.row_elements * sizeof(float)));
+    const uint64_t step = MostSliceRows(variable.sparse(), shape.row_elements);
     for (uint64_t row = 0; row < shape.rows; row += step) {
       v1::Slice* const slice = layout->add_slices();
       slice->set_variable(layout->variables_size());
