@@ -152,9 +152,9 @@ void AppendSlices(const v1::Evaluation& evaluation, std::string* text) {
                           TestText(slice, " "), WithCommas(slice.examples()));
   }
   if (shown < evaluation.slices_size()) {
-    absl::StrAppendFormat(
-        text, "  and %d slices more: paramd status --format json\n",
-        evaluation.slices_size() - shown);
+    absl::StrAppendFormat(text,
+                          "  and %d slices more: paramd status --format json\n",
+                          evaluation.slices_size() - shown);
   }
 }
 

@@ -210,9 +210,9 @@ void FillSlices(const Source& from, Samples* to) {
 
 void FillSliceExamples(const Source& from, Samples* to) {
   for (const v1::EvaluatedSlice& slice : from.job().evaluation().slices()) {
-    to->Add(static_cast<double>(slice.examples()),
-            {{"feature", slice.feature()},
-             {"value", absl::StrCat(slice.value())}});
+    to->Add(
+        static_cast<double>(slice.examples()),
+        {{"feature", slice.feature()}, {"value", absl::StrCat(slice.value())}});
   }
 }
 

@@ -130,11 +130,9 @@ std::tuple<absl::string_view, uint32_t> KeyOf(const Metrics& slice) {
 
 void AddSlices(const std::vector<Metrics>& more, std::vector<Metrics>* slices) {
   for (const Metrics& one : more) {
-    const auto place =
-        std::lower_bound(slices->begin(), slices->end(), one,
-                         [](const Metrics& a, const Metrics& b) {
-                           return KeyOf(a) < KeyOf(b);
-                         });
+    const auto place = std::lower_bound(
+        slices->begin(), slices->end(), one,
+        [](const Metrics& a, const Metrics& b) { return KeyOf(a) < KeyOf(b); });
     if (place != slices->end() && KeyOf(*place) == KeyOf(one)) {
       *place += one;
     } else {

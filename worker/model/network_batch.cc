@@ -268,9 +268,8 @@ absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
   ASSIGN_OR_RETURN(Metrics metrics, CountTasks(plan, outputs, batch, scored));
   if (!scored || plan.slices.empty()) return metrics;
   const auto count = [&](const SlicedBatch& slice) -> absl::Status {
-    ASSIGN_OR_RETURN(
-        Metrics counted,
-        CountTasks(plan, slice.outputs, slice.batch, /*scored=*/true));
+    ASSIGN_OR_RETURN(Metrics counted, CountTasks(plan, slice.outputs,
+                                                 slice.batch, /*scored=*/true));
     counted.feature = slice.feature;
     counted.value = slice.value;
     metrics.slices.push_back(std::move(counted));

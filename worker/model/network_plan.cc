@@ -601,10 +601,16 @@ std::vector<LayerBuilder::Input> InputsOf(const NetworkPlan& plan) {
 
 }  // namespace
 
-bool IsReadByName(const v1::ModelConfig& config, const std::string& feature) {
-  const std::vector<std::string> named = NamedBy(config);
-  return feature == config.input() ||
-         std::find(named.begin(), named.end(), feature) != named.end();
+std::vector<std::string> OnlySlicedBy(const v1::ModelConfig& config) {
+  std::vector<std::string> read = NamedBy(config);
+  read.push_back(config.input());
+  std::vector<std::string> names;
+  for (const std::string& slice : config.slices()) {
+    const bool is_read =
+        std::find(read.begin(), read.end(), slice) != read.end();
+    if (!is_read) names.push_back(slice);
+  }
+  return names;
 }
 
 absl::Status CheckTestData(const NetworkPlan& plan, const InputSpec& test) {
@@ -775,8 +781,7 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     task.first = first_column;
     first_column += task.columns();
   }
-  RETURN_IF_ERROR(
-      CheckSliceNumbers(plan->slices, 1 + plan->metrics().size()));
+  RETURN_IF_ERROR(CheckSliceNumbers(plan->slices, 1 + plan->metrics().size()));
   RETURN_IF_ERROR(ShareVariables(plan.get()));
   if (config.has_quantization_aware()) {
     RETURN_IF_ERROR(

@@ -127,15 +127,15 @@ struct NetworkPlan {
 // needs, if the input has not the features that are asked for, or others where
 // branches name theirs, if there is no layer or no loss, if shapes do not fit,
 // if an output does not fit its loss and its label, if a metric is not one of
-// its loss, if slices are as FindSlices refuses them, if two outputs have one name, if layers of one name have variables
-// of different shapes, or if a variable, or a layer's output of one example,
-// had 2^31 values or more.
+// its loss, if slices are as FindSlices refuses them, if two outputs have one
+// name, if layers of one name have variables of different shapes, or if a
+// variable, or a layer's output of one example, had 2^31 values or more.
 absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     const v1::ModelConfig& config, const InputSpec& input);
 
-// Whether `input` or a branch of the model names the feature. Only so layers
-// read one that evaluations are sliced by.
-bool IsReadByName(const v1::ModelConfig& config, const std::string& feature);
+// The features that evaluations are sliced by and no layer reads, as neither
+// `input` nor a branch of the model names them.
+std::vector<std::string> OnlySlicedBy(const v1::ModelConfig& config);
 
 // INVALID_ARGUMENT, naming the number of rows that is needed, if test data have
 // integers that an embedding has no row for. Classes that were found in files

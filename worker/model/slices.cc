@@ -27,16 +27,16 @@ absl::Status CheckSlice(const FeatureSpec& feature,
                       ", which is the label; name what is known of an example "
                       "without it");
   }
-  if (feature.ragged || feature.size() != 1 ||
-      feature.dtype != DType::kInt32 || feature.classes == 0) {
+  if (feature.ragged || feature.size() != 1 || feature.dtype != DType::kInt32 ||
+      feature.classes == 0) {
     return WrongSlice(
-        name, absl::StrCat(
-                  ", which is ", NameOf(feature.dtype), " of ",
-                  feature.ragged ? "any number of values"
-                                 : DimsText(feature.dims),
-                  "; it needs one whole number for each example, below a "
-                  "number that the input states: give the input its "
-                  "\"classes\""));
+        name,
+        absl::StrCat(
+            ", which is ", NameOf(feature.dtype), " of ",
+            feature.ragged ? "any number of values" : DimsText(feature.dims),
+            "; it needs one whole number for each example, below a "
+            "number that the input states: give the input its "
+            "\"classes\""));
   }
   if (feature.classes > kMostSliceValues) {
     return WrongSlice(name, absl::StrCat(", which has ", feature.classes,
@@ -91,13 +91,12 @@ absl::StatusOr<std::vector<FeatureSpec>> FindSlices(
     const FeatureSpec* const feature = input.Find(name);
     if (feature == nullptr) {
       return WrongSlice(
-          name,
-          absl::StrCat("; the input has ",
-                       absl::StrJoin(input.features, ", ",
-                                     [](std::string* out,
-                                        const FeatureSpec& one) {
-                                       absl::StrAppend(out, "'", one.name, "'");
-                                     })));
+          name, absl::StrCat(
+                    "; the input has ",
+                    absl::StrJoin(input.features, ", ",
+                                  [](std::string* out, const FeatureSpec& one) {
+                                    absl::StrAppend(out, "'", one.name, "'");
+                                  })));
     }
     RETURN_IF_ERROR(CheckSlice(*feature, labels));
     for (const FeatureSpec& before : features) {
@@ -123,10 +122,10 @@ absl::Status CheckSliceNumbers(absl::Span<const FeatureSpec> features,
       " of them: name fewer features, or count fewer metrics"));
 }
 
-absl::Status ForEachSlice(absl::Span<const FeatureSpec> features,
-                          absl::Span<const std::string> read,
-                          const ConstTensor& outputs, const Batch& batch,
-                          absl::FunctionRef<absl::Status(const SlicedBatch&)> use) {
+absl::Status ForEachSlice(
+    absl::Span<const FeatureSpec> features, absl::Span<const std::string> read,
+    const ConstTensor& outputs, const Batch& batch,
+    absl::FunctionRef<absl::Status(const SlicedBatch&)> use) {
   std::vector<std::byte> memory(outputs.size() * SizeOf(outputs.dtype));
   SlicedBatch slice;
   slice.batch.columns.resize(read.size());

@@ -53,10 +53,10 @@ struct SlicedBatch {
 // batch has not a feature by which is sliced, DATA_LOSS, naming the example, if
 // a value is out of range, and the first error of `use`. REQUIRES: the batch
 // has all of `read`, none of them ragged.
-absl::Status ForEachSlice(absl::Span<const FeatureSpec> features,
-                          absl::Span<const std::string> read,
-                          const ConstTensor& outputs, const Batch& batch,
-                          absl::FunctionRef<absl::Status(const SlicedBatch&)> use);
+absl::Status ForEachSlice(
+    absl::Span<const FeatureSpec> features, absl::Span<const std::string> read,
+    const ConstTensor& outputs, const Batch& batch,
+    absl::FunctionRef<absl::Status(const SlicedBatch&)> use);
 
 }  // namespace paramd
 
