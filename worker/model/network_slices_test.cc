@@ -240,8 +240,8 @@ TEST_F(SlicesTest, ThoseOfBatchesAddUpToTheWhole) {
   }
 }
 
-// What scikit-learn finds for scores, which are what the model reads.
-TEST_F(SlicesTest, TheyAreThoseOfScikitLearn) {
+// slices_vectors.py found them for scores, which are what the model reads.
+TEST_F(SlicesTest, TheyAreWhatTheDefinitionsSay) {
   std::ifstream file("worker/model/slices_vectors.json");
   const Json json = Json::parse(file);
   const auto scores = json["scores"].get<std::vector<float>>();
