@@ -163,6 +163,33 @@ void CheckPipeline(const v1::JobConfig& config,
   CheckWithoutFlush(config, add);
 }
 
+// Whether a name that metrics have in theirs is of such characters alone.
+bool IsPlainName(absl::string_view name, absl::string_view others) {
+  return std::all_of(name.begin(), name.end(), [&](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           others.find(c) != others.npos;
+  });
+}
+
+// Adds what model.slices says wrongly, whatever the input has.
+void CheckSlices(const v1::ModelConfig& model,
+                 const std::function<void(const std::string& path,
+                                          absl::string_view sentence)>& add) {
+  if (!model.slices().empty() && model.custom()) {
+    add("model.slices",
+        "are of a model in the job file; with model.custom the program "
+        "evaluates it, so leave them out");
+  }
+  for (int i = 0; i < model.slices_size(); ++i) {
+    const std::string& name = model.slices(i);
+    if (!name.empty() && IsPlainName(name, "_-./")) continue;
+    add(absl::StrCat("model.slices[", i, "]"),
+        absl::StrCat("becomes part of the names of metrics (auc/device=2): "
+                     "letters, digits, _, -, . and / alone; found \"",
+                     Excerpt(name), "\""));
+  }
+}
+
 // Adds what the settings about outputs say wrongly.
 void CheckOutputs(const v1::JobConfig& config, const SettingReader& reader,
                   const std::function<void(const std::string& path,
@@ -197,10 +224,7 @@ void CheckOutputs(const v1::JobConfig& config, const SettingReader& reader,
     const std::string path =
         absl::StrCat("model.outputs[", names.size(), "].name");
     const std::string& name = output.name();
-    const bool is_word =
-        std::all_of(name.begin(), name.end(), [](unsigned char c) {
-          return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
-        });
+    const bool is_word = IsPlainName(name, "_-.");
     if (!is_word || (name.empty() && output.has_name())) {
       add(path,
           absl::StrCat("names metrics and a column of predictions: letters, "
@@ -378,6 +402,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
         "is for a model in the job file; with model.custom the program decides "
         "what it keeps, so leave it out");
   }
+  CheckSlices(config.model(), add);
   CheckOutputs(config, reader, add);
   CheckDistill(config, add);
   CheckQuantizationAware(config, add);

@@ -569,6 +569,34 @@ TEST(JobConfigTest, TeachersNeedAModelOfClasses) {
   }
 }
 
+TEST(JobConfigTest, SlicesArePartOfTheNamesOfMetrics) {
+  JobSources sources = From(kJob);
+  EXPECT_EQ(LoadJob(sources)->config.model().slices_size(), 0);
+  sources.settings = {{"model.slices", "[\"device\", \"user/age.2-x_Y\"]"}};
+  const absl::StatusOr<LoadedJob> job = LoadJob(sources);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->config.model().slices(1), "user/age.2-x_Y");
+  for (const char* name : {"", "a b", "a=b", "a{b}", "\\u00e9"}) {
+    sources.settings = {
+        {"model.slices", absl::StrCat("[\"device\", \"", name, "\"]")}};
+    EXPECT_THAT(MessageOf(sources),
+                HasSubstr("model.slices[1]: becomes part of the names of "
+                          "metrics (auc/device=2): letters, digits, _, -, . "
+                          "and / alone; found \""))
+        << name;
+  }
+  sources.settings = {
+      {"model.slices",
+       "[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\"]"}};
+  EXPECT_THAT(MessageOf(sources), HasSubstr("model.slices: must have at most"));
+  sources.settings = {{"model.slices", "[\"device\"]"},
+                      {"model.custom", "true"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("model.slices: are of a model in the job file; with "
+                        "model.custom the program evaluates it, so leave them "
+                        "out"));
+}
+
 TEST(JobConfigTest, WhatRoundsForIntegersIsTheProcessorInFloat32) {
   const auto with = [](absl::string_view setting, absl::string_view value) {
     JobSources sources = From(kJob);

@@ -11,6 +11,18 @@ namespace {
 
 constexpr absl::string_view kAccuracy = "accuracy";
 
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
+// The accuracy first, the others by name.
+NamedValues Sorted(const google::protobuf::Map<std::string, double>& metrics) {
+  NamedValues values(metrics.begin(), metrics.end());
+  std::sort(values.begin(), values.end(), [](const auto& a, const auto& b) {
+    return std::make_pair(a.first != kAccuracy, a.first) <
+           std::make_pair(b.first != kAccuracy, b.first);
+  });
+  return values;
+}
+
 void AddTimes(double factor, const MetricSums& more, MetricSums* sums) {
   for (const v1::MetricSum& one : more) {
     auto known = std::find_if(
@@ -26,19 +38,33 @@ void AddTimes(double factor, const MetricSums& more, MetricSums* sums) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, double>> MetricValues(
-    const v1::Evaluation& evaluation) {
-  std::vector<std::pair<std::string, double>> values(
-      evaluation.metrics().begin(), evaluation.metrics().end());
-  std::sort(values.begin(), values.end(), [](const auto& a, const auto& b) {
-    return std::make_pair(a.first != kAccuracy, a.first) <
-           std::make_pair(b.first != kAccuracy, b.first);
-  });
+NamedValues MetricValues(const v1::Evaluation& evaluation) {
+  NamedValues values = Sorted(evaluation.metrics());
   if (values.empty() && evaluation.labels() == 0 && evaluation.correct() > 0 &&
       evaluation.examples() > 0) {
     values.emplace_back(kAccuracy,
                         static_cast<double>(evaluation.correct()) /
                             static_cast<double>(evaluation.examples()));
+  }
+  return values;
+}
+
+NamedValues MetricValues(const v1::EvaluatedSlice& slice) {
+  return Sorted(slice.metrics());
+}
+
+std::string SliceName(const v1::EvaluatedSlice& slice) {
+  return absl::StrCat(slice.feature(), "=", slice.value());
+}
+
+NamedValues SliceValues(const v1::Evaluation& evaluation) {
+  NamedValues values;
+  for (const v1::EvaluatedSlice& slice : evaluation.slices()) {
+    const std::string name = SliceName(slice);
+    values.emplace_back(absl::StrCat("loss/", name), slice.loss());
+    for (const auto& [metric, value] : MetricValues(slice)) {
+      values.emplace_back(absl::StrCat(metric, "/", name), value);
+    }
   }
   return values;
 }

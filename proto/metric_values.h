@@ -19,6 +19,18 @@ using MetricSums = google::protobuf::RepeatedPtrField<v1::MetricSum>;
 std::vector<std::pair<std::string, double>> MetricValues(
     const v1::Evaluation& evaluation);
 
+// The same of a slice.
+std::vector<std::pair<std::string, double>> MetricValues(
+    const v1::EvaluatedSlice& slice);
+
+// "device=2".
+std::string SliceName(const v1::EvaluatedSlice& slice);
+
+// What each slice has, as a name where there is one name for each number:
+// "auc/device=2", the loss first, then as MetricValues has them.
+std::vector<std::pair<std::string, double>> SliceValues(
+    const v1::Evaluation& evaluation);
+
 // For a log: "accuracy 0.8813, loss 0.33".
 std::string EvaluationText(const v1::Evaluation& evaluation);
 

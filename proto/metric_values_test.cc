@@ -51,6 +51,29 @@ TEST(MetricValuesTest, AModelThatNamesNoMetricHasNone) {
   EXPECT_THAT(MetricValues(evaluation), IsEmpty());
 }
 
+TEST(MetricValuesTest, ThoseOfSlicesAreNamedAfterFeatureAndValue) {
+  v1::Evaluation evaluation;
+  evaluation.set_examples(8);
+  (*evaluation.mutable_metrics())["auc"] = 0.5;
+  for (const uint32_t value : {0u, 12u}) {
+    v1::EvaluatedSlice* const slice = evaluation.add_slices();
+    slice->set_feature("device");
+    slice->set_value(value);
+    slice->set_loss(0.25);
+    (*slice->mutable_metrics())["click/auc"] = 0.75;
+    (*slice->mutable_metrics())["accuracy"] = 0.875;
+  }
+  EXPECT_THAT(MetricValues(evaluation), ElementsAre(Pair("auc", 0.5)));
+  EXPECT_EQ(SliceName(evaluation.slices(1)), "device=12");
+  EXPECT_THAT(
+      SliceValues(evaluation),
+      ElementsAre(Pair("loss/device=0", 0.25), Pair("accuracy/device=0", 0.875),
+                  Pair("click/auc/device=0", 0.75),
+                  Pair("loss/device=12", 0.25),
+                  Pair("accuracy/device=12", 0.875),
+                  Pair("click/auc/device=12", 0.75)));
+}
+
 TEST(MetricSumTest, ValuesOfReplicasAreThoseOfAllTheirExamples) {
   MetricSums sums;
   *sums.Add() = Sum("perplexity", 6, 2, /*exp=*/true);

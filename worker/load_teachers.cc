@@ -89,18 +89,24 @@ std::vector<std::string> OnlyMeasured(const v1::ModelConfig& model) {
   std::vector<std::string> names = {model.group().empty() ? "group"
                                                           : model.group()};
   if (!model.example_weight().empty()) names.push_back(model.example_weight());
+  for (std::string& slice : OnlySlicedBy(model)) {
+    names.push_back(std::move(slice));
+  }
   return names;
 }
 
-// What a teacher may read: what a student is only measured by counts for
+// What a teacher may read: what it or a student is only measured by counts for
 // nothing.
-InputSpec ReadByTeachers(InputSpec input, const NetworkPlan& student) {
+InputSpec ReadByTeachers(InputSpec input, const Task& student,
+                         std::vector<std::string> measured) {
+  measured.push_back(student.group.name);
+  measured.push_back(student.weight.name);
   auto& features = input.features;
   features.erase(std::remove_if(features.begin(), features.end(),
                                 [&](const FeatureSpec& feature) {
-                                  const Task& task = student.tasks.front();
-                                  return feature.name == task.group.name ||
-                                         feature.name == task.weight.name;
+                                  return std::find(
+                                             measured.begin(), measured.end(),
+                                             feature.name) != measured.end();
                                 }),
                  features.end());
   return input;
@@ -131,8 +137,14 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanTeacher(
   model.clear_metrics();
   model.clear_class_weights();
   model.clear_example_weight();
-  ASSIGN_OR_RETURN(auto plan,
-                   PlanNetwork(model, ReadByTeachers(input, student)));
+  std::vector<std::string> slices = OnlySlicedBy(job.model());
+  for (std::string& slice : OnlySlicedBy(model)) {
+    slices.push_back(std::move(slice));
+  }
+  model.clear_slices();
+  ASSIGN_OR_RETURN(
+      auto plan, PlanNetwork(model, ReadByTeachers(input, student.tasks.front(),
+                                                   std::move(slices))));
   const Dims& its = plan->layers->output_dims();
   const Dims& ours = student.layers->output_dims();
   if (its != ours) {

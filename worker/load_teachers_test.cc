@@ -274,6 +274,23 @@ TEST_F(LoadTeachersTest, WhatAStudentIsMeasuredByATeacherDoesNotRead) {
   EXPECT_TRUE(Load({Commit("measured", job, two_measured)}, two_measured).ok());
 }
 
+TEST_F(LoadTeachersTest, NeitherReadsWhatEvaluationsAreOnlySlicedBy) {
+  InputSpec sliced = LabelledImages({2, 3}, 2);
+  sliced.features.push_back({"device", DType::kInt32, {}, 4});
+  InputSpec others = LabelledImages({2, 3}, 2);
+  others.features.push_back({"place", DType::kInt32, {}, 3});
+  const std::string layers =
+      "layers { flatten {} } layers { dense { units: 2 } } ";
+  const v1::JobConfig job = JobOf(layers + "slices: 'device'");
+  const v1::JobConfig other = JobOf(layers + "slices: 'place'");
+  const v1::JobConfig plain = JobOf(layers);
+  student_.mutable_model()->CopyFrom(job.model());
+  EXPECT_TRUE(
+      Load({Commit("plain", plain, LabelledImages({2, 3}, 2))}, sliced).ok());
+  EXPECT_TRUE(Load({Commit("same", job, sliced)}, sliced).ok());
+  EXPECT_TRUE(Load({Commit("other", other, others)}, sliced).ok());
+}
+
 TEST_F(LoadTeachersTest, RowsByKeyAreRefused) {
   const InputSpec keys{
       {FeatureSpec{.name = "words", .dtype = DType::kInt64, .dims = {2}},

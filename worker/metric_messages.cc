@@ -48,6 +48,26 @@ void AddSums(const Metrics& metrics, const std::string& prefix,
   }
 }
 
+// The outputs and the slices of a message.
+absl::Status TakeParts(const v1::BatchMetrics& message, Metrics* metrics) {
+  metrics->output = message.output();
+  for (const v1::BatchMetrics& one : message.outputs()) {
+    if (!one.outputs().empty() || !one.slices().empty()) {
+      return absl::InvalidArgumentError("an output has parts of its own");
+    }
+    ASSIGN_OR_RETURN(metrics->outputs.emplace_back(), MetricsOf(one));
+  }
+  metrics->feature = message.feature();
+  metrics->value = message.value();
+  for (const v1::BatchMetrics& one : message.slices()) {
+    if (one.feature().empty() || !one.slices().empty()) {
+      return absl::InvalidArgumentError("a slice is not one of a feature");
+    }
+    ASSIGN_OR_RETURN(metrics->slices.emplace_back(), MetricsOf(one));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void SetMetrics(const Metrics& metrics, v1::ComputeGradientResult* result) {
@@ -74,6 +94,20 @@ void SetMetrics(const Metrics& metrics, v1::Evaluation* evaluation) {
   for (const NamedValue& value : metrics.Values()) {
     if (value.name == "loss") continue;
     (*evaluation->mutable_metrics())[value.name] = value.value;
+  }
+  evaluation->clear_slices();
+  for (const Metrics& slice : metrics.slices) {
+    v1::EvaluatedSlice* const message = evaluation->add_slices();
+    message->set_feature(slice.feature);
+    message->set_value(slice.value);
+    message->set_examples(slice.examples);
+    for (const NamedValue& value : slice.Values()) {
+      if (value.name == "loss") {
+        message->set_loss(value.value);
+      } else {
+        (*message->mutable_metrics())[value.name] = value.value;
+      }
+    }
   }
 }
 
@@ -103,6 +137,11 @@ v1::BatchMetrics BatchMetricsOf(const Metrics& metrics) {
   message.set_output(metrics.output);
   for (const Metrics& one : metrics.outputs) {
     *message.add_outputs() = BatchMetricsOf(one);
+  }
+  message.set_feature(metrics.feature);
+  message.set_value(metrics.value);
+  for (const Metrics& one : metrics.slices) {
+    *message.add_slices() = BatchMetricsOf(one);
   }
   return message;
 }
@@ -156,13 +195,7 @@ absl::StatusOr<Metrics> MetricsOf(const v1::BatchMetrics& message) {
     metrics.score_weights.assign(message.score_weights().begin(),
                                  message.score_weights().end());
   }
-  metrics.output = message.output();
-  for (const v1::BatchMetrics& one : message.outputs()) {
-    if (!one.outputs().empty()) {
-      return absl::InvalidArgumentError("an output has outputs of its own");
-    }
-    ASSIGN_OR_RETURN(metrics.outputs.emplace_back(), MetricsOf(one));
-  }
+  RETURN_IF_ERROR(TakeParts(message, &metrics));
   return metrics;
 }
 

@@ -92,6 +92,18 @@ Metrics OfWeights() {
   return metrics;
 }
 
+// With slices, of which one has several outputs.
+Metrics OfSlices() {
+  Metrics metrics = OfEverything();
+  metrics.slices = {OfEverything(), Metrics{.loss_sum = 1, .examples = 2}};
+  metrics.slices[0].feature = "device";
+  metrics.slices[1].feature = "device";
+  metrics.slices[1].value = 4294967295u;
+  metrics.slices[1].outputs = {OfWeights()};
+  metrics.slices[1].outputs[0].output = "click";
+  return metrics;
+}
+
 void ExpectSame(const Metrics& found, const Metrics& expected) {
   EXPECT_EQ(found.examples, expected.examples);
   EXPECT_EQ(found.loss_sum, expected.loss_sum);
@@ -112,13 +124,24 @@ void ExpectSame(const Metrics& found, const Metrics& expected) {
     EXPECT_EQ(found.sums[i].count, expected.sums[i].count);
     EXPECT_EQ(found.sums[i].positives, expected.sums[i].positives);
   }
+  EXPECT_EQ(found.output, expected.output);
+  EXPECT_EQ(found.feature, expected.feature);
+  EXPECT_EQ(found.value, expected.value);
+  ASSERT_EQ(found.outputs.size(), expected.outputs.size());
+  for (size_t i = 0; i < found.outputs.size(); ++i) {
+    ExpectSame(found.outputs[i], expected.outputs[i]);
+  }
+  ASSERT_EQ(found.slices.size(), expected.slices.size());
+  for (size_t i = 0; i < found.slices.size(); ++i) {
+    ExpectSame(found.slices[i], expected.slices[i]);
+  }
 }
 
 TEST(MetricMessagesTest, OfABatchEveryBitComesBackAlsoAsJson) {
   Metrics without_scores = OfSequences();
   without_scores.weighted = true;
   for (const Metrics& metrics : {OfEverything(), OfSequences(), OfWeights(),
-                                 without_scores, Metrics()}) {
+                                 OfSlices(), without_scores, Metrics()}) {
     const v1::BatchMetrics message = BatchMetricsOf(metrics);
     const auto back = MetricsOf(message);
     ASSERT_TRUE(back.ok()) << back.status();
@@ -145,6 +168,44 @@ TEST(MetricMessagesTest, AccuracyIsThatOfWeightedLabels) {
   SetMetrics(metrics, &evaluation);
   EXPECT_EQ(evaluation.metrics().at("accuracy"), 0.2);
   EXPECT_EQ(evaluation.correct(), 5u);
+}
+
+TEST(MetricMessagesTest, AnEvaluationHasThoseOfEachSlice) {
+  Metrics metrics = OfSequences();
+  metrics.slices = {OfSequences(), Metrics()};
+  metrics.slices[0].feature = "device";
+  metrics.slices[0].value = 3;
+  metrics.slices[1].feature = "place";
+  v1::Evaluation evaluation;
+  evaluation.add_slices()->set_feature("old");
+  SetMetrics(metrics, &evaluation);
+  EXPECT_EQ(evaluation.metrics_size(), 2) << "the totals alone";
+  ASSERT_EQ(evaluation.slices_size(), 2);
+  const v1::EvaluatedSlice& slice = evaluation.slices(0);
+  EXPECT_EQ(SliceName(slice), "device=3");
+  EXPECT_EQ(slice.examples(), 2u);
+  EXPECT_EQ(slice.loss(), 2);
+  EXPECT_THAT(
+      MetricValues(slice),
+      ElementsAre(Pair("accuracy", 5.0 / 6), Pair("perplexity", std::exp(2))));
+  EXPECT_EQ(evaluation.slices(1).examples(), 0u);
+  EXPECT_TRUE(std::isnan(evaluation.slices(1).loss()));
+}
+
+TEST(MetricMessagesTest, SlicesAndOutputsHaveNoPartsOfTheirOwn) {
+  v1::BatchMetrics message = BatchMetricsOf(OfSlices());
+  *message.mutable_slices(0)->add_slices() = message.slices(1);
+  EXPECT_EQ(MetricsOf(message).status(),
+            absl::InvalidArgumentError("a slice is not one of a feature"));
+  message = BatchMetricsOf(OfSlices());
+  message.mutable_slices(1)->clear_feature();
+  EXPECT_EQ(MetricsOf(message).status(),
+            absl::InvalidArgumentError("a slice is not one of a feature"));
+  message = BatchMetricsOf(OfSlices());
+  *message.mutable_slices(1)->mutable_outputs(0)->add_outputs() =
+      BatchMetricsOf(OfSequences());
+  EXPECT_EQ(MetricsOf(message).status(),
+            absl::InvalidArgumentError("an output has parts of its own"));
 }
 
 TEST(MetricMessagesTest, WhatIsNoBatchsIsRefused) {

@@ -16,6 +16,7 @@
 #include "config/task_address.h"
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/input/open_pipeline.h"
+#include "worker/model/network_plan.h"
 #include "worker/quantized/quantized_network.h"
 
 namespace paramd {
@@ -67,6 +68,7 @@ std::vector<std::string> UnreadBy(ModelUse use, const v1::ModelConfig& model) {
     add_all(output);
     add(model.example_weight(), "");
   }
+  for (const std::string& slice : OnlySlicedBy(model)) add(slice, "");
   return unread;
 }
 

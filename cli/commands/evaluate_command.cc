@@ -1,5 +1,6 @@
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -48,20 +49,39 @@ void PrintText(const Evaluated& evaluated) {
   for (const NamedValue& value : metrics.Values()) {
     Print(absl::StrFormat("  %-12s %.6g\n", value.name, value.value));
   }
+  for (const Metrics& slice : metrics.slices) {
+    Print(absl::StrFormat("%s=%d, %d examples\n", EscapeLine(slice.feature),
+                          slice.value, slice.examples));
+    for (const NamedValue& value : slice.Values()) {
+      Print(absl::StrFormat("  %-12s %.6g\n", value.name, value.value));
+    }
+  }
+}
+
+OrderedJson JsonOf(const Metrics& metrics) {
+  OrderedJson values = OrderedJson::object();
+  for (const NamedValue& value : metrics.Values()) {
+    // JSON has no other numbers.
+    values[value.name] = std::isfinite(value.value) ? OrderedJson(value.value)
+                                                    : OrderedJson(nullptr);
+  }
+  return values;
 }
 
 OrderedJson JsonOf(const Evaluated& evaluated) {
   OrderedJson all = evaluated.steps;
-  OrderedJson values = OrderedJson::object();
-  all["examples"] = evaluated.metrics.examples;
-  if (evaluated.metrics.examples > 0) {
-    for (const NamedValue& value : evaluated.metrics.Values()) {
-      // JSON has no other numbers.
-      values[value.name] = std::isfinite(value.value) ? OrderedJson(value.value)
-                                                      : OrderedJson(nullptr);
-    }
+  const Metrics& metrics = evaluated.metrics;
+  all["examples"] = metrics.examples;
+  all["metrics"] =
+      metrics.examples > 0 ? JsonOf(metrics) : OrderedJson::object();
+  for (const Metrics& slice : metrics.slices) {
+    OrderedJson one;
+    one["feature"] = slice.feature;
+    one["value"] = slice.value;
+    one["examples"] = slice.examples;
+    one["metrics"] = JsonOf(slice);
+    all["slices"].push_back(std::move(one));
   }
-  all["metrics"] = values;
   return all;
 }
 

@@ -54,7 +54,9 @@ std::string PartDifference(const v1::EvaluatedPart& part,
 }
 
 // Empty: two batches of one model may be like that.
-std::string PartDifference(const Metrics& batch, const Metrics& sum) {
+std::string PartDifference(const Metrics& batch, const Metrics& sum);
+
+std::string SumDifference(const Metrics& batch, const Metrics& sum) {
   if (batch.sums.empty() || sum.sums.empty()) return "";
   if (batch.sums.size() != sum.sums.size()) return "other metrics";
   for (size_t i = 0; i < batch.sums.size(); ++i) {
@@ -62,6 +64,10 @@ std::string PartDifference(const Metrics& batch, const Metrics& sum) {
       return absl::StrCat("the metric ", batch.sums[i].name());
     }
   }
+  return "";
+}
+
+std::string OutputDifference(const Metrics& batch, const Metrics& sum) {
   if (batch.outputs.empty() || sum.outputs.empty()) return "";
   if (batch.outputs.size() != sum.outputs.size()) return "other outputs";
   for (size_t i = 0; i < batch.outputs.size(); ++i) {
@@ -70,6 +76,29 @@ std::string PartDifference(const Metrics& batch, const Metrics& sum) {
     }
     std::string difference = PartDifference(batch.outputs[i], sum.outputs[i]);
     if (!difference.empty()) return difference;
+  }
+  return "";
+}
+
+// Those that both have.
+std::string SliceDifference(const Metrics& batch, const Metrics& sum) {
+  for (const Metrics& slice : batch.slices) {
+    for (const Metrics& known : sum.slices) {
+      if (known.feature != slice.feature || known.value != slice.value) {
+        continue;
+      }
+      std::string difference = PartDifference(slice, known);
+      if (!difference.empty()) return difference;
+    }
+  }
+  return "";
+}
+
+std::string PartDifference(const Metrics& batch, const Metrics& sum) {
+  for (const auto difference :
+       {SumDifference, OutputDifference, SliceDifference}) {
+    std::string found = difference(batch, sum);
+    if (!found.empty()) return found;
   }
   return "";
 }

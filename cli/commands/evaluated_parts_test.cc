@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -25,6 +26,10 @@ Metrics BatchAt(int index) {
   metrics.sums.push_back({.kind = Metrics::Kind::kAccuracy});
   metrics.sums.push_back({.kind = Metrics::Kind::kAuc});
   metrics.scores = {{0.1f * index, true}, {0.25f, false}};
+  Metrics slice = metrics;
+  slice.feature = "device";
+  slice.value = static_cast<uint32_t>(index % 2);
+  metrics.slices.push_back(std::move(slice));
   return metrics;
 }
 
@@ -64,6 +69,12 @@ TEST(EvaluatedPartsTest, InAnyOrderTheyAreTheWhole) {
     ASSERT_EQ(merged->Values().size(), whole.Values().size());
     for (size_t i = 0; i < whole.Values().size(); ++i) {
       EXPECT_EQ(merged->Values()[i].value, whole.Values()[i].value);
+    }
+    ASSERT_EQ(merged->slices.size(), 2u);
+    for (size_t s = 0; s < 2; ++s) {
+      EXPECT_EQ(merged->slices[s].loss_sum, whole.slices[s].loss_sum);
+      EXPECT_EQ(merged->slices[s].Values()[2].value,
+                whole.slices[s].Values()[2].value);
     }
   }
 }
@@ -112,6 +123,30 @@ TEST(EvaluatedPartsTest, WhatIsNotOneEvaluationIsNamed) {
              0, 1);
        },
        "'part-1' has other metrics, which others do not have"},
+      {[](Parts* parts) {
+         (*parts)[1]
+             .part.mutable_batches(1)
+             ->mutable_slices(0)
+             ->mutable_metrics(0)
+             ->set_name("mse");
+       },
+       "'part-1' has the metric mse, which others do not have"},
+      {[](Parts* parts) {
+         // Of several outputs, whose batches have no metrics themselves.
+         for (NamedPart& named : *parts) {
+           for (auto& batch : *named.part.mutable_batches()) {
+             const v1::BatchMetrics one = batch;
+             batch.Clear();
+             batch.set_examples(10);
+             *batch.add_outputs() = one;
+             batch.mutable_outputs(0)->clear_slices();
+             batch.mutable_outputs(0)->set_output("click");
+           }
+         }
+         (*parts)[2].part.mutable_batches(0)->mutable_outputs(0)->set_output(
+             "buy");
+       },
+       "'part-2' has the output 'buy', which others do not have"},
       {[](Parts* parts) {
          (*parts)[1].part.mutable_batches(0)->mutable_positives()->RemoveLast();
        },

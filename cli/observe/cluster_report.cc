@@ -12,6 +12,7 @@
 #include "cli/terminal/dashboard.h"
 #include "cli/terminal/text_layout.h"
 #include "proto/message_json.h"
+#include "proto/metric_values.h"
 #include "proto/refusal.h"
 #include "proto/table_stats.h"
 
@@ -136,6 +137,27 @@ std::string SettingText(const v1::SettingChange& setting) {
           absl::LocalTimeZone()));
 }
 
+// A line for each slice, but only so many.
+void AppendSlices(const v1::Evaluation& evaluation, std::string* text) {
+  constexpr int kMostSlices = 16;
+  const int shown = std::min(evaluation.slices_size(), kMostSlices);
+  size_t width = 0;
+  for (int i = 0; i < shown; ++i) {
+    width = std::max(width, SliceName(evaluation.slices(i)).size());
+  }
+  for (int i = 0; i < shown; ++i) {
+    const v1::EvaluatedSlice& slice = evaluation.slices(i);
+    absl::StrAppendFormat(text, "  %-*s  %s (%s examples)\n",
+                          static_cast<int>(width), SliceName(slice),
+                          TestText(slice, " "), WithCommas(slice.examples()));
+  }
+  if (shown < evaluation.slices_size()) {
+    absl::StrAppendFormat(text,
+                          "  and %d slices more: paramd status --format json\n",
+                          evaluation.slices_size() - shown);
+  }
+}
+
 void AppendJob(const v1::JobStats& job, std::string* text) {
   absl::StrAppendFormat(
       text,
@@ -192,6 +214,7 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
   if (evaluation.examples() > 0) {
     absl::StrAppendFormat(text, "test %s after epoch %d\n",
                           TestText(evaluation, ": "), evaluation.epoch());
+    AppendSlices(evaluation, text);
   }
 }
 

@@ -337,6 +337,33 @@ TEST_F(ClusterReportTest, InputThatGrowsIsShownWithWhatIsSavedOfIt) {
                         "has epochs 1 to 1\n"));
 }
 
+TEST_F(ClusterReportTest, EachSliceOfAnEvaluationHasALineButNotOfVeryMany) {
+  v1::Evaluation& evaluation =
+      *replies_["w0:1"].mutable_job()->mutable_evaluation();
+  evaluation.set_examples(8);
+  evaluation.set_epoch(3);
+  (*evaluation.mutable_metrics())["auc"] = 0.75;
+  for (const uint32_t value : {2u, 10u}) {
+    v1::EvaluatedSlice* const slice = evaluation.add_slices();
+    slice->set_feature("device");
+    slice->set_value(value);
+    slice->set_examples(1200 * value);
+    (*slice->mutable_metrics())["auc"] = 0.5;
+    (*slice->mutable_metrics())["calibration"] = 1.25;
+  }
+  EXPECT_THAT(
+      RenderReport(*ReportAt("p0:1")),
+      HasSubstr("test auc: 0.750 after epoch 3\n"
+                "  device=2   auc 0.500, calibration 1.25 (2,400 examples)\n"
+                "  device=10  auc 0.500, calibration 1.25 (12,000 "
+                "examples)\n"));
+  const v1::EvaluatedSlice last = evaluation.slices(1);
+  while (evaluation.slices_size() < 40) *evaluation.add_slices() = last;
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")),
+              HasSubstr("\n  and 24 slices more: paramd status --format "
+                        "json\n"));
+}
+
 TEST_F(ClusterReportTest, AWorkerThatWaitsForInputNamesItsSlowestStage) {
   v1::InputStats& input = *replies_["w0:1"].mutable_worker()->mutable_input();
   input.add_stages()->set_name("read");

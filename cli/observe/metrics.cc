@@ -196,6 +196,26 @@ void FillEvaluation(const Source& from, Samples* to) {
   }
 }
 
+void FillSlices(const Source& from, Samples* to) {
+  for (const v1::EvaluatedSlice& slice : from.job().evaluation().slices()) {
+    const auto add = [&](const std::string& metric, double value) {
+      to->Add(value, {{"metric", metric},
+                      {"feature", slice.feature()},
+                      {"value", absl::StrCat(slice.value())}});
+    };
+    add("loss", slice.loss());
+    for (const auto& [name, value] : MetricValues(slice)) add(name, value);
+  }
+}
+
+void FillSliceExamples(const Source& from, Samples* to) {
+  for (const v1::EvaluatedSlice& slice : from.job().evaluation().slices()) {
+    to->Add(
+        static_cast<double>(slice.examples()),
+        {{"feature", slice.feature()}, {"value", absl::StrCat(slice.value())}});
+  }
+}
+
 // One figure of a role, if the process has the role.
 template <auto Figure>
 void OfServer(const Source& from, Samples* to) {
@@ -490,6 +510,13 @@ constexpr Metric kMetrics[] = {
     {"paramd_evaluation_metric_value", kGauge, "metric",
      "Each metric of the model but the loss, from the newest evaluation.",
      FillEvaluation},
+    {"paramd_evaluation_slice_value", kGauge, "metric, feature, value",
+     "The loss and each metric of the model, from the newest evaluation, over "
+     "the examples of which a feature of model.slices has the value.",
+     FillSlices},
+    {"paramd_evaluation_slice_examples", kGauge, "feature, value",
+     "Examples of the newest evaluation of which the feature has the value.",
+     FillSliceExamples},
     {"paramd_evaluation_loss_per_example", kGauge, "",
      "Mean loss of the newest evaluation on the test set.",
      OfEvaluation<&v1::Evaluation::loss>},

@@ -73,6 +73,12 @@ v1::StatusReply Everything() {
   job->mutable_evaluation()->set_examples(8);
   (*job->mutable_evaluation()->mutable_metrics())["accuracy"] = 0.75;
   (*job->mutable_evaluation()->mutable_metrics())["top_5"] = 0.875;
+  v1::EvaluatedSlice* slice = job->mutable_evaluation()->add_slices();
+  slice->set_feature("device");
+  slice->set_value(2);
+  slice->set_examples(5);
+  slice->set_loss(0.25);
+  (*slice->mutable_metrics())["top_5"] = 0.75;
   for (const auto state : {v1::Member::ALIVE, v1::Member::LOST}) {
     v1::Member* member = job->add_members();
     member->mutable_task()->set_type(v1::WORKER);
@@ -177,6 +183,15 @@ TEST(MetricsTest, FiguresAreInBaseUnits) {
             0.25);
   EXPECT_EQ(samples.at("paramd_evaluation_accuracy_ratio"), 0.75);
   EXPECT_EQ(samples.at("paramd_evaluation_metric_value{metric=top_5}"), 0.875);
+  EXPECT_EQ(samples.at("paramd_evaluation_slice_value{metric=top_5}"
+                       "{feature=device}{value=2}"),
+            0.75);
+  EXPECT_EQ(samples.at("paramd_evaluation_slice_value{metric=loss}"
+                       "{feature=device}{value=2}"),
+            0.25);
+  EXPECT_EQ(samples.at("paramd_evaluation_slice_examples{feature=device}"
+                       "{value=2}"),
+            5);
   EXPECT_EQ(samples.at("paramd_checkpoint_duration_seconds"), 1.5);
 }
 

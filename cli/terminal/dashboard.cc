@@ -33,6 +33,23 @@ std::string Line(absl::string_view line, int width) {
   return absl::StrCat(cut, "\n");
 }
 
+std::string MetricsText(
+    const std::vector<std::pair<std::string, double>>& metrics, double loss,
+    absl::string_view between) {
+  if (metrics.empty()) {
+    return absl::StrCat("loss", between, absl::StrFormat("%.4g", loss));
+  }
+  std::string text;
+  for (const auto& [name, value] : metrics) {
+    const bool is_open =
+        name == "perplexity" || name == "mse" || name == "calibration";
+    absl::StrAppend(&text, text.empty() ? "" : ", ", name, between,
+                    is_open ? absl::StrFormat("%.4g", value)
+                            : absl::StrFormat("%.3f", value));
+  }
+  return text;
+}
+
 // What stands on the left of a line, and what on the right.
 using TwoTexts = std::pair<std::string, std::string>;
 
@@ -300,19 +317,12 @@ std::string RenderBlock(const ClusterView& view, int width) {
 
 std::string TestText(const v1::Evaluation& evaluation,
                      absl::string_view between) {
-  if (MetricValues(evaluation).empty()) {
-    return absl::StrCat("loss", between,
-                        absl::StrFormat("%.4g", evaluation.loss()));
-  }
-  std::string text;
-  for (const auto& [name, value] : MetricValues(evaluation)) {
-    const bool is_open =
-        name == "perplexity" || name == "mse" || name == "calibration";
-    absl::StrAppend(&text, text.empty() ? "" : ", ", name, between,
-                    is_open ? absl::StrFormat("%.4g", value)
-                            : absl::StrFormat("%.3f", value));
-  }
-  return text;
+  return MetricsText(MetricValues(evaluation), evaluation.loss(), between);
+}
+
+std::string TestText(const v1::EvaluatedSlice& slice,
+                     absl::string_view between) {
+  return MetricsText(MetricValues(slice), slice.loss(), between);
 }
 
 std::string RenderLine(const ClusterView& view) {

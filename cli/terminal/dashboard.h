@@ -96,6 +96,9 @@ std::string RenderEnd(const EndView& view);
 // "accuracy 0.881, top_5 0.997", with `between` between name and value.
 std::string TestText(const v1::Evaluation& evaluation,
                      absl::string_view between);
+// The same of a slice.
+std::string TestText(const v1::EvaluatedSlice& slice,
+                     absl::string_view between);
 
 // 9240 → "9,240".
 std::string WithCommas(uint64_t number);

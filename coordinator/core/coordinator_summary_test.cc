@@ -107,10 +107,17 @@ TEST(CoordinatorSummaryTest, AnEvaluationIsWrittenWhenItArrives) {
   evaluation->set_examples(8);
   (*evaluation->mutable_metrics())["accuracy"] = 0.75;
   evaluation->set_loss(0.5);
+  v1::EvaluatedSlice* const slice = evaluation->add_slices();
+  slice->set_feature("device");
+  slice->set_value(2);
+  slice->set_loss(0.25);
+  (*slice->mutable_metrics())["accuracy"] = 0.875;
   started.Beat(&chief);
   const auto summary = TakeSummary(&started.driver());
   EXPECT_EQ(summary.scalars().at("evaluation/accuracy"), 0.75);
   EXPECT_EQ(summary.scalars().at("evaluation/loss"), 0.5);
+  EXPECT_EQ(summary.scalars().at("evaluation/accuracy/device=2"), 0.875);
+  EXPECT_EQ(summary.scalars().at("evaluation/loss/device=2"), 0.25);
 }
 
 TEST(CoordinatorSummaryTest, WhatCannotBeWrittenIsSaidOnceAndStopsNothing) {

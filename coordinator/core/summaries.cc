@@ -35,6 +35,9 @@ void AddEvaluation(const v1::Evaluation& evaluation, Scalars* scalars) {
     (*scalars)["evaluation/" + name] = value;
   }
   (*scalars)["evaluation/loss"] = evaluation.loss();
+  for (const auto& [name, value] : SliceValues(evaluation)) {
+    (*scalars)["evaluation/" + name] = value;
+  }
 }
 
 // now - before, or all of `now` if it began anew.

@@ -66,6 +66,14 @@ absl::Status EvaluationLog::Append(const Line& line) {
   }
   json["loss"] = line.evaluation.loss();
   json["seconds"] = line.seconds;
+  for (const v1::EvaluatedSlice& slice : line.evaluation.slices()) {
+    nlohmann::json& one = json["slices"].emplace_back();
+    for (const auto& [name, value] : MetricValues(slice)) one[name] = value;
+    one["feature"] = slice.feature();
+    one["value"] = slice.value();
+    one["examples"] = slice.examples();
+    one["loss"] = slice.loss();
+  }
   const std::string text = absl::StrCat(text_, json.dump(), "\n");
   const std::string temporary = absl::StrCat(path_, ".tmp-", getpid());
   RETURN_IF_ERROR(RemoveTree(temporary));

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -56,6 +57,25 @@ TEST(EvaluationLogTest, AModelWithoutAccuracyHasItsOwnMetrics) {
   EXPECT_EQ(*ReadWholeFile(path, 1000),
             "{\"examples\":8,\"loss\":0.0,\"mse\":0.25,\"number\":\"1.5\","
             "\"seconds\":0.0,\"step\":0}\n");
+}
+
+TEST(EvaluationLogTest, ALineHasTheSlicesOfAModelThatHasSome) {
+  const std::string path = Path("slices");
+  auto log = EvaluationLog::Open(path);
+  EvaluationLog::Line line;
+  line.number = Number(1, 5);
+  line.evaluation.set_examples(8);
+  v1::EvaluatedSlice* const slice = line.evaluation.add_slices();
+  slice->set_feature("device");
+  slice->set_value(2);
+  slice->set_examples(3);
+  slice->set_loss(0.5);
+  (*slice->mutable_metrics())["auc"] = std::numeric_limits<double>::quiet_NaN();
+  ASSERT_TRUE(log->Append(line).ok());
+  EXPECT_EQ(*ReadWholeFile(path, 1000),
+            "{\"examples\":8,\"loss\":0.0,\"number\":\"1.5\",\"seconds\":0.0,"
+            "\"slices\":[{\"auc\":null,\"examples\":3,\"feature\":\"device\","
+            "\"loss\":0.5,\"value\":2}],\"step\":0}\n");
 }
 
 TEST(EvaluationLogTest, WhoStartsAgainKnowsWhatIsThere) {

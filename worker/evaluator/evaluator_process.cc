@@ -227,6 +227,9 @@ absl::Status EvaluatorProcess::Write(const EvaluationLog::Line& line) {
     scalars["evaluation/" + name] = value;
   }
   scalars["evaluation/loss"] = line.evaluation.loss();
+  for (const auto& [name, value] : SliceValues(line.evaluation)) {
+    scalars["evaluation/" + name] = value;
+  }
   const absl::Status written = summaries_->Write(summary, absl::Now());
   if (!written.ok() && !summary_failed_) {
     summary_failed_ = true;

@@ -42,6 +42,13 @@ absl::string_view ReadAs(CsvFeature::Kind kind) {
   return "texts";
 }
 
+// Whether a column of hashes is read as classes, too, by a feature that has it
+// alone, as those that evaluations are sliced by.
+bool IsHashedAndClass(const CsvFeature& one, const CsvFeature& other) {
+  return one.kind() == CsvFeature::Kind::kClass && one.columns().size() == 1 &&
+         other.kind() == CsvFeature::Kind::kText;
+}
+
 // Of the features that the job names.
 absl::Status CheckKinds(const std::vector<CsvFeature>& features) {
   absl::flat_hash_map<std::string, const CsvFeature*> readers;
@@ -50,6 +57,10 @@ absl::Status CheckKinds(const std::vector<CsvFeature>& features) {
       const CsvFeature& first =
           *readers.insert({column, &feature}).first->second;
       if (first.kind() == feature.kind()) continue;
+      if (IsHashedAndClass(first, feature) ||
+          IsHashedAndClass(feature, first)) {
+        continue;
+      }
       return absl::InvalidArgumentError(absl::StrCat(
           feature.key(), ".columns reads '", Shortened(column), "' as ",
           ReadAs(feature.kind()), ", and ", first.key(), ".columns as ",

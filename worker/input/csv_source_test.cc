@@ -615,6 +615,13 @@ TEST(CsvSourceTest, AColumnIsOfOneKind) {
   config.mutable_features(2)->set_columns(0, "1");
   EXPECT_THAT(RefusedMixed(config),
               HasSubstr("csv.features[2].columns reads '1' as classes"));
+  // Evaluations may be sliced by the classes that a column of keys has, too.
+  config = MixedConfig(config.files(0));
+  config.mutable_features(1)->add_columns(config.features(2).columns(0));
+  const auto shared = OpenCsv("", config);
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  EXPECT_EQ((*shared)->spec().features[1].dims, Dims{3});
+  EXPECT_EQ((*shared)->spec().features[2].dtype, DType::kInt32);
   // Two tables may have the same keys.
   config = MixedConfig(config.files(0));
   *config.add_features() = config.features(1);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 #include "base/check.h"
 
@@ -122,6 +123,62 @@ double AreaOverGroups(const std::vector<Metrics::Score>& scores,
   return sum / counted;
 }
 
+// Whose values a slice has, in the order of slices.
+std::tuple<absl::string_view, uint32_t> KeyOf(const Metrics& slice) {
+  return {slice.feature, slice.value};
+}
+
+void AddSlices(const std::vector<Metrics>& more, std::vector<Metrics>* slices) {
+  for (const Metrics& one : more) {
+    const auto place = std::lower_bound(
+        slices->begin(), slices->end(), one,
+        [](const Metrics& a, const Metrics& b) { return KeyOf(a) < KeyOf(b); });
+    if (place != slices->end() && KeyOf(*place) == KeyOf(one)) {
+      *place += one;
+    } else {
+      slices->insert(place, one);
+    }
+  }
+}
+
+double ValueOf(const Metrics& metrics, const Metrics::Sum& sum,
+               double of_nothing) {
+  using Kind = Metrics::Kind;
+  if (sum.kind == Kind::kAuc) {
+    return metrics.weighted
+               ? WeightedArea(metrics.scores, metrics.score_weights)
+               : AreaUnderCurve(metrics.scores);
+  }
+  if (sum.kind == Kind::kGroupAuc) {
+    return AreaOverGroups(metrics.scores, metrics.groups,
+                          metrics.score_weights);
+  }
+  if (sum.kind == Kind::kNormalisedEntropy) return NormalisedEntropy(sum);
+  if (sum.kind == Kind::kCalibration && sum.count == 0) return kNaN;
+  if (metrics.weighted && sum.count == 0) return kNaN;
+  if (sum.kind == Kind::kAccuracy && !metrics.weighted) {
+    return metrics.labels == 0 ? of_nothing : metrics.accuracy();
+  }
+  const double mean = sum.count == 0 ? of_nothing : sum.sum / sum.count;
+  return sum.kind == Kind::kPerplexity ? std::exp(mean) : mean;
+}
+
+// As Values gives them; a mean of nothing is `of_nothing`.
+std::vector<NamedValue> ValuesOf(const Metrics& metrics, double of_nothing) {
+  std::vector<NamedValue> values = {
+      {"loss", metrics.examples == 0 ? of_nothing : metrics.mean_loss()}};
+  for (const Metrics::Sum& sum : metrics.sums) {
+    values.push_back({sum.name(), ValueOf(metrics, sum, of_nothing)});
+  }
+  for (const Metrics& one : metrics.outputs) {
+    for (const NamedValue& value : ValuesOf(one, of_nothing)) {
+      values.push_back(
+          {absl::StrCat(one.output, "/", value.name), value.value});
+    }
+  }
+  return values;
+}
+
 }  // namespace
 
 std::string Metrics::Sum::name() const {
@@ -169,6 +226,7 @@ Metrics& Metrics::operator+=(const Metrics& other) {
   score_weights.insert(score_weights.end(), other.score_weights.begin(),
                        other.score_weights.end());
   weighted |= other.weighted;
+  AddSlices(other.slices, &slices);
   if (outputs.empty()) {
     outputs = other.outputs;
     return *this;
@@ -192,31 +250,7 @@ double Metrics::accuracy() const {
 }
 
 std::vector<NamedValue> Metrics::Values() const {
-  std::vector<NamedValue> values = {{"loss", mean_loss()}};
-  for (const Sum& sum : sums) {
-    const double mean = sum.count == 0 ? 0 : sum.sum / sum.count;
-    double value = mean;
-    if (sum.kind == Kind::kAccuracy && !weighted) value = accuracy();
-    if (sum.kind == Kind::kPerplexity) value = std::exp(mean);
-    if (weighted && sum.count == 0) value = kNaN;
-    if (sum.kind == Kind::kAuc) {
-      value = weighted ? WeightedArea(scores, score_weights)
-                       : AreaUnderCurve(scores);
-    }
-    if (sum.kind == Kind::kGroupAuc) {
-      value = AreaOverGroups(scores, groups, score_weights);
-    }
-    if (sum.kind == Kind::kNormalisedEntropy) value = NormalisedEntropy(sum);
-    if (sum.kind == Kind::kCalibration && sum.count == 0) value = kNaN;
-    values.push_back({sum.name(), value});
-  }
-  for (const Metrics& one : outputs) {
-    for (NamedValue& value : one.Values()) {
-      values.push_back(
-          {absl::StrCat(one.output, "/", value.name), value.value});
-    }
-  }
-  return values;
+  return ValuesOf(*this, feature.empty() ? 0 : kNaN);
 }
 
 }  // namespace paramd

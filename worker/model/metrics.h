@@ -90,6 +90,12 @@ struct Metrics {
   // here.
   std::string output = {};
   std::vector<Metrics> outputs = {};
+  // Of a model with slices the same of the examples of which a feature has a
+  // value, for those pairs that examples have; ascending by feature, then by
+  // value. A slice has none of its own.
+  std::string feature = {};
+  uint32_t value = 0;
+  std::vector<Metrics> slices = {};
 
   // REQUIRES: both are of the same model, or one has no sums.
   Metrics& operator+=(const Metrics& other);
@@ -99,11 +105,11 @@ struct Metrics {
   double accuracy() const;
 
   // "loss", then the model's metrics by name, then "click/loss" and so on of an
-  // output "click". An area without both kinds of
-  // examples, or with a score that is NaN, is NaN; so is one over groups of
-  // which none counts, a normalised entropy of labels that are all alike, a
-  // calibration without positives, and any but the loss where all weights are
-  // zero.
+  // output "click"; those of slices are not among them. An area without both
+  // kinds of examples, or with a score that is NaN, is NaN; so is one over
+  // groups of which none counts, a normalised entropy of labels that are all
+  // alike, a calibration without positives, and any but the loss where all
+  // weights are zero. A mean of nothing is 0, or of a slice NaN.
   std::vector<NamedValue> Values() const;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -165,6 +166,63 @@ TEST(MetricsTest, EntropyAndCalibrationOfReplicasAreThoseOfAllTheirExamples) {
                    -0.5 / (std::log(0.25) / 4 + std::log(0.75) * 3 / 4));
   EXPECT_EQ(values[2].name, "calibration");
   EXPECT_DOUBLE_EQ(values[2].value, 0.5);
+}
+
+// Of the examples of which a feature has the value.
+Metrics SliceOf(const std::string& feature, uint32_t value, uint64_t examples,
+                std::vector<Metrics::Score> scores) {
+  Metrics slice{.loss_sum = 2.0 * static_cast<double>(examples),
+                .examples = examples};
+  slice.sums.push_back({.kind = Metrics::Kind::kAuc});
+  slice.scores = std::move(scores);
+  slice.feature = feature;
+  slice.value = value;
+  return slice;
+}
+
+TEST(MetricsTest, SlicesAreMergedByFeatureAndValueInAnyOrder) {
+  Metrics first{.loss_sum = 3, .examples = 2};
+  first.slices = {SliceOf("device", 2, 1, {{0.1f, false}, {0.8f, true}}),
+                  SliceOf("place", 0, 1, {{1, true}})};
+  Metrics second{.loss_sum = 1, .examples = 6};
+  second.slices = {SliceOf("device", 0, 3, {{1, true}, {2, false}}),
+                   SliceOf("device", 2, 3, {{0.4f, false}, {0.35f, true}})};
+  Metrics forward;
+  forward += first;
+  forward += second;
+  Metrics backward;
+  backward += second;
+  backward += first;
+  for (const Metrics& sum : {forward, backward}) {
+    EXPECT_DOUBLE_EQ(sum.mean_loss(), 0.5) << "slices count in no total";
+    ASSERT_EQ(sum.Values().size(), 1u);
+    ASSERT_EQ(sum.slices.size(), 3u);
+    EXPECT_EQ(sum.slices[0].feature, "device");
+    EXPECT_EQ(sum.slices[0].value, 0u);
+    EXPECT_EQ(sum.slices[0].Values()[1].value, 0);
+    EXPECT_EQ(sum.slices[1].value, 2u);
+    EXPECT_EQ(sum.slices[1].examples, 4u);
+    EXPECT_DOUBLE_EQ(sum.slices[1].mean_loss(), 2);
+    EXPECT_DOUBLE_EQ(sum.slices[1].Values()[1].value, 0.75);
+    EXPECT_EQ(sum.slices[2].feature, "place");
+    EXPECT_TRUE(std::isnan(sum.slices[2].Values()[1].value))
+        << "it has no negative";
+  }
+}
+
+TEST(MetricsTest, OfASliceInWhichNothingCountsNothingIsANumber) {
+  Metrics slice = SliceOf("device", 1, 0, {});
+  slice.sums.push_back({.kind = Metrics::Kind::kAccuracy});
+  slice.sums.push_back({.kind = Metrics::Kind::kPerplexity});
+  slice.sums.push_back({.kind = Metrics::Kind::kMeanSquaredError});
+  slice.outputs.push_back({.output = "click"});
+  for (const NamedValue& value : slice.Values()) {
+    EXPECT_TRUE(std::isnan(value.value)) << value.name;
+  }
+  EXPECT_EQ(slice.Values().back().name, "click/loss");
+  slice.feature.clear();  // Of all examples means of nothing are 0.
+  EXPECT_EQ(slice.Values()[0].value, 0);
+  EXPECT_EQ(slice.Values()[2].value, 0);
 }
 
 TEST(MetricsTest, WhereNothingIsThereToCompareWithTheyAreNaN) {

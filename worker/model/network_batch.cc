@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "tensor/keyed_rows.h"
 #include "worker/model/layer.h"
+#include "worker/model/slices.h"
 
 namespace paramd {
 namespace {
@@ -143,6 +144,22 @@ absl::StatusOr<Metrics> CountTask(const Task& task, const ConstTensor& outputs,
                             Tensor(), scored, groups, WeightsOf(task, batch));
 }
 
+absl::StatusOr<Metrics> CountTasks(const NetworkPlan& plan,
+                                   const ConstTensor& outputs,
+                                   const Batch& batch, bool scored) {
+  if (plan.IsOfOneTask()) {
+    return CountTask(plan.tasks.front(), outputs, batch, scored);
+  }
+  std::vector<Metrics> of_tasks;
+  std::vector<std::byte> memory;
+  for (const Task& task : plan.tasks) {
+    ASSIGN_OR_RETURN(
+        of_tasks.emplace_back(),
+        CountTask(task, PartOf(task, outputs, &memory), batch, scored));
+  }
+  return plan.Together(std::move(of_tasks), TargetsOf(plan, batch));
+}
+
 }  // namespace
 
 absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
@@ -248,17 +265,19 @@ ConstTensor InputOf(const NetworkPlan& plan, size_t input, const Batch& batch,
 absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
                                      const ConstTensor& outputs,
                                      const Batch& batch, bool scored) {
-  if (plan.IsOfOneTask()) {
-    return CountTask(plan.tasks.front(), outputs, batch, scored);
-  }
-  std::vector<Metrics> of_tasks;
-  std::vector<std::byte> memory;
-  for (const Task& task : plan.tasks) {
-    ASSIGN_OR_RETURN(
-        of_tasks.emplace_back(),
-        CountTask(task, PartOf(task, outputs, &memory), batch, scored));
-  }
-  return plan.Together(std::move(of_tasks), TargetsOf(plan, batch));
+  ASSIGN_OR_RETURN(Metrics metrics, CountTasks(plan, outputs, batch, scored));
+  if (!scored || plan.slices.empty()) return metrics;
+  const auto count = [&](const SlicedBatch& slice) -> absl::Status {
+    ASSIGN_OR_RETURN(Metrics counted, CountTasks(plan, slice.outputs,
+                                                 slice.batch, /*scored=*/true));
+    counted.feature = slice.feature;
+    counted.value = slice.value;
+    metrics.slices.push_back(std::move(counted));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(
+      ForEachSlice(plan.slices, plan.Measured(), outputs, batch, count));
+  return metrics;
 }
 
 void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out) {

@@ -40,8 +40,9 @@ ConstTensor InputOf(const NetworkPlan& plan, size_t input, const Batch& batch,
                     RowNumbers rows, std::vector<int32_t>* places);
 
 // The loss and all metrics of these outputs, in host memory, as Evaluate gives
-// them, or if not `scored` as Step does. INVALID_ARGUMENT if the batch has not
-// what they are counted over.
+// them, or if not `scored` as Step does, without slices. INVALID_ARGUMENT if
+// the batch has not what they are counted over, DATA_LOSS, naming the example,
+// if it is in no slice of a feature.
 absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
                                      const ConstTensor& outputs,
                                      const Batch& batch, bool scored = true);

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "worker/model/layer_builder.h"
 #include "worker/model/quantization_aware.h"
+#include "worker/model/slices.h"
 
 namespace paramd {
 namespace {
@@ -125,13 +126,24 @@ void AddNamed(
   }
 }
 
-// Whether a loss or a metric reads it.
+// What layers name, each once, in order.
+std::vector<std::string> NamedBy(const v1::ModelConfig& config) {
+  std::vector<std::string> names;
+  AddNamed(config.layers(), &names);
+  for (const v1::ModelConfig::Output& output : config.outputs()) {
+    AddNamed(output.layers(), &names);
+  }
+  return names;
+}
+
+// Whether a loss, a metric or a slice reads it.
 bool IsMeasured(const NetworkPlan& plan, const std::string& feature) {
-  return std::any_of(
-      plan.tasks.begin(), plan.tasks.end(), [&](const Task& task) {
-        return feature == task.label.name || feature == task.group.name ||
-               feature == task.weight.name;
-      });
+  const std::vector<std::string> measured = plan.Measured();
+  return std::find(measured.begin(), measured.end(), feature) !=
+             measured.end() ||
+         std::any_of(
+             plan.slices.begin(), plan.slices.end(),
+             [&](const FeatureSpec& slice) { return slice.name == feature; });
 }
 
 // What the first layer reads.
@@ -548,6 +560,14 @@ absl::Status FindFeatures(const v1::ModelConfig& config, const InputSpec& input,
   return absl::OkStatus();
 }
 
+absl::Status PlanSlices(const v1::ModelConfig& config, const InputSpec& input,
+                        NetworkPlan* plan) {
+  std::vector<std::string> labels;
+  for (const Task& task : plan->tasks) labels.push_back(task.label.name);
+  ASSIGN_OR_RETURN(plan->slices, FindSlices(config, input, labels));
+  return absl::OkStatus();
+}
+
 // The layers of outputs side by side.
 v1::Layer BranchesOf(const Outputs& outputs) {
   v1::Layer layer;
@@ -580,6 +600,18 @@ std::vector<LayerBuilder::Input> InputsOf(const NetworkPlan& plan) {
 }
 
 }  // namespace
+
+std::vector<std::string> OnlySlicedBy(const v1::ModelConfig& config) {
+  std::vector<std::string> read = NamedBy(config);
+  read.push_back(config.input());
+  std::vector<std::string> names;
+  for (const std::string& slice : config.slices()) {
+    const bool is_read =
+        std::find(read.begin(), read.end(), slice) != read.end();
+    if (!is_read) names.push_back(slice);
+  }
+  return names;
+}
 
 absl::Status CheckTestData(const NetworkPlan& plan, const InputSpec& test) {
   for (const NetworkPlan::Input& one : plan.inputs) {
@@ -649,6 +681,7 @@ ModelCost NetworkPlan::cost() const {
 }
 
 bool NetworkPlan::NeedsScores() const {
+  if (!slices.empty()) return true;
   return std::any_of(tasks.begin(), tasks.end(),
                      [](const Task& task) { return task.loss->NeedsScores(); });
 }
@@ -660,6 +693,20 @@ std::vector<std::string> NetworkPlan::metrics() const {
     names.push_back(absl::StrCat(task.name, "/loss"));
     for (const std::string& metric : task.loss->metrics()) {
       names.push_back(absl::StrCat(task.name, "/", metric));
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> NetworkPlan::Measured() const {
+  std::vector<std::string> names;
+  for (const Task& task : tasks) {
+    for (const FeatureSpec* const one :
+         {&task.label, &task.group, &task.weight}) {
+      if (one->name.empty()) continue;
+      if (std::find(names.begin(), names.end(), one->name) == names.end()) {
+        names.push_back(one->name);
+      }
     }
   }
   return names;
@@ -706,11 +753,11 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     Task& task = plan->tasks[t];
     RETURN_IF_ERROR(Of(task, FindFeatures(tasks[t], input, &task)));
   }
+  RETURN_IF_ERROR(PlanSlices(config, input, plan.get()));
   Layers layers = config.layers();
   if (!plan->IsOfOneTask()) *layers.Add() = BranchesOf(config.outputs());
   absl::Status first;
-  std::vector<std::string> named;
-  AddNamed(layers, &named);
+  const std::vector<std::string> named = NamedBy(config);
   RETURN_IF_ERROR(ChooseInputs(config, input, named, plan.get(), &first));
   LayerBuilder builder(InputsOf(*plan), std::move(first));
   ASSIGN_OR_RETURN(plan->layers, builder.Build(layers));
@@ -734,6 +781,7 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     task.first = first_column;
     first_column += task.columns();
   }
+  RETURN_IF_ERROR(CheckSliceNumbers(plan->slices, 1 + plan->metrics().size()));
   RETURN_IF_ERROR(ShareVariables(plan.get()));
   if (config.has_quantization_aware()) {
     RETURN_IF_ERROR(

@@ -54,6 +54,8 @@ struct NetworkPlan {
   // One, or those of the outputs that the job names, whose layers are branches
   // of the last layer.
   std::vector<Task> tasks;
+  // By whose values evaluations are sliced, by name.
+  std::vector<FeatureSpec> slices;
   // What a prediction's outputs are divided by.
   double temperature = 1;
   // Those of the layers, a shared one once, where it is used first.
@@ -95,10 +97,13 @@ struct NetworkPlan {
   bool IsOfOneTask() const {
     return tasks.size() == 1 && tasks.front().name.empty();
   }
-  // Whether a metric is of outputs.
+  // Whether an evaluation needs outputs in host memory: a metric is of them, or
+  // it is sliced.
   bool NeedsScores() const;
   // See TrainedModel::metrics.
   std::vector<std::string> metrics() const;
+  // What losses and metrics read of a batch, but not slices; each once.
+  std::vector<std::string> Measured() const;
   // Of the examples, those of which some task has a label that counts.
   uint64_t CountedExamples(absl::Span<const Loss::Target> targets) const;
   // What each task found, in their order, as that of the network.
@@ -122,11 +127,15 @@ struct NetworkPlan {
 // needs, if the input has not the features that are asked for, or others where
 // branches name theirs, if there is no layer or no loss, if shapes do not fit,
 // if an output does not fit its loss and its label, if a metric is not one of
-// its loss, if two outputs have one name, if layers of one name have variables
-// of different shapes, or if a variable, or a layer's output of one example,
-// had 2^31 values or more.
+// its loss, if slices are as FindSlices refuses them, if two outputs have one
+// name, if layers of one name have variables of different shapes, or if a
+// variable, or a layer's output of one example, had 2^31 values or more.
 absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     const v1::ModelConfig& config, const InputSpec& input);
+
+// The features that evaluations are sliced by and no layer reads, as neither
+// `input` nor a branch of the model names them.
+std::vector<std::string> OnlySlicedBy(const v1::ModelConfig& config);
 
 // INVALID_ARGUMENT, naming the number of rows that is needed, if test data have
 // integers that an embedding has no row for. Classes that were found in files

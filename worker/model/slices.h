@@ -1,0 +1,63 @@
+#ifndef PARAMD_WORKER_MODEL_SLICES_H_
+#define PARAMD_WORKER_MODEL_SLICES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "proto/paramd/v1/model.pb.h"
+#include "worker/device/tensor.h"
+#include "worker/input/batch.h"
+
+namespace paramd {
+
+// Evaluations also say how good a model is on the examples of which a feature
+// has a value: on each slice of model.slices, as on each kind of device.
+
+// A feature by which is sliced has at most so many values.
+inline constexpr uint32_t kMostSliceValues = 64;
+// An evaluation has at most so many numbers of slices, as whoever asks for the
+// status of a job gets all of them.
+inline constexpr uint64_t kMostSliceNumbers = 2048;
+
+// The features that model.slices names. INVALID_ARGUMENT, a sentence, if the
+// input has not one, it is one of `labels`, it is not one integer for each
+// example below a number that the input states, or below more than
+// kMostSliceValues, or is named twice.
+absl::StatusOr<std::vector<FeatureSpec>> FindSlices(
+    const v1::ModelConfig& config, const InputSpec& input,
+    absl::Span<const std::string> labels);
+
+// INVALID_ARGUMENT if slices of these features would have more numbers than
+// kMostSliceNumbers, where each has so many.
+absl::Status CheckSliceNumbers(absl::Span<const FeatureSpec> features,
+                               uint64_t of_each);
+
+// Some examples of a batch.
+struct SlicedBatch {
+  // Of these the feature has this value.
+  std::string feature;
+  uint32_t value = 0;
+  ConstTensor outputs;  // Of these examples, [examples, ...].
+  Batch batch;          // Has the features that were asked for, no others.
+};
+
+// Calls `use` with each slice that has an example; ascending by feature, then
+// by value. `outputs`: of all examples of the batch, in host memory. `read`:
+// the features that are wanted of a slice, each once. INVALID_ARGUMENT if the
+// batch has not a feature by which is sliced, DATA_LOSS, naming the example, if
+// a value is out of range, and the first error of `use`. REQUIRES: the batch
+// has all of `read`, none of them ragged.
+absl::Status ForEachSlice(
+    absl::Span<const FeatureSpec> features, absl::Span<const std::string> read,
+    const ConstTensor& outputs, const Batch& batch,
+    absl::FunctionRef<absl::Status(const SlicedBatch&)> use);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_MODEL_SLICES_H_
