@@ -68,9 +68,9 @@ class _RowGroups:
                                            for column in feature.columns})
                 for name in self.columns:
                     if names.count(name) != 1:
-                        raise Wrong(
-                            f"has {'two columns' if name in names else 'no column'} "
-                            f"'{name}'; it has " + ", ".join(names[:20]))
+                        found = "two columns" if name in names else "no column"
+                        raise InvalidArgument(f"'{path}' has {found} '{name}'; it has "
+                                              + ", ".join(names[:20]))
                 for group in range(file.metadata.num_row_groups):
                     self.groups.append((path, group))
                     self.counts.append(file.metadata.row_group(group).num_rows)

@@ -85,7 +85,8 @@ class HashTest(unittest.TestCase):
 
     def test_it_is_the_one_of_csv(self):
         from paramd import _columns
-        texts = [b"", b"a", b"shoe", "Zürich".encode(), b"\0\0", b"x" * 1000, b"a", b"\xff"]
+        texts = [b"", b"a", b"shoe", "Zürich".encode(), b"\0\0", b"x" * 1000, b"a",
+                 b"\xff"]
         for salt in (0, 7, fnv(b"item"), 2 ** 64 - 1):
             self.assertEqual(list(map(int, _columns.hash_texts(texts, salt))),
                              [fnv(text, salt) for text in texts])
@@ -129,7 +130,7 @@ class ParquetTest(unittest.TestCase):
             table = rows(of_file)
             paths.append(self.write(f"{number}.parquet", table, gone=pa.null(),
                                     kind=pa.dictionary(pa.int8(), pa.string()),
-                                    shown=pa.float16() if number else pa.uint8(),
+                                    shown=pa.float32() if number else pa.uint8(),
                                     item=pa.large_string() if number else pa.string()))
             lines = [",".join(table)] + [
                 ",".join(map(csv_text, row)) for row in zip(*table.values())]
@@ -141,8 +142,7 @@ class ParquetTest(unittest.TestCase):
         """The input.train that `paramd input convert` prints."""
         job = {"name": "clicks", "input": {
             "train": {"directory": str(self.directory), "csv": csv}},
-            "model": {"layers": [{"dense": 1}], "loss": "binary_cross_entropy",
-                      "input": "numbers"},
+            "model": {"layers": [{"dense": 1}], "loss": "binary_cross_entropy"},
             "optimizer": {"sgd": {}, "learning_rate": 0.1}}
         path = self.directory / "job.json"
         path.write_text(json.dumps(job))
@@ -314,7 +314,7 @@ class ParquetTest(unittest.TestCase):
         self.assertIn("holds no row", self.refusal(
             self.write("empty.parquet", {"x": []}), columns=["x"], hash_keys=True))
         other = self.write("other.parquet", {"click": [1], "user": ["a"]})
-        self.assertIn(f"'{other}': has no column 'ad'",
+        self.assertIn(f"'{other}' has no column 'ad'; it has click, user",
                       self.refusal([path, other], label="click", hash_keys=True))
         text = self.directory / "text.parquet"
         text.write_text("click,user\n")
@@ -349,7 +349,7 @@ class ParquetTest(unittest.TestCase):
                 self.assertEqual(int(keys[0]) % 2 ** 64,
                                  fnv(str(table["user"][i]).encode(), fnv(b"user")))
                 self.assertEqual(click, table["click"][i])
-        self.assertEqual(len(orders), 3)
+        self.assertGreater(len(orders), 1)
 
 
 if __name__ == "__main__":
