@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 
 #include "base/check.h"
 #include "base/status_macros.h"
