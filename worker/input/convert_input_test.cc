@@ -14,7 +14,6 @@
 #include "worker/input/open_pipeline.h"
 #include "worker/input/testing/fake_source.h"
 #include "worker/input/testing/idx_test_files.h"
-#include "worker/input/testing/input_test_files.h"
 
 namespace paramd {
 namespace {
