@@ -33,6 +33,8 @@ PYTHON_PACKAGES = ["safetensors>=0.4", "numpy>=1.24", "tensorboard==2.19.*",
                    "kubernetes-validate", "mypy>=1.8"]
 # Alone: it would bring another Protobuf than the distribution's, and needs none.
 ONNXRUNTIME = ["--no-deps", "onnxruntime>=1.19", "flatbuffers", "packaging"]
+# Parquet's reader, 50 MB; NumPy is there.
+PYARROW = ["--no-deps", "pyarrow>=12"]
 # PyTorch without the largest of its GPU packages, which a CUDA toolkit brings too,
 # and the small ones that it needs.
 TORCH = ["torch", "nvidia-cufile", "nvidia-cusparselt-cu13",
@@ -350,6 +352,7 @@ class Build:
         self._pip("safetensors, tensorboard, kubernetes_validate, mypy",
                   PYTHON_PACKAGES)
         self._pip("onnxruntime", ONNXRUNTIME)
+        self._pip("pyarrow", PYARROW)
         if frameworks:
             self._pip("keras, jax", FRAMEWORKS)
             self._pip("torch", ["--no-deps", *TORCH])

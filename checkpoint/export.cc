@@ -1,9 +1,5 @@
 #include "checkpoint/export.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,10 +7,8 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <random>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/optional.h"
@@ -23,6 +17,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/tensor_bundle.h"
+#include "checkpoint/whole_directory.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -269,75 +264,6 @@ bool Exists(const std::string& path) {
          std::filesystem::file_type::not_found;
 }
 
-// ".out." of "/data/out".
-std::string HiddenPrefix(const std::string& path) {
-  return absl::StrCat(".", path.substr(path.rfind('/') + 1), ".");
-}
-
-// Two exports to one place never meet under one temporary name.
-std::string TemporaryName(const std::string& path) {
-  std::random_device random;
-  const uint64_t nonce = uint64_t{random()} << 32 | random();
-  return absl::StrCat(DirectoryOf(path), "/", HiddenPrefix(path),
-                      absl::Hex(nonce, absl::kZeroPad16));
-}
-
-bool IsNonce(absl::string_view text) {
-  return text.size() == 16 &&
-         text.find_first_not_of("0123456789abcdef") == absl::string_view::npos;
-}
-
-// A directory that an export is at work in, for as long as it or its process
-// lives. Not thread-safe.
-class Hold {
- public:
-  explicit Hold(const std::string& directory)
-      : fd_(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    held_ = fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) == 0;
-  }
-  Hold(const Hold&) = delete;
-  Hold& operator=(const Hold&) = delete;
-  ~Hold() {
-    if (fd_ >= 0) close(fd_);
-  }
-
-  // Nobody else is at work there, as far as this storage tells.
-  bool held() const { return held_; }
-
- private:
-  const int fd_;
-  bool held_;
-};
-
-// What exports to `path` left that were killed.
-void DeleteLeftovers(const std::string& path) {
-  const std::string prefix = HiddenPrefix(path);
-  const auto names = ListDirectory(DirectoryOf(path));
-  if (!names.ok()) return;
-  for (const std::string& name : *names) {
-    if (!absl::StartsWith(name, prefix) ||
-        !IsNonce(name.substr(prefix.size()))) {
-      continue;
-    }
-    const std::string left = absl::StrCat(DirectoryOf(path), "/", name);
-    if (Hold(left).held()) RemoveTree(left).IgnoreError();
-  }
-}
-
-// Writes all files and gives the directory its name.
-absl::Status Make(CheckpointReader* reader, const ExportOptions& options,
-                  const std::string& temporary, ExportResult* result) {
-  RETURN_IF_ERROR(MakeDirectories(temporary));
-  const Hold hold(temporary);
-  DeleteLeftovers(result->directory);
-  RETURN_IF_ERROR(Exporter(reader, options, temporary, result).Run());
-  RETURN_IF_ERROR(reader->Finish(options.progress));
-  RETURN_IF_ERROR(SyncDirectory(temporary));
-  ASSIGN_OR_RETURN(result->files, ListDirectory(temporary));
-  RETURN_IF_ERROR(RenamePath(temporary, result->directory));
-  return SyncDirectory(DirectoryOf(result->directory));
-}
-
 }  // namespace
 
 absl::StatusOr<ExportResult> ExportCheckpoint(CheckpointReader* reader,
@@ -349,12 +275,15 @@ absl::StatusOr<ExportResult> ExportCheckpoint(CheckpointReader* reader,
         absl::StrCat("'", result.directory,
                      "' exists; an export makes a directory of its own"));
   }
-  const std::string temporary = TemporaryName(result.directory);
-  const absl::Status made = Make(reader, options, temporary, &result);
-  if (made.ok()) return result;
-  // What writing failed with says more than what clearing up might.
-  RemoveTree(temporary).IgnoreError();
-  return made;
+  ASSIGN_OR_RETURN(
+      result.files,
+      MakeWholeDirectory(
+          result.directory, [&](const std::string& directory) -> absl::Status {
+            RETURN_IF_ERROR(
+                Exporter(reader, options, directory, &result).Run());
+            return reader->Finish(options.progress);
+          }));
+  return result;
 }
 
 }  // namespace paramd

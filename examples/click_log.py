@@ -2,7 +2,7 @@
 
     python3 examples/click_log.py DIRECTORY [--train N] [--test N] [--seed S]
         [--keys N] [--vectors N] [--fields N] [--numbers N] [--criteo]
-        [--buys]
+        [--buys] [--drift D]
 
 Each example has eight fields, or so many: keys drawn from a Zipf distribution of
 exponent 1.1 over 10,000 each, or so many, written as texts. A key has a true weight,
@@ -23,10 +23,16 @@ With --buys some clicks lead to a purchase, which a column "buy" beside the clic
 key has a second weight, half of it the first one's, and who clicks buys with the
 probability 1 / (1 + exp(-(bias + the sum of these))). The best AUC of buys, among all
 examples, is that of the product of both probabilities.
+
+With --drift the weights of keys move while the log is written, the test set after the
+examples to train on: a weight is cos(a) of what it was at first and sin(a) of another one,
+and the angle a grows evenly to D right angles. With 1 the last weights have nothing to do
+with the first. Those of products, of numbers and of buys stay.
 """
 
 import argparse
 import csv
+import functools
 import json
 import os
 
@@ -67,12 +73,13 @@ def draw_numbers(random, shape, criteo):
 
 
 def draw(random, weights, vectors, of_squares, count, criteo):
-    """Keys [count, fields], numbers, probabilities and clicks."""
-    fields = range(len(weights))
-    shares = np.cumsum(np.arange(1, weights.shape[1] + 1) ** -EXPONENT)
+    """Keys [count, fields], numbers, probabilities and clicks. `weights`: a function of
+    keys, which gives the sum of each example's."""
+    fields = range(len(vectors))
+    shares = np.cumsum(np.arange(1, vectors.shape[1] + 1) ** -EXPONENT)
     keys = np.searchsorted(shares,
-                           random.random((count, len(weights))) * shares[-1])
-    score = BIAS + sum(weights[f, keys[:, f]] for f in fields)
+                           random.random((count, len(vectors))) * shares[-1])
+    score = BIAS + weights(keys)
     if vectors.shape[2]:
         total = sum(vectors[f, keys[:, f]] for f in fields)
         own = sum((vectors[f, keys[:, f]] ** 2).sum(1) for f in fields)
@@ -84,9 +91,20 @@ def draw(random, weights, vectors, of_squares, count, criteo):
     return keys, numbers, probability, clicks
 
 
+def sum_of(weights, keys):
+    """The sum of each example's weights."""
+    return sum(weights[f, keys[:, f]] for f in range(len(weights)))
+
+
+def moving(first, last, angles):
+    """The same of weights that turn from `first` to `last`, by an angle for each."""
+    return lambda keys: (np.cos(angles) * sum_of(first, keys)
+                         + np.sin(angles) * sum_of(last, keys))
+
+
 def draw_buys(random, weights, keys, clicks):
     """Of those who click the probability that they buy, and who does."""
-    score = BUY_BIAS + sum(weights[f, keys[:, f]] for f in range(len(weights)))
+    score = BUY_BIAS + sum_of(weights, keys)
     probability = 1 / (1 + np.exp(-score))
     return probability, clicks * (random.random(len(clicks)) < probability)
 
@@ -125,6 +143,7 @@ def main():
     parser.add_argument("--numbers", type=int)
     parser.add_argument("--criteo", action="store_true")
     parser.add_argument("--buys", action="store_true")
+    parser.add_argument("--drift", type=float, default=0.0)
     args = parser.parse_args()
     if args.criteo and args.buys:
         parser.error("--buys is not for Criteo's form")
@@ -145,9 +164,16 @@ def main():
     if args.buys:
         of_buys = (weights
                    + random.normal(0, deviation * 3 ** 0.5, weights.shape)) / 2
+    if args.drift:
+        others = random.normal(0, deviation, weights.shape)
+        angles = np.linspace(0, args.drift * np.pi / 2, args.train + args.test)
     os.makedirs(args.directory, exist_ok=True)
     for name, count in (("train", args.train), ("test", args.test)):
-        keys, numbers, probability, clicks = draw(random, weights, vectors,
+        of_keys = functools.partial(sum_of, weights)
+        if args.drift:
+            of_keys = moving(weights, others, angles[:count])
+            angles = angles[count:]
+        keys, numbers, probability, clicks = draw(random, of_keys, vectors,
                                                   of_squares, count,
                                                   args.criteo)
         path = os.path.join(args.directory, name)

@@ -22,6 +22,7 @@ docstrings by `python/print_reference.py`; a test compares the two.
 SECTIONS = [
     ("paramd", "worker", ["Worker"]),
     ("paramd", "data", ["Shards", "Stream"]),
+    ("paramd.parquet", "parquet", ["convert", "Dataset"]),
     ("paramd", "cluster", ["local", "Local"]),
     ("paramd", "progress", ["History", "Sample"]),
     ("paramd", "client", ["Client", "AsyncClient", "Pulled", "Checkpointed"]),

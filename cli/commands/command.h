@@ -50,6 +50,7 @@ int ConfigPrintCommand(const Invocation& invocation);
 int ModelPrintCommand(const Invocation& invocation);
 int PlanCommand(const Invocation& invocation);
 int InputBenchCommand(const Invocation& invocation);
+int InputConvertCommand(const Invocation& invocation);
 int EvaluateCommand(const Invocation& invocation);
 int PredictCommand(const Invocation& invocation);
 int QuantizeCommand(const Invocation& invocation);

@@ -1,7 +1,9 @@
-"""paramd input bench, as typed."""
+"""paramd input bench and paramd input convert, as typed."""
 
 import json
 import os
+import resource
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -91,6 +93,231 @@ class InputBenchTest(unittest.TestCase):
         self.assertEqual((code, out), (2, ""))
         self.assertRegex(errors, "^paramd: input bench reads files; the messages "
                          "of input.train.kafka are read by a job that runs: [^\n]*\n$")
+
+
+COLUMNS = "click,price,age,user,item,history,shown"
+
+
+def click_row(i, item=""):
+    """A row of every kind of column; some have no text."""
+    age = "" if i % 9 == 0 else i % 70
+    return (f"{i * 7 % 5 % 2},{i * 0.37:.3f},{age},user{i % 23},"
+            f"{item or i % 31:x},{i % 3:x}|{i % 31:x},{1 + i % 4}")
+
+
+def click_job(directory):
+    """A job that learns such rows, as JSON."""
+    csv = {"label": "click", "weight": "shown", "group": "user", "features": [
+        {"name": "numbers", "columns": ["price", "age"], "missing": 0},
+        {"name": "keys", "columns": ["user", "item"], "hash_keys": True},
+        {"name": "history", "columns": ["item", "history"], "hash_buckets": 64,
+         "list_column": "history", "list_of": "item", "list_length": 3}]}
+    return {
+        "name": "clicks", "seed": 5, "epochs": 3, "batch_per_replica": 16,
+        "input": {
+            "train": {"directory": directory,
+                      "csv": {**csv, "files": ["train-*.csv"]}},
+            "test": {"directory": directory, "csv": {**csv, "files": "test.csv"}},
+            "stages": ["shuffle", {"log": "numbers"}]},
+        "model": {
+            "layers": [
+                {"parallel": {"branches": [
+                    {"input": "numbers", "layers": [{"dense": 4}]},
+                    {"input": "keys", "layers": [
+                        {"embedding": {"width": 4, "sparse": True,
+                                       "capacity": 1000}}, "flatten"]},
+                    {"input": "history", "layers": [
+                        {"embedding": {"width": 2, "sparse": True,
+                                       "padding": True}}, "flatten"]}]}},
+                {"dense": 1}],
+            "example_weight": "weight",
+            "loss": "binary_cross_entropy", "metrics": ["auc", "group_auc"]},
+        "optimizer": {"adagrad": {}, "learning_rate": 0.05},
+    }
+
+
+class InputConvertTest(unittest.TestCase):
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        self.out = os.path.join(self.directory, "out")
+        for name, rows in (("train-0", range(100)), ("train-1", range(100, 340)),
+                           ("test", range(400, 470))):
+            self.write(f"{name}.csv", COLUMNS + "\n" + "".join(
+                click_row(i) + "\n" for i in rows))
+        self.job = click_job(self.directory)
+
+    def write(self, name, text):
+        path = os.path.join(self.directory, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def convert(self, *arguments, to=None, **options):
+        """Exit code, the input that is printed or None, and stderr."""
+        path = self.write("job.json", json.dumps(self.job))
+        done = subprocess.run(
+            ["cli/paramd", "input", "convert", "--job", path,
+             f"--to={to or self.out}", *arguments],
+            env={}, capture_output=True, text=True, check=False, **options)
+        printed = json.loads(done.stdout)["input"] if done.stdout else None
+        return done.returncode, printed, done.stderr
+
+    def refusal(self, *arguments, **options):
+        """The sentence; nothing was written."""
+        code, printed, errors = self.convert(*arguments, **options)
+        self.assertEqual((code, printed), (2, None), errors)
+        self.assertFalse(os.path.exists(self.out))
+        self.assertRegex(errors, r"\Aparamd: [^\n]*\n\Z")
+        return errors
+
+    def train(self, inputs):
+        """The bytes of all that is trained, and the evaluation."""
+        job = {**self.job, "input": inputs}
+        run = paramd.Run("run", "--job", self.write("run.json", json.dumps(job)))
+        self.addCleanup(run.kill)
+        self.assertEqual(run.wait(), 0, run.output)
+        return run.tensors(), run.result()["evaluation"]
+
+    def check_same_bits(self):
+        """The input that was printed."""
+        code, printed, errors = self.convert()
+        self.assertEqual(code, 0, errors)
+        weights, evaluation = self.train(self.job["input"])
+        converted, again = self.train(printed)
+        self.assertGreater(len(weights), 3)
+        self.assertEqual(converted.keys(), weights.keys())
+        for name, content in weights.items():
+            self.assertEqual(converted[name], content, name)
+        self.assertEqual(again["metrics"], evaluation["metrics"])
+        return printed
+
+    def test_what_is_trained_on_the_records_has_the_same_bits(self):
+        printed = self.check_same_bits()
+        self.assertEqual(printed["stages"], [{"shuffle": {}},
+                                             {"log": {"feature": "numbers"}}])
+        self.assertEqual(printed["train"], {
+            "directory": self.out,
+            "records": {"files": ["train-*.records"], "features": [
+                {"name": "numbers", "dims": [2]},
+                {"name": "keys", "type": "int64", "dims": [2]},
+                {"name": "history", "type": "int32", "dims": [4], "classes": 64},
+                {"name": "label"}, {"name": "group", "type": "int64"},
+                {"name": "weight"}]}})
+        self.assertEqual(sorted(os.listdir(self.out)),
+                         ["test-000000.records", "train-000000.records"])
+        self.assertEqual(os.path.getsize(f"{self.out}/train-000000.records"),
+                         340 * (8 + 16 + 16 + 4 + 8 + 4))
+
+    def test_stages_before_the_shuffle_are_done_once(self):
+        self.job["input"]["stages"] = [
+            {"filter": {"feature": "weight", "max": 3}}, {"log": "numbers"},
+            {"shuffle": 50}]
+        self.job["input"]["train"]["stages"] = [{"skip": 3}]
+        self.job["input"]["test"]["stages"] = [{"take": 60}]
+        printed = self.check_same_bits()
+        self.assertEqual(printed["stages"], [{"shuffle": {"buffer": 50}}])
+        self.assertNotIn("stages", printed["train"])
+        self.assertNotIn("stages", printed["test"])
+
+    def test_stages_that_go_by_files_find_the_same_files(self):
+        self.job["input"]["stages"] = [
+            {"shuffle": {"files": True}},
+            {"interleave": {"cycle_length": 2, "block_length": 7}}]
+        self.check_same_bits()
+        self.assertEqual(sorted(os.listdir(self.out)), [
+            "test-000000.records", "train-000000.records", "train-000001.records"])
+
+    def test_images_and_what_is_drawn_for_them_stay_the_same(self):
+        self.job = paramd.tiny_job(self.directory)
+        self.job["epochs"] = 3
+        self.job["input"]["stages"] = [
+            {"skip": 3}, "shuffle", "flip",
+            {"random_crop": {"height": 4, "width": 4, "padding": 1}}]
+        printed = self.check_same_bits()
+        self.assertEqual(len(printed["stages"]), 4)
+        self.assertEqual(set(printed), {"train", "test", "stages"})
+
+    def test_files_hold_as_much_as_is_wanted(self):
+        code, printed, errors = self.convert("--part_size=5kB")
+        self.assertEqual(code, 0, errors)
+        sizes = [os.path.getsize(os.path.join(self.out, name))
+                 for name in sorted(os.listdir(self.out))
+                 if name.startswith("train")]
+        # Of 56 bytes each, as many as fit.
+        self.assertEqual(sizes, [89 * 56] * 3 + [(340 - 3 * 89) * 56])
+        self.assertRegex(errors, "train: 340 examples of 56 B, 19 kB in 4 files\n")
+        self.train(printed)
+
+    def test_one_source_alone_is_converted_if_that_is_said(self):
+        code, printed, errors = self.convert("--source=test")
+        self.assertEqual(code, 0, errors)
+        self.assertEqual(os.listdir(self.out), ["test-000000.records"])
+        self.assertIn("records", printed["test"])
+        self.assertIn("csv", printed["train"])
+        self.assertIn("paramd: input.train still reads its own files", errors)
+
+    def test_what_makes_no_sense_is_refused(self):
+        self.assertIn("--source is train or test, not 'both'",
+                      self.refusal("--source=both"))
+        self.assertIn("--part_size: ", self.refusal("--part_size=many"))
+        self.job["input"]["train"]["csv"]["label"] = "bought"
+        self.assertIn("has no column 'bought'", self.refusal())
+        del self.job["input"]["test"]
+        self.assertIn("the job has no input.test", self.refusal("--source=test"))
+
+    def test_test_data_that_are_read_in_another_way_are_refused(self):
+        self.job["input"]["test"]["csv"]["features"][2]["hash_buckets"] = 32
+        self.assertIn("hash_buckets of 'history' 32, not 64", self.refusal())
+
+    def test_input_that_grows_is_refused(self):
+        self.job["input"].update({"follow": {"end_file": "END"},
+                                  "stages": ["shuffle"]})
+        self.assertIn("input.follow brings examples while the job runs",
+                      self.refusal())
+
+    def test_a_topic_is_refused(self):
+        with open("config/examples/clicks_kafka.json", encoding="utf-8") as file:
+            self.job = json.load(file)
+        self.assertIn("input.train.kafka brings examples while the job runs",
+                      self.refusal())
+
+    def test_a_directory_that_holds_something_is_not_touched(self):
+        os.makedirs(f"{self.out}/mine")
+        code, printed, errors = self.convert()
+        self.assertEqual((code, printed), (2, None))
+        self.assertIn(f"--to: '{self.out}' is something else than an empty "
+                      "directory", errors)
+        self.assertEqual(os.listdir(self.out), ["mine"])
+        os.rmdir(f"{self.out}/mine")
+        code, _, errors = self.convert()
+        self.assertEqual(code, 0, errors)
+
+    def test_a_row_that_cannot_be_read_is_named_and_nothing_is_left(self):
+        self.write("train-1.csv", f"{COLUMNS}\n{click_row(1)}\n0,one,2,u,1,2,3\n")
+        code, printed, errors = self.convert()
+        self.assertEqual((code, printed), (1, None))
+        self.assertIn("train-1.csv' line 3: column 'price' needs a number", errors)
+        self.assertFalse(any("out" in name for name in os.listdir(self.directory)))
+        self.job["input"]["on_error"] = "skip"
+        code, printed, errors = self.convert()
+        self.assertEqual(code, 0, errors)
+        self.assertIn("train: 101 examples", errors)
+        self.assertIn("train: 1 examples that could not be read are left out",
+                      errors)
+        self.train(printed)
+
+    def test_a_disk_that_is_full_is_one_sentence_and_leaves_nothing(self):
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        code, printed, errors = self.convert(restore_signals=False,
+                                             preexec_fn=limit)
+        self.assertIn(code, (1, 2), errors)
+        self.assertIsNone(printed)
+        self.assertRegex(errors, r"\Aparamd: cannot write '[^\n]*': file too "
+                         r"large\n\Z")
+        self.assertFalse(any("out" in name for name in os.listdir(self.directory)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
     paramd.Worker            functions over NumPy arrays, JAX among them
     paramd.Shards            data in files that are read from their beginning
     paramd.Stream            data of which each worker reads its own
+    import paramd.parquet    Parquet files: made into records, or leased (needs pyarrow)
     paramd.local             servers and workers on this machine
     paramd.load              a checkpoint as NumPy arrays
     paramd.Client            a running cluster: status, weights, settings, checkpoints

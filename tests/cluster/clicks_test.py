@@ -74,6 +74,9 @@ class ClicksTest(unittest.TestCase):
 
     def test_numbers_beside_keys_say_more_than_keys_alone(self):
         best = self.write_log("--criteo", "--keys=100")
+        crossed = self.learn("criteo_dcn", "local", "--servers=2", "--workers=2")
+        self.assertGreater(crossed, 0.82)
+        self.assertLess(crossed, best)
         auc = self.learn("criteo_dlrm", "local", "--servers=2", "--workers=2")
         # 0.875 was seen of one process.
         self.assertGreater(auc, 0.84)
@@ -101,6 +104,19 @@ class ClicksTest(unittest.TestCase):
         alone = run.result()["evaluation"]["metrics"]["auc"]
         print(f"without numbers: auc {alone:.4f}")
         self.assertGreater(auc, alone + 0.05)
+
+    def test_of_a_log_whose_truth_moves_the_newest_part_says_most(self):
+        best = self.write_log("--keys=20", "--drift=1")
+        path = os.path.join(self.directory, "train.csv")
+        with open(path, encoding="utf-8") as file:
+            names, *rows = file
+        learned = {}
+        for half, part in (("old", rows[:20000]), ("new", rows[-20000:])):
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines([names, *part])
+            learned[half] = self.learn("clicks_logistic", "run")
+            self.assertLess(learned[half], best)
+        self.assertGreater(learned["new"], learned["old"] + 0.05)
 
     def test_a_mixture_of_experts_learns_clicks_and_what_is_bought(self):
         self.write_log("--keys=100", "--buys")

@@ -613,6 +613,12 @@ absl::Status Pipeline::ReadExample(uint64_t epoch, uint64_t offset,
   return OnError(stages_.back()->Get({epoch, offset}, example), example);
 }
 
+absl::Status Pipeline::ReadBehind(int count, uint64_t offset,
+                                  Example* example) const {
+  return OnError(Behind(count).Get({.epoch = 0, .offset = offset}, example),
+                 example);
+}
+
 absl::Status Pipeline::Finish(const Portion& range,
                               absl::Span<Example> examples,
                               Batch* batch) const {

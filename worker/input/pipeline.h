@@ -66,6 +66,12 @@ class Pipeline {
   const Stage& examples() const { return *stages_.back(); }
   // In what their epochs differ.
   const Variation& variation() const { return variation_; }
+  // What examples are behind the first `count` stages of the config. REQUIRES:
+  // each of these is a filter, a take, a skip, or a map before the batch, and
+  // takes part.
+  const Stage& Behind(int count) const {
+    return *stages_[static_cast<size_t>(count)];
+  }
 
   // OUT_OF_RANGE, naming the portion and the size, unless it is a range of at
   // least one example of an epoch.
@@ -81,6 +87,9 @@ class Pipeline {
   // stages behind `batch`. REQUIRES: it is within a range that Check admits.
   absl::Status ReadExample(uint64_t epoch, uint64_t offset,
                            Example* example) const;
+  // The same behind the first `count` stages, in epoch 0, of an offset below
+  // the size there. REQUIRES: as Behind.
+  absl::Status ReadBehind(int count, uint64_t offset, Example* example) const;
   // Overwrites `batch` with the examples of `range`, which it may change.
   absl::Status Finish(const Portion& range, absl::Span<Example> examples,
                       Batch* batch) const;

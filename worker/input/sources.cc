@@ -59,14 +59,20 @@ class RecordSource : public ExampleSource {
 
   absl::Status Read(uint64_t index, Example* example) const override {
     const size_t file = FileOf(starts_, index);
-    uint64_t at = header_bytes_ + (index - starts_[file]) * record_bytes_;
+    // One call of the system, however many features a record has.
+    example->scratch.Reset(DType::kUInt8, {record_bytes_});
+    const absl::Span<std::byte> record = example->scratch.bytes();
+    RETURN_IF_ERROR(files_[file]->Read(
+        header_bytes_ + (index - starts_[file]) * record_bytes_, record));
+    size_t at = 0;
     example->values.resize(spec_.features.size());
     for (size_t f = 0; f < spec_.features.size(); ++f) {
       const FeatureSpec& feature = spec_.features[f];
       OwnedTensor& value = example->values[f];
       value.Reset(feature.dtype, feature.dims);
-      RETURN_IF_ERROR(files_[file]->Read(at, value.bytes()));
-      at += value.bytes().size();
+      const absl::Span<std::byte> bytes = value.bytes();
+      std::copy_n(&record[at], bytes.size(), bytes.data());
+      at += bytes.size();
       if (feature.classes == 0) continue;
       for (uint64_t i = 0; i < value.size(); ++i) {
         RETURN_IF_ERROR(CheckClass(feature,
