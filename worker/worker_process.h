@@ -10,12 +10,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
+#include "base/chrome_trace.h"
 #include "net/runtime.h"
 #include "net/worker_thread.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "proto/paramd/v1/types.pb.h"
-#include "worker/chrome_trace.h"
 #include "worker/collective/gradient_exchange.h"
 #include "worker/core/worker.h"
 #include "worker/evaluating_thread.h"

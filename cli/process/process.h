@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
+#include "base/chrome_trace.h"
 #include "config/job_config.h"
 #include "coordinator/coordinator_process.h"
 #include "coordinator/core/server_places.h"
@@ -18,7 +19,6 @@
 #include "server/device/cuda_loops.h"
 #include "server/parameter_server.h"
 #include "tensor/disk_memory.h"
-#include "worker/chrome_trace.h"
 #include "worker/collective/gradient_exchange.h"
 #include "worker/evaluator/evaluator_process.h"
 #include "worker/input_scanner.h"

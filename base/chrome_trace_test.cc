@@ -1,4 +1,4 @@
-#include "worker/chrome_trace.h"
+#include "base/chrome_trace.h"
 
 #include <fstream>
 #include <iterator>
