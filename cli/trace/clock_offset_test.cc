@@ -46,8 +46,8 @@ TEST(ClockOffsetTest, WhatWasReceivedBeforeItWasSentIsIgnored) {
 TEST(ClockOffsetTest, ItIsNeverWrongByMoreThanItSays) {
   RandomStream random(7);
   for (int run = 0; run < 200; ++run) {
-    const auto truth = static_cast<int64_t>(random.Below(1'000'000'000)) -
-                       500'000'000;
+    const auto truth =
+        static_cast<int64_t>(random.Below(1'000'000'000)) - 500'000'000;
     ClockOffset clock;
     int64_t now = 1'000'000'000;
     for (int call = 0; call < 10; ++call) {
