@@ -50,8 +50,8 @@ READ_MANIFESTS = {
 }
 READ_NONE = {
     "checkpoint now", "config check", "config print", "model print", "plan",
-    "input bench", "status", "top", "set", "drain", "stop", "profile", "tls init",
-    "tls renew", "completion", "version",
+    "input bench", "status", "top", "set", "drain", "stop", "profile", "trace",
+    "tls init", "tls renew", "completion", "version",
 }
 
 
