@@ -20,8 +20,8 @@ namespace {
 constexpr absl::string_view kBegin = "{\"traceEvents\":[\n";
 constexpr absl::string_view kEnd = "\n]}\n";
 constexpr const char* kNames[ChromeTrace::kLanes] = {
-    "disk",     "CPU",    "compute",  "push", "pull",
-    "evaluate", "upload", "download", "sum",  "turns"};
+    "disk",   "CPU",      "compute", "push",  "pull", "evaluate",
+    "upload", "download", "sum",     "calls", "turns"};
 // More threads than that of one kind share the last one's lane.
 constexpr uint32_t kMostThreads = 1000;
 

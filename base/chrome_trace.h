@@ -44,9 +44,10 @@ class ChromeTrace {
     kUpload,    // From host memory to a GPU's.
     kDownload,  // Back.
     kSum,       // With the GPUs of the other replicas.
-    kTurns,     // Of cores; in recordings alone.
+    kCalls,     // Taken from the network; in recordings alone, as the next.
+    kTurns,     // Of cores.
   };
-  static constexpr size_t kLanes = 10;
+  static constexpr size_t kLanes = 11;
   static constexpr size_t kMost = size_t{1} << 18;
   // Together with what they say of themselves some 20 MiB.
   static constexpr size_t kMostRecorded = size_t{1} << 17;

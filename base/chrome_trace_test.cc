@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -197,6 +198,7 @@ TEST(ChromeTraceTest, ThreadsMayAddWhileARecordingBeginsAndEnds) {
   size_t recorded = 0;
   for (int i = 0; i < 50 || recorded == 0; ++i) {
     trace.Record(Time::Never());
+    absl::SleepFor(absl::Microseconds(200));
     recorded += trace.TakeRecording().events.size();
   }
   done = true;

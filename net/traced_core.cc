@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "net/method_table.h"
 #include "proto/paramd/v1/compute.pb.h"
-#include "proto/traced_push.h"
 
 namespace paramd {
 namespace {
@@ -32,17 +31,18 @@ void AddNumber(const char* name, uint64_t value, ChromeTrace::Event* event) {
   }
 }
 
-// Of the first chunk all; of a further one of the same turn its blocks.
-void AddNumbers(const TracedPush& push, ChromeTrace::Event* event) {
+}  // namespace
+
+void AddChunk(const TracedPush& push, ChromeTrace::Phase phase,
+              ChromeTrace::Event* event) {
   const bool is_first = event->flows.empty();
   bool is_block = false;
   for (const auto& [name, value] : push.numbers) {
     is_block |= name == absl::string_view("slice");
     if (is_first || is_block) AddNumber(name, value, event);
   }
+  event->flows.push_back({push.flow, phase});
 }
-
-}  // namespace
 
 bool TracedCore::IsRecording() {
   if (trace_ == nullptr) return false;
@@ -78,8 +78,7 @@ void TracedCore::Describe(const Message& message, Turn* turn) {
   }
   const absl::optional<TracedPush> push = TracedPushOf(*message.head);
   if (!push.has_value()) return;
-  AddNumbers(*push, &turn->event);
-  turn->event.flows.push_back({push->flow, ChromeTrace::Phase::kStep});
+  AddChunk(*push, ChromeTrace::Phase::kStep, &turn->event);
   turn->asked = message.call;
   asked_[message.call] = push->flow;
 }
@@ -90,11 +89,10 @@ void TracedCore::FollowSends(const Outbox& out, Turn* turn) {
     if (send.head == nullptr) continue;
     const absl::optional<TracedPush> push = TracedPushOf(*send.head);
     if (!push.has_value()) continue;
-    AddNumbers(*push, &turn->event);
     const bool is_first = started_.insert(push->flow).second;
-    turn->event.flows.push_back({push->flow, is_first
-                                                 ? ChromeTrace::Phase::kStart
-                                                 : ChromeTrace::Phase::kStep});
+    AddChunk(*push,
+             is_first ? ChromeTrace::Phase::kStart : ChromeTrace::Phase::kStep,
+             &turn->event);
     sent_[send.call] = push->flow;
   }
 }

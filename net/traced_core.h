@@ -13,9 +13,16 @@
 
 #include "base/chrome_trace.h"
 #include "base/time.h"
+#include "proto/traced_push.h"
 #include "tensor/core.h"
 
 namespace paramd {
+
+// Adds to an event that a chunk of a push passed in it: of the first one that
+// does, all that is known; of a further one which blocks it has; 32 numbers at
+// most.
+void AddChunk(const TracedPush& push, ChromeTrace::Phase phase,
+              ChromeTrace::Event* event);
 
 // A core whose turns a trace records: each message and each result that it is
 // given is an event, from when the core gets it until its outbox is full.

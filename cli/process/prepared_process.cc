@@ -168,6 +168,7 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   options.insecure = insecure;
   options.operator_socket = OperatorSocketOf(prepared);
   options.operator_calls = prepared.operators;
+  if (prepared.process != nullptr) options.trace = prepared.process->trace();
   const bool is_ps = prepared.cluster.is_ps();
   options.self.set_type(is_ps ? v1::PS : v1::WORKER);
   options.self.set_index(is_ps ? *prepared.role.server

@@ -85,8 +85,7 @@ Time TimeOfFlows(const ProcessTrace& process, const v1::TraceEvent& event) {
 
 class TraceText {
  public:
-  explicit TraceText(const ClusterTrace& trace)
-      : trace_(trace), error_(ErrorOf(trace)) {
+  explicit TraceText(const ClusterTrace& trace) : trace_(trace) {
     FindOrigin();
     FindFlows();
   }
@@ -105,13 +104,14 @@ class TraceText {
   // besides.
   struct Flow {
     Time start = Time::Never();
+    absl::Duration error;  // Of that worker's clock.
     uint64_t others = 0;
   };
   using Thread = std::pair<size_t, uint32_t>;  // Of a lane, by its rank.
 
   void FindOrigin();
   void FindFlows();
-  bool IsDrawn(const v1::TraceFlow& flow, Time at) const;
+  bool IsDrawn(const v1::TraceFlow& flow, Time at, absl::Duration error) const;
   // As a piece of JSON: the time since the first event.
   std::string At(Time time) const { return InMicroseconds(time - origin_); }
   void AddLine(absl::string_view line) {
@@ -132,7 +132,6 @@ class TraceText {
   std::string OtherData() const;
 
   const ClusterTrace& trace_;
-  const absl::Duration error_;
   Time origin_;
   absl::flat_hash_map<uint64_t, Flow> flows_;
   bool is_first_ = true;
@@ -154,21 +153,25 @@ void TraceText::FindFlows() {
     for (const v1::TraceEvent& event : process.events.events()) {
       for (const v1::TraceFlow& flow : event.flows()) {
         Flow& found = flows_[flow.id()];
-        if (flow.phase() == v1::TraceFlow::START) {
-          found.start = std::min(found.start, TimeOfFlows(process, event));
-        } else {
+        if (flow.phase() != v1::TraceFlow::START) {
           ++found.others;
+          continue;
         }
+        found.start = std::min(found.start, TimeOfFlows(process, event));
+        found.error = process.clock.error();
       }
     }
   }
 }
 
-// Of one that was on its way when recording began nobody knows the beginning.
-bool TraceText::IsDrawn(const v1::TraceFlow& flow, Time at) const {
+// Of one that was on its way when recording began nobody knows the beginning,
+// also if it is sent again.
+bool TraceText::IsDrawn(const v1::TraceFlow& flow, Time at,
+                        absl::Duration error) const {
   const Flow& found = flows_.at(flow.id());
   if (found.start == Time::Never() || found.others == 0) return false;
-  return flow.phase() == v1::TraceFlow::START || at + error_ >= found.start;
+  return flow.phase() == v1::TraceFlow::START ||
+         at + (error + found.error) >= found.start;
 }
 
 void TraceText::AddName(absl::string_view what, size_t pid, size_t tid,
@@ -241,7 +244,8 @@ void TraceText::AddEvent(const ProcessTrace& process,
   AddLine(absl::StrCat(line, "}"));
   const Time at = TimeOfFlows(process, event);
   for (const v1::TraceFlow& flow : event.flows()) {
-    if (IsDrawn(flow, at)) AddFlow(flow, at, pid, tid);
+    if (!IsDrawn(flow, at, process.clock.error())) continue;
+    AddFlow(flow, at, pid, tid);
   }
 }
 
