@@ -7,6 +7,7 @@
 #include "client/unary_call.h"
 #include "net/caller.h"
 #include "net/grpc_status.h"
+#include "proto/paramd/v1/control.pb.h"
 
 namespace paramd {
 namespace {
