@@ -34,6 +34,9 @@ class Recorder {
 
   // The process begins to record.
   absl::Status Begin(const ChiefAddress& address) {
+    if (address.socket.empty() && address.address.empty()) {
+      return absl::NotFoundError("the chief is not told where it listens");
+    }
     ASSIGN_OR_RETURN(process_, TracedProcess::Connect(address));
     return Ask();
   }
