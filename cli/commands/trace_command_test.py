@@ -106,6 +106,9 @@ class TraceCommandTest(unittest.TestCase):
         for worker in ("worker-0", "worker-1"):
             self.assertLessEqual({"CPU", "compute", "push", "turns"},
                                  trace.lanes(worker))
+        # Each layer's gradient, when it was computed.
+        self.assertTrue(any(event["args"]["variables"] for event in trace.events
+                            if event["name"] == "gradient"))
         for server in ("ps-0", "ps-1"):
             self.assertEqual({"calls", "turns"}, trace.lanes(server))
         pushed = [event for event in trace.events if event["name"] == "Push"]
