@@ -1,8 +1,5 @@
 #include "client/operator_calls.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -11,69 +8,16 @@
 #include "absl/time/clock.h"
 
 #include "base/status_macros.h"
+#include "client/operator_connection.h"
 #include "client/unary_call.h"
 #include "net/caller.h"
 #include "net/grpc_status.h"
-#include "net/operator_socket.h"
-#include "net/unreached.h"
 #include "proto/refusal.h"
 
 namespace paramd {
 namespace {
 
 constexpr absl::Duration kShortestWait = absl::Milliseconds(50);
-
-// A connection to the process.
-struct ChiefCall {
-  std::string who = "the chief";  // For people.
-  std::string where;              // The same.
-  std::shared_ptr<const Tls> tls;
-  std::unique_ptr<OperatorAddress> socket;  // Keeps its name valid.
-  std::shared_ptr<grpc::Channel> channel;
-};
-
-absl::StatusOr<ChiefCall> Connect(const ChiefAddress& chief) {
-  ChiefCall connection;
-  if (!chief.socket.empty()) {
-    connection.where = chief.socket;
-    ASSIGN_OR_RETURN(connection.socket, OperatorAddress::Of(chief.socket));
-    connection.channel = grpc::CreateChannel(
-        connection.socket->target(), grpc::InsecureChannelCredentials());
-    return connection;
-  }
-  const CertifiedName name = {chief.tls->self().job,
-                              CertifiedName::Role::kWorker, 0};
-  connection.where = chief.address;
-  connection.tls = chief.tls;
-  connection.channel = grpc::CreateChannel(
-      absl::StrCat("dns:///", chief.address), chief.tls->CredentialsFor(name));
-  return connection;
-}
-
-// The same to any process of the job.
-absl::StatusOr<ChiefCall> ConnectToAny(const ChiefAddress& process) {
-  ASSIGN_OR_RETURN(ChiefCall connection, Connect(process));
-  connection.who = "the process";
-  if (process.tls == nullptr) return connection;
-  connection.channel =
-      grpc::CreateChannel(absl::StrCat("dns:///", process.address),
-                          process.tls->CredentialsForJob());
-  return connection;
-}
-
-// What is said of a call that had no answer of a process.
-absl::Status Unreached(const ChiefCall& chief, const absl::Status& status) {
-  if (RefusalOf(status).reason() != v1::Refusal::REASON_UNSPECIFIED) {
-    return status;
-  }
-  std::string why = absl::IsDeadlineExceeded(status) ? "no answer in time" : "";
-  if (why.empty() && chief.tls != nullptr) {
-    why = chief.tls->WhyFailed(status.message());
-  }
-  if (why.empty()) why = WhyUnreached(status.message());
-  return absl::UnavailableError(absl::StrCat(chief.who, " at '", chief.where,
-                                             "' can't be reached: ", why));
-}
 
 absl::Status NotStoppedYet(const v1::StopJobReply& last) {
   return absl::UnavailableError(absl::StrCat(
@@ -85,7 +29,8 @@ absl::Status NotStoppedYet(const v1::StopJobReply& last) {
 
 // Again where that may help.
 template <typename Request, typename Reply>
-absl::StatusOr<Reply> CallUntil(absl::Time deadline, const ChiefCall& chief,
+absl::StatusOr<Reply> CallUntil(absl::Time deadline,
+                                const OperatorConnection& chief,
                                 const Request& request) {
   for (;;) {
     UnaryCall<Request, Reply> call(chief.channel, deadline);
@@ -113,14 +58,14 @@ absl::StatusOr<v1::SetReply> CallSet(const ChiefAddress& chief,
                                      const v1::SetRequest& request,
                                      absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
-  ASSIGN_OR_RETURN(const ChiefCall connection, Connect(chief));
+  ASSIGN_OR_RETURN(const OperatorConnection connection, ConnectToChief(chief));
   return CallUntil<v1::SetRequest, v1::SetReply>(deadline, connection, request);
 }
 
 absl::StatusOr<v1::CheckpointReply> CallCheckpoint(const ChiefAddress& chief,
                                                    absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
-  ASSIGN_OR_RETURN(const ChiefCall connection, Connect(chief));
+  ASSIGN_OR_RETURN(const OperatorConnection connection, ConnectToChief(chief));
   v1::CheckpointRequest request;
   for (;;) {
     const auto reply = CallUntil<v1::CheckpointRequest, v1::CheckpointReply>(
@@ -143,7 +88,7 @@ absl::Status CallDrain(
     absl::Duration timeout,
     const std::function<void(const v1::DrainReply&)>& waits) {
   const absl::Time deadline = absl::Now() + timeout;
-  ASSIGN_OR_RETURN(const ChiefCall connection, Connect(chief));
+  ASSIGN_OR_RETURN(const OperatorConnection connection, ConnectToChief(chief));
   v1::DrainRequest request;
   request.set_ps(ps);
   request.set_nonce(nonce);
@@ -171,7 +116,7 @@ absl::StatusOr<StoppedByOperator> CallStop(
     const ChiefAddress& chief, bool now, uint64_t nonce, absl::Duration timeout,
     const std::function<void(const v1::StopJobReply&)>& waits) {
   const absl::Time deadline = absl::Now() + timeout;
-  ASSIGN_OR_RETURN(const ChiefCall connection, Connect(chief));
+  ASSIGN_OR_RETURN(const OperatorConnection connection, ConnectToChief(chief));
   v1::StopJobRequest request;
   request.set_now(now);
   request.set_nonce(nonce);
@@ -210,7 +155,7 @@ absl::StatusOr<v1::ProfileReply> CallProfile(const ChiefAddress& process,
                                              uint64_t nonce,
                                              absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + duration + timeout;
-  ASSIGN_OR_RETURN(const ChiefCall connection, ConnectToAny(process));
+  ASSIGN_OR_RETURN(const OperatorConnection connection, ConnectToAny(process));
   v1::ProfileRequest request;
   request.set_duration_ms(
       static_cast<uint32_t>(absl::ToInt64Milliseconds(duration)));

@@ -249,6 +249,7 @@ absl::Status GrpcRuntime::Listen() {
   }
   server_->LimitUnread(options_.longest_unread);
   server_->MakeRoomFor(options_.workers);
+  server_->RecordIn(options_.trace);
   if (options_.memory_limit_bytes > 0) {
     server_->LimitReceived(options_.memory_limit_bytes);
   }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "base/chrome_trace.h"
 #include "net/operator_calls.h"
 #include "net/process_calls.h"
 #include "net/runtime.h"
@@ -36,6 +37,9 @@ struct GrpcRuntimeOptions {
   std::string operator_socket;
   // What operators ask is told to it; null: to the log alone.
   std::shared_ptr<OperatorCalls> operator_calls;
+  // Records the calls that come, as long as that wants it; null: nothing does.
+  // Not owned.
+  ChromeTrace* trace = nullptr;
   v1::Task self;
   // Each ps task has so many servers: their peers are ps t * N to t * N + N
   // - 1.

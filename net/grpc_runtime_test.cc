@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
+#include "base/chrome_trace.h"
 #include "net/caller.h"
 #include "net/operator_socket.h"
 #include "net/testing/grpc_runtime_test_base.h"
@@ -126,6 +127,39 @@ TEST(GrpcRuntimeShardsTest, ACallReachesTheShardThatItMeans) {
   // Who says nothing means the first.
   RawCaller caller(absl::StrCat(host, ":2222"));
   EXPECT_TRUE(caller.Call(kPull, "", "").ok());
+}
+
+TEST(GrpcRuntimeTraceTest, ARecordingHasTheCallsThatComeMeanwhile) {
+  const std::string address = absl::StrCat(DrawLoopbackHost(), ":2222");
+  ChromeTrace trace("", 0, ChromeTrace::Keeps::kWhatIsAskedFor);
+  GrpcRuntimeOptions options = ProcessOptions(v1::PS, 0, address);
+  options.trace = &trace;
+  auto runtime = MakeGrpcRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  ToyCore core;
+  RunningProcess ps(*std::move(runtime));
+  ps.runtime().AddCore(PeerId::Ps(0), &core);
+  core.on_receive = [](Message m, Time, Outbox* out) {
+    if (m.head->GetDescriptor() == v1::PullRequest::descriptor()) {
+      return out->Reply(m.call, std::make_unique<v1::PullReply>());
+    }
+    out->Reply(m.call, std::make_unique<v1::PushReply>());
+  };
+  ps.Start();
+  RawCaller caller(address, ProcessText(kIncarnation));
+  EXPECT_TRUE(caller.Call(kPull, "worker/1", "").ok());
+  trace.Record(Time::Never());
+  v1::PushRequest push;
+  push.mutable_header()->set_request_id(71);
+  EXPECT_TRUE(caller.Call(kPush, "worker/1", push.SerializeAsString()).ok());
+  const ChromeTrace::Recording recording = trace.TakeRecording();
+  ASSERT_EQ(recording.events.size(), 1u);
+  const ChromeTrace::Event& event = recording.events[0];
+  EXPECT_STREQ(event.name, "Push");
+  EXPECT_EQ(event.lane, ChromeTrace::Lane::kCalls);
+  EXPECT_LE(event.begin, event.end);
+  ASSERT_EQ(event.flows.size(), 1u);
+  EXPECT_EQ(event.flows[0].id, 71u);
 }
 
 TEST(GrpcRuntimeShardsTest, AShardThatEndsBeforeTheOthersIsNotReadyAnyMore) {

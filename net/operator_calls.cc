@@ -87,6 +87,10 @@ bool OperatorCalls::GoesOnWaiting(const v1::OperatorCall& call,
   if (drain != nullptr) {
     return std::exchange(drain_nonce_, drain->nonce()) == drain->nonce();
   }
+  const auto* const trace = DynamicCastToGenerated<v1::TraceRequest>(&request);
+  if (trace != nullptr) {
+    return std::exchange(trace_nonce_, trace->nonce()) == trace->nonce();
+  }
   const auto* const stop = DynamicCastToGenerated<v1::StopJobRequest>(&request);
   if (stop != nullptr) {
     return std::exchange(stop_nonce_, stop->nonce()) == stop->nonce();

@@ -65,10 +65,12 @@ class OperatorCalls {
   mutable Mutex mutex_;
   uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t attempts_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of the newest call that is to be asked again, and of who stops the job.
+  // Of the newest call that is to be asked again, and of who stops the job,
+  // drains a ps, and traces the process.
   uint64_t refused_for_now_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t stop_nonce_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t drain_nonce_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t trace_nonce_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<v1::OperatorCall> newest_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -91,10 +91,15 @@ TEST_F(OperatorCallsTest, WhoWaitsAndAsksAgainHasAskedOnce) {
   drain.set_nonce(9);
   Came(drain);
   Came(drain);
-  EXPECT_EQ(kept_.size(), 5u);
+  v1::TraceRequest trace;
+  trace.set_nonce(11);
+  Came(trace);
+  trace.set_have(4000);
+  Came(trace);
+  EXPECT_EQ(kept_.size(), 6u);
   stop.set_nonce(8);
   Came(stop);
-  EXPECT_EQ(kept_.size(), 6u) << "somebody else";
+  EXPECT_EQ(kept_.size(), 7u) << "somebody else";
 }
 
 TEST_F(OperatorCallsTest, OfAttemptsThe1st2nd4th8thAreKept) {
@@ -139,7 +144,8 @@ TEST_F(OperatorCallsTest, EveryMethodOfOperatorsIsOne) {
   for (const Method& method : MethodTable::Get().methods()) {
     found += OperatorCalls::AreFor(method) ? 1 : 0;
   }
-  EXPECT_EQ(found, 6) << "Stop, Set, Checkpoint, StopJob, Drain, Profile";
+  EXPECT_EQ(found, 7)
+      << "Stop, Set, Checkpoint, StopJob, Drain, Profile, Trace";
 }
 
 }  // namespace

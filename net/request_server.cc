@@ -17,6 +17,7 @@
 #include "net/completion.h"
 #include "net/grpc_status.h"
 #include "net/payload_path.h"
+#include "net/traced_core.h"
 #include "proto/paramd/v1/membership.pb.h"
 #include "proto/paramd/v1/status.pb.h"
 #include "proto/refusal.h"
@@ -67,6 +68,19 @@ absl::StatusOr<uint32_t> ShardOf(const Identity& self,
       v1::Refusal::INVALID, kShardKey,
       absl::StrCat(kShardKey, " is '", said.substr(0, 64), "'; a server has ",
                    self.shards_per_server, " shards, numbered from 0"));
+}
+
+// From when it had come until it was decoded.
+void RecordReceived(const Method& method, Time came,
+                    const google::protobuf::Message& head, ChromeTrace* trace) {
+  ChromeTrace::Event event;
+  event.lane = ChromeTrace::Lane::kCalls;
+  event.name = method.name.c_str();
+  event.begin = came;
+  event.end = MonotonicNow();
+  const absl::optional<TracedPush> push = TracedPushOf(head);
+  if (push.has_value()) AddChunk(*push, ChromeTrace::Phase::kStep, &event);
+  trace->AddRecorded(std::move(event));
 }
 
 }  // namespace
@@ -229,6 +243,9 @@ absl::Status RequestServer::Take(Request* request) {
                    DecodeMessage(request->bytes, *method.request));
   TellOfOperator(caller, request, message.head.get());
   RETURN_IF_ERROR(TakePayload(request, &message));
+  if (trace_ != nullptr && trace_->is_recording()) {
+    RecordReceived(method, request->came, *message.head, trace_);
+  }
   if (method.served_by == PeerId::Kind::kOutside) {
     return TakeControl(request, caller, message);
   }

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/completion_queue.h"
 
+#include "base/chrome_trace.h"
 #include "base/time.h"
 #include "net/answers_under_way.h"
 #include "net/call_counts.h"
@@ -74,6 +75,10 @@ class RequestServer {
 
   // So many workers call. REQUIRES: called before Start.
   void MakeRoomFor(uint32_t workers);
+
+  // Records there what is taken from the network, as long as that wants it;
+  // null, as at first: nowhere. REQUIRES: called before Start.
+  void RecordIn(ChromeTrace* trace) { trace_ = trace; }
 
   // As GrpcServer.
   void LimitReceived(uint64_t bytes) { grpc_->LimitReceived(bytes); }
@@ -163,6 +168,7 @@ class RequestServer {
   AnswersUnderWay answers_;
   RefusedCalls refused_;
   CallCounts counts_;
+  ChromeTrace* trace_ = nullptr;
   bool shut_down_ = false;
 };
 

@@ -26,6 +26,7 @@ const std::map<std::string, std::string>& Table() {
       {"Status", kAll},
       {"Stop", "operator"},
       {"Profile", "operator"},
+      {"Trace", "operator"},
       {"Pull", kMembers},
       {"Push", "worker chief"},
       {"Recall", "chief"},

@@ -15,6 +15,7 @@
 #include "checkpoint/warm_start.h"
 #include "net/heard_setting.h"
 #include "net/threaded_core.h"
+#include "net/traced_core.h"
 #include "net/worker_thread.h"
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
@@ -94,16 +95,18 @@ IoResult ReadInitial(const OwnDirectories& own,
 // One shard, and what works for it outside.
 class ParameterServer::Part {
  public:
-  // `directories` outlives it.
-  Part(const Shard::Options& options, const OwnDirectories* directories)
+  // Both outlive it.
+  Part(const Shard::Options& options, const OwnDirectories* directories,
+       ChromeTrace* trace)
       : directories_(directories),
         device_(options.kernels->device),
         shard_(options),
+        traced_(&shard_, trace),
         files_("ps-files") {}
 
   // On the runtime's thread.
   void ServeOn(PeerId self, Runtime* runtime) {
-    runtime->AddCore(self, &shard_);
+    runtime->AddCore(self, &traced_);
     HandleIos([&](const auto* type, Runtime::IoHandler handler) {
       runtime->HandleIo(type, std::move(handler));
     });
@@ -111,7 +114,7 @@ class ParameterServer::Part {
 
   // On a thread of its own.
   void ServeBeside(PeerId self, Runtime* runtime) {
-    threaded_ = std::make_unique<ThreadedCore>(PeerName(self), &shard_,
+    threaded_ = std::make_unique<ThreadedCore>(PeerName(self), &traced_,
                                                runtime->Waker());
     HandleIos([&](const auto* type, Runtime::IoHandler handler) {
       threaded_->HandleIo(type, std::move(handler));
@@ -187,6 +190,7 @@ class ParameterServer::Part {
   const OwnDirectories* const directories_;
   LoopDevice* const device_;  // May be null.
   Shard shard_;
+  TracedCore traced_;
   RestoreReader restore_;  // Of files_.
   WorkerThread files_;
   std::unique_ptr<ThreadedCore> threaded_;  // Null: there is one shard.
@@ -194,7 +198,7 @@ class ParameterServer::Part {
 
 ParameterServer::ParameterServer(const std::vector<Shard::Options>& shards,
                                  const OwnDirectories::Settings& settings,
-                                 Runtime* runtime)
+                                 Runtime* runtime, ChromeTrace* trace)
     : directories_(settings) {
   if (directories_.checkpoints().empty()) {
     Log(LogLevel::kInfo,
@@ -203,7 +207,7 @@ ParameterServer::ParameterServer(const std::vector<Shard::Options>& shards,
   }
   for (const Shard::Options& options : shards) {
     const PeerId self = PeerId::Ps(options.peer_or_index());
-    parts_.push_back(std::make_unique<Part>(options, &directories_));
+    parts_.push_back(std::make_unique<Part>(options, &directories_, trace));
     if (shards.size() == 1) {
       parts_.back()->ServeOn(self, runtime);
     } else {

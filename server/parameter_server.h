@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/chrome_trace.h"
 #include "checkpoint/own_directories.h"
 #include "net/runtime.h"
 #include "server/core/shard.h"
@@ -30,9 +31,11 @@ class ParameterServer {
   // Registers everything with `runtime`; at most one server a runtime.
   // `shards`: of each, at least one, their indices in a row. `settings`: of
   // this process; files that lie elsewhere are nobody's to name. Where it has
-  // no checkpoint_directory, its files go through the chief.
+  // no checkpoint_directory, its files go through the chief. `trace`, which may
+  // be null and outlives it, can record what its shards do.
   ParameterServer(const std::vector<Shard::Options>& shards,
-                  const OwnDirectories::Settings& settings, Runtime* runtime);
+                  const OwnDirectories::Settings& settings, Runtime* runtime,
+                  ChromeTrace* trace = nullptr);
   ~ParameterServer();
   // Of the content of all its shards: equal contents, equally divided, have
   // equal ones. REQUIRES: on the runtime's thread.

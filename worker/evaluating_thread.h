@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/chrome_trace.h"
 #include "net/runtime.h"
 #include "net/worker_thread.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/paramd/v1/config.pb.h"
-#include "worker/chrome_trace.h"
 #include "worker/collective/gradient_exchange.h"
 #include "worker/gradient_step.h"
 #include "worker/input/pipeline.h"

@@ -15,8 +15,8 @@
 #include "gtest/gtest.h"
 
 #include "base/check.h"
+#include "base/chrome_trace.h"
 #include "base/random.h"
-#include "worker/chrome_trace.h"
 #include "worker/device/cpu_device.h"
 #include "worker/device/testing/emulated_device.h"
 #include "worker/device/testing/emulated_kernels.h"

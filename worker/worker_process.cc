@@ -97,7 +97,9 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   RETURN_IF_ERROR(CheckTeacherData(options.job, *parts.training));
   ASSIGN_OR_RETURN(parts.model, models(options.job, parts.training->spec()));
   RETURN_IF_ERROR(parts.model->CheckTestData(parts.test->spec()));
-  if (trace != nullptr) parts.model->SetTrace(trace);
+  // Events of a GPU cost something, and what is recorded of steps once has them
+  // or has not.
+  if (trace != nullptr && trace->keeps_all()) parts.model->SetTrace(trace);
   ASSIGN_OR_RETURN(parts.best_metric, BestMetric(options.job.checkpoint(),
                                                  parts.model->metrics()));
   Worker::Options worker = options;
@@ -150,6 +152,7 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
              member.replicas > 0 ? member.replicas : ReplicasOf(options.job),
              model_.get(), member.group),
       core_(options),
+      traced_(&core_, trace),
       prefetcher_(*training_, PrefetcherOptions()),
       evaluator_(std::move(parts.test), model_->Clone(), member_, trace),
       computing_("compute") {
@@ -186,7 +189,7 @@ Prefetcher::Options WorkerProcess::PrefetcherOptions() const {
 }
 
 void WorkerProcess::AddTo(Runtime* runtime) {
-  runtime->AddCore(PeerId::Worker(options_.index), &core_);
+  runtime->AddCore(PeerId::Worker(options_.index), &traced_);
   runtime->OnStatus([this](v1::StatusReply* status) {
     core_.FillStatus(MonotonicNow(), status);
     const LossScaling scaling = steps_.loss_scaling();
@@ -419,6 +422,16 @@ void WorkerProcess::Clip(const v1::ComputeGradient& request, uint64_t left_out,
                              static_cast<double>(examples - left_out));
 }
 
+void WorkerProcess::Record(size_t variable) const {
+  if (trace_ == nullptr || !trace_->is_recording()) return;
+  const Time now = MonotonicNow();
+  trace_->AddRecorded({.lane = ChromeTrace::Lane::kCompute,
+                       .name = "gradient",
+                       .begin = now,
+                       .end = now,
+                       .numbers = {{"variable", variable}}});
+}
+
 ReplicaSteps::Source WorkerProcess::Batches() {
   return {.take = [this](const Portion& range) { return TakeBatch(range); },
           .recycle =
@@ -453,6 +466,7 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
   const absl::StatusOr<Metrics> metrics =
       steps_.Compute(request, shares_, weights, source, &abandoned_,
                      gradients->mutables, [&](size_t variable) {
+                       Record(variable);
                        if (!by_layers) return;
                        ready_.Add(static_cast<uint32_t>(variable),
                                   gradients->buffers[variable]);

@@ -10,12 +10,13 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
+#include "base/chrome_trace.h"
 #include "net/runtime.h"
+#include "net/traced_core.h"
 #include "net/worker_thread.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "proto/paramd/v1/types.pb.h"
-#include "worker/chrome_trace.h"
 #include "worker/collective/gradient_exchange.h"
 #include "worker/core/worker.h"
 #include "worker/evaluating_thread.h"
@@ -131,6 +132,8 @@ class WorkerProcess {
   void Clip(const v1::ComputeGradient& request, uint64_t left_out,
             GradientSpans gradients) const;
   ReplicaSteps::Source Batches();
+  // Says in a recording that a gradient is computed.
+  void Record(size_t variable) const;
   // Sync mode: has the request's examples made, unless they are being made
   // already, and after them those of the next one.
   absl::Status Announce(const v1::ComputeGradient& request);
@@ -155,6 +158,7 @@ class WorkerProcess {
   std::atomic<bool> abandoned_{false};
   ReadyGradients ready_;
   Worker core_;
+  TracedCore traced_;  // core_.
   Prefetcher prefetcher_;
   absl::optional<Portion> announced_;  // The last, for the next step.
   std::deque<std::unique_ptr<Batch>>

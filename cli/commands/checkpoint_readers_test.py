@@ -51,7 +51,7 @@ READ_MANIFESTS = {
 READ_NONE = {
     "checkpoint now", "config check", "config print", "model print", "plan",
     "input bench", "input convert", "status", "top", "set", "drain", "stop",
-    "profile", "tls init", "tls renew", "completion", "version",
+    "profile", "trace", "tls init", "tls renew", "completion", "version",
 }
 
 

@@ -59,6 +59,8 @@ const std::vector<Command>& Commands() {
       {"stop", "a running job is stopped, with a last checkpoint", StopCommand},
       {"profile", "what a running process spends its processors' time on",
        ProfileCommand},
+      {"trace", "what all processes of a running job do when, in one picture",
+       TraceCommand},
       {"tls init", "keys and certificates for the processes of a job",
        TlsInitCommand},
       {"tls renew", "new certificates for those keys", TlsRenewCommand},

@@ -60,6 +60,7 @@ int SetCommand(const Invocation& invocation);
 int DrainCommand(const Invocation& invocation);
 int StopCommand(const Invocation& invocation);
 int ProfileCommand(const Invocation& invocation);
+int TraceCommand(const Invocation& invocation);
 int CompletionCommand(const Invocation& invocation);
 int TlsInitCommand(const Invocation& invocation);
 int TlsRenewCommand(const Invocation& invocation);

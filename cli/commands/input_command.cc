@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "base/chrome_trace.h"
 #include "base/clock.h"
 #include "base/print.h"
 #include "base/status_macros.h"
@@ -20,7 +21,6 @@
 #include "cli/terminal/text_layout.h"
 #include "config/batch_rule.h"
 #include "config/strategy.h"
-#include "worker/chrome_trace.h"
 #include "worker/input/open_pipeline.h"
 
 namespace paramd {

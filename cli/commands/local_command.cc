@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 
+#include "base/chrome_trace.h"
 #include "base/clock.h"
 #include "base/escape.h"
 #include "base/print.h"
@@ -35,7 +36,6 @@
 #include "config/strategy.h"
 #include "coordinator/chief_lease.h"
 #include "coordinator/failure_note.h"
-#include "worker/chrome_trace.h"
 
 namespace paramd {
 namespace {

@@ -55,6 +55,7 @@ USES = {
     "drain": [["RUN"], ["ps-0", "RUN"], ["ps-0", "--run_dir", "RUN"]],
     "stop": [["RUN"], ["--run_dir", "RUN"]],
     "profile": [["RUN"], ["RUN", "--output=RUN"], ["10.0.0.7:2222RUN"]],
+    "trace": [["RUN"], ["--run_dir", "RUN"], ["RUN", "--to=RUN"]],
     "tls init": [["--dir", "OUT", "--job", "JOB"], ["--dir", "OUT"]],
     "tls renew": [["--dir", "RUN"]],
     "completion": [["bash"], ["zsh"]],

@@ -135,7 +135,7 @@ std::string OperatorSocketOf(const PreparedProcess& prepared) {
 // What a process answers for itself. `others`: what else it serves; may be
 // null.
 ProcessCalls CallsOf(const PreparedProcess& prepared, ProcessCalls others) {
-  return [profiler = prepared.profiler.get(),
+  return [profiler = prepared.profiler.get(), tracer = prepared.tracer.get(),
           others = std::move(others)](const google::protobuf::Message& request)
              -> absl::StatusOr<ProcessAnswer> {
     const auto* const profile =
@@ -144,6 +144,14 @@ ProcessCalls CallsOf(const PreparedProcess& prepared, ProcessCalls others) {
       ASSIGN_OR_RETURN(v1::ProfileReply reply, profiler->Answer(*profile));
       ProcessAnswer answer;
       answer.head = std::make_unique<v1::ProfileReply>(std::move(reply));
+      return answer;
+    }
+    const auto* const trace =
+        google::protobuf::DynamicCastToGenerated<v1::TraceRequest>(&request);
+    if (trace != nullptr) {
+      ASSIGN_OR_RETURN(v1::TraceReply reply, tracer->Answer(*trace));
+      ProcessAnswer answer;
+      answer.head = std::make_unique<v1::TraceReply>(std::move(reply));
       return answer;
     }
     if (others != nullptr) return others(request);
@@ -160,6 +168,7 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   options.insecure = insecure;
   options.operator_socket = OperatorSocketOf(prepared);
   options.operator_calls = prepared.operators;
+  if (prepared.process != nullptr) options.trace = prepared.process->trace();
   const bool is_ps = prepared.cluster.is_ps();
   options.self.set_type(is_ps ? v1::PS : v1::WORKER);
   options.self.set_index(is_ps ? *prepared.role.server
@@ -254,6 +263,8 @@ void OpenDesk(PreparedProcess* prepared) {
 // What operators ask is in the log, in the run's directory and in the status.
 void PrepareForOperators(PreparedProcess* prepared) {
   prepared->profiler = std::make_unique<Profiler>(NameOf(*prepared));
+  prepared->tracer =
+      std::make_unique<Tracer>(NameOf(*prepared), prepared->process->trace());
   prepared->audit = std::make_unique<AuditLog>(prepared->job.config.run_dir(),
                                                NameOf(*prepared));
   prepared->operators = std::make_shared<OperatorCalls>(
@@ -451,6 +462,7 @@ absl::Status PrepareToLinger(const RunOptions& options,
   if (prepared->metrics != nullptr) prepared->metrics->SetSource(nullptr);
   prepared->desk.reset();
   prepared->runtime.reset();  // Its port is free again.
+  prepared->tracer->Close();
   prepared->process.reset();
   prepared->mirrors.reset();
   prepared->multi_worker.reset();

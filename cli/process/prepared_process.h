@@ -16,6 +16,7 @@
 #include "cli/process/process.h"
 #include "cli/process/run_options.h"
 #include "cli/profile/profiler.h"
+#include "cli/trace/tracer.h"
 #include "config/cluster_spec.h"
 #include "coordinator/core/finished_job.h"
 #include "net/operator_calls.h"
@@ -39,6 +40,7 @@ struct PreparedProcess {
   std::unique_ptr<AuditLog> audit;
   std::shared_ptr<OperatorCalls> operators;  // Tells the audit log.
   std::unique_ptr<Profiler> profiler;
+  std::unique_ptr<Tracer> tracer;  // Closed while it lingers.
   std::shared_ptr<const Tls> tls;  // Null: there are no certificates.
   std::unique_ptr<Runtime> runtime;
   std::unique_ptr<OperatorDesk> desk;  // Null: the runtime itself is called.

@@ -76,9 +76,14 @@ Process::Process(const ProcessRole& role, const LoadedJob& job,
     : role_(role), job_(job), membership_(membership) {}
 
 absl::Status Process::CreateTrace() {
-  if (trace_path_.empty()) return absl::OkStatus();
-  if (!role_.worker.has_value()) {
-    Log(LogLevel::kWarning, "--trace is for workers; this process writes none");
+  const bool is_worker = role_.worker.has_value();
+  if (trace_path_.empty() || !is_worker) {
+    if (!trace_path_.empty()) {
+      Log(LogLevel::kWarning,
+          "--trace is for workers; this process writes none");
+    }
+    trace_ = std::make_unique<ChromeTrace>("", /*number=*/0,
+                                           ChromeTrace::Keeps::kWhatIsAskedFor);
     return absl::OkStatus();
   }
   trace_ = std::make_unique<ChromeTrace>(absl::StrCat("worker-", *role_.worker),
@@ -88,7 +93,7 @@ absl::Status Process::CreateTrace() {
 }
 
 void Process::WriteTrace() const {
-  if (trace_ == nullptr) return;
+  if (!trace_->keeps_all()) return;
   const absl::Status status = trace_->WriteTo(trace_path_);
   if (!status.ok()) {
     Log(LogLevel::kWarning, "no trace", {{"why", status.message()}});
@@ -300,7 +305,7 @@ void Process::CreateServer(Runtime* runtime) {
       shards,
       OwnDirectories::Settings{job_.config.checkpoint().directory(),
                                job_.config.warm_start().path()},
-      runtime);
+      runtime, trace_.get());
 }
 
 }  // namespace paramd

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
+#include "base/chrome_trace.h"
 #include "config/job_config.h"
 #include "coordinator/coordinator_process.h"
 #include "coordinator/core/server_places.h"
@@ -18,7 +19,6 @@
 #include "server/device/cuda_loops.h"
 #include "server/parameter_server.h"
 #include "tensor/disk_memory.h"
-#include "worker/chrome_trace.h"
 #include "worker/collective/gradient_exchange.h"
 #include "worker/evaluator/evaluator_process.h"
 #include "worker/input_scanner.h"
@@ -66,9 +66,10 @@ const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu);
 class Process {
  public:
   // The errors of the parts, each naming the file, layer or directory.
-  // `trace_path`: where a worker writes a ChromeTrace at the end of Run; empty:
-  // nowhere. `membership`: of a worker that is one of several with a copy of
-  // the variables each. `loops`: of a process with all of a job, on a GPU.
+  // `trace_path`: where a worker writes a ChromeTrace of all that it did at the
+  // end of Run; empty: nowhere. `membership`: of a worker that is one of
+  // several with a copy of the variables each. `loops`: of a process with all
+  // of a job, on a GPU.
   static absl::StatusOr<std::unique_ptr<Process>> Create(
       const ProcessRole& role, const LoadedJob& job, const ModelFactory& models,
       const std::string& trace_path = "", const Membership& membership = {},
@@ -91,6 +92,9 @@ class Process {
   absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() {
     return worker_->OpenRing();
   }
+
+  // Of what its parts do. A recording of it ends before this does.
+  ChromeTrace* trace() const { return trace_.get(); }
 
   // As ParameterServer::was_drained; false without servers.
   bool was_drained() const {
@@ -127,7 +131,7 @@ class Process {
   const LoadedJob job_;
   const Membership membership_;
   std::string trace_path_;
-  std::unique_ptr<ChromeTrace> trace_;  // Null: none is wanted.
+  std::unique_ptr<ChromeTrace> trace_;
   std::unique_ptr<WorkerProcess> worker_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
   std::unique_ptr<InputScanner> scanner_;  // Of a chief whose input grows.

@@ -138,7 +138,8 @@ class CoreTest(PlantedTree):
                        "<iostream>", '"absl/time/clock.h"',
                        '"absl/synchronization/mutex.h"',
                        '"base/mutex.h"', '"base/clock.h"', '"base/log.h"',
-                       '"base/print.h"', '"base/resource_limits.h"',
+                       '"base/chrome_trace.h"', '"base/print.h"',
+                       '"base/resource_limits.h"',
                        '"spdlog/spdlog.h"', '"net/channel.h"',
                        '"checkpoint/manifest.h"', '"cblas.h"'):
             for core in rooms.CORES:

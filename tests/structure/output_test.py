@@ -18,7 +18,7 @@ MAY = {
     "cli/terminal/console.cc": "it moves the cursor",
     "cli/commands/prediction_file.cc": "numbers, as a file",
     "cli/local/supervisor.cc": "a process's log file",
-    "worker/chrome_trace.cc": "a file",
+    "base/chrome_trace.cc": "a file",
     "config/print_docs.cc": "run by who builds paramd",
     "server/device/cuda_loops.cu": "the process ends with CUDA's own words",
 }

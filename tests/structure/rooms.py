@@ -81,7 +81,8 @@ TOP_LEVEL = set(MAY_INCLUDE) | {
 
 # Shells only, by what they stand for.
 _BASE_FOR_SHELLS = {
-    "base/clock.h": "clock", "base/log.h": "log", "base/mutex.h": "lock",
+    "base/chrome_trace.h": "lock", "base/clock.h": "clock", "base/log.h": "log",
+    "base/mutex.h": "lock",
     "base/lock_cycles.h": "lock", "base/print.h": "file",
     "base/resource_limits.h": "thread",
 }

@@ -3,8 +3,8 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
+#include "base/chrome_trace.h"
 #include "base/clock.h"
-#include "worker/chrome_trace.h"
 
 namespace paramd {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/time/time.h"
 
+#include "base/chrome_trace.h"
 #include "base/clock.h"
 #include "base/time.h"
-#include "worker/chrome_trace.h"
 
 namespace paramd {
 

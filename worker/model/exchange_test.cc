@@ -16,9 +16,9 @@
 #include "nlohmann/json.hpp"
 
 #include "base/check.h"
+#include "base/chrome_trace.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "worker/chrome_trace.h"
 #include "worker/device/testing/emulated_device.h"
 #include "worker/device/testing/emulated_kernels.h"
 #include "worker/model/network.h"

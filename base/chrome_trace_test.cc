@@ -1,5 +1,6 @@
-#include "worker/chrome_trace.h"
+#include "base/chrome_trace.h"
 
+#include <atomic>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -99,6 +101,109 @@ TEST(ChromeTraceTest, AScopeIsAnEventAndNothingWithoutATrace) {
   { const ChromeTrace::Scope scope(nullptr, Lane::kCompute, "step"); }
   EXPECT_THAT(LanesIn(trace.ToJson()).at("worker-0/compute"),
               ElementsAre("step"));
+}
+
+TEST(ChromeTraceTest, WhatIsAskedForIsRecordedUntilItsEnd) {
+  ChromeTrace trace("ps-0", 0, ChromeTrace::Keeps::kWhatIsAskedFor);
+  trace.Add(Lane::kPush, "before", At(1), At(2));
+  EXPECT_FALSE(trace.is_on());
+  trace.Record(At(100));
+  EXPECT_TRUE(trace.is_on());
+  trace.Add(Lane::kPush, "push", At(50), At(200));
+  trace.AddRecorded({.lane = Lane::kTurns,
+                     .name = "Push",
+                     .begin = At(60),
+                     .end = At(70),
+                     .numbers = {{"push", 17}},
+                     .flows = {{7, ChromeTrace::Phase::kStep}}});
+  trace.Add(Lane::kPush, "behind", At(100), At(101));
+  EXPECT_FALSE(trace.is_recording()) << "it has ended by itself";
+  trace.Add(Lane::kPush, "later", At(3), At(4));
+  const ChromeTrace::Recording recording = trace.TakeRecording();
+  ASSERT_EQ(recording.events.size(), 2u);
+  EXPECT_STREQ(recording.events[0].name, "push");
+  EXPECT_EQ(recording.events[1].numbers[0].value, 17u);
+  EXPECT_EQ(recording.events[1].flows[0].id, 7u);
+  EXPECT_EQ(recording.events[0].thread, recording.events[1].thread);
+  EXPECT_EQ(recording.left_out, 0u);
+  EXPECT_TRUE(trace.TakeRecording().events.empty());
+}
+
+TEST(ChromeTraceTest, ATraceOfEverythingIsRecordedBesides) {
+  ChromeTrace trace("worker-0");
+  trace.Add(Lane::kPush, "first", At(1), At(2));
+  trace.Record(At(100));
+  trace.Add(Lane::kPush, "second", At(3), At(4));
+  trace.AddRecorded({.name = "Push", .begin = At(5), .end = At(6)});
+  EXPECT_EQ(trace.TakeRecording().events.size(), 2u);
+  EXPECT_TRUE(trace.is_on());
+  EXPECT_THAT(LanesIn(trace.ToJson()).at("worker-0/push"),
+              ElementsAre("first", "second"));
+  EXPECT_EQ(LanesIn(trace.ToJson()).size(), 1u) << "turns are not in the file";
+}
+
+TEST(ChromeTraceTest, ARecordingHasABoundAndSaysWhatWasMore) {
+  ChromeTrace trace("ps-0", 0, ChromeTrace::Keeps::kWhatIsAskedFor);
+  trace.Record(At(100));
+  for (size_t i = 0; i < ChromeTrace::kMostRecorded + 3; ++i) {
+    trace.Add(Lane::kDisk, "read", At(1), At(2));
+  }
+  ChromeTrace::Recording recording = trace.TakeRecording();
+  EXPECT_EQ(recording.events.size(), ChromeTrace::kMostRecorded);
+  EXPECT_EQ(recording.left_out, 3u);
+  // What passes in an event counts as one.
+  trace.Record(At(100));
+  ChromeTrace::Event event{.begin = At(1), .end = At(2)};
+  event.flows.assign(ChromeTrace::kMostRecorded / 4,
+                     {7, ChromeTrace::Phase::kStep});
+  for (int i = 0; i < 5; ++i) trace.AddRecorded(event);
+  recording = trace.TakeRecording();
+  EXPECT_EQ(recording.events.size(), 3u);
+  EXPECT_EQ(recording.left_out, 2u);
+}
+
+TEST(ChromeTraceTest, AScopeThatBeganBeforeIsNotRecorded) {
+  ChromeTrace trace("ps-0", 0, ChromeTrace::Keeps::kWhatIsAskedFor);
+  {
+    const ChromeTrace::Scope before(&trace, Lane::kCompute, "step");
+    trace.Record(Time::Never());
+    const ChromeTrace::Scope within(&trace, Lane::kCompute, "wait");
+  }
+  const ChromeTrace::Recording recording = trace.TakeRecording();
+  ASSERT_EQ(recording.events.size(), 1u);
+  EXPECT_STREQ(recording.events[0].name, "wait");
+}
+
+TEST(ChromeTraceTest, WhatIsClosedRecordsNothingAnyMore) {
+  ChromeTrace trace("ps-0", 0, ChromeTrace::Keeps::kWhatIsAskedFor);
+  trace.Record(Time::Never());
+  trace.Add(Lane::kPush, "push", At(1), At(2));
+  trace.CloseRecording();
+  EXPECT_TRUE(trace.TakeRecording().events.empty());
+  trace.Record(Time::Never());
+  EXPECT_FALSE(trace.is_on());
+}
+
+TEST(ChromeTraceTest, ThreadsMayAddWhileARecordingBeginsAndEnds) {
+  ChromeTrace trace("ps-0", 0, ChromeTrace::Keeps::kWhatIsAskedFor);
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (!done) {
+        const ChromeTrace::Scope scope(&trace, Lane::kCpu, "map");
+      }
+    });
+  }
+  size_t recorded = 0;
+  for (int i = 0; i < 50 || recorded == 0; ++i) {
+    trace.Record(Time::Never());
+    absl::SleepFor(absl::Microseconds(200));
+    recorded += trace.TakeRecording().events.size();
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(recorded, 0u);
 }
 
 TEST(ChromeTraceTest, FilesAreJoined) {

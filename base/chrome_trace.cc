@@ -1,4 +1,4 @@
-#include "worker/chrome_trace.h"
+#include "base/chrome_trace.h"
 
 #include <algorithm>
 #include <atomic>
@@ -20,8 +20,8 @@ namespace {
 constexpr absl::string_view kBegin = "{\"traceEvents\":[\n";
 constexpr absl::string_view kEnd = "\n]}\n";
 constexpr const char* kNames[ChromeTrace::kLanes] = {
-    "disk",     "CPU",    "compute",  "push", "pull",
-    "evaluate", "upload", "download", "sum"};
+    "disk",   "CPU",      "compute", "push",  "pull", "evaluate",
+    "upload", "download", "sum",     "calls", "turns"};
 // More threads than that of one kind share the last one's lane.
 constexpr uint32_t kMostThreads = 1000;
 
@@ -54,15 +54,67 @@ absl::Status WriteText(const std::string& text, const std::string& path) {
 
 }  // namespace
 
-void ChromeTrace::Add(Lane lane, const char* name, Time begin, Time end) {
-  const uint32_t thread = ThisThread();
+const char* ChromeTrace::NameOf(Lane lane) {
+  return kNames[static_cast<size_t>(lane)];
+}
+
+void ChromeTrace::Keep(Event event) {
+  event.thread = ThisThread();
   MutexLock lock(&mutex_);
-  std::vector<Event>& events = events_[static_cast<size_t>(lane)];
-  if (events.size() < kMost) {
-    events.push_back({name, thread, begin, end});
-  } else {
-    ++left_out_;
+  if (keeps_all_) {
+    std::vector<KeptEvent>& events = events_[static_cast<size_t>(event.lane)];
+    if (events.size() < kMost) {
+      events.push_back({event.name, event.thread, event.begin, event.end});
+    } else {
+      ++left_out_;
+    }
   }
+  RecordLocked(std::move(event));
+}
+
+void ChromeTrace::AddRecorded(Event event) {
+  if (!is_recording()) return;
+  event.thread = ThisThread();
+  MutexLock lock(&mutex_);
+  RecordLocked(std::move(event));
+}
+
+void ChromeTrace::RecordLocked(Event event) {
+  if (!is_recording()) return;
+  if (event.begin >= until_) {
+    recording_.store(false, std::memory_order_relaxed);
+    return;
+  }
+  const size_t size = 1 + event.numbers.size() / 4 + event.flows.size();
+  if (recorded_ + size > kMostRecorded) {
+    ++recording_now_.left_out;
+    return;
+  }
+  recorded_ += size;
+  recording_now_.events.push_back(std::move(event));
+}
+
+void ChromeTrace::Record(Time until) {
+  MutexLock lock(&mutex_);
+  recording_now_ = {};
+  recorded_ = 0;
+  until_ = until;
+  recording_.store(!closed_, std::memory_order_relaxed);
+}
+
+ChromeTrace::Recording ChromeTrace::TakeRecording() {
+  MutexLock lock(&mutex_);
+  recording_.store(false, std::memory_order_relaxed);
+  recorded_ = 0;
+  return std::exchange(recording_now_, {});
+}
+
+void ChromeTrace::CloseRecording() {
+  MutexLock lock(&mutex_);
+  recording_.store(false, std::memory_order_relaxed);
+  closed_ = true;
+  recorded_ = 0;
+  recording_now_ = {};
 }
 
 std::string ChromeTrace::ToJson() const {
@@ -72,7 +124,7 @@ std::string ChromeTrace::ToJson() const {
   text += NameEvent("process_name", process, 0, process_);
   for (size_t lane = 0; lane < kLanes; ++lane) {
     std::map<uint32_t, uint32_t> places;  // Of threads within the lane.
-    for (const Event& event : events_[lane]) {
+    for (const KeptEvent& event : events_[lane]) {
       places.emplace(event.thread, 0);
     }
     uint32_t next = 0;
@@ -85,7 +137,7 @@ std::string ChromeTrace::ToJson() const {
                         ? kNames[lane]
                         : absl::StrCat(kNames[lane], " ", place + 1)));
     }
-    for (const Event& event : events_[lane]) {
+    for (const KeptEvent& event : events_[lane]) {
       absl::StrAppendFormat(
           &text,
           ",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,"
