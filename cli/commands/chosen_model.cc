@@ -62,7 +62,10 @@ std::vector<std::string> UnreadBy(ModelUse use, const v1::ModelConfig& model) {
     add(measured.group(), "group");
     add(measured.example_weight(), "");
   };
-  if (model.outputs().empty()) add_all(model);
+  if (model.outputs().empty()) {
+    add_all(model);
+    add(model.sampling_probability(), "");
+  }
   for (const v1::ModelConfig::Output& output : model.outputs()) {
     add_all(output);
     add(model.example_weight(), "");
