@@ -630,6 +630,16 @@ std::vector<LayerBuilder::Input> InputsOf(const NetworkPlan& plan) {
 
 }  // namespace
 
+std::vector<std::string> FeaturesNamedBy(const v1::ModelConfig& config) {
+  std::vector<std::string> names;
+  if (!config.input().empty()) names.push_back(config.input());
+  AddNamed(config.layers(), &names);
+  for (const v1::ModelConfig::Output& output : config.outputs()) {
+    AddNamed(output.layers(), &names);
+  }
+  return names;
+}
+
 absl::Status CheckTestData(const NetworkPlan& plan, const InputSpec& test) {
   for (const NetworkPlan::Input& one : plan.inputs) {
     const FeatureSpec* const input = test.Find(one.feature.name);

@@ -123,6 +123,10 @@ struct NetworkPlan {
   bool IsUsedBehind(size_t use) const;
 };
 
+// The features that a model's layers name, each once: whatever else they are,
+// they are read.
+std::vector<std::string> FeaturesNamedBy(const v1::ModelConfig& config);
+
 // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it
 // needs, if the input has not the features that are asked for, or others where
 // branches name theirs, if there is no layer or no loss, if shapes do not fit,
