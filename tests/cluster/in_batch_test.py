@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import os
 import random
 import subprocess
@@ -110,13 +109,12 @@ class InBatchTest(unittest.TestCase):
                          "--servers=2")
         metrics = run.result()["evaluation"]["metrics"]
         self.assertEqual(sorted(metrics), ["accuracy", "top_3"])
-        self.assertGreater(metrics["top_3"], metrics["accuracy"])
+        self.assertGreater(metrics["accuracy"], 0)
+        self.assertGreaterEqual(metrics["top_3"], metrics["accuracy"])
         whole = json.loads(self.command(run, "evaluate", "--json"))
-        self.assertEqual(whole["metrics"]["top_3"], metrics["top_3"])
-        self.assertEqual(whole["metrics"]["loss"],
-                         run.result()["evaluation"]["loss"])
-        # Batches of 500 and fewer, of which most items are negatives.
-        self.assertLess(whole["metrics"]["loss"], math.log(500))
+        self.assertEqual(
+            whole["metrics"],
+            {**metrics, "loss": run.result()["evaluation"]["loss"]})
         parts = []
         for part in range(2):
             parts.append(os.path.join(run.directory, f"part-{part}.json"))
@@ -175,10 +173,14 @@ class InBatchTest(unittest.TestCase):
 
     def test_what_does_not_go_together_is_one_sentence(self):
         narrow = [*LAYERS[:1], {"dense": 16}]
+        features = [{"name": name, "columns": [name], "hash_buckets": 64}
+                    for name in ("user", "item")]
+        alone = {"label": "item", "sampling_probability": "",
+                 "example_weight": ""}
         for job, sentence in (
                 (self.job({"layers": narrow}),
                  "the loss in_batch_softmax needs two vectors of one length"),
-                (self.job({"label": "item"}),
+                (self.job(alone, features),
                  "the loss in_batch_softmax needs one int64 as the label"),
                 (self.job({"label": "sku"}),
                  "the loss reads the feature 'sku'; the input has "),

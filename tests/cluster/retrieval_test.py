@@ -61,7 +61,7 @@ class RetrievalTest(unittest.TestCase):
         self.assertAlmostEqual(popular, best["of_popular"], places=3)
         self.assertGreater(corrected, popular + 0.05)
         self.assertLess(corrected, best["recall"])
-        # Of the items of its batch, a row's own is found more often.
+        # Of 500 rows a row's own is more often among ten than by chance.
         self.assertGreater(self.metrics["top_10"], 0.1)
         self.check_predictions(os.path.join(self.directory, "corrected"))
         # Without it, items are ranked by how much more often than others a
