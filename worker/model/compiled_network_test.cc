@@ -724,7 +724,8 @@ TEST(CompiledLossTest, ALossOverABatchIsRefused) {
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       "layers { dense { units: 3 } } loss: IN_BATCH_SOFTMAX", &config));
   const InputSpec input{
-      {Numbers("x", {2, 4}), {.name = "label", .dtype = DType::kInt64}}};
+      {Numbers("x", {2, 4}),
+       {.name = "label", .dtype = DType::kInt64, .dims = {}}}};
   const auto made = CompiledNetwork::Create(config, input, /*client=*/nullptr,
                                             /*device=*/0, ComputeFormat::kFp32);
   ASSERT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
