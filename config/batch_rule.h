@@ -24,7 +24,8 @@ uint64_t WholeBatch(const v1::JobConfig& job);
 // many replicas of all workers computes of it at a time: global_batch =
 // batch_per_replica x accumulate x workers. INVALID_ARGUMENT, a sentence with
 // the nearest global batches that can be divided so, and the job unchanged, if
-// this one can't. REQUIRES: workers > 0.
+// this one can't, or if batches of one example teach its loss nothing.
+// REQUIRES: workers > 0.
 absl::Status DeriveBatch(uint32_t workers, v1::JobConfig* job);
 
 }  // namespace paramd

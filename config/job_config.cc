@@ -293,6 +293,33 @@ void CheckDistill(const v1::JobConfig& config,
   }
 }
 
+// Adds what does not go with a loss over the examples of a batch.
+void CheckInBatch(const v1::JobConfig& config, const SettingReader& reader,
+                  const std::function<void(const std::string& path,
+                                           absl::string_view sentence)>& add) {
+  if (config.model().loss() != v1::IN_BATCH_SOFTMAX) {
+    for (const char* setting :
+         {"model.temperature", "model.sampling_probability"}) {
+      if (KindOf(reader.PlaceOf(setting)) == OriginKind::kDefault) continue;
+      add(setting,
+          "is of model.loss \"in_batch_softmax\"; leave it out of a model with "
+          "another loss");
+    }
+    return;
+  }
+  if (config.global_batch() == 0 && config.batch_per_replica() == 1) {
+    add("batch_per_replica",
+        "must be at least 2 with model.loss \"in_batch_softmax\", which learns "
+        "from the other examples of a batch; found 1");
+  }
+  if (IsPipelined(config)) {
+    add("pipeline",
+        "computes parts of a batch by themselves, but model.loss "
+        "\"in_batch_softmax\" compares an example with all of its batch; leave "
+        "it out");
+  }
+}
+
 // Adds what the settings about checkpoints say wrongly.
 void CheckCheckpoints(
     const v1::CheckpointConfig& config,
@@ -406,6 +433,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   CheckOutputs(config, reader, add);
   CheckDistill(config, add);
   CheckQuantizationAware(config, add);
+  CheckInBatch(config, reader, add);
   CheckCheckpoints(config.checkpoint(), add);
   CheckBackup(config, reader, add);
   if (config.has_input() && !mistakes->HasAt("input")) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -595,6 +596,45 @@ TEST(JobConfigTest, SlicesArePartOfTheNamesOfMetrics) {
               HasSubstr("model.slices: are of a model in the job file; with "
                         "model.custom the program evaluates it, so leave them "
                         "out"));
+}
+
+TEST(JobConfigTest, ALossOverABatchNeedsABatch) {
+  const auto with = [](absl::string_view setting, absl::string_view value) {
+    std::map<std::string, std::string> settings = {
+        {"model.loss", "in_batch_softmax"},
+        {"model.temperature", "0.1"},
+        {"model.sampling_probability", "count"}};
+    settings[std::string(setting)] = std::string(value);
+    JobSources sources = From(kJob);
+    sources.settings.assign(settings.begin(), settings.end());
+    return sources;
+  };
+  const absl::StatusOr<LoadedJob> job = LoadJob(with("seed", "1"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->config.model().loss(), v1::IN_BATCH_SOFTMAX);
+  EXPECT_EQ(job->config.model().temperature(), 0.1);
+  EXPECT_EQ(job->config.model().sampling_probability(), "count");
+  EXPECT_EQ(LoadJob(From(kJob))->config.model().temperature(), 1);
+  for (const auto& [setting, value, sentence] :
+       std::vector<std::array<const char*, 3>>{
+           {"model.temperature", "0", "must be greater than 0"},
+           {"model.temperature", "-1", "must be greater than 0"},
+           {"batch_per_replica", "1",
+            "batch_per_replica: must be at least 2 with model.loss "
+            "\"in_batch_softmax\""},
+           {"pipeline.stages", "2",
+            "pipeline: computes parts of a batch by themselves"},
+           {"distill.teachers", "[\"runs/a\"]",
+            "model.loss is in_batch_softmax"},
+           {"model.loss", "softmax_cross_entropy",
+            "model.temperature: is of model.loss \"in_batch_softmax\"; leave "
+            "it out of a model with another loss"},
+           {"model.loss", "mean_squared_error",
+            "model.sampling_probability: is of model.loss"},
+       }) {
+    EXPECT_THAT(MessageOf(with(setting, value)), HasSubstr(sentence))
+        << setting << " " << value;
+  }
 }
 
 TEST(JobConfigTest, WhatRoundsForIntegersIsTheProcessorInFloat32) {

@@ -52,9 +52,12 @@ absl::Status CheckFlags(const ChosenModelFlags& flags) {
 std::vector<std::string> UnreadBy(ModelUse use, const v1::ModelConfig& model) {
   if (use == ModelUse::kEvaluate || model.custom()) return {};
   std::vector<std::string> unread;
+  // An autoencoder's label is its input, and an item may be read and be right.
+  const std::vector<std::string> read = FeaturesNamedBy(model);
   const auto add = [&](const std::string& name, absl::string_view by_default) {
     std::string one(name.empty() ? by_default : name);
-    if (!one.empty() && !absl::c_linear_search(unread, one)) {
+    if (!one.empty() && !absl::c_linear_search(read, one) &&
+        !absl::c_linear_search(unread, one)) {
       unread.push_back(std::move(one));
     }
   };
@@ -63,7 +66,10 @@ std::vector<std::string> UnreadBy(ModelUse use, const v1::ModelConfig& model) {
     add(measured.group(), "group");
     add(measured.example_weight(), "");
   };
-  if (model.outputs().empty()) add_all(model);
+  if (model.outputs().empty()) {
+    add_all(model);
+    add(model.sampling_probability(), "");
+  }
   for (const v1::ModelConfig::Output& output : model.outputs()) {
     add_all(output);
     add(model.example_weight(), "");

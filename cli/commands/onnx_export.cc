@@ -96,9 +96,9 @@ std::string Signature(const NetworkPlan& plan) {
   }
   absl::StrAppend(&text, " to ");
   for (const Task& task : plan.tasks) {
-    absl::StrAppend(
-        &text, &task == &plan.tasks.front() ? "" : ", ",
-        ShapeText(task.name.empty() ? "prediction" : task.name, task.dims));
+    absl::StrAppend(&text, &task == &plan.tasks.front() ? "" : ", ",
+                    ShapeText(task.name.empty() ? "prediction" : task.name,
+                              task.prediction_dims()));
   }
   return text;
 }

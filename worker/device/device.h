@@ -184,9 +184,10 @@ class Device {
   // Of rows of outputs, [rows, columns], each row's RowLoss::Numbers, float64
   // [rows, kNumbers], and its derivative times the row's factor, float64
   // [rows]. The target is int32 [rows], labels of which each is below the
-  // columns or is ignored, or float32 as the outputs are. Null data of
-  // `gradient`: nobody wants it. A row's loss is finite if its outputs are, but
-  // where z - y or its square overflows, and is not finite if one is not.
+  // columns or is ignored, int64 [rows], items of a batch, or float32 as the
+  // outputs are. Null data of `gradient`: nobody wants it. A row's loss is
+  // finite if its outputs are, but where z - y or its square overflows, and is
+  // not finite if one is not.
   virtual void Losses(const RowLoss& loss, const ConstTensor& outputs,
                       const ConstTensor& target, const ConstTensor& factors,
                       const Tensor& gradient, const Tensor& numbers) = 0;

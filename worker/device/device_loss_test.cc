@@ -37,13 +37,17 @@ struct Case {
   std::vector<float> outputs = {};
   std::vector<int32_t> labels = {};  // Of classes, or
   std::vector<float> numbers = {};
+  std::vector<int64_t> items = {};  // Of a batch.
   std::vector<double> factors = {};
+
+  uint64_t rows() const { return factors.size(); }
 };
 
 Case RandomCase(const RowLoss& loss, uint64_t columns, float low, float high,
                 uint64_t seed = 1) {
   RandomStream random(seed);
   Case made{.loss = loss, .columns = columns};
+  made.items.assign(1, 0);
   for (uint64_t i = 0; i < kRows * columns; ++i) {
     made.outputs.push_back(low + (high - low) * random.Uniform());
     made.numbers.push_back(random.Chance(0.2) ? 0 : random.Uniform());
@@ -54,6 +58,23 @@ Case RandomCase(const RowLoss& loss, uint64_t columns, float low, float high,
   for (uint64_t row = 0; row < kRows; ++row) {
     made.labels.push_back(static_cast<int32_t>(random.Below(columns)));
     made.factors.push_back(0.125 * static_cast<double>(1 + random.Below(5)));
+  }
+  return made;
+}
+
+// Scores of a batch with so many items, of which some rows count for nothing.
+Case InBatchCase(uint64_t rows, uint64_t items, uint64_t seed = 1) {
+  RandomStream random(seed);
+  Case made{.loss = {.kind = Kind::kInBatchSoftmax}, .columns = rows};
+  made.labels.assign(1, 0);
+  made.numbers.assign(1, 0);
+  for (uint64_t i = 0; i < rows * rows; ++i) {
+    made.outputs.push_back(12 * random.Uniform() - 6);
+  }
+  for (uint64_t row = 0; row < rows; ++row) {
+    // Above 32 bits, where they differ.
+    made.items.push_back(static_cast<int64_t>(random.Below(items) << 33) - 5);
+    made.factors.push_back(0.125 * static_cast<double>(random.Below(5)));
   }
   return made;
 }
@@ -122,24 +143,30 @@ std::vector<double> Decoded(const std::vector<std::byte>& bytes, DType dtype) {
 Said Compute(const Case& given, DType dtype, Device* device,
              bool wants_gradient = true) {
   const bool of_classes = given.loss.kind == Kind::kSoftmaxCrossEntropy;
-  const Dims dims = {kRows, given.columns};
+  const bool of_batch = given.loss.kind == Kind::kInBatchSoftmax;
+  const uint64_t rows = given.rows();
+  const Dims dims = {rows, given.columns};
   const std::vector<std::byte> outputs = Encoded(given.outputs, dtype);
   const std::vector<std::byte> none(outputs.size(), std::byte{0xff});
-  const std::vector<double> unset(kRows * RowLoss::kNumbers, NAN);
+  const std::vector<double> unset(rows * RowLoss::kNumbers, NAN);
   const Held z(outputs.data(), outputs.size(), device);
-  const Held labels(given.labels.data(), kRows * sizeof(int32_t), device);
+  const Held labels(given.labels.data(), given.labels.size() * sizeof(int32_t),
+                    device);
+  const Held items(given.items.data(), given.items.size() * sizeof(int64_t),
+                   device);
   const Held y(given.numbers.data(), given.numbers.size() * sizeof(float),
                device);
-  const Held factors(given.factors.data(), kRows * sizeof(double), device);
+  const Held factors(given.factors.data(), rows * sizeof(double), device);
   Held gradient(none.data(), none.size(), device);
   Held numbers(unset.data(), unset.size() * sizeof(double), device);
   device->Losses(
       given.loss, ConstTensor(z.get(), dtype, dims),
-      of_classes ? ConstTensor(labels.get(), DType::kInt32, {kRows})
+      of_classes ? ConstTensor(labels.get(), DType::kInt32, {rows})
+      : of_batch ? ConstTensor(items.get(), DType::kInt64, {rows})
                  : ConstTensor(y.get(), DType::kFloat32, dims),
-      ConstTensor(factors.get(), DType::kFloat64, {kRows}),
+      ConstTensor(factors.get(), DType::kFloat64, {rows}),
       wants_gradient ? Tensor{gradient.get(), dtype, dims} : Tensor(),
-      {numbers.get(), DType::kFloat64, {kRows, RowLoss::kNumbers}});
+      {numbers.get(), DType::kFloat64, {rows, RowLoss::kNumbers}});
   return {Decoded(gradient.Read<std::byte>(), dtype), numbers.Read<double>()};
 }
 
@@ -261,6 +288,122 @@ TEST_F(DeviceLossTest, ADivergenceAtATemperatureIsWhatTheFormulaSays) {
                     given.factors[row] * slope, 1e-8);
       }
     }
+  }
+}
+
+TEST_F(DeviceLossTest, ALossOverABatchAgreesWithFloat64) {
+  for (const uint64_t rows : {1, 2, 9, 40, 300}) {
+    for (const uint64_t items : {1, 4, 1000}) {
+      ExpectAgrees(InBatchCase(rows, items, rows + items));
+    }
+  }
+}
+
+// Whether column c is there in a row of scores of a batch.
+bool IsThere(const Case& given, uint64_t row, uint64_t c) {
+  if (c == row) return true;
+  return given.items[c] != given.items[row] && given.factors[c] != 0;
+}
+
+// log sum_c exp(z[c]) - z[row], over the columns that are there.
+double InBatchLossOf(const Case& given, uint64_t row,
+                     const std::vector<double>& z) {
+  double sum = 0;
+  for (uint64_t c = 0; c < given.columns; ++c) {
+    if (IsThere(given, row, c)) sum += std::exp(z[c]);
+  }
+  return std::log(sum) - z[row];
+}
+
+TEST_F(DeviceLossTest, ALossOverABatchIsWhatTheFormulaSays) {
+  constexpr double kStep = 1e-5;
+  const Case given = InBatchCase(12, 5);
+  ReferenceDevice reference;
+  const Said said = Compute(given, DType::kFloat64, &reference);
+  for (uint64_t row = 0; row < given.rows(); ++row) {
+    const auto first = given.outputs.begin() + row * given.columns;
+    const std::vector<double> z(first, first + given.columns);
+    uint64_t above = 0;
+    for (uint64_t c = 0; c < given.columns; ++c) {
+      above += IsThere(given, row, c) && z[c] > z[row] ? 1 : 0;
+      std::vector<double> more = z;
+      std::vector<double> less = z;
+      more[c] += kStep;
+      less[c] -= kStep;
+      const double slope =
+          (InBatchLossOf(given, row, more) - InBatchLossOf(given, row, less)) /
+          (2 * kStep);
+      EXPECT_NEAR(said.gradient[row * given.columns + c],
+                  given.factors[row] * slope, 1e-8);
+    }
+    const double* const numbers = &said.numbers[row * RowLoss::kNumbers];
+    EXPECT_NEAR(numbers[RowLoss::kLoss], InBatchLossOf(given, row, z), 1e-12);
+    EXPECT_EQ(numbers[RowLoss::kPlainLoss], numbers[RowLoss::kLoss]);
+    EXPECT_EQ(numbers[RowLoss::kCount], above);
+  }
+}
+
+TEST_F(DeviceLossTest, WhatIsNotThereOfABatchDoesNotMatter) {
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  Case given = InBatchCase(9, 3);
+  const Said said = Compute(given, DType::kFloat32, device.get());
+  uint64_t changed = 0;
+  for (uint64_t row = 0; row < given.rows(); ++row) {
+    for (uint64_t c = 0; c < given.columns; ++c) {
+      if (IsThere(given, row, c)) continue;
+      EXPECT_EQ(said.gradient[row * given.columns + c], 0);
+      given.outputs[row * given.columns + c] = 1e30f;
+      ++changed;
+    }
+  }
+  EXPECT_GT(changed, given.rows());
+  const Said again = Compute(given, DType::kFloat32, device.get());
+  EXPECT_EQ(again.numbers, said.numbers);
+  EXPECT_EQ(again.gradient, said.gradient);
+}
+
+TEST_F(DeviceLossTest, AnItemAloneHasNoLoss) {
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  for (const uint64_t rows : {1, 5}) {
+    const Case given = InBatchCase(rows, /*items=*/1);
+    const Said said = Compute(given, DType::kFloat32, device.get());
+    for (const double value : said.numbers) EXPECT_EQ(value, 0);
+    for (const double value : said.gradient) EXPECT_EQ(value, 0);
+  }
+}
+
+TEST_F(DeviceLossTest, AScoreThatIsNotFiniteShowsInItsRowAlone) {
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  for (const float bad : {kInfinity, -kInfinity, std::nanf("")}) {
+    for (const uint64_t place : {0, 4, 5, 8}) {
+      Case given = InBatchCase(9, 1000);
+      given.items = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+      given.factors.assign(given.rows(), 1);
+      given.outputs[5 * given.columns + place] = bad;
+      const Said said = Compute(given, DType::kFloat32, device.get());
+      for (uint64_t row = 0; row < given.rows(); ++row) {
+        EXPECT_EQ(std::isfinite(said.numbers[row * RowLoss::kNumbers]),
+                  row != 5)
+            << bad << " at " << place;
+      }
+    }
+  }
+}
+
+TEST_F(DeviceLossTest, OfEqualScoresTheFirstIsAboveTheOthers) {
+  Case given = InBatchCase(4, 1000);
+  given.items = {1, 2, 3, 4};
+  given.factors.assign(4, 1);
+  given.outputs.clear();
+  for (int row = 0; row < 4; ++row) {
+    given.outputs.insert(given.outputs.end(), {3, 7, 3, 7});
+  }
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  const Said said = Compute(given, DType::kFloat32, device.get());
+  const std::vector<double> above = {2, 0, 3, 1};
+  for (uint64_t row = 0; row < 4; ++row) {
+    EXPECT_EQ(said.numbers[row * RowLoss::kNumbers + RowLoss::kCount],
+              above[row]);
   }
 }
 

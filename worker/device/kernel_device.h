@@ -378,6 +378,9 @@ class KernelDevice : public KernelProducts<Base> {
         case RowLoss::Kind::kSquaredError:
           return this->RunRows(rows,
                                kernels::NumberLoss<T>{all, FloatsOf(target)});
+        case RowLoss::Kind::kInBatchSoftmax:
+          return this->RunRows(
+              rows, kernels::InBatchSoftmax<T>{all, ValuesOf<int64_t>(target)});
       }
     });
   }

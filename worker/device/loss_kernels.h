@@ -172,6 +172,46 @@ struct Divergence {
   }
 };
 
+// Of scores of each row's vector with all of the batch, of which its own, in
+// the column of its number, is right.
+template <class T>
+struct InBatchSoftmax {
+  LossRows<T> rows;
+  const int64_t* items;
+
+  PARAMD_KERNEL bool IsThere(uint64_t row, uint64_t c) const {
+    return c == row || (items[c] != items[row] && rows.factors[c] != 0);
+  }
+
+  template <class Lanes>
+  PARAMD_KERNEL void operator()(uint64_t row, const Lanes& lanes) const {
+    const uint64_t columns = rows.columns;
+    const T* const z = rows.outputs + row * columns;
+    const float own = z[row];
+    SumOfExponentials exponentials;
+    uint64_t count = 0;
+    ForEachPlace(z, columns, lanes, [&](uint64_t c, float x) {
+      if (!IsThere(row, c)) return;
+      exponentials.Add(x);
+      count += x > own || (c < row && x == own) ? 1 : 0;
+    });
+    exponentials.Join(lanes);
+    const double above = lanes.Sum(static_cast<double>(count));
+    if (lanes.lane() == 0) {
+      const double loss = exponentials.log_sum() +
+                          (double{exponentials.largest()} - double{own});
+      rows.Say(row, loss, loss, above);
+    }
+    if (rows.gradient == nullptr) return;
+    T* const out = rows.gradient + row * columns;
+    const float factor = static_cast<float>(rows.factors[row]);
+    ForEachPlace(z, columns, lanes, [&](uint64_t c, float x) {
+      const float share = IsThere(row, c) ? exponentials.ShareOf(x) : 0.0f;
+      out[c] = (c == row ? share - 1 : share) * factor;
+    });
+  }
+};
+
 // Binary cross entropy and squared errors.
 template <class T>
 struct NumberLoss {

@@ -1,6 +1,9 @@
 // Losses of rows, and their derivatives.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+
+#include "absl/types/span.h"
 
 #include "worker/device/float_type.h"
 #include "worker/device/reference_device.h"
@@ -116,6 +119,44 @@ void Divergence(const RowLoss& loss, const float* y, Row<T> row) {
   }
 }
 
+// Whether column j is there in row i.
+bool IsThere(absl::Span<const int64_t> items, absl::Span<const double> factors,
+             uint64_t i, uint64_t j) {
+  return j == i || (items[j] != items[i] && factors[j] != 0);
+}
+
+template <class T>
+void InBatchSoftmax(absl::Span<const int64_t> items,
+                    absl::Span<const double> factors, uint64_t i, Row<T> row) {
+  const T own = row.z[i];
+  T largest = own;
+  for (uint64_t j = 0; j < row.columns; ++j) {
+    if (IsThere(items, factors, i, j)) largest = std::max(largest, row.z[j]);
+  }
+  T sum = 0;
+  uint64_t above = 0;
+  for (uint64_t j = 0; j < row.columns; ++j) {
+    T exponential = 0;
+    if (IsThere(items, factors, i, j)) {
+      const T z = row.z[j];
+      exponential = std::exp(z - largest);
+      sum += OrNaN(exponential, z);
+      above += z > own || (j < i && z == own) ? 1 : 0;
+    }
+    if (row.gradient != nullptr) row.gradient[j] = exponential;
+  }
+  const double loss = std::log(double{sum}) + (double{largest} - double{own});
+  row.numbers[RowLoss::kLoss] = loss;
+  row.numbers[RowLoss::kPlainLoss] = loss;
+  row.numbers[RowLoss::kCount] = static_cast<double>(above);
+  if (row.gradient == nullptr) return;
+  const T factor = static_cast<T>(row.factor);
+  for (uint64_t j = 0; j < row.columns; ++j) {
+    const T hit = j == i ? T(1) : T(0);
+    row.gradient[j] = (row.gradient[j] / sum - hit) * factor;
+  }
+}
+
 // log(1 + exp(z)) - y z.
 template <class T>
 T BinaryCrossEntropy(T z, T y) {
@@ -184,6 +225,9 @@ void ReferenceDevice::Losses(const RowLoss& loss, const ConstTensor& outputs,
           break;
         case RowLoss::Kind::kSquaredError:
           SquaredErrors(numbers_at(i), row);
+          break;
+        case RowLoss::Kind::kInBatchSoftmax:
+          InBatchSoftmax(target.values<int64_t>(), factor, i, row);
           break;
       }
       row.z += columns;

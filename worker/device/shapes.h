@@ -118,20 +118,25 @@ struct Drops {
 //                         the temperature
 //   kBinaryCrossEntropy   sum_j log(1 + exp(z[j])) - y[j] z[j]
 //   kSquaredError         sum_j (z[j] - y[j])^2
+//   kInBatchSoftmax       -log p[i] of row i, of as many columns as rows; a
+//                         column of another row of the same item, or of one
+//                         whose factor is 0, is not there
 struct RowLoss {
   enum class Kind : uint8_t {
     kSoftmaxCrossEntropy,
     kDivergence,
     kBinaryCrossEntropy,
     kSquaredError,
+    kInBatchSoftmax,
   };
   // What is said of a row, in this order.
   enum Number : uint8_t {
     kLoss,
     kPlainLoss,  // Without smoothing.
     // Of softmax cross entropy, how many outputs are above the label's (of
-    // equal ones the first is); of binary cross entropy, how many are on the
-    // side of 0 where their y is of 1/2; else 0.
+    // equal ones the first is), in a batch how many columns that are there are
+    // above the row's own; of binary cross entropy, how many are on the side of
+    // 0 where their y is of 1/2; else 0.
     kCount,
     kNumbers,  // How many there are.
   };

@@ -170,5 +170,16 @@ TEST(AllocationTest, AStepOverAListAllocatesNothing) {
             0);
 }
 
+TEST(AllocationTest, AStepOfALossOverABatchAllocatesNothing) {
+  const InputSpec pairs{
+      {FeatureSpec{.name = "x", .dims = {2, 5}},
+       FeatureSpec{.name = "item", .dtype = DType::kInt64, .dims = {}}}};
+  EXPECT_EQ(AllocationsOfSteps(R"(
+      layers { dense { units: 4 } } loss: IN_BATCH_SOFTMAX label: "item"
+      temperature: 0.5 top_k: 3 metrics: [ACCURACY, TOP_K])",
+                               pairs),
+            0);
+}
+
 }  // namespace
 }  // namespace paramd

@@ -86,6 +86,11 @@ absl::StatusOr<std::unique_ptr<CompiledNetwork>> CompiledNetwork::Create(
         "programs are written in fp32 and bf16");
   ASSIGN_OR_RETURN(std::shared_ptr<const NetworkPlan> plan,
                    PlanNetwork(config, input));
+  if (plan->tasks.front().loss->IsOfBatch()) {
+    return absl::InvalidArgumentError(
+        "the loss in_batch_softmax is computed on the processor and on GPUs, "
+        "and not by a PJRT plugin: choose another device");
+  }
   auto programs = std::make_shared<Programs>(
       std::move(client), device,
       format == ComputeFormat::kBf16 ? HloElement::kBF16 : HloElement::kF32);

@@ -718,5 +718,21 @@ TEST_F(CompiledNetworkTest, ManySizesOfBatchesAreComputed) {
   ASSERT_TRUE(trained.Step(RandomBatch(kImages, 1, 1), 8).ok());
 }
 
+// Known before there is a plugin.
+TEST(CompiledLossTest, ALossOverABatchIsRefused) {
+  v1::ModelConfig config;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "layers { dense { units: 3 } } loss: IN_BATCH_SOFTMAX", &config));
+  const InputSpec input{
+      {Numbers("x", {2, 4}),
+       {.name = "label", .dtype = DType::kInt64, .dims = {}}}};
+  const auto made = CompiledNetwork::Create(config, input, /*client=*/nullptr,
+                                            /*device=*/0, ComputeFormat::kFp32);
+  ASSERT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(made.status().message()),
+              ::testing::HasSubstr("in_batch_softmax is computed on the "
+                                   "processor and on GPUs"));
+}
+
 }  // namespace
 }  // namespace paramd

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "worker/model/in_batch.h"
 
 namespace paramd {
 namespace {
@@ -19,6 +20,7 @@ constexpr char kOffsets[] = "offsets";
 constexpr char kLabels[] = "labels";
 constexpr char kFactors[] = "weights of labels";
 constexpr char kLosses[] = "losses";
+constexpr char kCorrections[] = "corrections";
 constexpr char kOutputs[] = "outputs";
 
 // In memory of its device, so that it need not cross.
@@ -49,7 +51,8 @@ Exchange::Exchange(Device* device, size_t variables, size_t inputs)
     input.now.mark = link_->MakeMark();
     input.ahead.mark = link_->MakeMark();
   }
-  for (Crossing* one : {&offsets_, &labels_, &factors_, &losses_, &output_}) {
+  for (Crossing* one :
+       {&offsets_, &labels_, &factors_, &losses_, &output_, &corrections_}) {
     one->mark = link_->MakeMark();
   }
 }
@@ -236,6 +239,9 @@ ConstTensor Exchange::TakeOutput(const Tensor& output) {
 Metrics Exchange::ComputeLoss(const Loss& loss, const Tensor& output,
                               const Loss::Target& target, double scale,
                               const Tensor& gradient) {
+  if (loss.IsOfBatch()) {
+    return ComputeInBatch(loss, output, target, scale, gradient);
+  }
   loss.FillFactors(target.labels, (1 - target.alpha) * scale, &row_factors_,
                    target.weights);
   const auto losses =
@@ -257,6 +263,40 @@ Metrics Exchange::ComputeLoss(const Loss& loss, const Tensor& output,
   }
   loss.AddSoft(target, soft, &metrics);
   return metrics;
+}
+
+Metrics Exchange::ComputeInBatch(const Loss& loss, const Tensor& output,
+                                 const Loss::Target& target, double scale,
+                                 const Tensor& gradient) {
+  loss.FillFactors(target.labels, scale, &row_factors_, target.weights);
+  FillCorrections(target.probabilities, &item_corrections_);
+  const uint64_t examples = output.dims[0];
+  const uint64_t bytes = examples * examples * sizeof(float);
+  const Tensor scores = {
+      Reserve(bytes, &scores_), DType::kFloat32, {examples, examples}};
+  Tensor scores_gradient = {nullptr, scores.dtype, scores.dims};
+  if (gradient.data != nullptr) {
+    scores_gradient.data = Reserve(bytes, &scores_gradient_);
+  }
+  ConstTensor corrections(nullptr, DType::kFloat32, {item_corrections_.size()});
+  if (!item_corrections_.empty()) {
+    corrections.data = item_corrections_.data();
+    if (link_ != nullptr) {
+      link_->Describe(kCorrections);
+      corrections.data = Bring(
+          corrections.data, corrections.size() * sizeof(float), &corrections_);
+    }
+  }
+  if (!device_.status().ok()) return Metrics();
+  ScoreBatch(output, loss.temperature(), corrections, scores, &device_);
+  const auto losses =
+      TakeLosses(loss.row_loss(), scores, target.labels, scores_gradient);
+  if (losses.empty()) return Metrics();
+  if (gradient.data != nullptr) {
+    ScoreBatchBackward(output, loss.temperature(), scores_gradient, gradient,
+                       &device_);
+  }
+  return loss.Count(target.labels, losses, target.weights);
 }
 
 Metrics Exchange::ComputeLoss(const NetworkPlan& plan, const Tensor& output,
@@ -412,6 +452,10 @@ uint64_t Exchange::MissingBytes(const Crossings& crossings,
   if (with_gradients) add(crossings.soft * SizeOf(dtype), soft_gradient_);
   add(crossings.of_task * SizeOf(dtype), task_output_);
   if (with_gradients) add(crossings.of_task * SizeOf(dtype), task_gradient_);
+  const uint64_t pairs = crossings.compared * crossings.compared;
+  add(pairs * sizeof(float), scores_);
+  if (with_gradients) add(pairs * sizeof(float), scores_gradient_);
+  add(crossings.compared * sizeof(float), corrections_.on_device);
   add(crossings.rows * sizeof(double), factors_.on_device);
   add(crossings.rows * RowLoss::kNumbers * sizeof(double), losses_.on_device);
   if (IsHalf(dtype)) {

@@ -97,7 +97,8 @@ class Exchange {
   Metrics ComputeLoss(const Loss& loss, const Tensor& output,
                       const Loss::Target& target, double scale,
                       const Tensor& gradient);
-  // The same of all tasks of a network.
+  // The same of all tasks of a network. A loss over a batch compares all of the
+  // outputs' examples with each other.
   Metrics ComputeLoss(const NetworkPlan& plan, const Tensor& output,
                       absl::Span<const Loss::Target> targets, double scale,
                       const Tensor& gradient);
@@ -132,6 +133,8 @@ class Exchange {
     uint64_t soft = 0;
     // Outputs of the largest of several tasks; 0: there is one.
     uint64_t of_task = 0;
+    // Examples that a loss compares with each other; 0: it compares none.
+    uint64_t compared = 0;
   };
   // Of the device, beyond what it has already, for these, and weights and
   // gradients of variables of so many values. `dtype`: of what layers hand on.
@@ -176,6 +179,10 @@ class Exchange {
   absl::Span<const double> TakeLosses(const RowLoss& loss, const Tensor& output,
                                       const ConstTensor& target,
                                       const Tensor& gradient);
+  // ComputeLoss of a loss over a batch.
+  Metrics ComputeInBatch(const Loss& loss, const Tensor& output,
+                         const Loss::Target& target, double scale,
+                         const Tensor& gradient);
   // The same numbers in `memory` of the device.
   Tensor Converted(const ConstTensor& from, DType to, GrowingMemory* memory);
 
@@ -199,6 +206,11 @@ class Exchange {
   // Of one of several tasks.
   GrowingMemory task_output_;
   GrowingMemory task_gradient_;
+  // Of a loss over a batch: of all pairs of examples, and of each item.
+  GrowingMemory scores_;
+  GrowingMemory scores_gradient_;
+  std::vector<float> item_corrections_;
+  Crossing corrections_;
 
   bool has_joined_ = false;
   Sharing sharing_ = Sharing::kAlone;

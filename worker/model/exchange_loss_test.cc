@@ -170,5 +170,73 @@ TEST(ExchangeLossTest, MemoryForTheLossIsReckonedInEachFormat) {
   }
 }
 
+// The first step of a model with a loss over its batch, on a device of its own.
+absl::Status StepOfPairs(uint64_t examples, uint64_t* bytes = nullptr) {
+  const InputSpec input{{{"x", DType::kFloat32, {2, 8}},
+                         {"item", DType::kInt64, {1}},
+                         {"count", DType::kFloat32, {1}}}};
+  v1::ModelConfig config;
+  CHECK(google::protobuf::TextFormat::ParseFromString(
+            "layers { dense { units: 4 } } loss: IN_BATCH_SOFTMAX label: "
+            "'item' sampling_probability: 'count'",
+            &config),
+        "the test's models are read");
+  EmulatedAccelerator* accelerator = nullptr;
+  const auto model = *Network::Create(config, input, [&] {
+    auto device = std::make_unique<EmulatedDevice>(
+        EmulatedAccelerator::Options{.memory_bytes = 1 << 20, .in_haste = true},
+        std::make_unique<HostKernelDevice>());
+    accelerator = device->accelerator();
+    return device;
+  });
+  RandomStream random(1);
+  Batch batch;
+  batch.Reset(input, examples);
+  for (const char* feature : {"x", "count"}) {
+    for (float& value : batch.Find(feature)->values<float>()) {
+      value = random.Uniform() + 0.5f;
+    }
+  }
+  for (int64_t& item : batch.Find("item")->values<int64_t>()) {
+    item = static_cast<int64_t>(random.Below(50));
+  }
+  const std::vector<std::vector<float>> values = {std::vector<float>(8 * 4),
+                                                  std::vector<float>(4)};
+  std::vector<std::vector<float>> gradients = values;
+  const auto metrics =
+      model->Step({values[0], values[1]}, batch, {.divisor = 1.0},
+                  {absl::MakeSpan(gradients[0]), absl::MakeSpan(gradients[1])},
+                  [](size_t) {});
+  if (bytes != nullptr) *bytes = accelerator->bytes_crossed();
+  return metrics.status();
+}
+
+TEST(ExchangeLossTest, MemoryForTheScoresOfABatchIsReckoned) {
+  const absl::Status refused = StepOfPairs(5000);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  const std::string sentence(refused.message());
+  constexpr char kFits[] = "; a batch of ";
+  ASSERT_THAT(sentence, HasSubstr(kFits));
+  const size_t fits =
+      std::stoul(sentence.substr(sentence.find(kFits) + sizeof(kFits) - 1));
+  // Two matrices of all pairs are a megabyte at 362.
+  EXPECT_GT(fits, 250u);
+  EXPECT_LT(fits, 362u);
+  EXPECT_FALSE(StepOfPairs(fits + 1).ok());
+  const absl::Status fitting = StepOfPairs(fits);
+  EXPECT_TRUE(fitting.ok()) << fitting;
+}
+
+TEST(ExchangeLossTest, NoScoresOfABatchCross) {
+  uint64_t bytes = 0;
+  ASSERT_TRUE(StepOfPairs(kExamples, &bytes).ok());
+  const uint64_t variables = (8 * 4 + 4) * sizeof(float);
+  // Two vectors, an item, its correction, its weight, what is said of it.
+  const uint64_t each = 2 * 8 * sizeof(float) + sizeof(int64_t) +
+                        sizeof(float) + sizeof(double) +
+                        RowLoss::kNumbers * sizeof(double);
+  EXPECT_EQ(bytes, 2 * variables + kExamples * each);
+}
+
 }  // namespace
 }  // namespace paramd

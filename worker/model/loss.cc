@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "worker/device/float_type.h"
 #include "worker/device/reference_device.h"
 
@@ -29,6 +30,8 @@ RowLoss::Kind KindOf(v1::Loss loss) {
       return RowLoss::Kind::kDivergence;
     case v1::BINARY_CROSS_ENTROPY:
       return RowLoss::Kind::kBinaryCrossEntropy;
+    case v1::IN_BATCH_SOFTMAX:
+      return RowLoss::Kind::kInBatchSoftmax;
     default:
       return RowLoss::Kind::kSquaredError;
   }
@@ -40,6 +43,32 @@ RowLoss RowLossOf(const Loss::Options& options) {
   loss.smoothing = options.label_smoothing;
   if (options.ignore_label.has_value()) loss.ignored = *options.ignore_label;
   return loss;
+}
+
+// How many terms an example's mean has, where labels are no classes.
+uint64_t TermsOf(v1::Loss loss, uint64_t outputs, uint64_t places) {
+  switch (loss) {
+    case v1::KL_DIVERGENCE:
+      return places;
+    case v1::IN_BATCH_SOFTMAX:
+      return 1;
+    default:
+      return outputs;
+  }
+}
+
+// The product of each pair of vectors.
+template <class T>
+void MultiplyPairs(absl::Span<const T> outputs, uint64_t width,
+                   absl::Span<T> products) {
+  for (uint64_t i = 0; i < products.size(); ++i) {
+    const T* const pair = outputs.data() + i * 2 * width;
+    double sum = 0;
+    for (uint64_t w = 0; w < width; ++w) {
+      sum += double{pair[w]} * double{pair[width + w]};
+    }
+    products[i] = static_cast<T>(sum);
+  }
 }
 
 // What is said of a row.
@@ -73,10 +102,10 @@ Loss::Loss(Options options, Dims outputs)
                    ? classes_
                    : outputs_),
       terms_(static_cast<double>(
-          options_.kind == v1::KL_DIVERGENCE ? RowsOf(1) : outputs_)) {}
+          TermsOf(options_.kind, outputs_, outputs_ / classes_))) {}
 
 absl::Status Loss::Check(const ConstTensor& target, ExampleName name) const {
-  if (target.size() == 0) return absl::OkStatus();
+  if (target.size() == 0 || IsOfBatch()) return absl::OkStatus();
   const uint64_t per_example = target.size() / target.dims[0];
   if (!TargetIsIndex()) {
     const auto values = target.values<float>();
@@ -145,7 +174,8 @@ void Loss::ForEachLabel(const ConstTensor& target, Function f) const {
 void Loss::FillFactors(const ConstTensor& target, double scale,
                        std::vector<double>* factors, Weights weights) const {
   if (!TargetIsIndex()) {
-    factors->assign(target.size() / columns_, scale / terms_);
+    factors->assign(IsOfBatch() ? target.dims[0] : target.size() / columns_,
+                    scale / terms_);
     for (uint64_t row = 0; !weights.empty() && row < factors->size(); ++row) {
       (*factors)[row] *= WeightOf(row, weights);
     }
@@ -173,6 +203,14 @@ Metrics Loss::Count(const ConstTensor& target, absl::Span<const double> numbers,
       metrics.loss_sum += weight * said[RowLoss::kLoss] / counted * of_example;
       CountLabel(said, of_example, &metrics);
     });
+    return metrics;
+  }
+  if (IsOfBatch()) {
+    for (uint64_t row = 0; row < rows; ++row) {
+      const double weight = WeightOf(row, weights);
+      metrics.loss_sum += RowAt(numbers, row)[RowLoss::kLoss] * weight;
+      CountLabel(RowAt(numbers, row), weight, &metrics);
+    }
     return metrics;
   }
   double sum = 0;
@@ -266,6 +304,7 @@ bool Loss::NeedsScores() const {
 Metrics Loss::Compute(const ConstTensor& outputs, const ConstTensor& target,
                       double scale, const Tensor& gradient, bool scored,
                       absl::Span<const int64_t> groups, Weights weights) const {
+  CHECK(!IsOfBatch(), "rows of outputs are compared, and not a batch");
   std::vector<double> factors;
   FillFactors(target, scale, &factors, weights);
   std::vector<double> numbers(factors.size() * RowLoss::kNumbers);
@@ -330,6 +369,7 @@ void Loss::Predict(const ConstTensor& outputs, const Tensor& prediction,
     using T = decltype(zero);
     const auto from = outputs.values<T>();
     const auto to = prediction.values<T>();
+    if (IsOfBatch()) return MultiplyPairs<T>(from, classes_, to);
     const auto divisor = static_cast<T>(temperature);
     const bool classes = options_.kind == v1::SOFTMAX_CROSS_ENTROPY ||
                          options_.kind == v1::KL_DIVERGENCE;

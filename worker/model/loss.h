@@ -36,6 +36,11 @@ namespace paramd {
 //   binary cross entropy   the mean over j of log(1 + exp(z)) - y z
 //   mean squared error     the mean over j of (z - y)^2
 //   KL divergence          sum_j y log(y / softmax(z)[j])
+//   in-batch softmax       -log softmax(s[i])[i] of example i, where s are the
+//                          scores of its batch (see in_batch.h): softmax cross
+//                          entropy of which the batch's items are the classes,
+//                          less those of its own item's number, and of examples
+//                          of weight 0
 // all computed so that they overflow for no finite z, but where z - y does or
 // its square as a float64; a z that is not finite makes the sum not finite.
 class Loss {
@@ -45,6 +50,7 @@ class Loss {
     double label_smoothing = 0;
     std::vector<double> class_weights = {};  // Empty: 1 each.
     absl::optional<int32_t> ignore_label = {};
+    double temperature = 1;  // Of scores of a batch; above 0.
     std::vector<Metrics::Sum> metrics = {};
   };
 
@@ -69,6 +75,9 @@ class Loss {
     double temperature = 1;  // T.
     double alpha = 0;
     Weights weights = {};
+    // Of each example's item, of a loss over a batch; empty: scores are not
+    // corrected.
+    absl::Span<const float> probabilities = {};
   };
 
   // How example i of a batch is called.
@@ -76,7 +85,7 @@ class Loss {
 
   // DATA_LOSS, naming the example, if a label is out of range.
   // REQUIRES, of this and of what follows: the target, in host memory, has the
-  // dims and the dtype that TargetIsIndex and the outputs ask for.
+  // dims and the dtype that TargetIsIndex, IsOfBatch and the outputs ask for.
   absl::Status Check(const ConstTensor& target, ExampleName name) const;
 
   // Whether the target is the number of a class (int32), else it is numbers
@@ -84,6 +93,12 @@ class Loss {
   bool TargetIsIndex() const {
     return options_.kind == v1::SOFTMAX_CROSS_ENTROPY;
   }
+
+  // Whether the loss of an example depends on the others of its batch. The
+  // target is then the number of each example's item (int64), and what a device
+  // makes losses of are not the outputs but ScoreBatch's scores.
+  bool IsOfBatch() const { return options_.kind == v1::IN_BATCH_SOFTMAX; }
+  double temperature() const { return options_.temperature; }
 
   // Of the target's examples, those that have a label which is not ignored.
   uint64_t CountedExamples(const ConstTensor& target) const;
@@ -120,7 +135,7 @@ class Loss {
   // losses times `scale`. `scored`: scores are kept, where a metric needs them;
   // with the `groups` of examples for an area over groups. REQUIRES:
   // Check(target) is OK; there is a group for each example, or no metric asks
-  // for it.
+  // for it; it is not IsOfBatch().
   Metrics Compute(const ConstTensor& outputs, const ConstTensor& target,
                   double scale, const Tensor& gradient, bool scored,
                   absl::Span<const int64_t> groups = {},
@@ -128,15 +143,22 @@ class Loss {
 
   // The derivative that a device writes, as a part of a program: of outputs
   // [examples, ...] of float32, a target [examples, ...], and a scale, a
-  // scalar. `weights`, [examples], if they have some.
+  // scalar. `weights`, [examples], if they have some. REQUIRES: it is not
+  // IsOfBatch().
   HloValue EmitGradient(HloValue outputs, HloValue target, HloValue scale,
                         HloValue weights = {}) const;
+
+  // Of what Predict gives for an example.
+  Dims prediction_dims(const Dims& outputs) const {
+    return IsOfBatch() ? Dims{1} : outputs;
+  }
 
   // Names of what is counted.
   std::vector<std::string> metrics() const;
 
   // What the outputs, divided by the temperature, stand for: probabilities
-  // where the loss has classes or is binary, else themselves.
+  // where the loss has classes or is binary, the product of its two vectors
+  // where it is of a batch, else themselves.
   void Predict(const ConstTensor& outputs, const Tensor& prediction,
                double temperature = 1) const;
 

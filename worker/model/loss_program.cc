@@ -2,6 +2,7 @@
 // worker/device and Loss::FillFactors, line by line.
 #include <vector>
 
+#include "base/check.h"
 #include "worker/hlo/hlo_ops.h"
 #include "worker/model/loss.h"
 
@@ -21,6 +22,7 @@ HloValue Scaled(HloValue a, HloValue scalar) {
 
 HloValue Loss::EmitGradient(HloValue outputs, HloValue target, HloValue scale,
                             HloValue weights) const {
+  CHECK(!IsOfBatch(), "a program has a loss for each row of outputs");
   const uint64_t examples = outputs.dims()[0];
   const uint64_t places = outputs_ / classes_;
   const HloValue rows = hlo::Reshape(outputs, {examples, places, classes_});

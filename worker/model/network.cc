@@ -266,11 +266,13 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   uint64_t label_bytes = 0;
   uint64_t rows = 0;
   uint64_t of_task = 0;
+  uint64_t compared = 0;
   for (const Task& task : plan_->tasks) {
     label_bytes = std::max(
         label_bytes, examples * task.label.size() * SizeOf(task.label.dtype));
     rows = std::max(rows, task.loss->RowsOf(examples));
     of_task = std::max(of_task, examples * task.columns());
+    if (task.loss->IsOfBatch()) compared = examples;
   }
   std::vector<uint64_t> input_bytes;
   for (size_t i = 0; i < plan_->inputs.size(); ++i) {
@@ -283,7 +285,8 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
                                  .outputs = pass.takes_outputs ? outputs : 0,
                                  .rows = rows,
                                  .soft = teachers_ == nullptr ? 0 : outputs,
-                                 .of_task = plan_->IsOfOneTask() ? 0 : of_task},
+                                 .of_task = plan_->IsOfOneTask() ? 0 : of_task,
+                                 .compared = compared},
                                 sizes, pass.training, pass.dtype);
 }
 

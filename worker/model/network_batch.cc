@@ -65,6 +65,12 @@ Loss::Weights WeightsOf(const Task& task, const Batch& batch) {
   return batch.Find(task.weight.name)->values<float>();
 }
 
+// The same of the probabilities of their items.
+absl::Span<const float> ProbabilitiesOf(const Task& task, const Batch& batch) {
+  if (task.probability.name.empty()) return {};
+  return batch.Find(task.probability.name)->values<float>();
+}
+
 // Whether -1 at this place of an example is no row for all who look it up.
 bool MayBePadding(const NetworkPlan& plan, size_t input, uint64_t place) {
   return std::all_of(plan.lookups.begin(), plan.lookups.end(),
@@ -108,12 +114,27 @@ absl::Status CheckExampleWeights(const Task& task, const Batch& batch) {
   return absl::OkStatus();
 }
 
+// Whether the probabilities of items have logarithms. REQUIRES: the batch has
+// the feature, if there is one.
+absl::Status CheckProbabilities(const Task& task, const Batch& batch) {
+  const auto probabilities = ProbabilitiesOf(task, batch);
+  for (size_t i = 0; i < probabilities.size(); ++i) {
+    if (probabilities[i] > 0 && std::isfinite(probabilities[i])) continue;
+    return absl::DataLossError(absl::StrCat(
+        batch.Where(i), ": the sampling probability '", task.probability.name,
+        "' is ", probabilities[i], "; it must be a finite number above 0"));
+  }
+  return absl::OkStatus();
+}
+
 // Whether the batch has what all tasks compare with.
 absl::Status FindTargets(const NetworkPlan& plan, const Batch& batch) {
   for (const Task& task : plan.tasks) {
     RETURN_IF_ERROR(FindColumn(task.label, batch).status());
-    if (task.weight.name.empty()) continue;
-    RETURN_IF_ERROR(FindColumn(task.weight, batch).status());
+    for (const FeatureSpec* beside : {&task.weight, &task.probability}) {
+      if (beside->name.empty()) continue;
+      RETURN_IF_ERROR(FindColumn(*beside, batch).status());
+    }
   }
   return absl::OkStatus();
 }
@@ -174,6 +195,7 @@ absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
   if (!labels) return absl::OkStatus();
   for (const Task& task : plan.tasks) {
     RETURN_IF_ERROR(CheckExampleWeights(task, batch));
+    RETURN_IF_ERROR(CheckProbabilities(task, batch));
     absl::Status checked =
         task.loss->Check(batch.Find(task.label.name)->tensor(),
                          [&](uint64_t i) { return batch.Where(i); });
@@ -193,6 +215,7 @@ Targets TargetsOf(const NetworkPlan& plan, const Batch& batch) {
     Loss::Target& target = targets.emplace_back();
     target.labels = batch.Find(task.label.name)->tensor();
     target.weights = WeightsOf(task, batch);
+    target.probabilities = ProbabilitiesOf(task, batch);
   }
   return targets;
 }
@@ -284,7 +307,7 @@ void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out) {
   InputSpec spec;
   for (const Task& task : plan.tasks) {
     spec.features.push_back({task.name.empty() ? "prediction" : task.name,
-                             DType::kFloat32, task.dims});
+                             DType::kFloat32, task.prediction_dims()});
   }
   out->Reset(spec, batch.size());
   out->range = batch.range;

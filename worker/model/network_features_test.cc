@@ -357,6 +357,23 @@ TEST_F(FeaturesTest, OneFeatureMayBeNamed) {
   EXPECT_EQ(named.gradients, unnamed.gradients);
 }
 
+TEST_F(FeaturesTest, FeaturesThatLayersNameAreKnown) {
+  v1::ModelConfig config = ConfigOf(R"(
+    layers { parallel {
+      branches { input: "keys" }
+      branches { layers { residual { layers { parallel {
+        branches { input: "numbers" } branches { input: "keys" } } } } } } } })");
+  EXPECT_THAT(FeaturesNamedBy(config), ElementsAre("keys", "numbers"));
+  config.set_input("ids");
+  *config.add_outputs()->add_layers() = ConfigOf(R"(
+    layers { mixture { experts { input: "ages" } } })")
+                                            .layers(0);
+  EXPECT_THAT(FeaturesNamedBy(config),
+              ElementsAre("ids", "keys", "numbers", "ages"));
+  EXPECT_THAT(FeaturesNamedBy(ConfigOf("layers { dense { units: 2 } }")),
+              ElementsAre());
+}
+
 // ---- weights of examples ----------------------------------------------------
 
 constexpr char kWeighted[] = R"(

@@ -28,6 +28,8 @@ std::string LossName(v1::Loss loss) {
       return "mean_squared_error";
     case v1::KL_DIVERGENCE:
       return "kl_divergence";
+    case v1::IN_BATCH_SOFTMAX:
+      return "in_batch_softmax";
     default:
       return "";
   }
@@ -75,23 +77,25 @@ absl::StatusOr<FeatureSpec> GroupOf(const v1::ModelConfig& config,
       NameOf(feature->dtype), " of ", DimsText(feature->dims)));
 }
 
-// Without a name if examples have none.
-absl::StatusOr<FeatureSpec> ExampleWeightOf(const v1::ModelConfig& config,
-                                            const InputSpec& input) {
-  const std::string& name = config.example_weight();
+// The feature that a setting names, of one number. Without a name if it names
+// none. `hint`: how a file's column becomes one.
+absl::StatusOr<FeatureSpec> NumberOf(absl::string_view setting,
+                                     const std::string& name,
+                                     absl::string_view hint,
+                                     const InputSpec& input) {
   if (name.empty()) return FeatureSpec();
   const FeatureSpec* feature = input.Find(name);
   if (feature == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "example_weight is the feature '", name, "'; the input has ",
-        NamesOf(input), ": csv.weight makes one of a column"));
+    return absl::InvalidArgumentError(absl::StrCat(setting, " is the feature '",
+                                                   name, "'; the input has ",
+                                                   NamesOf(input), ": ", hint));
   }
   if (feature->dtype == DType::kFloat32 && feature->size() == 1 &&
       !feature->ragged) {
     return *feature;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "example_weight needs one float32 for each example; '", name, "' is ",
+      setting, " needs one float32 for each example; '", name, "' is ",
       NameOf(feature->dtype), " of ", DimsText(feature->dims),
       feature->size() == 1 ? ": the stage \"cast\" makes a float32 of it"
                            : ""));
@@ -127,13 +131,11 @@ void AddNamed(
 }
 
 // What layers name, each once, in order.
-std::vector<std::string> NamedBy(const v1::ModelConfig& config) {
-  std::vector<std::string> names;
-  AddNamed(config.layers(), &names);
+void AddNamed(const v1::ModelConfig& config, std::vector<std::string>* names) {
+  AddNamed(config.layers(), names);
   for (const v1::ModelConfig::Output& output : config.outputs()) {
-    AddNamed(output.layers(), &names);
+    AddNamed(output.layers(), names);
   }
-  return names;
 }
 
 // Whether a loss, a metric or a slice reads it.
@@ -222,6 +224,28 @@ absl::Status CheckInput(const FeatureSpec& input) {
   return absl::OkStatus();
 }
 
+// Whether what comes out is two vectors, and the label the number of an item.
+// `has`: both, in words.
+absl::Status CheckPair(const Dims& output, absl::string_view has,
+                       const FeatureSpec& label) {
+  if (output.size() != 2 || output[0] != 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the loss in_batch_softmax needs two vectors of one length for each "
+        "example, 2x16 say, as \"parallel\" and \"reshape\" give them",
+        has));
+  }
+  if (label.dtype == DType::kInt64 && label.size() == 1) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the loss in_batch_softmax needs one int64 as the label, the number of "
+      "the example's item",
+      has,
+      label.dtype == DType::kInt32 && label.size() == 1
+          ? ": the stage \"cast\" makes an int64 of it"
+          : ": csv.features with hash_keys make one of a column"));
+}
+
 // Whether the loss can take what comes out, for this label.
 absl::Status CheckOutput(v1::Loss loss, const Dims& output,
                          const std::string& last, const FeatureSpec& label) {
@@ -233,6 +257,9 @@ absl::Status CheckOutput(v1::Loss loss, const Dims& output,
     return absl::InvalidArgumentError(
         absl::StrCat("the loss needs labels of one length; those of '",
                      label.name, "' have any"));
+  }
+  if (loss == v1::IN_BATCH_SOFTMAX) {
+    return CheckPair(output, has, label);
   }
   if (loss != v1::SOFTMAX_CROSS_ENTROPY) {
     if (label.dtype == DType::kFloat32 &&
@@ -287,22 +314,24 @@ absl::StatusOr<Metrics::Sum> MetricOf(const v1::ModelConfig& config, int metric,
                                       uint64_t classes) {
   const v1::Loss loss = config.loss();
   const bool of_classes = loss == v1::SOFTMAX_CROSS_ENTROPY;
+  // Something of each row is right, be it a class or an item.
+  const bool of_one = of_classes || loss == v1::IN_BATCH_SOFTMAX;
   const bool binary = loss == v1::BINARY_CROSS_ENTROPY;
   std::string name;
   switch (metric) {
     case v1::ModelConfig::ACCURACY:
-      if (of_classes || binary) return Metrics::Sum{};
+      if (of_one || binary) return Metrics::Sum{};
       name = "accuracy";
       break;
     case v1::ModelConfig::TOP_K:
-      if (of_classes) {
+      if (of_one) {
         return Metrics::Sum{.kind = Metrics::Kind::kTopK,
                             .k = config.top_k() == 0 ? 5 : config.top_k()};
       }
       name = "top_k";
       break;
     case v1::ModelConfig::PERPLEXITY:
-      if (of_classes) return Metrics::Sum{.kind = Metrics::Kind::kPerplexity};
+      if (of_one) return Metrics::Sum{.kind = Metrics::Kind::kPerplexity};
       name = "perplexity";
       break;
     case v1::ModelConfig::MSE:
@@ -338,6 +367,10 @@ absl::StatusOr<std::unique_ptr<Loss>> LossOf(const v1::ModelConfig& config,
         "there are ", options.class_weights.size(),
         " class_weights; the last layer gives ", classes, " classes"));
   }
+  const bool of_batch = config.loss() == v1::IN_BATCH_SOFTMAX;
+  if (of_batch && config.temperature() > 0) {
+    options.temperature = config.temperature();
+  }
   const bool of_classes = config.loss() == v1::SOFTMAX_CROSS_ENTROPY;
   if (!of_classes &&
       (options.label_smoothing > 0 || !options.class_weights.empty())) {
@@ -351,7 +384,7 @@ absl::StatusOr<std::unique_ptr<Loss>> LossOf(const v1::ModelConfig& config,
                      MetricOf(config, metric, classes));
   }
   if (config.metrics().empty() &&
-      (of_classes || config.loss() == v1::BINARY_CROSS_ENTROPY)) {
+      (of_classes || of_batch || config.loss() == v1::BINARY_CROSS_ENTROPY)) {
     options.metrics.emplace_back();
   }
   return std::make_unique<Loss>(std::move(options), output);
@@ -542,6 +575,13 @@ absl::StatusOr<std::vector<v1::ModelConfig>> TasksOf(
   }
   if (config.outputs().empty()) plan->tasks.emplace_back();
   for (size_t t = 0; t < said.size(); ++t) {
+    if (said[t].loss() == v1::IN_BATCH_SOFTMAX &&
+        !plan->tasks[t].name.empty()) {
+      return Of(plan->tasks[t],
+                absl::InvalidArgumentError(
+                    "the loss in_batch_softmax is of a model with one loss: "
+                    "give it as the model's, without outputs"));
+    }
     if (!LossName(said[t].loss()).empty()) continue;
     return plan->tasks[t].name.empty()
                ? absl::InvalidArgumentError("the model has no known loss")
@@ -556,7 +596,14 @@ absl::Status FindFeatures(const v1::ModelConfig& config, const InputSpec& input,
                           Task* task) {
   ASSIGN_OR_RETURN(task->label, LabelOf(config, input));
   ASSIGN_OR_RETURN(task->group, GroupOf(config, input));
-  ASSIGN_OR_RETURN(task->weight, ExampleWeightOf(config, input));
+  ASSIGN_OR_RETURN(task->weight,
+                   NumberOf("example_weight", config.example_weight(),
+                            "csv.weight makes one of a column", input));
+  if (config.loss() != v1::IN_BATCH_SOFTMAX) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      task->probability,
+      NumberOf("sampling_probability", config.sampling_probability(),
+               "csv.features make one of a column", input));
   return absl::OkStatus();
 }
 
@@ -601,9 +648,15 @@ std::vector<LayerBuilder::Input> InputsOf(const NetworkPlan& plan) {
 
 }  // namespace
 
+std::vector<std::string> FeaturesNamedBy(const v1::ModelConfig& config) {
+  std::vector<std::string> names;
+  if (!config.input().empty()) names.push_back(config.input());
+  AddNamed(config, &names);
+  return names;
+}
+
 std::vector<std::string> OnlySlicedBy(const v1::ModelConfig& config) {
-  std::vector<std::string> read = NamedBy(config);
-  read.push_back(config.input());
+  const std::vector<std::string> read = FeaturesNamedBy(config);
   std::vector<std::string> names;
   for (const std::string& slice : config.slices()) {
     const bool is_read =
@@ -702,7 +755,7 @@ std::vector<std::string> NetworkPlan::Measured() const {
   std::vector<std::string> names;
   for (const Task& task : tasks) {
     for (const FeatureSpec* const one :
-         {&task.label, &task.group, &task.weight}) {
+         {&task.label, &task.group, &task.weight, &task.probability}) {
       if (one->name.empty()) continue;
       if (std::find(names.begin(), names.end(), one->name) == names.end()) {
         names.push_back(one->name);
@@ -757,7 +810,8 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   Layers layers = config.layers();
   if (!plan->IsOfOneTask()) *layers.Add() = BranchesOf(config.outputs());
   absl::Status first;
-  const std::vector<std::string> named = NamedBy(config);
+  std::vector<std::string> named;
+  AddNamed(config, &named);
   RETURN_IF_ERROR(ChooseInputs(config, input, named, plan.get(), &first));
   LayerBuilder builder(InputsOf(*plan), std::move(first));
   ASSIGN_OR_RETURN(plan->layers, builder.Build(layers));

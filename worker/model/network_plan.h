@@ -26,6 +26,9 @@ struct Task {
   FeatureSpec group;
   // By whose number an example counts; no name: each counts once.
   FeatureSpec weight;
+  // Of an example's item, of a loss over a batch; no name: scores are not
+  // corrected.
+  FeatureSpec probability;
   std::unique_ptr<Loss> loss;
   double factor = 1;  // Of its loss in the sum of all.
   // Of its part of an example's outputs, and the column that it begins at.
@@ -33,6 +36,8 @@ struct Task {
   uint64_t first = 0;
 
   uint64_t columns() const { return SizeOf(dims); }
+  // Of what a prediction has for an example.
+  Dims prediction_dims() const { return loss->prediction_dims(dims); }
 };
 
 // What each of a network's tasks is compared with, in their order.
@@ -122,6 +127,10 @@ struct NetworkPlan {
   bool IsUsedBefore(size_t use) const;
   bool IsUsedBehind(size_t use) const;
 };
+
+// The features that a model's layers name, each once: whatever else they are,
+// they are read.
+std::vector<std::string> FeaturesNamedBy(const v1::ModelConfig& config);
 
 // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it
 // needs, if the input has not the features that are asked for, or others where

@@ -81,6 +81,15 @@ std::string WritePredictionOf(const Task& task, const std::string& outputs,
       return graph->Add("Softmax", {outputs}, {{"axis", int64_t{-1}}});
     case RowLoss::Kind::kBinaryCrossEntropy:
       return graph->Add("Sigmoid", {outputs});
+    case RowLoss::Kind::kInBatchSoftmax: {
+      // Of [batch, 2, width].
+      const std::string products = graph->Add(
+          "ReduceProd", {outputs},
+          {{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{0}}});
+      return graph->Add("ReduceSum",
+                        {products, graph->AddInt64s(graph->Local("axes"), {1})},
+                        {{"keepdims", int64_t{1}}});
+    }
     case RowLoss::Kind::kSquaredError:
       break;
   }
@@ -192,7 +201,7 @@ class ModelWriter {
     graph_.Enter(name);
     const OnnxValue outputs = AsDims(&graph_, value, task.dims);
     graph_.AddOutput(WritePredictionOf(task, outputs.name, &graph_), name,
-                     task.dims);
+                     task.prediction_dims());
   }
 
   const NetworkPlan& plan_;

@@ -82,6 +82,26 @@ TEST(WriteModelTest, ValuesAreFollowedByWhatTheLossMakesOfThem) {
   }
 }
 
+TEST(WriteModelTest, OfALossOverABatchAPredictionIsThePairsProduct) {
+  v1::ModelConfig config = OnnxModelOf("layers { dense { units: 3 } }");
+  config.set_loss(v1::IN_BATCH_SOFTMAX);
+  InputSpec input;
+  input.features = {{"x", DType::kFloat32, {2, 6}},
+                    {"label", DType::kInt64, {}}};
+  const OnnxNetwork network(config, input);
+  for (const int opset : {kLeastOpset, kMostOpset}) {
+    const onnx::ModelProto model = network.Write(opset);
+    const onnx::NodeProto* const product = FindNode(model, "ReduceProd");
+    ASSERT_NE(product, nullptr);
+    EXPECT_THAT(IntsOf(*product, "axes"), ElementsAre(1));
+    const onnx::NodeProto* const sum = FindNode(model, "ReduceSum");
+    ASSERT_NE(sum, nullptr);
+    EXPECT_EQ(sum->input(0), product->output(0));
+    ASSERT_EQ(model.graph().output_size(), 1);
+    EXPECT_EQ(ShapeOfValue(model.graph().output(0)), "prediction batch 1");
+  }
+}
+
 TEST(WriteModelTest, BranchesReadFeaturesOfTheirOwn) {
   const OnnxNetwork network(
       OnnxModelOf(R"pb(
