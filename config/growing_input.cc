@@ -50,7 +50,7 @@ void CheckFormat(const v1::InputSource& train, const AddMistake& add) {
   const auto refuse_files = [&](const std::string& kind, int files) {
     if (files == 0) return;
     add(absl::StrCat("input.train.", kind, ".files"),
-        "stands beside kafka, whose messages are read in place of files; keep "
+        "conflicts with kafka, whose messages are read in place of files; keep "
         "one");
   };
   refuse_files("csv", train.csv().files_size());

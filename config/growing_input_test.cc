@@ -98,7 +98,7 @@ TEST(TopicConfigTest, WhatDoesNotGoWithATopicIsSaidInOneSentence) {
       {"input.train.kafka.from", "oldest", "must be one of earliest, latest"},
       {"input.train.kafka.epoch_messages", "0", "must be at least 1"},
       {"input.train.csv.files", "a.csv",
-       "input.train.csv.files: stands beside kafka"},
+       "input.train.csv.files: conflicts with kafka"},
       {"input.train.csv.header", "false",
        "input.train.csv.header: is false, so columns are named by their "
        "places"},

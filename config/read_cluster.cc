@@ -319,7 +319,7 @@ void ClusterReader::ReadChief() {
   const ListedJob* master = cluster_->Find("master");
   if (chief != nullptr && master != nullptr) {
     mistakes_.Add(master->place, master->path,
-                  absl::StrCat("stands beside '", chief->written,
+                  absl::StrCat("conflicts with '", chief->written,
                                "', which means the same; keep one"));
     return;
   }

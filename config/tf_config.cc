@@ -146,7 +146,7 @@ Reader::Path Reader::KeyOfCluster(const JsonValue& root) {
   const JsonValue* cluster = root.Find("cluster");
   const JsonValue* sparse = root.Find("sparseCluster");
   if (!IsNothing(cluster) && !IsNothing(sparse)) {
-    Add(*sparse, "sparseCluster", "stands beside 'cluster'; keep one");
+    Add(*sparse, "sparseCluster", "conflicts with 'cluster'; keep one");
   }
   if (cluster != nullptr && (!IsNothing(cluster) || IsNothing(sparse))) {
     return "cluster";

@@ -179,7 +179,7 @@ int CheckpointExportCommand(const Invocation& invocation) {
   flags.AddText("dtype", "fp32|fp16|bf16", "of the values; slots stay fp32",
                 &wanted.dtype);
   flags.AddText("max_shard_size", "SIZE",
-                "safetensors: begin another file at so many bytes",
+                "safetensors: begin another file at this many bytes",
                 &wanted.max_shard_size);
   flags.AddSwitch("slots", "write the optimizer's slots too", &wanted.slots);
   flags.AddCount("opset", "onnx: the version of its operators",

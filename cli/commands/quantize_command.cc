@@ -267,9 +267,9 @@ int QuantizeCommand(const Invocation& invocation) {
                 &wanted.mode);
   flags.AddText("observer",
                 "min_max|moving_average|percentile|histogram|entropy",
-                "how a range is found in what was seen; without, min_max",
+                "how a range is found in what was seen; min_max if not given",
                 &wanted.observer);
-  flags.AddCount("batches", "so many batches of the set, of the job's size",
+  flags.AddCount("batches", "number of batches of the set, of the job's size",
                  {1, 1000000}, &wanted.batches);
   flags.AddCount("weight_bits",
                  "of weights; 7 are computed fast by processors without VNNI, "

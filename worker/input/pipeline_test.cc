@@ -254,7 +254,7 @@ TEST(PipelineTest, AFilterThatCannotBeCountedIsRefused) {
                 config->add_stages()->mutable_take()->set_examples(5);
                 AddFilter(2, 4, config);
               }),
-              HasSubstr("stage 3 of the input, filter: stands behind a take or "
+              HasSubstr("stage 3 of the input, filter: comes after a take or "
                         "skip of shuffled examples"));
   EXPECT_THAT(Refusal([](v1::InputConfig* config) {
                 config->add_stages()->mutable_batch();
