@@ -33,7 +33,7 @@ void CheckKafka(const v1::InputSource::Kafka& kafka, const AddMistake& add) {
   if (kafka.has_topic() && !IsTopicName(kafka.topic())) {
     add("input.train.kafka.topic",
         absl::StrCat("\"", Excerpt(kafka.topic()),
-                     "\" is no name of a topic: it has letters, digits, '.', "
+                     "\" is not a topic's name: it has letters, digits, '.', "
                      "'_' and '-', at most ",
                      kMostTopicName));
   }

@@ -278,7 +278,7 @@ void Reader::ReadObjectOfTasks(const JsonValue& tasks, ListedJob* job) {
     Add(task.value, job->path,
         absl::StrCat("\"", Excerpt(task.name), "\" ",
                      index.has_value() ? "stands for a task given before"
-                                       : "is no index",
+                                       : "is not an index",
                      "; keys are the numbers of tasks, from 0, as in "
                      "{\"0\": \"host0:2222\"}"));
   }

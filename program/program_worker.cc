@@ -173,8 +173,8 @@ absl::Status CheckHasServers(const ProgramWorker::Options& options) {
 absl::Status CheckTrains(const PreparedProcess& prepared) {
   if (prepared.role.worker.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "TF_CONFIG says that this process is no worker; servers are started with "
-      "`paramd run`, and this program as chief or worker");
+      "TF_CONFIG says that this process is not a worker; servers are started "
+      "with `paramd run`, and this program as chief or worker");
 }
 
 }  // namespace

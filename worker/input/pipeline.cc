@@ -453,7 +453,7 @@ class Pipeline::Builder {
   void LeaveOutSome() {
     if (!variation_.shuffled || !variation_.varies.empty()) return;
     variation_.varies =
-        "a take or skip of shuffled examples, which are others in each epoch";
+        "a take or skip of shuffled examples, which differ from epoch to epoch";
   }
 
   // All stages of an example pass on one of the threads of input.parallelism.
