@@ -474,7 +474,7 @@ TEST(CsvSourceTest, WrongRowsAreNamedByLineAndColumn) {
   EXPECT_EQ(error(2), absl::StrCat("'", path,
                                    "' line 4: has 1 columns; 2 are "
                                    "needed"));
-  EXPECT_THAT(error(3), HasSubstr("line 5: column 1 has 'x,cat' behind the"));
+  EXPECT_THAT(error(3), HasSubstr("line 5: column 1 has 'x,cat' after the"));
   EXPECT_EQ(error(4), absl::StrCat("'", path,
                                    "' line 6: has 3 columns; 2 are "
                                    "needed"));
