@@ -480,9 +480,10 @@ TEST(PipelineTest, WhatAMapFindsInAnExampleIsWrongWithTheData) {
       });
   Batch batch;
   EXPECT_TRUE(pipeline->Read({0, 0, 4}, &batch).ok());
-  EXPECT_EQ(pipeline->Read({0, 2, 6}, &batch),
-            absl::DataLossError("example 4: one_hot of 'label': value 4 is no "
-                                "class; classes are whole numbers below 4"));
+  EXPECT_EQ(
+      pipeline->Read({0, 2, 6}, &batch),
+      absl::DataLossError("example 4: one_hot of 'label': value 4 is not a "
+                          "class; classes are whole numbers below 4"));
 }
 
 TEST(PipelineTest, ABatchSaysWhereItsExamplesComeFrom) {
