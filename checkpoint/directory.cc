@@ -369,10 +369,11 @@ absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(
   if (newest_fault.ok()) return result;
   return absl::Status(
       may_pass ? absl::StatusCode::kUnavailable : absl::StatusCode::kDataLoss,
-      absl::StrCat("no checkpoint in '", root, "' verifies; of the newest: ",
-                   newest_fault.message(), " (`paramd checkpoint verify ", root,
-                   "` names all that is wrong: mend it, or move the directory "
-                   "away to begin the run anew)"));
+      absl::StrCat(
+          "no checkpoint in '", root, "' verifies; of the newest: ",
+          newest_fault.message(), " (`paramd checkpoint verify ", root,
+          "` names everything that is wrong: repair it, or move the directory "
+          "away to begin the run anew)"));
 }
 
 }  // namespace paramd

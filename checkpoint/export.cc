@@ -271,9 +271,8 @@ absl::StatusOr<ExportResult> ExportCheckpoint(CheckpointReader* reader,
   ExportResult result;
   ASSIGN_OR_RETURN(result.directory, AbsolutePath(options.to));
   if (Exists(result.directory)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("'", result.directory,
-                     "' exists; an export makes a directory of its own"));
+    return absl::AlreadyExistsError(absl::StrCat(
+        "'", result.directory, "' exists; an export makes a new directory"));
   }
   ASSIGN_OR_RETURN(
       result.files,

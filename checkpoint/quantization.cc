@@ -76,7 +76,7 @@ absl::Status CheckRanges(const Quantization& quantization) {
     if (!std::isfinite(scale) || !std::isfinite(1 / scale) || !(scale > 0) ||
         layer.input->zero_point > 255) {
       return NoQuantization(
-          absl::StrCat("has '", layer.name, "' with a range that is none"));
+          absl::StrCat("has '", layer.name, "' with an impossible range"));
     }
   }
   return absl::OkStatus();
@@ -336,8 +336,7 @@ absl::StatusOr<uint64_t> WriteQuantized(
   ASSIGN_OR_RETURN(const std::string path, AbsolutePath(to));
   if (ReadableFile::Open(path).ok() || IsDirectory(path)) {
     return absl::AlreadyExistsError(absl::StrCat(
-        "'", path,
-        "' exists; a quantised checkpoint is a directory of its own"));
+        "'", path, "' exists; a quantised checkpoint is a new directory"));
   }
   std::random_device random;
   const std::string temporary = absl::StrCat(

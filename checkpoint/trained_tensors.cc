@@ -165,7 +165,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenFile(
   if (!absl::IsDataLoss(file.status()) || !IsOfTorchSave(path)) return file;
   return absl::FailedPreconditionError(
       absl::StrCat("'", path,
-                   "' is no safetensors file but one of torch.save; let "
+                   "' is not a safetensors file but one of torch.save; let "
                    "safetensors.torch.save_file write the weights again"));
 }
 
@@ -293,7 +293,7 @@ absl::StatusOr<std::unique_ptr<TrainedTensors>> OpenIndex(
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (!json.is_object() || map == json.end() || !map->is_object()) {
     return absl::DataLossError(
-        absl::StrCat("'", path, "' is no index: it has no \"weight_map\""));
+        absl::StrCat("'", path, "' is not an index: it has no \"weight_map\""));
   }
   std::map<std::string, std::string> paths;
   for (const auto& [name, file] : map->items()) {

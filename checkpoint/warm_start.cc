@@ -148,7 +148,7 @@ std::string Mistake(const v1::WarmStartConfig& config, const Taker& taker,
   const bool transposed = IsTransposed(config, taker.name);
   if (transposed && shape.size() > 2) {
     return absl::StrCat("variable '", taker.name, "' (", ShapeName(shape),
-                        ") is no matrix: only a matrix is transposed");
+                        ") is not a matrix: only a matrix is transposed");
   }
   const std::vector<uint64_t> there = ShapeThere(config, taker.name, shape);
   if (tensor.shape != there) {
@@ -244,8 +244,8 @@ void WarnOfSquares(const v1::WarmStartConfig& config,
       continue;
     }
     Log(LogLevel::kWarning,
-        "a square matrix is taken as it lies, inputs by outputs; if it is of "
-        "PyTorch, name the variable in warm_start.transpose",
+        "a square matrix is read as it is stored, inputs by outputs; if it is "
+        "of PyTorch, name the variable in warm_start.transpose",
         {{"variable", variable.name()}, {"from", *name}});
   }
 }

@@ -552,7 +552,7 @@ TEST(WarmStartTest, AFileOfTorchSaveIsNoSafetensorsFile) {
     EXPECT_TRUE(absl::IsInvalidArgument(found.status())) << found.status();
     EXPECT_THAT(std::string(found.status().message()),
                 HasSubstr(absl::StrCat("'", path,
-                                       "' is no safetensors file but "
+                                       "' is not a safetensors file but "
                                        "one of torch.save")));
   }
 }

@@ -70,7 +70,7 @@ constexpr Slip kSlips[] = {
     {R"({"cluster": {"worker": ["a:1"], "ps": ["p:1"]},
          "sparseCluster": {"worker": {"0": "a:1"}},
          "task": {"type": "worker", "index": 0}})",
-     "TF_CONFIG:2: sparseCluster: stands beside 'cluster'; keep one"},
+     "TF_CONFIG:2: sparseCluster: conflicts with 'cluster'; keep one"},
     {R"({"cluster": {"worker": ["a:1"], "ps": ["p:1"]}})",
      "TF_CONFIG: task: is missing; say which task this process is, for example "
      "{\"type\": \"worker\", \"index\": 0}"},
@@ -99,7 +99,7 @@ constexpr Slip kSlips[] = {
      "tasks, only: worker, ps; without them worker 0 is the chief"},
     {R"({"cluster": {"worker": ["a:1"], "chief": ["b:1"], "master": ["c:1"],
          "ps": ["p:1"]}, "task": {"type": "worker", "index": 0}})",
-     "TF_CONFIG:1: cluster.master: stands beside 'chief', which means the "
+     "TF_CONFIG:1: cluster.master: conflicts with 'chief', which means the "
      "same; keep one"},
     {R"({"cluster": {"chief": ["a:1", "b:1"], "ps": ["p:1"]},
          "task": {"type": "chief", "index": 0}})",

@@ -212,7 +212,7 @@ GatheredCluster GatherCluster(const ClusterSources& sources,
   if (by_host.empty()) return gathered;
   if (type.has_value() || index.has_value()) {
     mistakes->Add(Place{by_host}, "",
-                  absl::StrCat("stands beside ", gathered.task_flag,
+                  absl::StrCat("conflicts with ", gathered.task_flag,
                                "; both say which task this is: give one"));
     return gathered;
   }

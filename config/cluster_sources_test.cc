@@ -203,7 +203,7 @@ TEST_F(TaskFromHostnameTest, AChiefThatIsListedAgainIsTheChief) {
 TEST_F(TaskFromHostnameTest, AnotherFlagForTheTaskIsAMistake) {
   sources_.task_index = "1";
   EXPECT_EQ(TaskOf("train-ps-2"),
-            "--task_from_hostname: stands beside --task_index; both say which "
+            "--task_from_hostname: conflicts with --task_index; both say which "
             "task this is: give one");
 }
 

@@ -33,7 +33,7 @@ void CheckKafka(const v1::InputSource::Kafka& kafka, const AddMistake& add) {
   if (kafka.has_topic() && !IsTopicName(kafka.topic())) {
     add("input.train.kafka.topic",
         absl::StrCat("\"", Excerpt(kafka.topic()),
-                     "\" is no name of a topic: it has letters, digits, '.', "
+                     "\" is not a topic's name: it has letters, digits, '.', "
                      "'_' and '-', at most ",
                      kMostTopicName));
   }
@@ -50,7 +50,7 @@ void CheckFormat(const v1::InputSource& train, const AddMistake& add) {
   const auto refuse_files = [&](const std::string& kind, int files) {
     if (files == 0) return;
     add(absl::StrCat("input.train.", kind, ".files"),
-        "stands beside kafka, whose messages are read in place of files; keep "
+        "conflicts with kafka, whose messages are read in place of files; keep "
         "one");
   };
   refuse_files("csv", train.csv().files_size());

@@ -94,11 +94,11 @@ TEST(TopicConfigTest, WhatDoesNotGoWithATopicIsSaidInOneSentence) {
        "input.train.kafka.brokers: is empty; give addresses, as in "
        "\"kafka-0:9092,kafka-1:9092\""},
       {"input.train.kafka.topic", "click log",
-       "input.train.kafka.topic: \"click log\" is no name of a topic"},
+       "input.train.kafka.topic: \"click log\" is not a topic's name"},
       {"input.train.kafka.from", "oldest", "must be one of earliest, latest"},
       {"input.train.kafka.epoch_messages", "0", "must be at least 1"},
       {"input.train.csv.files", "a.csv",
-       "input.train.csv.files: stands beside kafka"},
+       "input.train.csv.files: conflicts with kafka"},
       {"input.train.csv.header", "false",
        "input.train.csv.header: is false, so columns are named by their "
        "places"},

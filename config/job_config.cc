@@ -210,7 +210,7 @@ void CheckOutputs(const v1::JobConfig& config, const SettingReader& reader,
   }
   const auto leave_out = [&](absl::string_view key) {
     add(absl::StrCat("model.", key),
-        "is said by each of model.outputs; leave it out here");
+        "is given by each of model.outputs; leave it out here");
   };
   if (config.model().has_loss()) leave_out("loss");
   for (const absl::string_view key :

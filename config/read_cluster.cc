@@ -235,11 +235,12 @@ void ClusterReader::ResolveType() {
   }
   const std::string meant = MeantType(name);
   if (cluster_->Find(name) != nullptr && !meant.empty()) {
-    mistakes_.Add(gathered_.type->place, gathered_.type->path,
-                  absl::StrCat("\"", Excerpt(name),
-                               "\" is no task type, though the cluster lists "
-                               "it; did you mean '",
-                               meant, "'?"));
+    mistakes_.Add(
+        gathered_.type->place, gathered_.type->path,
+        absl::StrCat("\"", Excerpt(name),
+                     "\" is not a task type, though the cluster lists "
+                     "it; did you mean '",
+                     meant, "'?"));
     return;
   }
   if (cluster_->Find(name) != nullptr) {
@@ -319,7 +320,7 @@ void ClusterReader::ReadChief() {
   const ListedJob* master = cluster_->Find("master");
   if (chief != nullptr && master != nullptr) {
     mistakes_.Add(master->place, master->path,
-                  absl::StrCat("stands beside '", chief->written,
+                  absl::StrCat("conflicts with '", chief->written,
                                "', which means the same; keep one"));
     return;
   }

@@ -246,7 +246,7 @@ void SettingReader::ReadMember(const JsonMember& member,
             *message, field->containing_oneof());
     if (other != nullptr && other != field) {
       Fault(member.value, source, inside,
-            absl::StrCat("stands beside '", other->name(), "'; keep one"));
+            absl::StrCat("conflicts with '", other->name(), "'; keep one"));
       return;
     }
   }

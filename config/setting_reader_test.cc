@@ -107,7 +107,7 @@ TEST_F(SettingReaderTest, BoundsAreNamed) {
 TEST_F(SettingReaderTest, AlternativesExcludeEachOther) {
   Read(R"({"optimizer": {"sgd": {}, "adam": {}}})");
   EXPECT_EQ(Message(),
-            "job.json:1: optimizer.adam: stands beside 'sgd'; keep one");
+            "job.json:1: optimizer.adam: conflicts with 'sgd'; keep one");
 }
 
 TEST_F(SettingReaderTest, AnUnknownLayerNamesTheNearest) {

@@ -115,7 +115,7 @@ class StageCheck {
 
   void CheckKind() {
     if (stage().has_quantize() && stage().has_export_()) {
-      Add("export", "stands beside 'quantize'; make two stages of it");
+      Add("export", "conflicts with 'quantize'; make two stages of it");
     }
     const StageKind kind = KindOf(stage());
     if (kind != StageKind::kTrain && !stage().has_from()) {
@@ -157,7 +157,7 @@ class StageCheck {
                              StageKindName(kind), " takes all"));
     }
     if (stage().settings().has_warm_start()) {
-      Add("warm_start", "stands beside 'from'; keep one");
+      Add("warm_start", "conflicts with 'from'; keep one");
     }
   }
 

@@ -274,7 +274,7 @@ INSTANTIATE_TEST_SUITE_P(
             "this one exports"},
         WrongChain{R"("quantize": {"batches": 5})",
                    R"("quantize": {"batches": 5}, "export": "onnx")",
-                   "stages[3].export: stands beside 'quantize'; make two "
+                   "stages[3].export: conflicts with 'quantize'; make two "
                    "stages"},
         WrongChain{
             R"("export": "onnx")", R"("export": "onxx")",
@@ -314,7 +314,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "stages[0].epochs: must be at least 1; found 0"},
         WrongChain{R"("from": "student",)",
                    R"("from": "student", "warm_start": {"path": "x"},)",
-                   "stages[2].warm_start: stands beside 'from'; keep one"},
+                   "stages[2].warm_start: conflicts with 'from'; keep one"},
         WrongChain{R"("from": "student",)",
                    R"("from": {"stage": "student", "from": "a"},)",
                    "job.json:9: warm_start.from: must have as many *"},

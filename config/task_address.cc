@@ -79,7 +79,7 @@ absl::StatusOr<Range> ReadRange(absl::string_view text) {
       "\"",
       Excerpt(text.substr(
           0, end == absl::string_view::npos ? text.size() : end + 1)),
-      "\" is no range; write {first..last}, for example {0..3}"));
+      "\" is not a range; write {first..last}, for example {0..3}"));
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST(TaskAddressTest, ARangeThatIsNoneIsRefused) {
   for (const char* text :
        {"a{", "a{}", "a{..}", "a{1..}", "a{..2}", "a{2..1}", "a{-1..2}",
         "a{0..99999999999}", "a{0,1}", "a{0..b}"}) {
-    EXPECT_THAT(message(text), HasSubstr("is no range; write {first..last}"))
+    EXPECT_THAT(message(text), HasSubstr("is not a range; write {first..last}"))
         << text;
   }
   EXPECT_THAT(message("a{0..65536}"), HasSubstr("more than 65536 addresses"));

@@ -146,7 +146,7 @@ Reader::Path Reader::KeyOfCluster(const JsonValue& root) {
   const JsonValue* cluster = root.Find("cluster");
   const JsonValue* sparse = root.Find("sparseCluster");
   if (!IsNothing(cluster) && !IsNothing(sparse)) {
-    Add(*sparse, "sparseCluster", "stands beside 'cluster'; keep one");
+    Add(*sparse, "sparseCluster", "conflicts with 'cluster'; keep one");
   }
   if (cluster != nullptr && (!IsNothing(cluster) || IsNothing(sparse))) {
     return "cluster";
@@ -278,7 +278,7 @@ void Reader::ReadObjectOfTasks(const JsonValue& tasks, ListedJob* job) {
     Add(task.value, job->path,
         absl::StrCat("\"", Excerpt(task.name), "\" ",
                      index.has_value() ? "stands for a task given before"
-                                       : "is no index",
+                                       : "is not an index",
                      "; keys are the numbers of tasks, from 0, as in "
                      "{\"0\": \"host0:2222\"}"));
   }

@@ -111,10 +111,11 @@ TEST_F(TfConfigTest, MistakesInPoolsAreNamed) {
 TEST_F(TfConfigTest, AnObjectHasNumbersForKeys) {
   Read(R"({"cluster": {"ps": {"a": "a:1", "-1": "b:1", "1": "c:1", "01": "d:1",
                               "70000": "e:1"}}})");
-  EXPECT_THAT(Message(), HasSubstr("cluster.ps: \"a\" is no index; keys are "
-                                   "the numbers of tasks, from 0, as in"));
-  EXPECT_THAT(Message(), HasSubstr("\"-1\" is no index"));
-  EXPECT_THAT(Message(), HasSubstr("\"70000\" is no index"));
+  EXPECT_THAT(Message(),
+              HasSubstr("cluster.ps: \"a\" is not an index; keys are "
+                        "the numbers of tasks, from 0, as in"));
+  EXPECT_THAT(Message(), HasSubstr("\"-1\" is not an index"));
+  EXPECT_THAT(Message(), HasSubstr("\"70000\" is not an index"));
   EXPECT_THAT(Message(), HasSubstr("\"01\" stands for a task given before"));
 }
 
@@ -150,7 +151,7 @@ TEST_F(TfConfigTest, MistakesInAFlagAreNamed) {
               HasSubstr("--cluster: \"ps-0:1,ps-1:1\" names no job"));
   EXPECT_THAT(Message(), HasSubstr("\"=x:1\" names no job"));
   ReadFlag("ps=a{3..1}:1 worker=b ps=c:1");
-  EXPECT_THAT(Message(), HasSubstr("--cluster: ps: \"{3..1}\" is no range"));
+  EXPECT_THAT(Message(), HasSubstr("--cluster: ps: \"{3..1}\" is not a range"));
   EXPECT_THAT(Message(), HasSubstr("--cluster: worker[0]: \"b\" has no port"));
   EXPECT_THAT(Message(), HasSubstr("--cluster: ps: 'ps' is given twice"));
   ReadFlag("{\"ps\": [}");

@@ -87,10 +87,10 @@ absl::StatusOr<CertifiedName> NameOfTask(absl::string_view job,
       absl::SimpleAtoi(parts[1], &name.index)) {
     return name;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", task,
-                   "' is no task; expected ps, worker, evaluator or operator "
-                   "with an index, as in ps-0"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", task,
+      "' is not a task; expected ps, worker, evaluator or operator "
+      "with an index, as in ps-0"));
 }
 
 }  // namespace paramd

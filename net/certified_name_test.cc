@@ -47,7 +47,7 @@ TEST(CertifiedNameTest, WhatIsNoNameOrMoreThanOneIsRefused) {
 TEST(CertifiedNameTest, WhatIsNoTaskIsNamed) {
   for (const char* task : {"", "ps", "ps-", "chief-0", "ps-0-1", "ps-x"}) {
     EXPECT_TRUE(absl::StrContains(NameOfTask("j", task).status().message(),
-                                  "is no task"))
+                                  "is not a task"))
         << task;
   }
 }

@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<OperatorSocket>> OperatorSocket::Bind(
   if (fstatat(directory, place.name.c_str(), &there, AT_SYMLINK_NOFOLLOW) ==
           0 &&
       !S_ISSOCK(there.st_mode)) {
-    return Cannot(path, "a file that is no socket has that name");
+    return Cannot(path, "a file that is not a socket has that name");
   }
   const absl::Status listening = ListenAs(directory, fd, place.name);
   if (!listening.ok()) return Cannot(path, listening.message());

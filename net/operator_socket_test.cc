@@ -76,7 +76,7 @@ TEST_F(OperatorSocketTest, AFileThatIsNoSocketIsLeftAlone) {
   std::fclose(std::fopen(path_.c_str(), "w"));
   EXPECT_EQ(OperatorSocket::Bind(path_).status().message(),
             absl::StrCat("cannot listen on the socket '", path_,
-                         "': a file that is no socket has that name"));
+                         "': a file that is not a socket has that name"));
   EXPECT_TRUE(Exists());
 }
 

@@ -43,7 +43,7 @@ absl::StatusOr<std::string> ReadTlsFile(const std::string& path) {
   const ssize_t count = is_file ? read(fd, bytes.data(), bytes.size()) : -1;
   close(fd);
   if (count < 0 || static_cast<size_t>(count) != bytes.size()) {
-    return Wrong(path, "is no regular file of at most 1 MiB");
+    return Wrong(path, "is not a regular file of at most 1 MiB");
   }
   return bytes;
 }

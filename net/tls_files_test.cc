@@ -49,7 +49,7 @@ TEST_F(TlsFilesTest, WhatIsNoFileIsRefusedAtOnce) {
   ASSERT_EQ(unlink(File("tls.key").c_str()), 0);
   ASSERT_EQ(mkfifo(File("tls.key").c_str(), 0600), 0);
   EXPECT_TRUE(
-      absl::StrContains(Said(), "tls.key' of tls_dir is no regular file"))
+      absl::StrContains(Said(), "tls.key' of tls_dir is not a regular file"))
       << Said();
 }
 

@@ -164,7 +164,7 @@ absl::Status CheckHasServers(const ProgramWorker::Options& options) {
   if (address.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the server at ", address,
-      " has ended with the job before, which this process was in: servers "
+      " has ended with the job that this process was in before: servers "
       "serve one job. Begin the next one in a process of its own, with servers "
       "of its own: run the script once for each job, each time in a cluster "
       "that is started anew"));
@@ -173,8 +173,8 @@ absl::Status CheckHasServers(const ProgramWorker::Options& options) {
 absl::Status CheckTrains(const PreparedProcess& prepared) {
   if (prepared.role.worker.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "TF_CONFIG says that this process is no worker; servers are started with "
-      "`paramd run`, and this program as chief or worker");
+      "TF_CONFIG says that this process is not a worker; servers are started "
+      "with `paramd run`, and this program as chief or worker");
 }
 
 }  // namespace
@@ -454,7 +454,7 @@ absl::Status ProgramWorker::Recompute() {
     return absl::FailedPreconditionError("there is no batch to compute");
   }
   RETURN_IF_ERROR(outgoing_.lost);
-  if (outgoing_.left) return Refuse("the batch is to be computed anew");
+  if (outgoing_.left) return Refuse("the batch is to be computed again");
   ClearOutgoing();
   return absl::OkStatus();
 }

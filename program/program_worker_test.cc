@@ -467,7 +467,7 @@ TEST(ProgramWorkerTest, ABatchThatHasBegunToLeaveIsNotComputedAnew) {
   ASSERT_TRUE((*worker)->GradientReady(1).ok());
   EXPECT_THAT(
       (*worker)->GradientReady(1).message(),
-      HasSubstr("to be computed anew; a part of this batch was pushed"));
+      HasSubstr("to be computed again; a part of this batch was pushed"));
 }
 
 TEST(ProgramWorkerTest, WeightsLieInMemoryThatWasLentByTurns) {

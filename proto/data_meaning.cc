@@ -39,7 +39,7 @@ std::string DifferenceOf(const Fact& ours, const Fact& meant) {
   if (ours.count() != meant.count()) {
     return absl::StrCat(name, " of ", ours.count(), ", not ", meant.count());
   }
-  return absl::StrCat(name, " that differ behind place ", shared);
+  return absl::StrCat(name, " that differ after place ", shared);
 }
 
 const Fact* Find(const v1::DataMeaning& meaning, const std::string& name) {

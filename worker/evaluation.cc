@@ -27,7 +27,7 @@ void KeepEachOnce(std::vector<std::vector<uint64_t>>* rows) {
 
 absl::Status NoExample() {
   return absl::InvalidArgumentError(
-      "no example to evaluate on is left behind input.stages: none could be "
+      "no example to evaluate on is left after input.stages: none could be "
       "read and mapped, or none has a label that counts");
 }
 

@@ -64,7 +64,7 @@ absl::StatusOr<ExportOptions> OptionsOf(const WantedExport& wanted) {
   ExportOptions options;
   if (wanted.to.empty()) {
     return absl::InvalidArgumentError(
-        "missing --to OUT, the directory that is made");
+        "missing --to OUT, the directory to make");
   }
   options.to = wanted.to;
   options.slots = wanted.slots;
@@ -121,8 +121,8 @@ int ExportTensors(const std::string& path, const WantedExport& wanted) {
   }
   if (result->uneven > 0) {
     Print(absl::StrCat("paramd: not all rows of ", result->uneven,
-                       " variables have been updated as often; /slot:step is "
-                       "the most\n"),
+                       " variables have been updated equally often; "
+                       "/slot:step is the most\n"),
           stderr);
   }
   const double zeros =
@@ -146,8 +146,7 @@ absl::StatusOr<std::string> ExportAsOnnx(const std::string& path,
                                          const WantedExport& wanted) {
   RETURN_IF_ERROR(CheckOnnxFlags(wanted));
   if (wanted.to.empty()) {
-    return absl::InvalidArgumentError(
-        "missing --to OUT, the file that is written");
+    return absl::InvalidArgumentError("missing --to OUT, the file to write");
   }
   ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(path));
   WantedOnnx onnx = wanted.onnx;
@@ -173,13 +172,13 @@ int CheckpointExportCommand(const Invocation& invocation) {
               "TensorFlow checkpoint; or the whole model with\nits layers, as "
               "the file of ONNX that OUT is then. Of a run the newest is "
               "taken.");
-  flags.AddText("to", "OUT", "the directory that is made", &wanted.to);
+  flags.AddText("to", "OUT", "the directory to make", &wanted.to);
   flags.AddText("format", "safetensors|tensorbundle|onnx", "what is written",
                 &wanted.format);
   flags.AddText("dtype", "fp32|fp16|bf16", "of the values; slots stay fp32",
                 &wanted.dtype);
   flags.AddText("max_shard_size", "SIZE",
-                "safetensors: begin another file at so many bytes",
+                "safetensors: begin another file at this many bytes",
                 &wanted.max_shard_size);
   flags.AddSwitch("slots", "write the optimizer's slots too", &wanted.slots);
   flags.AddCount("opset", "onnx: the version of its operators",

@@ -39,7 +39,7 @@ absl::Status CheckFlags(const ChosenModelFlags& flags) {
   }
   if (!flags.shard.empty()) {
     return absl::InvalidArgumentError(
-        "--shard belongs to --checkpoint: a running job's weights are others "
+        "--shard belongs to --checkpoint: a running job's weights differ "
         "each time they are read, so its parts would not be of one model");
   }
   const auto wrong = WrongAddress(flags.live, "ADDRESS");

@@ -278,7 +278,7 @@ class EvaluateTest(unittest.TestCase):
         self.assertIn(f"'{others[1]}' is part 1/2", err)
         code, out, err = self.merge([self.job])
         self.assertEqual((2, ""), (code, out))
-        self.assertIn("is no part of an evaluation", err)
+        self.assertIn("is not a part of an evaluation", err)
         # Another checkpoint of the same job, and other examples.
         job, run = use[1], f"{self.directory}/mixed-again"
         code, out, err = paramd("run", "--job", job, "--run_dir", run)
@@ -399,7 +399,7 @@ class EvaluateTest(unittest.TestCase):
             for command in ("evaluate", "predict"):
                 code, out, err = paramd(command, *use, "--set", setting)
                 self.assertEqual((2, ""), (code, out), err)
-                self.assertIn("read in another way than what checkpoint", err)
+                self.assertIn("read differently from what checkpoint", err)
                 self.assertIn(difference, err)
 
     def test_what_is_wrong_is_said_in_a_sentence(self):

@@ -141,7 +141,7 @@ absl::StatusOr<NamedPart> ReadEvaluatedPart(const std::string& path) {
   if (!json.is_object() || !json.contains("part")) {
     return WrongFile(
         path,
-        "is no part of an evaluation: it is not what paramd evaluate "
+        "is not a part of an evaluation: it is not what paramd evaluate "
         "--shard I/N --json prints");
   }
   NamedPart named;
@@ -151,14 +151,14 @@ absl::StatusOr<NamedPart> ReadEvaluatedPart(const std::string& path) {
                         nlohmann::json::error_handler_t::replace),
       &named.part);
   if (!read.ok()) {
-    return WrongFile(path, absl::StrCat("is no part of an evaluation: ",
+    return WrongFile(path, absl::StrCat("is not a part of an evaluation: ",
                                         Shortened(std::string(read.message()),
                                                   kMostQuoted)));
   }
   if (named.part.index() >= named.part.count() ||
       named.part.batch_examples() == 0) {
     return WrongFile(path,
-                     "is no part of an evaluation: it does not say which");
+                     "is not a part of an evaluation: it does not say which");
   }
   return named;
 }

@@ -206,7 +206,7 @@ TEST_F(EvaluatedPartFileTest, WhatIsNoPartIsRefusedWithItsPath) {
         "{\"part\": " + whole.substr(0, whole.size() / 2)}) {
     const absl::Status status = Read(text).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << text << status;
-    EXPECT_THAT(status.message(), HasSubstr("part.json' is no part of an "
+    EXPECT_THAT(status.message(), HasSubstr("part.json' is not a part of an "
                                             "evaluation"));
   }
   EXPECT_THAT(ReadEvaluatedPart("/nowhere/part.json").status().message(),

@@ -150,7 +150,7 @@ std::string Describe(const Measured& measured) {
   absl::StrAppendFormat(
       &text,
       "\nthreads: %d%s, idle %.0f%% of the time\n"
-      "queue: %.1f of %d batches ready behind the one taken; %s of %s takes "
+      "queue: %.1f of %d batches ready after the one taken; %s of %s takes "
       "waited\n",
       figures.threads, measured.is_auto ? " (auto)" : "", 100 * idle,
       static_cast<double>(figures.batches_ready) / batches - 1,

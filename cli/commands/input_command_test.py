@@ -45,7 +45,7 @@ class InputBenchTest(unittest.TestCase):
         self.assertAlmostEqual(sum(shares), 100, delta=0.3)
         self.assertRegex(lines[8], r"^threads: 1, idle \d+% of the time$")
         self.assertRegex(lines[9], r"^queue: [0-2]\.\d of 2 batches ready "
-                         r"behind the one taken; \d+ of 50 takes waited$")
+                         r"after the one taken; \d+ of 50 takes waited$")
         self.assertRegex(lines[10], r" limits: ")
 
     def test_the_trace_is_what_perfetto_reads(self):

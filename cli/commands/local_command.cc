@@ -338,7 +338,8 @@ void AddFlags(LocalOptions* options, Flags* flags) {
                   &options->servers);
   flags->AddCount("workers", "workers; worker 0 is the chief",
                   {1, kMostProcesses}, &options->workers);
-  flags->AddCount("restarts", "restarts of one process that may do better",
+  flags->AddCount("restarts",
+                  "restarts of one process whose exit code allows one",
                   {0, 1000000}, &options->restarts);
   flags->AddSwitch("resume", "go on with the newest run of this job",
                    &options->resume);

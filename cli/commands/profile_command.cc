@@ -121,7 +121,8 @@ int ProfileCommand(const Invocation& invocation) {
                 "stack, for other tools",
                 &options.format);
   flags.AddCount("seconds", "how long to sample", {1, 300}, &options.seconds);
-  flags.AddCount("timeout_ms", "how long to wait for an answer besides",
+  flags.AddCount("timeout_ms",
+                 "how long to wait for an answer, beyond --seconds",
                  {1, 3600000}, &options.timeout_ms);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
   options.place = flags.arguments()[0];

@@ -74,7 +74,7 @@ absl::StatusOr<QuantizeOptions> OptionsOf(const WantedQuantization& wanted,
   QuantizeOptions options;
   if (wanted.output.empty()) {
     return absl::InvalidArgumentError(
-        "missing --output DIR, the directory that is made");
+        "missing --output DIR, the directory to make");
   }
   if (model.has_quantization_aware()) {
     RETURN_IF_ERROR(CheckAsTrained(
@@ -159,7 +159,7 @@ absl::Status CheckVariables(const std::string& checkpoint,
     }
     return absl::InvalidArgumentError(
         absl::StrCat("'", checkpoint, "' has the variable '", saved.name(),
-                     "', which the job's model has not"));
+                     "', which the job's model does not have"));
   }
   return absl::OkStatus();
 }
@@ -267,9 +267,9 @@ int QuantizeCommand(const Invocation& invocation) {
                 &wanted.mode);
   flags.AddText("observer",
                 "min_max|moving_average|percentile|histogram|entropy",
-                "how a range is found in what was seen; without, min_max",
+                "how a range is found in what was seen; min_max if not given",
                 &wanted.observer);
-  flags.AddCount("batches", "so many batches of the set, of the job's size",
+  flags.AddCount("batches", "number of batches of the set, of the job's size",
                  {1, 1000000}, &wanted.batches);
   flags.AddCount("weight_bits",
                  "of weights; 7 are computed fast by processors without VNNI, "
@@ -279,7 +279,7 @@ int QuantizeCommand(const Invocation& invocation) {
                   "one scale for all weights of a layer, not one for each "
                   "output channel",
                   &wanted.per_tensor);
-  flags.AddText("output", "DIR", "the directory that is made", &wanted.output);
+  flags.AddText("output", "DIR", "the directory to make", &wanted.output);
   flags.AllowArguments(
       1, 1,
       "CHECKPOINT, the directory of a run, of which the newest "

@@ -51,7 +51,7 @@ int SetCommand(const Invocation& invocation) {
               "every learning rate is multiplied by\nfrom then on; "
               "checkpoint.every_steps=N or checkpoint.every_seconds=N;\n"
               "log_level=LEVEL, of every process. The chief logs it before "
-              "anybody is told, and\nkeeps it over a restart. To and from sync "
+              "it takes effect, and\nkeeps it over a restart. To and from sync "
               "it first lets workers finish their "
               "push, or the servers their step,\nand answers then. To be run "
               "where the chief runs, by its user, or with an\noperator's "

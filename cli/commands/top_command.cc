@@ -140,8 +140,8 @@ int TopCommand(const Invocation& invocation) {
   flags.AddText("sort", "worst|name|rate|memory", "which process stands first",
                 &options.sort);
   flags.AddSwitch("once", "print once and end", &options.once);
-  flags.AddCount("delay_ms", "how often the screen is drawn anew",
-                 {100, 3600000}, &options.delay_ms);
+  flags.AddCount("delay_ms", "how often the screen is redrawn", {100, 3600000},
+                 &options.delay_ms);
   flags.AddCount("timeout_ms", "how long to wait for an answer", {1, 3600000},
                  &options.timeout_ms);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;

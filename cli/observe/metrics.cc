@@ -290,8 +290,8 @@ constexpr Metric kMetrics[] = {
        to->Add(absl::ToDoubleSeconds(from.age));
      }},
     {"paramd_core_wait_seconds", kGauge, "core",
-     "For how long a core has been waiting for somebody; none: it is not. The "
-     "log and paramd status say for whom.",
+     "How long a core has been waiting; none: it is not. The log and paramd "
+     "status say for what.",
      FillWaits},
 
     {"paramd_server_values_bytes", kGauge, "",
@@ -309,7 +309,7 @@ constexpr Metric kMetrics[] = {
      "Pulls that wait for a slower worker now.",
      OfServer<&v1::ServerStats::pulls_waiting>},
     {"paramd_server_pull_wait_seconds_total", kCounter, "",
-     "For how long pulls waited for slower workers, all together.",
+     "How long pulls waited for slower workers, all together.",
      OfServer<&v1::ServerStats::pull_wait_seconds>},
     {"paramd_server_applied_blocks_total", kCounter, "",
      "Pushed blocks that were applied.",
@@ -328,8 +328,8 @@ constexpr Metric kMetrics[] = {
      "Bytes of values and slots that exist twice for a snapshot.",
      OfServer<&v1::ServerStats::frozen_bytes>},
     {"paramd_server_memory_bytes", kGauge, "",
-     "Bytes of weights, slots and what is made of them, whoever holds them, "
-     "and of gradients that are kept.",
+     "Bytes of weights, slots and what is made of them, wherever they are "
+     "held, and of gradients that are kept.",
      OfServer<&v1::ServerStats::memory_bytes>},
     {"paramd_server_memory_limit_bytes", kGauge, "",
      "The most that paramd_server_memory_bytes may be; 0: no limit.",
@@ -348,10 +348,10 @@ constexpr Metric kMetrics[] = {
      "server had them.",
      OfPlaces<&v1::ServerStats::acknowledged_alone>},
     {"paramd_server_replicated_bytes_total", kCounter, "",
-     "With replication: bytes that backups were told.",
+     "With replication: bytes that were sent to backups.",
      OfPlaces<&v1::ServerStats::replicated_bytes>},
     {"paramd_server_replicating_chunks", kGauge, "",
-     "With replication: chunks that backups were told and have not taken yet.",
+     "With replication: chunks sent to backups that they have not taken yet.",
      OfPlaces<&v1::ServerStats::replicating>},
     {"paramd_table_used_rows", kGauge, "variable",
      "Of a keyed variable on this server: rows that have a key.",
@@ -393,7 +393,7 @@ constexpr Metric kMetrics[] = {
      FillStaleness},
 
     {"paramd_call_seconds", kHistogram, "method",
-     "How long this process took for a call, from when the request had come "
+     "How long this process took for a call, from when the request had arrived "
      "until its answer was given to the network.",
      FillCallTimes},
     {"paramd_call_refusals_total", kCounter, "method",
@@ -407,9 +407,9 @@ constexpr Metric kMetrics[] = {
      OfCalls<&v1::CallStats::sent_bytes>},
 
     {"paramd_worker_step_seconds", kHistogram, "",
-     "From one gradient to the next, while the worker trains.", FillSteps},
+     "Time from one gradient to the next, while the worker trains.", FillSteps},
     {"paramd_worker_trained_examples_per_second", kGauge, "",
-     "Examples trained on, of the last steps.",
+     "Examples trained on, over the last steps.",
      OfWorker<&v1::WorkerStats::examples_per_second>},
     {"paramd_worker_loss_per_example", kGauge, "",
      "Mean loss of the last steps.", OfWorker<&v1::WorkerStats::loss>},
@@ -439,13 +439,13 @@ constexpr Metric kMetrics[] = {
     {"paramd_worker_median_pull_seconds", kGauge, "server",
      "Median duration of the last pulls from one server.", FillPulls},
     {"paramd_worker_input_batches_total", kCounter, "",
-     "Batches that were given to whoever computes gradients.",
+     "Batches that were handed over for computing gradients.",
      OfInput<&v1::InputStats::batches>},
     {"paramd_worker_input_ready_batches", kGauge, "",
      "Batches that are made and wait to be computed on.",
      OfInput<&v1::InputStats::ready_batches>},
     {"paramd_worker_input_wait_seconds_total", kCounter, "",
-     "For how long computing waited for a batch.",
+     "How long computing waited for a batch.",
      OfInput<&v1::InputStats::wait_seconds>},
     {"paramd_worker_input_making_threads", kGauge, "",
      "Threads that make batches; auto changes their number.",
@@ -466,19 +466,19 @@ constexpr Metric kMetrics[] = {
 
     {"paramd_job_state_info", kGauge, "state",
      "The state of the job: starting, running, finishing or finished; always "
-     "1. This and what follows: on the chief alone.",
+     "1. This and the metrics below are on the chief alone.",
      [](const Source& from, Samples* to) {
        if (!from.status.has_job()) return;
        to->Add(1, {{"state", absl::AsciiStrToLower(
                                  v1::JobState_Name(from.job().state()))}});
      }},
-    {"paramd_job_planned_epochs", kGauge, "", "Epochs that there are to be.",
-     OfJob<&v1::JobStats::epochs>},
+    {"paramd_job_planned_epochs", kGauge, "",
+     "Epochs that the job is to train.", OfJob<&v1::JobStats::epochs>},
     {"paramd_job_done_epochs", kGauge, "",
      "Epochs used up by acknowledged pushes, fractions included.",
      OfJob<&v1::JobStats::epochs_done>},
     {"paramd_job_global_steps", kGauge, "",
-     "Pushes acknowledged in all sessions that ever were.",
+     "Pushes acknowledged in all sessions so far.",
      OfJob<&v1::JobStats::global_step>},
     {"paramd_job_lost_pushes", kGauge, "",
      "Acknowledged pushes that were lost with the memory of a server.",
@@ -508,7 +508,7 @@ constexpr Metric kMetrics[] = {
      "none: the model has no accuracy.",
      FillAccuracy},
     {"paramd_evaluation_metric_value", kGauge, "metric",
-     "Each metric of the model but the loss, from the newest evaluation.",
+     "Each metric of the model except the loss, from the newest evaluation.",
      FillEvaluation},
     {"paramd_evaluation_slice_value", kGauge, "metric, feature, value",
      "The loss and each metric of the model, from the newest evaluation, over "

@@ -282,7 +282,7 @@ absl::Status MultiWorker::CheckSame(const v1::BeatRequest& beat) const {
     return absl::InvalidArgumentError(absl::StrCat(
         "worker-", hello.task().index(), " computes on ", beat.device(),
         ", the chief on ", own,
-        ": weights stay the same, whoever is lost, "
+        ": weights stay the same, whichever worker is lost, "
         "only where all replicas have equal devices; give all workers the "
         "same, or choose strategy \"parameter_server\""));
   }
@@ -327,7 +327,7 @@ absl::Status MultiWorker::BringContent() {
     const absl::Status taken = TakeContent(job_.config, self_.incarnation,
                                            content->round, ask, goes_on);
     if (taken.ok() || goes_on()) return taken;
-    Log(LogLevel::kInfo, "begins anew to take over what another worker has",
+    Log(LogLevel::kInfo, "starts again to take over what another worker has",
         {{"why", taken.message()}});
   }
 }

@@ -18,9 +18,10 @@ void RunOptions::AddTo(Flags* flags) {
                  "grpc.health.v1.Health there too, without TLS and with "
                  "nothing else, for probes",
                  &health_address);
-  flags->AddText("incarnation", "HEX",
-                 "whoever starts this process calls it so; drawn if not given",
-                 &incarnation);
+  flags->AddText(
+      "incarnation", "HEX",
+      "the name that a supervisor gives this process; drawn if not given",
+      &incarnation);
   flags->AddText("replaces", "HEX",
                  "the process of this worker before this one, which has ended: "
                  "its lease need not run out",

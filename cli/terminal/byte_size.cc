@@ -43,7 +43,7 @@ absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text) {
     if (bytes >= 1 && bytes < 0x1p63) return static_cast<uint64_t>(bytes);
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "'", text, "' is no size of at least a byte, such as 5GB or 500MiB"));
+      "'", text, "' is not a size of at least a byte, such as 5GB or 500MiB"));
 }
 
 }  // namespace paramd

@@ -25,7 +25,7 @@ absl::Status CheckNumbers(absl::Span<const uint64_t> numbers, uint64_t rows,
     if (numbers[i] > numbers[i - 1]) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("row ", numbers[i], " of '", variable,
-                     "' comes behind row ", numbers[i - 1]));
+                     "' comes after row ", numbers[i - 1]));
   }
   if (numbers.empty() || rows == 0 || numbers.back() < rows)
     return absl::OkStatus();

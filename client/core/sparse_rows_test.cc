@@ -200,7 +200,7 @@ TEST(SparseRowsTest, RowsThatAreNotThereAreNamed) {
   EXPECT_THAT(std::string(SparseRows::Create(TwoSlices(), {RowNumbers({4, 4})})
                               .status()
                               .message()),
-              HasSubstr("row 4 of 't' comes behind row 4"));
+              HasSubstr("row 4 of 't' comes after row 4"));
 }
 
 // "t" has four buckets of 256 rows for keys, two on each server.
@@ -241,7 +241,7 @@ TEST(SparseRowsTest, KeysMustAscendAndMayBeAnyNumber) {
   EXPECT_THAT(
       std::string(
           SparseRows::Create(Keyed(), {RowNumbers({4, 4})}).status().message()),
-      HasSubstr("row 4 of 't' comes behind row 4"));
+      HasSubstr("row 4 of 't' comes after row 4"));
 }
 
 TEST(SparseRowsTest, AChunkOfKeysHasEightBytesForEach) {

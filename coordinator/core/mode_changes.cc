@@ -128,7 +128,7 @@ void ModeChanges::OnSet(const Message& message, const v1::SetRequest& request,
   turn->out->Note(absl::StrCat(
       "an operator changes staleness ", change_->Name(),
       change_->to_sync() ? ": workers stop when their push is acknowledged"
-                         : ": behind the step that is being applied"));
+                         : ": after the step that is being applied"));
 }
 
 // ---- until nothing of the old mode is under way -----------------------------
@@ -244,7 +244,7 @@ void ModeChanges::Finish(Turn* turn) {
   NoteOrigin(change, configuration);
   turn->live->NextVersion();
   turn->out->Note(absl::StrCat(
-      "an operator changed staleness ", change.Name(), ", behind step ",
+      "an operator changed staleness ", change.Name(), ", after step ",
       turn->job.progress.global_step(), ", as of configuration ",
       VersionName(turn->job.configuration.version())));
   AnswerSet(change.call(), change.from(), turn);

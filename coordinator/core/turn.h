@@ -61,11 +61,11 @@ struct Admitted {
 struct SessionOver {
   uint32_t worker = 0;
 };
-// It is to end: its fence may be logged, unless something forbids that now.
+// A session's fence may be logged, unless something forbids that now.
 struct SessionFenced {
   uint32_t worker = 0;
 };
-// The log has its fence: it has ended, and was this.
+// A session has ended: its fence is in the log. `session` is what it was.
 struct SessionEnded {
   uint32_t worker = 0;
   WorkerRecord session;

@@ -109,7 +109,7 @@ class PoissonRegression : public paramd::TrainedModel {
   }
   absl::Status NoFeatures() const {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a batch has not the feature 'features' of ", features_, " float32"));
+        "a batch lacks the feature 'features' of ", features_, " float32"));
   }
 
   double LogRate(paramd::WeightSpans weights, const float* x) const {

@@ -26,7 +26,7 @@ class NotFinite(InvalidArgument):
 
 class PartlyPushed(Error):
     """A part of the batch's gradients was pushed when the rest turned out not to be
-    finite, or when the program wanted to compute the batch anew. This worker has
+    finite, or when the program wanted to compute the batch again. This worker has
     left the job, and the batch is handed out again: start the program again, after
     mending what gave such gradients."""
 

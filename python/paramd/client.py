@@ -21,8 +21,8 @@ class Pulled(Dict[str, Any]):
     """Weights by name, float32 arrays of the variables' shapes.
 
     Attributes:
-      least_step: everything contains so many pushes, in sync mode steps.
-      most_step: and so many at most; equal in sync mode.
+      least_step: everything contains at least this many pushes, in sync mode steps.
+      most_step: nothing contains more than this many; equal in sync mode.
     """
 
     least_step: int = 0
@@ -92,7 +92,7 @@ class Client:
         row are as one push left them, others may contain other pushes.
 
         Raises InvalidArgument if the job has no such variable, or one is named
-        twice; Unavailable if nobody answers, or not in so many seconds; Cancelled
+        twice; Unavailable if nobody answers, or not in time; Cancelled
         if the job has ended: its weights are then in its last checkpoint.
         """
         import numpy as np
@@ -129,7 +129,7 @@ class Client:
         which every learning rate is multiplied by from then on. On the chief's
         machine by its run_dir, else by the chief's address with tls_dir. Raises
         InvalidArgument if there is no such setting or value, Unavailable if the
-        chief has not answered in so many seconds: it may have changed, or not."""
+        chief has not answered in time: it may have changed, or not."""
         text = value if isinstance(value, str) else json.dumps(value)
         self._run(["set", f"{setting}={text}", self._chief(run_dir)],
                   timeout_seconds)
@@ -140,7 +140,7 @@ class Client:
         before, and returns when it is committed; training goes on meanwhile. The
         chief is found as by set. Raises InvalidArgument if the job is finished,
         Unavailable if the chief or its storage fails, or if the checkpoint is not
-        there in so many seconds: it is written all the same."""
+        there in time: it is written all the same."""
         said = self._run(["checkpoint", "now", self._chief(run_dir)],
                          timeout_seconds)
         found = re.fullmatch(r"step (\d+): (.*)\n", said, re.DOTALL)

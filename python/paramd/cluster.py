@@ -77,7 +77,7 @@ class Local:
     Args:
       servers: how many parameter servers.
       workers: for each worker its command: a script, or a list of arguments; the
-        first is the chief. An int instead: so many are started elsewhere, with the
+        first is the chief. An int instead: that many are started elsewhere, with the
         TF_CONFIG that tf_config(index) gives.
       directory: for the logs, <task>.log; none: they go to this program's stderr.
       server_settings: settings of the servers' own, memory_limit_bytes for one.
@@ -155,7 +155,7 @@ class Local:
         also when worker 0, the chief, failed and others still wait for it. That
         another one failed while the job goes on, or waits for it, is a
         RuntimeWarning; start(task) starts it again.
-        TimeoutError after so many seconds."""
+        TimeoutError after timeout seconds."""
         from paramd.client import Client
         shown = Progress(Client(self._cluster["worker"][0]).status, self.history,
                          progress)

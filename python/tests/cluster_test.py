@@ -179,7 +179,7 @@ class ClusterTest(unittest.TestCase):
             for line in said:
                 self.assertRegex(
                     line, "^again: Error: the server at 127.* has ended with the job "
-                    "before, .*: run the script once for each job")
+                    "that .*: run the script once for each job")
         self.assertFalse(os.path.exists(self.run_dir + "-2"))
 
     def test_a_worker_with_another_model_is_refused_by_name(self):

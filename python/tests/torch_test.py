@@ -212,7 +212,7 @@ class TorchTest(LoopCase):
                       lambda worker: worker.step(torch.tensor(1.0))):
             self.run_dir += "-next"
             worker, rest = self.leave_in_the_middle(fail, KeyError, "mine")
-            with self.assertRaisesRegex(paramd.PartlyPushed, "computed anew"):
+            with self.assertRaisesRegex(paramd.PartlyPushed, "computed again"):
                 again(worker)
             rest()
 

@@ -28,7 +28,7 @@ std::string ReadAscending(uint32_t count, ChainReader* reader,
   }
   for (uint32_t i = 1; i < count; ++i) {
     if (read[i] > read[i - 1]) continue;
-    return absl::StrCat("of which ", read[i], " comes behind ", read[i - 1],
+    return absl::StrCat("of which ", read[i], " comes after ", read[i - 1],
                         "; they must ascend");
   }
   return "";

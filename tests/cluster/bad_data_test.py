@@ -208,7 +208,7 @@ class BadDataTest(unittest.TestCase):
                         [{"one_hot": {"feature": "label", "classes": 10}}])
         job["model"]["loss"] = "kl_divergence"
         self.assert_refused(job, 1, f"a.bin' record {BROKEN}: one_hot of "
-                            "'label': value 10 is no class")
+                            "'label': value 10 is not a class")
 
     def test_a_file_that_shrinks_while_it_is_read(self):
         path = self.write_records([1] * COUNT)

@@ -60,7 +60,7 @@ class BadInputTest(unittest.TestCase):
             "every strategy also runs on cpu")
         self.assert_refused(
             self.run_job("run", "--device=pjrt:libm.so.6:0"), 2,
-            "it is no PJRT plugin: it exports no GetPjrtApi")
+            "it is not a PJRT plugin: it exports no GetPjrtApi")
 
     def test_a_worker_with_other_labels(self):
         cluster = paramd.Cluster(servers=1, workers=2)

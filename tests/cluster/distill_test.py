@@ -315,11 +315,11 @@ class DistillTest(unittest.TestCase):
                 ({"teachers": [wider]}, {},
                  "it gives 6 values for an example, and this model 4"),
                 ({"teachers": [numbers]}, {},
-                 "read in another way than what checkpoint"),
+                 "read differently from what checkpoint"),
                 ({}, {"input": {"format": "idx", "directory": self.few,
                                 "stages": [{"resize": {"height": 2,
                                                        "width": 2}}]}},
-                 "read in another way than what checkpoint"),
+                 "read differently from what checkpoint"),
         ):
             job = {**self.student(distill=distill), **changes}
             code, run = self.run_job(job, "run", f"--run_dir={own}")

@@ -12,7 +12,7 @@ BATCHES = 8 * EPOCHS
 # A worker has up to three portions, of one batch each here; steps take what is
 # left of each by itself, and at the end of the epoch that is begun.
 MOST_SHORT_STEPS = 2 * 3 + 1
-CHANGED = re.compile(r"an operator changed staleness from (\w+) to (\w+), behind "
+CHANGED = re.compile(r"an operator changed staleness from (\w+) to (\w+), after "
                      r"step (\d+),")
 
 

@@ -102,9 +102,9 @@ class RestoreTest(unittest.TestCase):
                           chief.output)
         self.assertIn(f"no checkpoint in '{root}' verifies; of the newest: ",
                       chief.output)
-        self.assertIn(f"(`paramd checkpoint verify {root}` names all that is "
-                      "wrong: mend it, or move the directory away to begin the "
-                      "run anew)", chief.output)
+        self.assertIn(f"(`paramd checkpoint verify {root}` names everything "
+                      "that is wrong: repair it, or move the directory away to "
+                      "begin the run anew)", chief.output)
         self.assertEqual(paramd.checkpoints(self.cluster.run_directory),
                          [os.path.basename(path) for path in checkpoints])
 

@@ -252,10 +252,10 @@ class TasksTest(unittest.TestCase):
         click, buy = TWO_TASKS["outputs"]
         for found, sentence in (
                 (model(loss="mean_squared_error"),
-                 "model.loss: is said by each of model.outputs; leave it out "
+                 "model.loss: is given by each of model.outputs; leave it out "
                  "here"),
                 (model(metrics=["auc"]),
-                 "model.metrics: is said by each of model.outputs"),
+                 "model.metrics: is given by each of model.outputs"),
                 (model(outputs=[click, {**buy, "name": "click"}]),
                  'model.outputs[1].name: is "click", as another output is '
                  "called"),

@@ -122,7 +122,7 @@ TEST(AmbiguousInputTest, TwoClassesAreNotThree) {
 
 TEST(AmbiguousInputTest, AFeatureHasOneValue) {
   EXPECT_THAT(SaidOfLibSvm({"1 2:1 2:3\n"}),
-              HasSubstr("has index 2 behind 2; indices must ascend"));
+              HasSubstr("has index 2 after 2; indices must ascend"));
   v1::InputSource::Npy arrays;
   for (const char* file : {"a.npy", "b.npy"}) {
     v1::InputSource::Npy::Array* const array = arrays.add_arrays();

@@ -57,7 +57,7 @@ absl::Status SplitColumns(absl::string_view row, const ColumnFormat& format,
           !absl::StartsWith(row.substr(at), format.separator)) {
         return absl::InvalidArgumentError(absl::StrCat(
             "column ", values->size() + 1, " has '", Shortened(row.substr(at)),
-            "' behind the quote that ends it", kIfNoQuotes));
+            "' after the quote that ends it", kIfNoQuotes));
       }
     } else {
       const size_t end = std::min(row.find(format.separator, at), row.size());

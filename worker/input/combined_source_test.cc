@@ -289,18 +289,17 @@ TEST(CombinedSourceTest, WhatNobodyCanCountIsNotFiltered) {
                  keep)
               .status()
               .message()),
-      HasSubstr("filter: stands behind a sample_from with stop_on_empty of "
+      HasSubstr("filter: comes after a sample_from with stop_on_empty of "
                 "shuffled sources, which gives other examples in each epoch, "
                 "so nobody knows how many it keeps"));
   for (const AddStagesTo& side : std::vector<AddStagesTo>{
            ShuffleAll, [](v1::InputConfig* config) {
              config->add_stages()->mutable_repeat()->set_times(2);
            }}) {
-    EXPECT_THAT(
-        std::string(Behind(MakeZipped(TwoSides(20, 20, {}, side)), keep)
-                        .status()
-                        .message()),
-        HasSubstr("filter: stands behind a zip of shuffled or repeated"));
+    EXPECT_THAT(std::string(Behind(MakeZipped(TwoSides(20, 20, {}, side)), keep)
+                                .status()
+                                .message()),
+                HasSubstr("filter: comes after a zip of shuffled or repeated"));
   }
   // Neither a cache nor a fixed order leaves any doubt.
   const auto cached =

@@ -403,7 +403,7 @@ TEST(CsvSourceTest, QuotesMayBeCharactersAsOthers) {
               HasSubstr("line 2: has 1 columns; 2 are needed; if \" is a"));
   config = CsvConfig(WriteTestFile("b.csv", "kind,x\n\"cat\" here,1\n"));
   EXPECT_THAT(ReadError(config, 0).message(),
-              HasSubstr("line 2: column 1 has ' here,1' behind the quote that "
+              HasSubstr("line 2: column 1 has ' here,1' after the quote that "
                         "ends it; if"));
   config.set_separator("\"");
   EXPECT_THAT(OpenCsv("", config).status().message(),
@@ -474,7 +474,7 @@ TEST(CsvSourceTest, WrongRowsAreNamedByLineAndColumn) {
   EXPECT_EQ(error(2), absl::StrCat("'", path,
                                    "' line 4: has 1 columns; 2 are "
                                    "needed"));
-  EXPECT_THAT(error(3), HasSubstr("line 5: column 1 has 'x,cat' behind the"));
+  EXPECT_THAT(error(3), HasSubstr("line 5: column 1 has 'x,cat' after the"));
   EXPECT_EQ(error(4), absl::StrCat("'", path,
                                    "' line 6: has 3 columns; 2 are "
                                    "needed"));

@@ -709,7 +709,7 @@ TEST_F(DescribeMeaningTest, TheDifferenceIsInTheSentence) {
   config.mutable_test()->mutable_csv()->set_hash_buckets(500);
   EXPECT_EQ(OpenTestData(config, *training).status(),
             absl::InvalidArgumentError(
-                "the test data are read in another way than those trained on: "
+                "the test data are read differently from those trained on: "
                 "they have csv.hash_buckets 500, not 1000"));
   *config.mutable_test() = Parsed(kFolders);
   *config.mutable_train() = Parsed(kFolders);
@@ -744,11 +744,10 @@ TEST_F(DescribeMeaningTest, WhatACheckpointOfAnEarlierVersionMeantIsUnknown) {
   config.mutable_train()->mutable_csv()->add_columns("b");
   config.mutable_train()->mutable_csv()->add_columns("a");
   const auto other = *OpenTrainingData(config, 1);
-  EXPECT_EQ(
-      CheckMeaning(*other, "c", trained),
-      absl::InvalidArgumentError(
-          "the test data are read in another way than what checkpoint 'c' "
-          "was trained on: they have csv.columns b, a, not a, b"));
+  EXPECT_EQ(CheckMeaning(*other, "c", trained),
+            absl::InvalidArgumentError(
+                "the test data are read differently from what checkpoint 'c' "
+                "was trained on: they have csv.columns b, a, not a, b"));
 }
 
 // A manifest is JSON.

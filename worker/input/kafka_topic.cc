@@ -409,8 +409,8 @@ class KafkaTopic : public Topic {
     }
     if (ends->end >= wanted->end) return absl::OkStatus();  // It was away.
     return absl::FailedPreconditionError(
-        absl::StrCat(WhereOf(*wanted), " is behind its end, which is ",
-                     ends->end, ": it is another topic, or has lost messages"));
+        absl::StrCat(WhereOf(*wanted), " is past its end, which is ", ends->end,
+                     ": it is another topic, or has lost messages"));
   }
 
   std::string WhereOf(const Reading& wanted) const {

@@ -188,7 +188,7 @@ TEST_F(KafkaTopicTest, APartitionThatEndsBeforeWhatIsWantedIsAnother) {
   EXPECT_TRUE(absl::IsFailedPrecondition(messages.status()))
       << messages.status();
   EXPECT_THAT(std::string(messages.status().message()),
-              HasSubstr("topic 'clicks' partition 0 offset 100 is behind its "
+              HasSubstr("topic 'clicks' partition 0 offset 100 is past its "
                         "end, which is 3"));
 }
 

@@ -155,7 +155,7 @@ class LibSvmSource : public ExampleSource {
       return has("; the least is 1, unless \"first_index\" is 0");
     }
     if (at < next) {
-      return has(absl::StrCat(" behind ", next - 1,
+      return has(absl::StrCat(" after ", next - 1,
                               "; indices must ascend, each once"));
     }
     const uint64_t most = (columns_ > 0 ? columns_ - 1 : kMostIndex - 1);

@@ -115,8 +115,8 @@ TEST(LibSvmSourceTest, WhatIsWrongInALineIsNamed) {
   EXPECT_THAT(Refused("1 0:1", 4),
               HasSubstr("has index 0; the least is 1, unless \"first_index\""));
   EXPECT_THAT(Refused("1 2:1 2:1", 4),
-              HasSubstr("has index 2 behind 2; indices must ascend"));
-  EXPECT_THAT(Refused("1 3:1 2:1", 0), HasSubstr("has index 2 behind 3"));
+              HasSubstr("has index 2 after 2; indices must ascend"));
+  EXPECT_THAT(Refused("1 3:1 2:1", 0), HasSubstr("has index 2 after 3"));
   EXPECT_THAT(Refused("1 5:1", 4),
               HasSubstr("has index 5; the largest of 4 columns is 4"));
   EXPECT_THAT(Refused("1 2147483648:1", 0),

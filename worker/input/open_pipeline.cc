@@ -191,8 +191,8 @@ absl::Status CheckAlike(const Pipeline& part, const Pipeline& first,
   const std::string difference =
       MeaningDifference(part.meaning(), first.meaning());
   if (difference.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "is read in another way than source 1: it has ", difference));
+  return absl::InvalidArgumentError(
+      absl::StrCat("is read differently from source 1: it has ", difference));
 }
 
 // The first one's names are read in the others, too.
@@ -326,7 +326,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenTestData(
       MeaningDifference(pipeline->meaning(), training.meaning(), unread);
   if (difference.empty()) return pipeline;
   return absl::InvalidArgumentError(absl::StrCat(
-      "the test data are read in another way than those trained on: they have ",
+      "the test data are read differently from those trained on: they have ",
       difference));
 }
 
@@ -338,8 +338,8 @@ absl::Status CheckMeaning(const Pipeline& data, const std::string& path,
       MeaningDifference(data.meaning(), trained.meaning(), unread);
   if (difference.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(called, " are read in another way than what checkpoint '",
-                   path, "' was trained on: they have ", difference));
+      absl::StrCat(called, " are read differently from what checkpoint '", path,
+                   "' was trained on: they have ", difference));
 }
 
 std::string TrainingDirectory(const v1::InputConfig& config) {

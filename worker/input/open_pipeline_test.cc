@@ -427,7 +427,7 @@ TEST(OpenPipelineTest, SourcesThatAreReadInTwoWaysAreNotPutTogether) {
   EXPECT_EQ(refusal(absl::StrCat(
                 CsvText("b.csv"),
                 " stages { normalise { feature: 'x' mean: 1 deviation: 2 } }")),
-            "source 2 of sample_from: is read in another way than source 1: it "
+            "source 2 of sample_from: is read differently from source 1: it "
             "has stages of 'x' normalise mean 1 deviation 2, not none");
   EXPECT_EQ(refusal("npy { arrays { name: 'x' file: 'mask.npy' } }"),
             "source 2 of sample_from: has 'x' of float32 1; source 1 has 'x' "

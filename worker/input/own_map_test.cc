@@ -122,7 +122,7 @@ TEST(OwnMapTest, AFilterCountsWhatAMapGivesUnlessItDraws) {
   EXPECT_EQ((*pipeline)->size(), 6u);
   config.mutable_stages(0)->mutable_map()->set_name("below");
   EXPECT_THAT(std::string(Mapped(config).status().message()),
-              HasSubstr("filter: 'image' is drawn anew in each epoch"));
+              HasSubstr("filter: 'image' is drawn again in each epoch"));
 }
 
 TEST(OwnMapTest, ItsNameAndVersionAreWhatNumbersMean) {

@@ -221,14 +221,14 @@ class Pipeline::Builder {
   absl::Status CheckKnown(const std::string& feature,
                           absl::string_view what) const {
     if (!variation_.varies.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "stands behind ", variation_.varies, ", so nobody knows ", what,
-          ": put it before them, or shuffle behind them"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("comes after ", variation_.varies, ", so nobody knows ",
+                       what, ": put it before them, or shuffle after them"));
     }
     if (variation_.drawn.contains(feature)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "'", feature, "' is drawn anew in each epoch, so nobody knows ", what,
-          ": put it before what draws"));
+          "'", feature, "' is drawn again in each epoch, so nobody knows ",
+          what, ": put it before what draws"));
     }
     return absl::OkStatus();
   }
@@ -453,7 +453,7 @@ class Pipeline::Builder {
   void LeaveOutSome() {
     if (!variation_.shuffled || !variation_.varies.empty()) return;
     variation_.varies =
-        "a take or skip of shuffled examples, which are others in each epoch";
+        "a take or skip of shuffled examples, which differ from epoch to epoch";
   }
 
   // All stages of an example pass on one of the threads of input.parallelism.

@@ -254,7 +254,7 @@ TEST(PipelineTest, AFilterThatCannotBeCountedIsRefused) {
                 config->add_stages()->mutable_take()->set_examples(5);
                 AddFilter(2, 4, config);
               }),
-              HasSubstr("stage 3 of the input, filter: stands behind a take or "
+              HasSubstr("stage 3 of the input, filter: comes after a take or "
                         "skip of shuffled examples"));
   EXPECT_THAT(Refusal([](v1::InputConfig* config) {
                 config->add_stages()->mutable_batch();
@@ -480,9 +480,10 @@ TEST(PipelineTest, WhatAMapFindsInAnExampleIsWrongWithTheData) {
       });
   Batch batch;
   EXPECT_TRUE(pipeline->Read({0, 0, 4}, &batch).ok());
-  EXPECT_EQ(pipeline->Read({0, 2, 6}, &batch),
-            absl::DataLossError("example 4: one_hot of 'label': value 4 is no "
-                                "class; classes are whole numbers below 4"));
+  EXPECT_EQ(
+      pipeline->Read({0, 2, 6}, &batch),
+      absl::DataLossError("example 4: one_hot of 'label': value 4 is not a "
+                          "class; classes are whole numbers below 4"));
 }
 
 TEST(PipelineTest, ABatchSaysWhereItsExamplesComeFrom) {

@@ -74,7 +74,7 @@ TEST(TfRecordSourceTest, AWrongLengthIsRefusedWhenTheFileIsOpened) {
               HasSubstr(absl::StrCat("record at byte ", second,
                                      ": its length has the crc32c")));
   EXPECT_THAT(ReadError("\x1f\x8b\x08 and so on, for long"),
-              HasSubstr("is damaged behind byte 0: zlib finds"));
+              HasSubstr("is damaged after byte 0: zlib finds"));
   EXPECT_THAT(ReadError(Record(1, "one", 2).substr(0, 40)),
               HasSubstr("record at byte 0: it says"));
   EXPECT_THAT(ReadError(Record(1, "one", 2) + "abc"),

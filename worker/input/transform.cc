@@ -192,7 +192,7 @@ Result MakeOneHot(const v1::InputStage::OneHot& config,
               value != std::floor(value)) {
             return absl::InvalidArgumentError(
                 absl::StrCat("value ", value,
-                             " is no class; classes are whole numbers "
+                             " is not a class; classes are whole numbers "
                              "below ",
                              classes));
           }

@@ -95,7 +95,7 @@ TEST(TransformTest, OneHotIsOneAtTheClass) {
   EXPECT_EQ(
       transform->Apply({}, &example),
       absl::InvalidArgumentError(
-          "one_hot of 'x': value 3 is no class; classes are whole numbers "
+          "one_hot of 'x': value 3 is not a class; classes are whole numbers "
           "below 3"));
   EXPECT_EQ(Refusal(stage, Spec(DType::kInt32, {})),
             "needs classes: those of 'x' are not known");

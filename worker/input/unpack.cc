@@ -145,7 +145,7 @@ class Inflater {
 absl::Status Inflate(const InputFile& file, Target* target) {
   const auto damaged = [&file](uint64_t at, absl::string_view what) {
     return absl::DataLossError(absl::StrCat(
-        "'", file.path(), "' is damaged behind byte ", at, ": ", what));
+        "'", file.path(), "' is damaged after byte ", at, ": ", what));
   };
   std::string packed, content(kPieceBytes, '\0');
   Inflater inflater;

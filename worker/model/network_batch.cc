@@ -55,7 +55,7 @@ absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
     return column;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("a batch has not the feature '", wanted.name, "' of ",
+      absl::StrCat("a batch lacks the feature '", wanted.name, "' of ",
                    NameOf(wanted.dtype), " that the model was made for"));
 }
 

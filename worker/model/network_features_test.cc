@@ -259,7 +259,7 @@ TEST_F(FeaturesTest, IntegersThatATableHasNoRowForNameTheirFeature) {
   batch.columns.erase(batch.columns.begin());
   EXPECT_EQ(drawn.model->Evaluate(drawn.weight_views, batch).status(),
             absl::InvalidArgumentError(
-                "a batch has not the feature 'numbers' of float32 that the "
+                "a batch lacks the feature 'numbers' of float32 that the "
                 "model was made for"));
 }
 

@@ -44,8 +44,9 @@ struct LayerCost {
   std::string name;  // "dense_1"
   Dims output;
   uint64_t parameters = 0;
-  // Floating-point operations of the forward pass, and of what of it the
-  // backward pass computes again; a multiplication and an addition are two.
+  // Floating-point operations of the forward pass, and of those parts of it
+  // that the backward pass computes again; a multiplication and an addition
+  // are two.
   uint64_t flops = 0;
   // Kept from the forward pass for the backward pass, the output included.
   uint64_t activation_bytes = 0;
@@ -187,9 +188,10 @@ class TrainedModel {
                                        GradientSpans gradients,
                                        Ready ready) = 0;
 
-  // Of how many of the batch's examples the loss is the mean: those with a
-  // label that counts. Known before a step, so that a step's divisor can be; a
-  // step says so too, but 0 if the whole batch is to be left out.
+  // The number of the batch's examples that the loss is averaged over: those
+  // with a label that counts. It is known before a step, so that a step can be
+  // divided by it. A step's metrics have it too, but 0 if the whole batch is to
+  // be left out.
   virtual uint64_t CountedExamples(const Batch& batch) const {
     return batch.size();
   }

@@ -43,7 +43,7 @@ absl::StatusOr<PjrtApi> PjrtApi::Load(const std::string& library) {
   void* const symbol = dlsym(loaded, "GetPjrtApi");
   if (symbol == nullptr) {
     return absl::InvalidArgumentError(
-        "it is no PJRT plugin: it exports no GetPjrtApi");
+        "it is not a PJRT plugin: it exports no GetPjrtApi");
   }
   const auto get = reinterpret_cast<const PJRT_Api* (*)()>(symbol);
   const PJRT_Api* const raw = get();

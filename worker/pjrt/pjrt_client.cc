@@ -85,13 +85,13 @@ absl::StatusOr<std::shared_ptr<PjrtClient>> Await(const std::string& library,
     const absl::Duration waited = MonotonicNow() - begin;
     if (waited >= patience) {
       return absl::UnavailableError(absl::StrCat(
-          "it has not given its devices for ", absl::FormatDuration(patience),
+          "it has not listed its devices for ", absl::FormatDuration(patience),
           "; it may be waiting for a server of its own, such as a cloud's "
           "metadata server"));
     }
     if (!told && waited >= kToldAfter) {
       told = true;
-      Log(LogLevel::kWarning, "waiting for a PJRT plugin to give its devices",
+      Log(LogLevel::kWarning, "waiting for a PJRT plugin to list its devices",
           {{"library", library}, {"seconds", absl::ToInt64Seconds(waited)}});
     }
     opening->changed.WaitFor(&opening->mutex,

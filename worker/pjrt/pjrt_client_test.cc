@@ -57,7 +57,7 @@ TEST_F(PjrtClientTest, ALibraryThatIsNotThereIsRefused) {
 
 TEST_F(PjrtClientTest, ALibraryThatIsNoPluginIsRefused) {
   EXPECT_EQ(RefusalOf("libm.so.6"),
-            "it is no PJRT plugin: it exports no GetPjrtApi");
+            "it is not a PJRT plugin: it exports no GetPjrtApi");
 }
 
 TEST_F(PjrtClientTest, APluginThatDoesNotFitIsRefused) {
@@ -86,7 +86,7 @@ TEST_F(PjrtClientTest, Promise4_APluginThatWaitsIsGivenUp) {
     const auto client = PjrtClient::OfProcess(library, 1, patience);
     EXPECT_EQ(client.status().code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(client.status().message()),
-                HasSubstr("it has not given its devices for 1ms; it may be "
+                HasSubstr("it has not listed its devices for 1ms; it may be "
                           "waiting for a server of its own"));
   }
   // Other tests count what it has given.

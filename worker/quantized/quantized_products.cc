@@ -38,7 +38,7 @@ absl::StatusOr<QuantizedProducts> QuantizedProducts::Find(
           " layer '", layer.name,
           layer.folded.empty()
               ? std::string("'")
-              : absl::StrCat("' with '", layer.folded, "' behind it"),
+              : absl::StrCat("' with '", layer.folded, "' after it"),
           " is none of the job's"));
     }
     made.products_.emplace(product->layer, *product);

@@ -422,7 +422,7 @@ TEST(QuantizeTest, AQuantisationOfAnotherModelIsRefusedByName) {
                                     Spans(written.weights));
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(opened.status().message()),
-              HasSubstr("its dense layer 'dense_1' with 'batch_norm_1' behind "
+              HasSubstr("its dense layer 'dense_1' with 'batch_norm_1' after "
                         "it is none of the job's"));
 }
 

@@ -79,11 +79,11 @@ absl::Status RoundMember::CheckPlace() const {
                        round_.next().epoch() == self_.next().epoch() &&
                        round_.next().begin() == self_.next().begin();
   if (none_had_content || is_here) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat(
-      "this worker stands ", PlaceText(self_.next()), ", worker-",
-      round_.source(), " ",
-      round_.ended() ? "behind the last" : PlaceText(round_.next()),
-      ": it has to begin anew with what that one has"));
+  return absl::AbortedError(
+      absl::StrCat("this worker stands ", PlaceText(self_.next()), ", worker-",
+                   round_.source(), " ",
+                   round_.ended() ? "after the last" : PlaceText(round_.next()),
+                   ": it has to start again with what that one has"));
 }
 
 RoundMember::Verdict RoundMember::VerdictOf(bool has_sums) const {

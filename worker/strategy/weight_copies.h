@@ -30,7 +30,8 @@ class WeightCopies {
   // What the last pull obtained, and which copy that is.
   const Weights& present() const { return weights_[present_]; }
   size_t number() const { return present_; }
-  // Whoever lends their memory has had them, and may have written to them.
+  // Whether a gradient was computed on the present copy in memory that the
+  // program lends: it may have written to the copy since.
   bool are_used() const { return lends_ && computation_->copy() == present_; }
   // For the next pull. Pulled: it has ended.
   Weights* PullInto();
