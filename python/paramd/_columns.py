@@ -36,14 +36,14 @@ def hash_texts(texts: Sequence[bytes], salt: int = 0) -> np.ndarray:
     begins = (np.cumsum(lengths) - lengths)[order]
     content = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
     begin = _BASIS ^ (salt * _SEED & 0xFFFFFFFFFFFFFFFF)
-    hashes = np.full(len(texts), begin, np.uint64)
+    hashes: np.ndarray = np.full(len(texts), begin, np.uint64)
     prime = np.uint64(_PRIME)
     for i in range(-int(falling[0]) if len(texts) else 0):
         # Texts that have a byte i.
         some = hashes[:int(np.searchsorted(falling, -i))]
         some ^= content[begins[:len(some)] + i].astype(np.uint64)
         some *= prime
-    found = np.empty_like(hashes)
+    found: np.ndarray = np.empty_like(hashes)
     found[order] = hashes
     return found
 
@@ -239,7 +239,8 @@ class Feature:
     def _of(self, column: _Column, chunk: Any) -> np.ndarray:
         if self.is_text:
             texts, which = _distinct(chunk, column.name)
-            return self._hashed(hash_texts(texts, column.salt))[which]
+            hashed: np.ndarray = self._hashed(hash_texts(texts, column.salt))[which]
+            return hashed
         if self.class_names:
             return self._named(column, chunk)
         values, nothing = _numbers(chunk, column.name)
@@ -247,6 +248,7 @@ class Feature:
             raise Wrong(f"column '{column.name}' needs a number; found nothing"
                         + ("" if self.is_lone else
                            "; missing=0 would read that as 0"), _first(nothing))
+        found: np.ndarray
         if self.classes:
             found = self._classes(column, values, nothing)
         else:
@@ -271,12 +273,14 @@ class Feature:
             row = _first(wrong)
             raise Wrong(f"column '{column.name}' needs a whole number from 0 to "
                         f"{self.classes - 1}; found {values[row]}", row)
-        return np.where(whole, values, 0).astype(np.int32)
+        found: np.ndarray = np.where(whole, values, 0).astype(np.int32)
+        return found
 
     def _named(self, column: _Column, chunk: Any) -> np.ndarray:
         texts, which = _distinct(chunk, column.name)
         numbers = {name: i for i, name in enumerate(self.class_names)}
-        found = np.array([numbers.get(text, -1) for text in texts], np.int32)[which]
+        known: np.ndarray = np.array([numbers.get(text, -1) for text in texts], np.int32)
+        found: np.ndarray = known[which]
         if (found < 0).any():
             row = _first(found < 0)
             text = texts[int(which[row])].decode(errors="replace")
@@ -285,9 +289,9 @@ class Feature:
         return found
 
     def _hashed(self, hashes: np.ndarray) -> np.ndarray:
-        if self.is_key:
-            return hashes.view(np.int64)
-        return (hashes % np.uint64(self.buckets)).astype(np.int32)
+        found: np.ndarray = (hashes.view(np.int64) if self.is_key else
+                             (hashes % np.uint64(self.buckets)).astype(np.int32))
+        return found
 
     def _fill_list(self, column: _Column, chunk: Any, out: np.ndarray) -> None:
         """The first texts of each list that are not empty, and -1 behind them."""

@@ -37,7 +37,8 @@ def _paths(files: Files) -> List[str]:
     """Files as they are given; of a directory those in it, by name."""
     named = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     paths: List[str] = []
-    for name in map(os.fspath, named):
+    for one in named:
+        name = os.fspath(one)
         if os.path.isdir(name):
             paths += sorted(
                 path for path in glob.glob(os.path.join(glob.escape(name), "*.parquet"))
@@ -80,7 +81,7 @@ class _RowGroups:
         """The records of a row group."""
         with self._errors(path, group):
             table = self._file(path).read_row_group(group, columns=self.columns)
-            records = np.empty(table.num_rows, self.dtype)
+            records: np.ndarray = np.empty(table.num_rows, self.dtype)
             for feature in self.features:
                 feature.fill(table, records[feature.name])
         return records
@@ -131,10 +132,10 @@ class _RecordFiles:
     def close(self) -> None:
         """What was written is durable."""
         if self._file is not None:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._file = None
+            file, self._file = self._file, None
+            with file:
+                file.flush()
+                os.fsync(file.fileno())
 
 
 def _sync(directory: str) -> None:
@@ -204,13 +205,13 @@ def convert(files: Files, to: "str | os.PathLike[str]", *, source: str = "train"
         out = _RecordFiles(hidden, source,
                            max(1, int(part_size) // groups.dtype.itemsize))
         done = 0
-        for path, group in groups.groups:
-            records = groups.read(path, group)
-            out.add(records)
-            done += len(records)
-            if progress is not None:
-                progress(done, total)
-        out.close()
+        with contextlib.closing(out):
+            for path, group in groups.groups:
+                records = groups.read(path, group)
+                out.add(records)
+                done += len(records)
+                if progress is not None:
+                    progress(done, total)
     return {"directory": to, "records": {
         "files": [f"{source}-*.records"],
         "features": [feature.describe() for feature in groups.features]}}
@@ -259,7 +260,8 @@ def _bytes(text: str) -> int:
     found = re.fullmatch(r"(\d+) ?([kKMG]?)B?", text)
     if not found or int(found[1]) == 0:
         raise argparse.ArgumentTypeError(f"wants a size as 500MB or 1GB; found '{text}'")
-    return int(found[1]) * 1000 ** " KMG".index(found[2].upper() or " ")
+    times: int = 1000 ** " KMG".index(found[2].upper() or " ")
+    return int(found[1]) * times
 
 
 def _names(text: str) -> List[str]:
