@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<std::vector<uint64_t>>> ExamplesByValue(
   if (column == nullptr || column->spec().dtype != feature.dtype ||
       column->spec().dims != feature.dims || column->spec().ragged) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a batch has not the feature '", feature.name,
+        absl::StrCat("a batch lacks the feature '", feature.name,
                      "' of int32 that the model is sliced by"));
   }
   std::vector<std::vector<uint64_t>> examples(feature.classes);
