@@ -75,7 +75,8 @@ class ClicksTest(unittest.TestCase):
     def test_numbers_beside_keys_say_more_than_keys_alone(self):
         best = self.write_log("--criteo", "--keys=100")
         crossed = self.learn("criteo_dcn", "local", "--servers=2", "--workers=2")
-        self.assertGreater(crossed, 0.82)
+        # 0.896 was seen of one process.
+        self.assertGreater(crossed, 0.86)
         self.assertLess(crossed, best)
         auc = self.learn("criteo_dlrm", "local", "--servers=2", "--workers=2")
         # 0.875 was seen of one process.
