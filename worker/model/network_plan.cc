@@ -609,6 +609,11 @@ absl::Status FindFeatures(const v1::ModelConfig& config, const InputSpec& input,
 
 absl::Status PlanSlices(const v1::ModelConfig& config, const InputSpec& input,
                         NetworkPlan* plan) {
+  if (!config.slices().empty() && config.loss() == v1::IN_BATCH_SOFTMAX) {
+    return absl::InvalidArgumentError(
+        "the loss in_batch_softmax compares an example with all of its batch, "
+        "which a slice does not have; leave model.slices out");
+  }
   std::vector<std::string> labels;
   for (const Task& task : plan->tasks) labels.push_back(task.label.name);
   ASSIGN_OR_RETURN(plan->slices, FindSlices(config, input, labels));

@@ -362,6 +362,15 @@ TEST_F(SlicesTest, WhatCannotBeSlicedByIsRefusedInASentence) {
   }
 }
 
+TEST_F(SlicesTest, ALossOverABatchHasNoSlices) {
+  const v1::ModelConfig config = Parsed(
+      "input: 'x' label: 'user' loss: IN_BATCH_SOFTMAX slices: 'device' "
+      "layers { dense { units: 4 } }");
+  EXPECT_THAT(std::string(PlanNetwork(config, kVisits).status().message()),
+              HasSubstr("in_batch_softmax compares an example with all of its "
+                        "batch, which a slice does not have"));
+}
+
 TEST_F(SlicesTest, AsManyNumbersAsNobodyWantsAreRefused) {
   InputSpec input = kVisits;
   std::string features;
