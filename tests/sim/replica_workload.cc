@@ -228,6 +228,8 @@ class ReplicaRun : private SimulationWatcher {
       }
     }
     if (self.peer != PeerId::Coordinator()) return;
+    restored_alone_ |= absl::StrContains(note, " is back after it was stopped");
+    restored_alone_ &= !absl::StartsWith(note, "checkpoint committed");
     report_.kept += absl::StartsWith(note, "the servers keep what they hold");
     if (absl::StartsWith(note, "all servers go back to step")) {
       simulation_.Fail(absl::DataLossError(std::string(note)));
@@ -316,7 +318,7 @@ class ReplicaRun : private SimulationWatcher {
   // Each server is where the log says, has answered there that it is filled,
   // and stays there for now.
   bool IsKnownToHold() const {
-    return storage_.results().empty() && down_.empty() &&
+    return storage_.results().empty() && down_.empty() && !restored_alone_ &&
            newest_.state() == v1::RUNNING &&
            std::all_of(newest_.servers().begin(), newest_.servers().end(),
                        [this](const v1::ServerMember& server) {
@@ -358,15 +360,16 @@ class ReplicaRun : private SimulationWatcher {
   void Leave() {
     if (!storage_.results().empty()) return;
     const bool is_protected = IsProtected();
-    const bool may =
-        is_protected || (!IsOfSteps() && down_.empty() &&
-                         newest_.state() == v1::RUNNING && leaves_.Chance(0.2));
+    const auto task = static_cast<uint32_t>(leaves_.Below(kReplicaTasks));
+    const bool may = HasBegun(task) &&
+                     (is_protected ||
+                      (!IsOfSteps() && down_.empty() &&
+                       newest_.state() == v1::RUNNING && leaves_.Chance(0.2)));
     if (!may) {
       simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
                      [this] { Leave(); });
       return;
     }
-    const auto task = static_cast<uint32_t>(leaves_.Below(kReplicaTasks));
     down_.insert(task);
     absl::Duration at = simulation_.elapsed();
     if (!IsOfSteps() && leaves_.Chance(0.3)) {
@@ -419,7 +422,12 @@ class ReplicaRun : private SimulationWatcher {
   static std::vector<PeerId> PlacesOfTask(uint32_t task) {
     return {PeerId::Ps(2 * task), PeerId::Ps(2 * task + 1)};
   }
+  // Both of its places are there, which begin within a second.
+  bool HasBegun(uint32_t task) const {
+    return simulation_.elapsed() > begun_.at(task) + absl::Seconds(1);
+  }
   void AddTask(uint32_t task) {
+    begun_[task] = simulation_.elapsed();
     const uint64_t incarnation = random_.Bits() | 1;
     processes_[task] = incarnation;
     for (const PeerId place : PlacesOfTask(task)) {
@@ -648,7 +656,10 @@ class ReplicaRun : private SimulationWatcher {
   std::set<uint64_t> ended_;                   // Processes.
   std::set<uint32_t> leaving_;                 // Tasks.
   std::set<uint32_t> left_;                    // Places of those, and not back.
+  std::map<uint32_t, absl::Duration> begun_;   // By task, when.
   std::map<uint32_t, v1::ServerLife> filled_;  // By server; told so.
+  // By itself, and no checkpoint has been written since.
+  bool restored_alone_ = false;
   bool chief_may_die_ = true;
   bool armed_ = false;
   uint64_t armed_skips_ = 0;
