@@ -84,14 +84,27 @@ absl::StatusOr<Found> FindTeacher(const v1::JobConfig& job,
   return found;
 }
 
-// Features that no layer reads, beside the label.
-std::vector<std::string> OnlyMeasured(const v1::ModelConfig& model) {
-  std::vector<std::string> names = {model.group().empty() ? "group"
-                                                          : model.group()};
+// What evaluations of a model are only sliced by, but for what a teacher's
+// layers name.
+std::vector<std::string> OnlySliced(const v1::ModelConfig& model,
+                                    const v1::ModelConfig& teacher) {
+  const std::vector<std::string> read = FeaturesNamedBy(teacher);
+  std::vector<std::string> names = OnlySlicedBy(model);
+  names.erase(std::remove_if(names.begin(), names.end(),
+                             [&](const std::string& name) {
+                               return std::find(read.begin(), read.end(),
+                                                name) != read.end();
+                             }),
+              names.end());
+  return names;
+}
+
+// Features that no layer of either reads, beside the label.
+std::vector<std::string> OnlyMeasured(const v1::ModelConfig& model,
+                                      const v1::ModelConfig& teacher) {
+  std::vector<std::string> names = OnlySliced(model, teacher);
+  names.push_back(model.group().empty() ? "group" : model.group());
   if (!model.example_weight().empty()) names.push_back(model.example_weight());
-  for (std::string& slice : OnlySlicedBy(model)) {
-    names.push_back(std::move(slice));
-  }
   return names;
 }
 
@@ -137,7 +150,7 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanTeacher(
   model.clear_metrics();
   model.clear_class_weights();
   model.clear_example_weight();
-  std::vector<std::string> slices = OnlySlicedBy(job.model());
+  std::vector<std::string> slices = OnlySliced(job.model(), model);
   for (std::string& slice : OnlySlicedBy(model)) {
     slices.push_back(std::move(slice));
   }
@@ -198,9 +211,11 @@ absl::Status CheckTeacherData(const v1::JobConfig& job,
   for (const std::string& path : job.distill().teachers()) {
     const auto found = FindTeacher(job, path);
     if (!found.ok()) return OfTeacher(path, found.status());
+    const auto model = RecordedModel(found->manifest.job().settings());
+    if (!model.ok()) return OfTeacher(path, model.status());
     const absl::Status same =
         CheckMeaning(training, found->path, found->manifest.job().data(),
-                     OnlyMeasured(job.model()), "the training data");
+                     OnlyMeasured(job.model(), *model), "the training data");
     if (!same.ok()) return OfTeacher(path, same);
   }
   return absl::OkStatus();

@@ -291,6 +291,25 @@ TEST_F(LoadTeachersTest, NeitherReadsWhatEvaluationsAreOnlySlicedBy) {
   EXPECT_TRUE(Load({Commit("other", other, others)}, sliced).ok());
 }
 
+TEST_F(LoadTeachersTest, ATeacherMayReadWhatAStudentIsOnlySlicedBy) {
+  InputSpec sliced = LabelledImages({2, 3}, 2);
+  sliced.features.push_back({"device", DType::kInt32, {1}, 4});
+  const std::string image = sliced.features.front().name;
+  const v1::JobConfig teacher = JobOf(
+      "layers { parallel { "
+      "branches { input: '" +
+      image +
+      "' layers { flatten {} } } "
+      "branches { input: 'device' layers { embedding { width: 2 } } "
+      "           layers { flatten {} } } } } layers { dense { units: 2 } } ");
+  const v1::JobConfig job = JobOf(
+      "layers { flatten {} } layers { dense { units: 2 } } "
+      "slices: 'device'");
+  student_.mutable_model()->CopyFrom(job.model());
+  const auto loaded = Load({Commit("teacher", teacher, sliced)}, sliced);
+  EXPECT_TRUE(loaded.ok()) << loaded.status();
+}
+
 TEST_F(LoadTeachersTest, RowsByKeyAreRefused) {
   const InputSpec keys{
       {FeatureSpec{.name = "words", .dtype = DType::kInt64, .dims = {2}},

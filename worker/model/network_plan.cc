@@ -841,6 +841,11 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     first_column += task.columns();
   }
   RETURN_IF_ERROR(CheckSliceNumbers(plan->slices, 1 + plan->metrics().size()));
+  uint64_t scores = 0;
+  for (const Task& task : plan->tasks) {
+    if (task.loss->NeedsScores()) scores += task.columns();
+  }
+  RETURN_IF_ERROR(CheckSliceScores(plan->slices, scores));
   RETURN_IF_ERROR(ShareVariables(plan.get()));
   if (config.has_quantization_aware()) {
     RETURN_IF_ERROR(

@@ -362,6 +362,21 @@ TEST_F(SlicesTest, WhatCannotBeSlicedByIsRefusedInASentence) {
   }
 }
 
+TEST_F(SlicesTest, MoreScoresThanAMessageHoldsAreRefused) {
+  InputSpec input = kVisits;
+  input.features.push_back({"many", DType::kFloat32, {41}});
+  const std::string model =
+      "input: 'x' label: 'many' loss: BINARY_CROSS_ENTROPY slices: 'device' "
+      "layers { dense { units: 41 } } ";
+  EXPECT_TRUE(PlanNetwork(Parsed(model + "metrics: ACCURACY"), input).ok());
+  EXPECT_THAT(std::string(PlanNetwork(Parsed(model + "metrics: AUC"), input)
+                              .status()
+                              .message()),
+              HasSubstr("model.slices keeps 41 scores of each example, for auc "
+                        "and the like, 2 times; an evaluation keeps at most "
+                        "80"));
+}
+
 TEST_F(SlicesTest, ALossOverABatchHasNoSlices) {
   const v1::ModelConfig config = Parsed(
       "input: 'x' label: 'user' loss: IN_BATCH_SOFTMAX slices: 'device' "

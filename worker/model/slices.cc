@@ -122,6 +122,19 @@ absl::Status CheckSliceNumbers(absl::Span<const FeatureSpec> features,
       " of them: name fewer features, or count fewer metrics"));
 }
 
+absl::Status CheckSliceScores(absl::Span<const FeatureSpec> features,
+                              uint64_t scores) {
+  if (features.empty() || scores * (1 + features.size()) <= kMostSliceScores) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model.slices keeps ", scores,
+      " scores of each example, for auc and the "
+      "like, ",
+      1 + features.size(), " times; an evaluation keeps at most ",
+      kMostSliceScores, ": name fewer features, or leave such metrics out"));
+}
+
 absl::Status ForEachSlice(
     absl::Span<const FeatureSpec> features, absl::Span<const std::string> read,
     const ConstTensor& outputs, const Batch& batch,

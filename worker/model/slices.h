@@ -25,6 +25,11 @@ inline constexpr uint32_t kMostSliceValues = 64;
 // status of a job gets all of them.
 inline constexpr uint64_t kMostSliceNumbers = 2048;
 
+// Of a metric over scores (auc), each slice keeps the scores of its examples:
+// an example has at most so many, of all and of each feature, so that those of
+// a batch that is evaluated fit into a message.
+inline constexpr uint64_t kMostSliceScores = 80;
+
 // The features that model.slices names. INVALID_ARGUMENT, a sentence, if the
 // input has not one, it is one of `labels`, it is not one integer for each
 // example below a number that the input states, or below more than
@@ -37,6 +42,10 @@ absl::StatusOr<std::vector<FeatureSpec>> FindSlices(
 // kMostSliceNumbers, where each has so many.
 absl::Status CheckSliceNumbers(absl::Span<const FeatureSpec> features,
                                uint64_t of_each);
+// The same of scores and kMostSliceScores, where an example has `scores` of its
+// own.
+absl::Status CheckSliceScores(absl::Span<const FeatureSpec> features,
+                              uint64_t scores);
 
 // Some examples of a batch.
 struct SlicedBatch {
