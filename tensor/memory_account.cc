@@ -66,17 +66,19 @@ Buffer MemoryAccount::Allocate(size_t size) {
   return Count(memory, size, nullptr);
 }
 
-std::pair<Buffer, Buffer> MemoryAccount::AllocateHalves() {
+std::pair<Buffer, Buffer> MemoryAccount::AllocateHalves(size_t size) {
   constexpr size_t kHalf = HugePages::kBytes / 2;
+  CHECK(size <= kHalf, "it is one of two on a page");
   const std::shared_ptr<HugePages> pages = HugePages::Map(HugePages::kBytes);
-  if (pages == nullptr) return {Allocate(kHalf), Allocate(kHalf)};
-  return {Count(pages->begin(), kHalf, pages),
-          Count(pages->begin() + kHalf, kHalf, pages)};
+  if (pages == nullptr) return {Allocate(size), Allocate(size)};
+  return {Count(pages->begin(), size, pages),
+          Count(pages->begin() + kHalf, size, pages)};
 }
 
 Buffer MemoryAccount::AllocateHuge(size_t size) {
-  CHECK(size > 0 && size % HugePages::kBytes == 0, "huge pages are whole");
-  auto pages = HugePages::Map(size);
+  CHECK(size > 0, "there is no page of nothing");
+  auto pages = HugePages::Map((size + HugePages::kBytes - 1) /
+                              HugePages::kBytes * HugePages::kBytes);
   if (pages == nullptr) return Allocate(size);
   std::byte* const begin = pages->begin();
   return Count(begin, size, std::move(pages));

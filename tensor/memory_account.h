@@ -31,13 +31,13 @@ class MemoryAccount {
   // `size` bytes, 64-byte aligned, not initialised.
   Buffer Allocate(size_t size);
 
-  // Two buffers of half a huge page each on one that the kernel may back with
-  // it, so that the first touch of 2 MiB is one page fault, not 512. A buffer
-  // that is dropped goes back to the system at once. Two of Allocate where
-  // there is no such page.
-  std::pair<Buffer, Buffer> AllocateHalves();
-  // The same of one buffer of whole huge pages. REQUIRES: `size` is a multiple
-  // of HugePages::kBytes.
+  // Two buffers of `size` bytes, in half a huge page each, on one that the
+  // kernel may back with it, so that the first touch of 2 MiB is one page
+  // fault, not 512. A buffer that is dropped goes back to the system at once.
+  // Two of Allocate where there is no such page. REQUIRES: `size` is at most
+  // half of HugePages::kBytes.
+  std::pair<Buffer, Buffer> AllocateHalves(size_t size);
+  // The same of one buffer in whole huge pages. REQUIRES: `size` is above 0.
   Buffer AllocateHuge(size_t size);
   // A buffer of `bytes` that `owner` owns, of which so many count.
   Buffer Hold(absl::Span<std::byte> bytes, uint64_t counted,

@@ -44,7 +44,7 @@ TEST(MemoryAccountTest, ABufferCountsAsLongAsSomebodyHoldsIt) {
 TEST(MemoryAccountTest, ABufferMayOutliveTheAccount) {
   auto account = std::make_unique<MemoryAccount>();
   Buffer buffer = account->Allocate(100);
-  auto [first, second] = account->AllocateHalves();
+  auto [first, second] = account->AllocateHalves(kMib);
   account.reset();
   Touch(&buffer);
   Touch(&first);
@@ -57,17 +57,23 @@ TEST(MemoryAccountTest, EachKindIsAlignedAndMayBeWritten) {
     buffers.push_back(account.Allocate(size));
     EXPECT_EQ(buffers.back().size(), size);
   }
-  auto [first, second] = account.AllocateHalves();
+  auto [first, second] = account.AllocateHalves(kMib);
   EXPECT_EQ(first.size(), kMib);
   EXPECT_EQ(second.size(), kMib);
   buffers.push_back(std::move(first));
   buffers.push_back(std::move(second));
   buffers.push_back(account.AllocateHuge(4 * kMib));
+  // Of rows of which no whole number fills a page.
+  auto [third, fourth] = account.AllocateHalves(kMib - 16);
+  EXPECT_EQ(fourth.size(), kMib - 16);
+  buffers.push_back(std::move(third));
+  buffers.push_back(std::move(fourth));
+  buffers.push_back(account.AllocateHuge(2 * kMib - 8));
   for (Buffer& buffer : buffers) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.bytes().data()) % 64, 0u);
     Touch(&buffer);
   }
-  EXPECT_EQ(account.bytes(), 101 + 9 * kMib);
+  EXPECT_EQ(account.bytes(), 101 + 13 * kMib - 40);
 }
 
 TEST(MemoryAccountTest, WhatIsDroppedGoesBackToTheSystemAtOnce) {
@@ -76,7 +82,7 @@ TEST(MemoryAccountTest, WhatIsDroppedGoesBackToTheSystemAtOnce) {
   std::vector<Buffer> first, second;
   const uint64_t before = ResidentBytes();
   for (int i = 0; i < kPairs; ++i) {
-    auto [a, b] = account.AllocateHalves();
+    auto [a, b] = account.AllocateHalves(kMib);
     Touch(&a);
     Touch(&b);
     first.push_back(std::move(a));

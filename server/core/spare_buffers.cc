@@ -12,6 +12,13 @@ namespace {
 // more than a fresh one; the oldest it has mostly done with.
 constexpr size_t kMostLookedAt = 32;
 
+// Blocks have half a huge page, their slots one or two, or nearly so where no
+// whole number of rows fills it; what is shorter belongs to small variables, of
+// which nothing is known.
+bool IsNearly(size_t size, size_t whole) {
+  return size <= whole && size > whole / 8 * 7;
+}
+
 }  // namespace
 
 Buffer SpareBuffers::Take(size_t size, const DiskRanges& on_disk) {
@@ -116,8 +123,6 @@ void SpareBuffers::Separate(const DiskRanges& on_disk, Buffer* taken) {
   *taken = std::move(in_memory);
 }
 
-// Blocks have half a huge page, their slots one or two; what is shorter belongs
-// to small variables, of which nothing is known.
 Buffer SpareBuffers::Allocate(size_t size) {
   if (device_ != nullptr) {
     Buffer on_device = device_->Allocate(size);
@@ -125,12 +130,13 @@ Buffer SpareBuffers::Allocate(size_t size) {
   }
   if (budget_ == nullptr) return Buffer::Allocate(size);
   MemoryAccount& account = budget_->account();
-  if (size == HugePages::kBytes / 2 && budget_->Fits(HugePages::kBytes)) {
-    auto [taken, left] = account.AllocateHalves();
+  constexpr size_t kPage = HugePages::kBytes;
+  if (IsNearly(size, kPage / 2) && budget_->Fits(kPage)) {
+    auto [taken, left] = account.AllocateHalves(size);
     Give(std::move(left));
     return std::move(taken);
   }
-  if (size > 0 && size % HugePages::kBytes == 0) {
+  if (size > 0 && IsNearly(size, (size + kPage - 1) / kPage * kPage)) {
     return account.AllocateHuge(size);
   }
   return account.Allocate(size);

@@ -63,6 +63,20 @@ TEST(SpareBuffersTest, BehindManyThatAreReadTheOldestIsTaken) {
   EXPECT_EQ(spare.count(), 100u);
 }
 
+TEST(SpareBuffersTest, RowsThatNearlyFillAPageHaveAHalfOfIt) {
+  MemoryBudget budget;
+  SpareBuffers spare(&budget);
+  for (const size_t size : {kMib, kMib - 16, kMib - 1024}) {
+    Buffer taken = spare.Take(size);
+    EXPECT_EQ(spare.count(), 1u) << "the other half of " << size;
+    Buffer other = spare.Take(size);
+    EXPECT_EQ(spare.count(), 0u);
+    EXPECT_EQ(other.size(), size);
+  }
+  const Buffer shorter = spare.Take(kMib / 2);
+  EXPECT_EQ(spare.count(), 0u) << "belongs to a small variable";
+}
+
 TEST(SpareBuffersTest, Promise8_WhatIsNotUsedForAMinuteGoesBack) {
   MemoryBudget budget;
   SpareBuffers spare(&budget);
