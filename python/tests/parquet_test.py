@@ -290,6 +290,7 @@ class ParquetTest(unittest.TestCase):
                                    columns=["day"]))
 
     def test_what_makes_no_sense_is_refused(self):
+        listed = {"columns": ["user", "ad"], "hash_keys": True, "list_column": "ad"}
         path = self.write("a.parquet", {"click": [1], "user": ["a"], "ad": ["b"]})
         for options, said in (
                 ({"label": "buy"}, "has no column 'buy'; it has click, user, ad"),
@@ -308,6 +309,27 @@ class ParquetTest(unittest.TestCase):
                 ({"features": [{"columns": ["ad"]}]}, "a feature has a name"),
                 ({"labels": ["click"], "label": "user"}, "labels and label are both"),
                 ({"source": "both", "hash_keys": True}, "source is train or test"),
+                ({**listed, "list_of": "shop"}, "list_of of 'features' is 'shop', and there "
+                 "is no such column; there are click, user, ad"),
+                ({"hash_keys": True, "list_of": "user"},
+                 "list_of is 'user', but no list_column is given for 'features'"),
+                ({**listed, "list_length": 0}, "list_length of 'features' must be from 1 to "
+                 "65536; found 0"),
+                ({"hash_keys": True, "list_length": 0}, "from 1 to 65536; found 0"),
+                ({**listed, "list_length": 65537}, "from 1 to 65536; found 65537"),
+                ({"label": "ad", "classes": 3, "class_names": ["a", "b"],
+                  "columns": ["click"]}, "classes of 'ad' is 3, and 2 class_names are "
+                 "given; leave one out"),
+                ({"labels": [{"column": "ad", "classes": 1, "class_names": ["a", "b"]}],
+                  "columns": ["click"]}, "classes of 'ad' is 1, and 2 class_names"),
+                ({"label": "ad", "class_names": ["b", "b"], "columns": ["click"]},
+                 "class_names of 'ad' has 'b' twice"),
+                ({"label": "click", "group": "click", "hash_keys": True},
+                 "group is 'click', which is a label"),
+                ({"labels": ["ad", "click"], "weight": "click", "hash_keys": True},
+                 "weight is 'click', which is a label"),
+                ({"labels": ["click", {"column": "click", "name": "again"}],
+                  "hash_keys": True}, "two of the labels are 'click'"),
                 ({"columns": ["click"], "missing": [0, 1]}, "2 numbers for 1 columns")):
             with self.subTest(options):
                 self.assertIn(said, self.refusal(path, **options))
