@@ -5,6 +5,7 @@ Skipped by name where there is no NumPy, or no pyarrow.
 
 import datetime
 import decimal
+import fcntl
 import importlib.util
 import json
 import os
@@ -244,6 +245,38 @@ class ParquetTest(unittest.TestCase):
         # Row group by row group.
         self.assertEqual(done, [(rows, 200) for rows in
                                 (40, 80, 120, 130, 170, 200)])
+
+    def test_what_killed_conversions_left_is_removed_unless_it_is_held(self):
+        path = self.write("a.parquet", {"price": [1.0, 2.0]})
+        left, held, others = [self.directory / name for name in (
+            ".out.0123456789abcdef", ".out.fedcba9876543210", ".out.of_another_program")]
+        for directory in (left, held, others):
+            directory.mkdir()
+            (directory / "train-000000.records").write_bytes(b"some")
+        at_work = os.open(held, os.O_RDONLY)
+        self.addCleanup(os.close, at_work)
+        fcntl.flock(at_work, fcntl.LOCK_EX)
+        found = []
+
+        def see(*_):
+            """Another one at work finds this one's directory held."""
+            for own in set(self.directory.glob(".out.*")) - {held, others}:
+                fd = os.open(own, os.O_RDONLY)
+                self.addCleanup(os.close, fd)
+                with self.assertRaises(BlockingIOError):
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found.append(own)
+        self.convert(path, columns=["price"], progress=see)
+        self.assertEqual(len(found), 1)
+        self.assertNotIn(left, found)
+        self.assertEqual(set(self.directory.glob(".*")), {held, others})
+        self.assertEqual(self.contents(held), {"train-000000.records": b"some"})
+        fcntl.flock(at_work, fcntl.LOCK_UN)
+        self.convert(path, columns=["price"], to=self.directory / "another")
+        self.assertTrue(held.exists())
+        (self.out / "train-000000.records").unlink()
+        self.convert(path, columns=["price"])
+        self.assertEqual(set(self.directory.glob(".*")), {others})
 
     def test_types_that_have_no_one_meaning_are_refused_by_name(self):
         import pyarrow as pa
