@@ -88,11 +88,10 @@ std::vector<std::string> MeaningsPassed(const StageList& stages) {
 }
 
 int PassedWithoutMeaning(const StageList& stages) {
-  return static_cast<int>(absl::c_find_if_not(stages,
-                                              [](const v1::InputStage& stage) {
-                                                return CanBePassed(stage) &&
-                                                       !ChangesMeaning(stage);
-                                              }) -
+  const auto is_passed = [](const v1::InputStage& stage) {
+    return CanBePassed(stage) && !ChangesMeaning(stage);
+  };
+  return static_cast<int>(absl::c_find_if_not(stages, is_passed) -
                           stages.begin());
 }
 

@@ -200,9 +200,9 @@ v1::InputSource::Records ZeroRecords(const std::string& half,
                                      const Stage& stage) {
   auto records = DescribeRecords(stage.spec(), stage.spec());
   EXPECT_TRUE(records.ok()) << records.status();
-  records->add_files(
-      WriteTestFile(absl::StrCat(half, ".records"),
-                    std::string(stage.size() * RecordBytes(stage.spec()), 0)));
+  records->add_files(WriteTestFile(
+      absl::StrCat(half, ".records"),
+      std::string(stage.size() * RecordBytes(stage.spec()), '\0')));
   return *std::move(records);
 }
 
