@@ -249,22 +249,37 @@ class InputConvertTest(unittest.TestCase):
         self.assertRegex(errors, "train: 340 examples of 56 B, 19 kB in 4 files\n")
         self.train(printed)
 
-    def test_one_source_alone_is_converted_if_that_is_said(self):
-        code, printed, errors = self.convert("--source=test")
-        self.assertEqual(code, 0, errors)
-        self.assertEqual(os.listdir(self.out), ["test-000000.records"])
-        self.assertIn("records", printed["test"])
-        self.assertIn("csv", printed["train"])
-        self.assertIn("paramd: input.train still reads its own files", errors)
+    def test_stages_of_train_and_test_themselves_stay_alike(self):
+        self.job["input"]["stages"] = []
+        self.job["input"]["train"]["stages"] = [{"skip": 3}, "shuffle",
+                                                {"log": "numbers"}]
+        self.job["input"]["test"]["stages"] = [{"take": 60}, {"log": "numbers"}]
+        printed = self.check_same_bits()
+        self.assertEqual(printed["train"]["stages"],
+                         [{"shuffle": {}}, {"log": {"feature": "numbers"}}])
+        self.assertEqual(printed["test"]["stages"],
+                         [{"log": {"feature": "numbers"}}])
+
+    def test_test_data_alone_would_be_refused_and_so_are_before(self):
+        self.job["input"]["stages"] = ["shuffle", {"log": {"feature": "numbers"},
+                                                   "on": "training"}]
+        self.job["input"]["test"]["stages"] = [{"log": "numbers"}]
+        self.assertIn("a job would refuse these records: those of input.test would "
+                      "have stages of 'numbers' none, not log", self.refusal())
+
+    def test_a_job_without_test_data_is_converted(self):
+        del self.job["input"]["test"]
+        self.job["input"]["train"]["stages"] = [{"skip": 3}, {"log": "numbers"},
+                                                "shuffle"]
+        self.job["input"]["stages"] = []
+        printed = self.check_same_bits()
+        self.assertEqual(set(printed), {"train"})
+        self.assertEqual(os.listdir(self.out), ["train-000000.records"])
 
     def test_what_makes_no_sense_is_refused(self):
-        self.assertIn("--source is train or test, not 'both'",
-                      self.refusal("--source=both"))
         self.assertIn("--part_size: ", self.refusal("--part_size=many"))
         self.job["input"]["train"]["csv"]["label"] = "bought"
         self.assertIn("has no column 'bought'", self.refusal())
-        del self.job["input"]["test"]
-        self.assertIn("the job has no input.test", self.refusal("--source=test"))
 
     def test_test_data_that_are_read_in_another_way_are_refused(self):
         self.job["input"]["test"]["csv"]["features"][2]["hash_buckets"] = 32

@@ -44,7 +44,6 @@ constexpr uint64_t kMostParts = 1000000;
 struct WantedConversion {
   JobFlags job;
   std::string to;
-  std::string source;
   std::string part_size = "1GB";
   int threads = 0;  // 0: as many as there are processors.
 };
@@ -134,11 +133,6 @@ class ConversionProgress {
   uint64_t done_ = 0;
 };
 
-// Whether a source, "train" or "test", is to be converted.
-bool IsWanted(const WantedConversion& wanted, const std::string& source) {
-  return wanted.source.empty() || wanted.source == source;
-}
-
 absl::StatusOr<uint64_t> PartBytes(const WantedConversion& wanted) {
   const auto bytes = ParseByteSize(wanted.part_size);
   if (bytes.ok()) return bytes;
@@ -151,21 +145,6 @@ absl::Status CheckWanted(const WantedConversion& wanted,
   if (wanted.to.empty()) {
     return absl::InvalidArgumentError(
         "missing --to DIR, the directory that is made");
-  }
-  if (!wanted.source.empty() && wanted.source != "train" &&
-      wanted.source != "test") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--source is train or test, not '", wanted.source, "'"));
-  }
-  if (!wanted.source.empty() && !input.has_train()) {
-    return absl::InvalidArgumentError(
-        "--source is of a job that has input.train; of one whose input has a "
-        "format both are converted");
-  }
-  if (wanted.source == "test" && !input.has_test()) {
-    return absl::InvalidArgumentError(
-        "--source is test, but the job has no input.test: it evaluates on "
-        "what it is trained on");
   }
   RETURN_IF_ERROR(PartBytes(wanted).status());
   return CheckConvertible(input);
@@ -186,25 +165,21 @@ absl::StatusOr<std::string> VacantDirectory(const std::string& to) {
               "one of its own"));
 }
 
-// The sources as a job that is trained opens them.
+// The data to train on as a job opens them, and test data if it has such.
 absl::StatusOr<std::vector<ConvertedPart>> OpenParts(
-    const WantedConversion& wanted, const v1::JobConfig& job,
-    const PassedStages& passed) {
+    const v1::JobConfig& job, const PassedStages& passed) {
   const v1::InputConfig& input = job.input();
   std::vector<ConvertedPart> parts;
   ASSIGN_OR_RETURN(auto train, OpenTrainingData(job));
-  const int passed_train = passed.train + passed.shared;
-  const InputSpec trained = train->Behind(passed_train).spec();
-  if (IsWanted(wanted, "test") && (input.has_test() || !input.has_train())) {
-    ASSIGN_OR_RETURN(auto test, OpenTestData(input, *train));
+  parts.push_back({.name = "train",
+                   .pipeline = std::move(train),
+                   .passed = passed.train + passed.shared});
+  const InputSpec trained = parts[0].last().spec();
+  if (input.has_test() || !input.has_train()) {
+    ASSIGN_OR_RETURN(auto test, OpenTestData(input, *parts[0].pipeline));
     parts.push_back({.name = "test",
                      .pipeline = std::move(test),
                      .passed = passed.test + passed.shared});
-  }
-  if (IsWanted(wanted, "train")) {
-    parts.insert(parts.begin(), ConvertedPart{.name = "train",
-                                              .pipeline = std::move(train),
-                                              .passed = passed_train});
   }
   for (ConvertedPart& part : parts) {
     RETURN_IF_ERROR(CheckSameInEachEpoch(*part.pipeline));
@@ -317,21 +292,17 @@ absl::Status ConvertInput(const WantedConversion& wanted) {
   ASSIGN_OR_RETURN(converted.directory, VacantDirectory(wanted.to));
   const PassedStages passed = StagesToPass(input);
   ASSIGN_OR_RETURN(const std::vector<ConvertedPart> parts,
-                   OpenParts(wanted, job, passed));
+                   OpenParts(job, passed));
+  converted.train = parts[0].records;
+  if (parts.size() > 1) converted.test = parts[1].records;
+  const v1::InputConfig printed = InputOfRecords(input, passed, converted);
+  if (parts.size() > 1) {
+    RETURN_IF_ERROR(
+        CheckReadAlike(printed, *parts[0].pipeline, *parts[1].pipeline));
+  }
   RETURN_IF_ERROR(
       WriteAll(wanted, GoesByFiles(input, passed), converted.directory, parts));
-  for (const ConvertedPart& part : parts) {
-    (part.name == "train" ? converted.train : converted.test) = part.records;
-  }
-  if (!wanted.source.empty() && input.has_test()) {
-    Print(
-        absl::StrCat(
-            "paramd: ", wanted.source == "train" ? "input.test" : "input.train",
-            " still reads its own files; data of csv and of records do not go "
-            "together: without --source both are converted\n"),
-        stderr);
-  }
-  Print(SettingsJson("input", InputOfRecords(input, passed, converted)));
+  Print(SettingsJson("input", printed));
   return absl::OkStatus();
 }
 
@@ -345,8 +316,6 @@ int InputConvertCommand(const Invocation& invocation) {
               "that reads them: training is the same,\nbit for bit, and text "
               "is taken apart once. DIR appears when all is in it.");
   flags.AddText("to", "DIR", "the directory that is made", &wanted.to);
-  flags.AddText("source", "train|test", "one of the two; without, both",
-                &wanted.source);
   flags.AddText("part_size", "SIZE", "begin another file at so many bytes",
                 &wanted.part_size);
   flags.AddCount("threads", "0: as many as there are processors",

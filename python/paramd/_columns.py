@@ -9,6 +9,7 @@ from paramd._errors import Error, InvalidArgument
 # 64-bit FNV-1a, as base/random.h has it.
 _BASIS, _PRIME, _SEED = 0xCBF29CE484222325, 0x100000001B3, 0x9E3779B97F4A7C15
 _WHITE = b" \t\n\v\f\r"
+_MOST_LIST = 65536  # The job file's bound of list_length.
 
 # Keys of `csv` that are said of one feature, and those beside them.
 _OF_FEATURE = ("name", "columns", "classes", "hash_buckets", "hash_keys",
@@ -161,8 +162,15 @@ class Feature:
                         zip(names, self._missing(config, len(names)))]
         self.list_length = 0
         self.list_separator = str(config.get("list_separator", "|"))
+        length = int(config.get("list_length", 16))
+        if not 1 <= length <= _MOST_LIST:
+            raise InvalidArgument(f"list_length of '{self.name}' must be from 1 to "
+                                  f"{_MOST_LIST}; found {length}")
         if config.get("list_column"):
-            self._take_list(config)
+            self._take_list(config, length)
+        elif config.get("list_of"):
+            raise InvalidArgument(f"list_of is '{config['list_of']}', but no list_column "
+                                  f"is given for '{self.name}'")
 
     def _missing(self, config: Dict[str, Any], count: int) -> List[Optional[float]]:
         given = config.get("missing")
@@ -181,7 +189,7 @@ class Feature:
         every = list(values) if len(values) == count else list(values) * count
         return [float(value) for value in every]
 
-    def _take_list(self, config: Dict[str, Any]) -> None:
+    def _take_list(self, config: Dict[str, Any], length: int) -> None:
         name, of = str(config["list_column"]), str(config.get("list_of") or "")
         last = self.columns[-1]
         if not self.is_text or name != last.name:
@@ -192,7 +200,7 @@ class Feature:
             raise InvalidArgument("list_separator must be one character; found "
                                   f"'{self.list_separator}'")
         self.columns[-1] = last._replace(salt=_salt(of or name))
-        self.list_length = int(config.get("list_length", 16))
+        self.list_length = length
 
     @property
     def width(self) -> int:
@@ -341,7 +349,35 @@ def _labels(config: Dict[str, Any]) -> List[Dict[str, Any]]:
         if unknown or not label["name"]:
             raise InvalidArgument(f"a label has column, name, classes and class_names; "
                                   f"found {sorted(label)}")
+        _check_label(label, config)
+    columns = [label["column"] for label in labels]
+    twice = {name for name in columns if columns.count(name) > 1}
+    if twice:
+        raise InvalidArgument(f"two of the labels are '{min(twice)}'; leave one out")
     return labels
+
+
+def _check_label(label: Dict[str, Any], config: Dict[str, Any]) -> None:
+    column = label["column"]
+    for key in ("group", "weight"):
+        if config.get(key) == column:
+            raise InvalidArgument(f"{key} is '{column}', which is a label")
+    names = listed(label.get("class_names"))
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise InvalidArgument(f"class_names of '{column}' has '{min(twice)}' twice: which "
+                              "of the two is meant?")
+    classes = label.get("classes") or len(names)
+    if names and classes != len(names):
+        raise InvalidArgument(f"classes of '{column}' is {classes}, and {len(names)} "
+                              "class_names are given; leave one out")
+
+
+def _check_list_of(feature: Dict[str, Any], names: Sequence[str]) -> None:
+    of = feature.get("list_of")
+    if of and of not in names:
+        raise InvalidArgument(f"list_of of '{feature['name']}' is '{of}', and there is no "
+                              "such column; there are " + ", ".join(names[:20]))
 
 
 def _check_keys(config: Dict[str, Any]) -> None:
@@ -385,6 +421,7 @@ def features_of(config: Dict[str, Any], names: Sequence[str]) -> List[Feature]:
         if told:
             raise InvalidArgument(f"'{feature['name']}' has column '{min(told)}', which is "
                                   "a label: the model would be told what it is to predict")
+        _check_list_of(feature, names)
     found = [Feature(feature) for feature in wanted]
     found += [Feature({"name": label["name"], "columns": [label["column"]],
                         "classes": label.get("classes", 0)}, is_lone=True,

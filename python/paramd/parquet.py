@@ -11,6 +11,7 @@ has the hash that it has in a CSV file. Needs pyarrow, which the import doesn't 
 
 import argparse
 import contextlib
+import fcntl
 import glob
 import json
 import os
@@ -147,6 +148,32 @@ def _sync(directory: str) -> None:
 
 
 @contextlib.contextmanager
+def _hold(directory: str) -> Iterator[bool]:
+    """Whether nobody else is at work in it; who holds it until the block ends is not
+    taken for dead. The same lock as in checkpoint/whole_directory.cc."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        held = True
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            held = False
+        yield held
+    finally:
+        os.close(fd)
+
+
+def _delete_leftovers(above: str, name: str) -> None:
+    """What those left that were making a directory of this name when they were killed."""
+    hidden = re.compile(re.escape(f".{name}.") + "[0-9a-f]{16}")
+    for found in filter(hidden.fullmatch, os.listdir(above)):
+        left = os.path.join(above, found)
+        with contextlib.suppress(OSError), _hold(left) as held:
+            if held:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def _whole_directory(to: str) -> Iterator[str]:
     """A directory that is called `to` when all is in it, or is gone."""
     if os.path.lexists(to) and not (os.path.isdir(to) and not os.listdir(to)):
@@ -157,10 +184,12 @@ def _whole_directory(to: str) -> Iterator[str]:
     try:
         os.makedirs(above, exist_ok=True)
         os.mkdir(hidden)
-        yield hidden
-        _sync(hidden)
-        os.rename(hidden, to)
-        _sync(above)
+        with _hold(hidden):
+            _delete_leftovers(above, name)
+            yield hidden
+            _sync(hidden)
+            os.rename(hidden, to)
+            _sync(above)
     except OSError as error:
         raise Error(f"'{to}' can't be written: {error.strerror or error}") from error
     finally:

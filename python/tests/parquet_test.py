@@ -5,6 +5,7 @@ Skipped by name where there is no NumPy, or no pyarrow.
 
 import datetime
 import decimal
+import fcntl
 import importlib.util
 import json
 import os
@@ -245,6 +246,38 @@ class ParquetTest(unittest.TestCase):
         self.assertEqual(done, [(rows, 200) for rows in
                                 (40, 80, 120, 130, 170, 200)])
 
+    def test_what_killed_conversions_left_is_removed_unless_it_is_held(self):
+        path = self.write("a.parquet", {"price": [1.0, 2.0]})
+        left, held, others = [self.directory / name for name in (
+            ".out.0123456789abcdef", ".out.fedcba9876543210", ".out.of_another_program")]
+        for directory in (left, held, others):
+            directory.mkdir()
+            (directory / "train-000000.records").write_bytes(b"some")
+        at_work = os.open(held, os.O_RDONLY)
+        self.addCleanup(os.close, at_work)
+        fcntl.flock(at_work, fcntl.LOCK_EX)
+        found = []
+
+        def see(*_):
+            """Another one at work finds this one's directory held."""
+            for own in set(self.directory.glob(".out.*")) - {held, others}:
+                fd = os.open(own, os.O_RDONLY)
+                self.addCleanup(os.close, fd)
+                with self.assertRaises(BlockingIOError):
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found.append(own)
+        self.convert(path, columns=["price"], progress=see)
+        self.assertEqual(len(found), 1)
+        self.assertNotIn(left, found)
+        self.assertEqual(set(self.directory.glob(".*")), {held, others})
+        self.assertEqual(self.contents(held), {"train-000000.records": b"some"})
+        fcntl.flock(at_work, fcntl.LOCK_UN)
+        self.convert(path, columns=["price"], to=self.directory / "another")
+        self.assertTrue(held.exists())
+        (self.out / "train-000000.records").unlink()
+        self.convert(path, columns=["price"])
+        self.assertEqual(set(self.directory.glob(".*")), {others})
+
     def test_types_that_have_no_one_meaning_are_refused_by_name(self):
         import pyarrow as pa
         path = self.write("a.parquet", {
@@ -290,6 +323,7 @@ class ParquetTest(unittest.TestCase):
                                    columns=["day"]))
 
     def test_what_makes_no_sense_is_refused(self):
+        listed = {"columns": ["user", "ad"], "hash_keys": True, "list_column": "ad"}
         path = self.write("a.parquet", {"click": [1], "user": ["a"], "ad": ["b"]})
         for options, said in (
                 ({"label": "buy"}, "has no column 'buy'; it has click, user, ad"),
@@ -308,6 +342,27 @@ class ParquetTest(unittest.TestCase):
                 ({"features": [{"columns": ["ad"]}]}, "a feature has a name"),
                 ({"labels": ["click"], "label": "user"}, "labels and label are both"),
                 ({"source": "both", "hash_keys": True}, "source is train or test"),
+                ({**listed, "list_of": "shop"}, "list_of of 'features' is 'shop', and there "
+                 "is no such column; there are click, user, ad"),
+                ({"hash_keys": True, "list_of": "user"},
+                 "list_of is 'user', but no list_column is given for 'features'"),
+                ({**listed, "list_length": 0}, "list_length of 'features' must be from 1 to "
+                 "65536; found 0"),
+                ({"hash_keys": True, "list_length": 0}, "from 1 to 65536; found 0"),
+                ({**listed, "list_length": 65537}, "from 1 to 65536; found 65537"),
+                ({"label": "ad", "classes": 3, "class_names": ["a", "b"],
+                  "columns": ["click"]}, "classes of 'ad' is 3, and 2 class_names are "
+                 "given; leave one out"),
+                ({"labels": [{"column": "ad", "classes": 1, "class_names": ["a", "b"]}],
+                  "columns": ["click"]}, "classes of 'ad' is 1, and 2 class_names"),
+                ({"label": "ad", "class_names": ["b", "b"], "columns": ["click"]},
+                 "class_names of 'ad' has 'b' twice"),
+                ({"label": "click", "group": "click", "hash_keys": True},
+                 "group is 'click', which is a label"),
+                ({"labels": ["ad", "click"], "weight": "click", "hash_keys": True},
+                 "weight is 'click', which is a label"),
+                ({"labels": ["click", {"column": "click", "name": "again"}],
+                  "hash_keys": True}, "two of the labels are 'click'"),
                 ({"columns": ["click"], "missing": [0, 1]}, "2 numbers for 1 columns")):
             with self.subTest(options):
                 self.assertIn(said, self.refusal(path, **options))

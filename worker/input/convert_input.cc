@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "proto/data_meaning.h"
 #include "worker/input/describe_meaning.h"
 #include "worker/input/stage.h"
 #include "worker/input/transform.h"
@@ -67,6 +68,33 @@ int PassedOf(const StageList& stages) {
                           stages.begin());
 }
 
+// Whether it must be the same for train and test. What `pad` fills with is
+// compared only where both pad.
+bool ChangesMeaning(const v1::InputStage& stage) {
+  const auto* const kind =
+      stage.GetDescriptor()->FindFieldByNumber(stage.kind_case());
+  return !stage.has_pad() && !IsHarmlessStage(kind->name());
+}
+
+// Of the stages that are passed those that must be the same.
+std::vector<std::string> MeaningsPassed(const StageList& stages) {
+  std::vector<std::string> meanings;
+  const int passed = PassedOf(stages);
+  for (int i = 0; i < passed; ++i) {
+    if (!ChangesMeaning(stages[i])) continue;
+    meanings.push_back(stages[i].ShortDebugString());
+  }
+  return meanings;
+}
+
+int PassedWithoutMeaning(const StageList& stages) {
+  const auto is_passed = [](const v1::InputStage& stage) {
+    return CanBePassed(stage) && !ChangesMeaning(stage);
+  };
+  return static_cast<int>(absl::c_find_if_not(stages, is_passed) -
+                          stages.begin());
+}
+
 StageList Behind(const StageList& stages, int passed) {
   return StageList(stages.begin() + passed, stages.end());
 }
@@ -91,19 +119,14 @@ v1::InputFeature::Type TypeOf(DType dtype) {
   return v1::InputFeature::TYPE_UNSPECIFIED;
 }
 
-// Makes `source` the records, or has it pass the stages that the records have
-// passed.
-void Convert(const absl::optional<Records>& records,
-             const std::string& directory, const StageList& left,
-             const StageList& passed, v1::InputSource* source) {
-  if (!records.has_value()) {
-    source->mutable_stages()->MergeFrom(passed);
-    return;
-  }
-  source->Clear();
-  source->set_directory(directory);
-  *source->mutable_records() = *records;
-  *source->mutable_stages() = left;
+v1::InputSource SourceOfRecords(const Records& records,
+                                const std::string& directory,
+                                const StageList& stages) {
+  v1::InputSource source;
+  source.set_directory(directory);
+  *source.mutable_records() = records;
+  *source.mutable_stages() = stages;
+  return source;
 }
 
 // Files of the short form, which are no longer read.
@@ -124,21 +147,26 @@ struct Run {
   absl::Status status;
 };
 
-absl::Status AppendRecord(const InputSpec& spec, const Pipeline& pipeline,
-                          const Example& example, std::string* records) {
+absl::Status CheckFitsRecord(const InputSpec& spec, const Example& example) {
   for (size_t f = 0; f < spec.features.size(); ++f) {
     const FeatureSpec& feature = spec.features[f];
     const OwnedTensor& value = example.values[f];
-    if (value.dims() != feature.dims || value.dtype() != feature.dtype) {
-      return absl::DataLossError(absl::StrCat(
-          pipeline.source().Where(example.index), ": '", feature.name, "' is ",
-          ShapeText(value.dtype(), value.dims()), "; a record has ",
-          ShapeText(feature.dtype, feature.dims)));
+    if (value.dims() == feature.dims && value.dtype() == feature.dtype) {
+      continue;
     }
-    const absl::Span<const std::byte> bytes = value.bytes();
-    records->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return absl::DataLossError(absl::StrCat(
+        "'", feature.name, "' is ", ShapeText(value.dtype(), value.dims()),
+        "; a record has ", ShapeText(feature.dtype, feature.dims)));
   }
   return absl::OkStatus();
+}
+
+void AppendRecord(const InputSpec& spec, const Example& example,
+                  std::string* records) {
+  for (size_t f = 0; f < spec.features.size(); ++f) {
+    const absl::Span<const std::byte> bytes = example.values[f].bytes();
+    records->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
 }
 
 void EncodeRun(const ExampleEncoding& encoding, Run* run) {
@@ -149,9 +177,10 @@ void EncodeRun(const ExampleEncoding& encoding, Run* run) {
   for (uint64_t offset = run->begin; offset < run->end; ++offset) {
     run->status = pipeline.ReadBehind(encoding.passed, offset, &example);
     if (run->status.ok() && !example.dropped) {
-      run->status = AppendRecord(spec, pipeline, example, &run->records);
+      run->status = pipeline.OnError(CheckFitsRecord(spec, example), &example);
     }
     if (!run->status.ok()) return;
+    if (!example.dropped) AppendRecord(spec, example, &run->records);
   }
 }
 
@@ -176,6 +205,11 @@ PassedStages StagesToPass(const v1::InputConfig& config) {
   PassedStages passed = {.train = PassedOf(train), .test = PassedOf(test)};
   if (passed.train == train.size() && passed.test == test.size()) {
     passed.shared = PassedOf(config.stages());
+  } else if (config.has_test() &&
+             MeaningsPassed(train) != MeaningsPassed(test)) {
+    // What one of them has left, the other would have done already.
+    passed.train = PassedWithoutMeaning(train);
+    passed.test = PassedWithoutMeaning(test);
   }
   return passed;
 }
@@ -276,17 +310,15 @@ v1::InputConfig InputOfRecords(const v1::InputConfig& config,
                                const PassedStages& passed,
                                const ConvertedSources& converted) {
   v1::InputConfig input = config;
-  const StageList shared(config.stages().begin(),
-                         config.stages().begin() + passed.shared);
   *input.mutable_stages() = Behind(config.stages(), passed.shared);
   if (!config.has_train()) ClearShortForm(&input);
-  Convert(converted.train, converted.directory,
-          Behind(config.train().stages(), passed.train), shared,
-          input.mutable_train());
-  if (config.has_test() || converted.test.has_value()) {
-    Convert(converted.test, converted.directory,
-            Behind(config.test().stages(), passed.test), shared,
-            input.mutable_test());
+  *input.mutable_train() =
+      SourceOfRecords(converted.train, converted.directory,
+                      Behind(config.train().stages(), passed.train));
+  if (converted.test.has_value()) {
+    *input.mutable_test() =
+        SourceOfRecords(*converted.test, converted.directory,
+                        Behind(config.test().stages(), passed.test));
   }
   // Without a stage examples to train on would be shuffled.
   const bool had_stages =
@@ -295,6 +327,26 @@ v1::InputConfig InputOfRecords(const v1::InputConfig& config,
     input.add_stages()->mutable_prefetch()->set_batches(kPrefetch);
   }
   return input;
+}
+
+absl::Status CheckReadAlike(const v1::InputConfig& input, const Pipeline& train,
+                            const Pipeline& test) {
+  // Of records the source itself says nothing but the names of its features.
+  const auto meaning = [&input](const v1::InputSource& records, bool training,
+                                const Pipeline& pipeline) {
+    v1::InputConfig config = input;
+    *config.mutable_stages() = records.stages();
+    config.mutable_stages()->MergeFrom(input.stages());
+    return DescribeMeaning(config, training, pipeline.source(),
+                           pipeline.spec());
+  };
+  const std::string difference =
+      MeaningDifference(meaning(input.test(), /*training=*/false, test),
+                        meaning(input.train(), /*training=*/true, train));
+  if (difference.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a job would refuse these records: those of input.test would have ",
+      difference, "; put the stages that both pass into input.stages"));
 }
 
 absl::Status EncodeExamples(const ExampleEncoding& encoding, uint64_t begin,

@@ -29,7 +29,8 @@ struct PassedStages {
 
 // Those before the first that shuffles, repeats, makes batches or windows, or
 // takes part in training or evaluation alone. None if a later one draws random
-// numbers, since these follow from its place in the list.
+// numbers, since these follow from its place in the list. Of stages that train
+// and test must share, as `log`, both pass the same.
 PassedStages StagesToPass(const v1::InputConfig& config);
 
 // Whether a stage that is left asks where files begin.
@@ -54,19 +55,24 @@ absl::StatusOr<v1::InputSource::Records> DescribeRecords(
 // Bytes of an example of a spec without open dimensions.
 uint64_t RecordBytes(const InputSpec& spec);
 
-// What became records, each with its files; in `directory`.
+// What becomes records, each with its files; in `directory`.
 struct ConvertedSources {
   std::string directory;
-  absl::optional<v1::InputSource::Records> train = {};
+  v1::InputSource::Records train = {};
+  // None: the job evaluates on what it is trained on.
   absl::optional<v1::InputSource::Records> test = {};
 };
 
-// The input that reads the records as `config` reads what they were made of. A
-// source that was not converted gets the shared stages that were passed as
-// stages of its own.
+// The input that reads the records as `config` reads what they are made of.
 v1::InputConfig InputOfRecords(const v1::InputConfig& config,
                                const PassedStages& passed,
                                const ConvertedSources& converted);
+
+// INVALID_ARGUMENT, in a sentence, if a job would find the test data of `input`
+// read differently from those to train on. `input`: as InputOfRecords gave it
+// for these two. REQUIRES: it has test data.
+absl::Status CheckReadAlike(const v1::InputConfig& input, const Pipeline& train,
+                            const Pipeline& test);
 
 // How examples are written: those of `pipeline`, behind so many of its stages.
 struct ExampleEncoding {
@@ -77,8 +83,9 @@ struct ExampleEncoding {
 
 // Calls `use`, in order and on this thread, with records of some examples at a
 // time until all of [begin, end) of an epoch's examples have been read, and
-// with how many these were: more than records, if some can't be read and the
-// input skips such. The error of the first that can't be read, or of `use`.
+// with how many these were: more than records, if some can't be read, or don't
+// have the shape of a record, and the input skips such. The error of the first
+// of these, or of `use`.
 // REQUIRES: DescribeRecords admits them; threads > 0.
 absl::Status EncodeExamples(const ExampleEncoding& encoding, uint64_t begin,
                             uint64_t end,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "google/protobuf/text_format.h"
@@ -179,23 +180,113 @@ TEST(ConvertInputTest, SharedStagesArePassedIfAllOwnOnesAre) {
   EXPECT_EQ(passed.shared, 0);
 }
 
-TEST(ConvertInputTest, WhatIsNotConvertedPassesTheStagesByItself) {
-  const v1::InputConfig config = ConvertedConfig(R"(
-    train { csv { files: 'a' } stages { take { examples: 3 } } }
-    test { csv { files: 'b' } stages { skip { examples: 1 } } }
-    stages { log { feature: 'x' } } stages { shuffle {} })");
-  ConvertedSources converted{.directory = "/out"};
-  converted.train.emplace().add_files("train-*.records");
-  const v1::InputConfig input =
-      InputOfRecords(config, StagesToPass(config), converted);
-  const v1::InputConfig expected = ConvertedConfig(R"(
-    train { directory: '/out' records { files: 'train-*.records' } }
-    test {
-      csv { files: 'b' }
-      stages { skip { examples: 1 } } stages { log { feature: 'x' } }
-    }
-    stages { shuffle {} })");
-  EXPECT_EQ(input.DebugString(), expected.DebugString());
+// Stages of train, of test and of both.
+struct Halves {
+  std::string train;
+  std::string test;
+  std::string shared;
+};
+
+// Nine examples of 'x' in each half, behind such stages.
+v1::InputConfig TwoHalves(const Halves& halves) {
+  const std::string source = "synthetic { examples: 9 features { name: 'x' } }";
+  return ConvertedConfig(absl::StrCat("train {", source, halves.train,
+                                      "} test {", source, halves.test, "}",
+                                      halves.shared));
+}
+
+// Records of zeros with the name of a half.
+v1::InputSource::Records ZeroRecords(const std::string& half,
+                                     const Stage& stage) {
+  auto records = DescribeRecords(stage.spec(), stage.spec());
+  EXPECT_TRUE(records.ok()) << records.status();
+  records->add_files(WriteTestFile(
+      absl::StrCat(half, ".records"),
+      std::string(stage.size() * RecordBytes(stage.spec()), '\0')));
+  return *std::move(records);
+}
+
+// What CheckReadAlike says of the input of records, and what a job says.
+struct Verdicts {
+  absl::Status check;
+  absl::Status job;
+};
+
+Verdicts VerdictsOn(const v1::InputConfig& config) {
+  const auto train = OpenTrainingData(config, /*seed=*/7);
+  EXPECT_TRUE(train.ok()) << train.status();
+  const auto test = OpenTestData(config, **train);
+  EXPECT_TRUE(test.ok()) << test.status();
+  const PassedStages passed = StagesToPass(config);
+  ConvertedSources converted;
+  converted.train =
+      ZeroRecords("train", (*train)->Behind(passed.train + passed.shared));
+  converted.test =
+      ZeroRecords("test", (*test)->Behind(passed.test + passed.shared));
+  const v1::InputConfig input = InputOfRecords(config, passed, converted);
+  const auto training = OpenTrainingData(input, /*seed=*/7);
+  EXPECT_TRUE(training.ok()) << training.status();
+  return {.check = CheckReadAlike(input, **train, **test),
+          .job = OpenTestData(input, **training).status()};
+}
+
+TEST(ConvertInputTest, AJobTakesBothHalvesOfWhatIsPrinted) {
+  const std::string log = "stages { log { feature: 'x' } }";
+  const std::string half =
+      "stages { cast { feature: 'x' scale: 0.5 type: TYPE_FLOAT32 } }";
+  const std::string shuffle = "stages { shuffle {} }";
+  const std::string take = "stages { take { examples: 5 } }";
+  for (const Halves& halves :
+       std::vector<Halves>{{"", "", log + shuffle},
+                           {take, "", log + shuffle + half},
+                           {take + log, log, shuffle},
+                           {shuffle + log, log, ""},
+                           {take + log + shuffle + half, log + half, ""},
+                           {log + shuffle, take + log + shuffle, half}}) {
+    const v1::InputConfig config = TwoHalves(halves);
+    SCOPED_TRACE(config.ShortDebugString());
+    const Verdicts verdicts = VerdictsOn(config);
+    EXPECT_TRUE(verdicts.check.ok()) << verdicts.check;
+    EXPECT_TRUE(verdicts.job.ok()) << verdicts.job;
+  }
+}
+
+TEST(ConvertInputTest, WhatAJobWouldRefuseIsRefusedBefore) {
+  const Verdicts verdicts = VerdictsOn(
+      TwoHalves({.train = "",
+                 .test = "stages { log { feature: 'x' } }",
+                 .shared = "stages { shuffle {} }"
+                           "stages { log { feature: 'x' } on: ON_TRAINING }"}));
+  EXPECT_EQ(verdicts.check.code(), absl::StatusCode::kInvalidArgument);
+  const std::string said(verdicts.check.message());
+  EXPECT_TRUE(absl::StrContains(
+      said,
+      "a job would refuse these records: those of input.test would have "
+      "stages of 'x' none, not log"))
+      << said;
+  EXPECT_TRUE(absl::StrContains(
+      said, "; put the stages that both pass into input.stages"))
+      << said;
+  EXPECT_TRUE(absl::StrContains(verdicts.job.message(),
+                                "they have stages of 'x' none, not log"))
+      << verdicts.job;
+}
+
+TEST(ConvertInputTest, StagesThatBothMustShareArePassedByBothOrNeither) {
+  const std::string log = "stages { log { feature: 'x' } }";
+  const std::string shuffle = "stages { shuffle {} }";
+  const std::string take = "stages { take { examples: 5 } }";
+  PassedStages passed =
+      StagesToPass(TwoHalves({take + shuffle + log, take + log, ""}));
+  EXPECT_EQ(passed.train, 1);
+  EXPECT_EQ(passed.test, 1);
+  passed = StagesToPass(TwoHalves({take + log + shuffle, log, ""}));
+  EXPECT_EQ(passed.train, 2);
+  EXPECT_EQ(passed.test, 1);
+  // Evaluation reads the same as training.
+  v1::InputConfig config = TwoHalves({take + log + shuffle, "", ""});
+  config.clear_test();
+  EXPECT_EQ(StagesToPass(config).train, 2);
 }
 
 TEST(ConvertInputTest, ExamplesInTheirOrderStayInIt) {
@@ -203,7 +294,7 @@ TEST(ConvertInputTest, ExamplesInTheirOrderStayInIt) {
     format: IDX directory: '/data' train_images: 'i' test_labels: 'l'
     stages { take { examples: 9 } })");
   ConvertedSources converted{.directory = "/out"};
-  converted.train.emplace().add_files("train-*.records");
+  converted.train.add_files("train-*.records");
   converted.test.emplace().add_files("test-*.records");
   EXPECT_EQ(
       InputOfRecords(config, StagesToPass(config), converted).DebugString(),
@@ -328,6 +419,35 @@ TEST(ConvertInputTest, ExamplesThatCannotBeReadAreAnErrorOrLeftOut) {
     float last = 0;
     std::memcpy(&last, &all[3 * 8], sizeof(last));
     EXPECT_EQ(last, 4);
+    EXPECT_EQ((*pipeline)->skipped(), 1u);
+  }
+}
+
+TEST(ConvertInputTest, ExamplesOfAnotherShapeAreAnErrorOrLeftOut) {
+  for (const bool skip : {false, true}) {
+    auto source = std::make_unique<FakeSource>(5);
+    source->set_misshapen(3);
+    v1::InputConfig config;
+    config.set_on_error(skip ? v1::InputConfig::ON_ERROR_SKIP
+                             : v1::InputConfig::ON_ERROR_FAIL);
+    const auto pipeline =
+        Pipeline::Create(std::move(source), config, {.seed = 1});
+    ASSERT_TRUE(pipeline.ok()) << pipeline.status();
+    std::string all;
+    const absl::Status status =
+        EncodeExamples({.pipeline = **pipeline, .threads = 2}, 0, 5,
+                       [&](absl::string_view records, uint64_t) {
+                         absl::StrAppend(&all, records);
+                         return absl::OkStatus();
+                       });
+    if (!skip) {
+      EXPECT_EQ(status, absl::DataLossError(
+                            "example 3: 'image' is float32 2; a record has "
+                            "float32 1"));
+      continue;
+    }
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(all.size(), 4u * 8);
     EXPECT_EQ((*pipeline)->skipped(), 1u);
   }
 }

@@ -90,6 +90,9 @@ class Pipeline {
   // The same behind the first `count` stages, in epoch 0, of an offset below
   // the size there. REQUIRES: as Behind.
   absl::Status ReadBehind(int count, uint64_t offset, Example* example) const;
+  // Of an error about an example that was read: where examples are skipped,
+  // drops, counts and logs it; returns it otherwise, with the example's place.
+  absl::Status OnError(const absl::Status& error, Example* example) const;
   // Overwrites `batch` with the examples of `range`, which it may change.
   absl::Status Finish(const Portion& range, absl::Span<Example> examples,
                       Batch* batch) const;
@@ -119,8 +122,6 @@ class Pipeline {
   Pipeline() = default;
 
   bool IsMeasured(uint64_t epoch, uint64_t offset) const;
-  // Counts and logs an error where examples are skipped; returns it otherwise.
-  absl::Status OnError(const absl::Status& error, Example* example) const;
   // Says which example it is. INVALID_ARGUMENT becomes DATA_LOSS.
   absl::Status Named(const absl::Status& error, const Example& example) const;
   absl::Status FixSpec();

@@ -21,6 +21,8 @@ class FakeSource : public ExampleSource {
 
   // Reading this example will fail with DATA_LOSS.
   void set_unreadable(uint64_t index) { unreadable_ = index; }
+  // This example will have another image: two numbers.
+  void set_misshapen(uint64_t index) { misshapen_ = index; }
   void set_file_starts(std::vector<uint64_t> starts) {
     file_starts_ = std::move(starts);
   }
@@ -32,8 +34,10 @@ class FakeSource : public ExampleSource {
   absl::Status Read(uint64_t index, Example* example) const override {
     if (unreadable_ == index) return absl::DataLossError("unreadable");
     example->values.resize(2);
-    example->values[0].Reset(DType::kFloat32, {1});
+    const uint64_t numbers = misshapen_ == index ? 2 : 1;
+    example->values[0].Reset(DType::kFloat32, {numbers});
     example->values[0].values<float>()[0] = static_cast<float>(index);
+    if (numbers > 1) example->values[0].values<float>()[1] = 0;
     example->values[1].Reset(DType::kInt32, {});
     example->values[1].values<int32_t>()[0] =
         static_cast<int32_t>(index % classes_);
@@ -45,6 +49,7 @@ class FakeSource : public ExampleSource {
   const uint32_t classes_;
   const InputSpec spec_;
   absl::optional<uint64_t> unreadable_;
+  absl::optional<uint64_t> misshapen_;
   std::vector<uint64_t> file_starts_ = {0};
 };
 
