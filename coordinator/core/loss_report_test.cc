@@ -163,7 +163,7 @@ TEST_F(LossReportTest, WhatWasAddedIsInEveryLaterManifestOfThatLife) {
 }
 
 TEST_F(LossReportTest, WhatWasAddedGivesWayToTheServersOwnWord) {
-  Seal({At(1, 7, 90)}, {});
+  Seal({At(1, 7, 90)});
   v1::Manifest second = manifest_;
   report_.Complete(&second);
   manifest_.mutable_files(0)->mutable_lost()->CopyFrom(
