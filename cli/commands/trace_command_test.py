@@ -183,6 +183,20 @@ class TraceCommandTest(unittest.TestCase):
         self.assertIn("there is no trace: worker-0 is missing", run.output)
         self.assertFalse(os.path.exists(self.path))
 
+    def test_who_is_interrupted_leaves_nothing_but_what_was_there(self):
+        self.start()
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write("kept")
+        run = Run("trace", self.cluster.run_directory, "--seconds=60",
+                  f"--to={self.path}.new")
+        self.addCleanup(run.kill)
+        self.wait_until(lambda: self.audit().count('"Trace"') >= 4)
+        run.process.terminate()
+        self.assertEqual(run.wait(), -15, run.output)
+        self.assertEqual(os.listdir(os.path.dirname(self.path)), ["trace.json"])
+        with open(self.path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "kept")
+
     def test_what_cannot_be_is_a_sentence(self):
         self.start()
         with open(self.path, "w", encoding="utf-8") as file:
