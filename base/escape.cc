@@ -13,7 +13,7 @@ unsigned char ByteAt(absl::string_view text, size_t i) {
 }
 
 // Bytes of the UTF-8 sequence at the beginning of `text`; 0 if there is none.
-// Overlong forms of ASCII count as none.
+// Overlong forms, surrogates and what lies above U+10FFFF count as none.
 size_t SequenceLength(absl::string_view text) {
   const unsigned char first = ByteAt(text, 0);
   const size_t length = first < 0x80   ? 1
@@ -27,7 +27,9 @@ size_t SequenceLength(absl::string_view text) {
     if ((ByteAt(text, i) & 0xc0) != 0x80) return 0;
   }
   if (first == 0xe0 && ByteAt(text, 1) < 0xa0) return 0;
+  if (first == 0xed && ByteAt(text, 1) > 0x9f) return 0;
   if (first == 0xf0 && ByteAt(text, 1) < 0x90) return 0;
+  if (first == 0xf4 && ByteAt(text, 1) > 0x8f) return 0;
   return length;
 }
 

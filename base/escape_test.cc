@@ -38,6 +38,16 @@ TEST(EscapeTest, WhatPeopleReadStaysAsItIs) {
   EXPECT_EQ(EscapeControls("a\xc2\x9bz\xff"), "a\\xc2\\x9bz\\xff");
 }
 
+TEST(EscapeTest, WhatUtf8DoesNotHaveIsBytes) {
+  EXPECT_EQ(EscapeControls("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+  EXPECT_EQ(EscapeControls("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
+  // Their neighbours are characters.
+  for (const char* const last : {"\xed\x9f\xbf", "\xee\x80\x80",
+                                 "\xf4\x8f\xbf\xbf", "\xf0\x90\x80\x80"}) {
+    EXPECT_EQ(EscapeControls(last), last);
+  }
+}
+
 TEST(EscapeTest, ALineStaysOne) {
   EXPECT_EQ(EscapeLine("a\nb\tc\rd"), "a\\nb\\tc\\x0dd");
   EXPECT_EQ(EscapeLine(EscapeLine("a\n\x1b")), EscapeLine("a\n\x1b"));

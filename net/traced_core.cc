@@ -1,5 +1,6 @@
 #include "net/traced_core.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -25,6 +26,12 @@ const char* NameOf(const Proto* head) {
   return method != nullptr ? method->name.c_str() : type->name().c_str();
 }
 
+bool HasNumber(const ChromeTrace::Event& event, absl::string_view name) {
+  return std::any_of(
+      event.numbers.begin(), event.numbers.end(),
+      [&](const ChromeTrace::Number& number) { return number.name == name; });
+}
+
 void AddNumber(const char* name, uint64_t value, ChromeTrace::Event* event) {
   if (event->numbers.size() < kMostNumbers) {
     event->numbers.push_back({name, value});
@@ -35,13 +42,18 @@ void AddNumber(const char* name, uint64_t value, ChromeTrace::Event* event) {
 
 void AddChunk(const TracedPush& push, ChromeTrace::Phase phase,
               ChromeTrace::Event* event) {
-  const bool is_first = event->flows.empty();
+  event->flows.push_back({push.flow, phase});
+  // Of an answer that came in the same turn nothing is said but its flow.
+  const bool is_first = !HasNumber(*event, "push");
   bool is_block = false;
   for (const auto& [name, value] : push.numbers) {
-    is_block |= name == absl::string_view("slice");
+    if (name == absl::string_view("slice")) {
+      // With its block, or not at all.
+      if (event->numbers.size() + 2 > kMostNumbers) return;
+      is_block = true;
+    }
     if (is_first || is_block) AddNumber(name, value, event);
   }
-  event->flows.push_back({push.flow, phase});
 }
 
 bool TracedCore::IsRecording() {

@@ -20,7 +20,7 @@ namespace paramd {
 
 // Adds to an event that a chunk of a push passed in it: of the first one that
 // does, all that is known; of a further one which blocks it has; 32 numbers at
-// most.
+// most, and no slice without its block.
 void AddChunk(const TracedPush& push, ChromeTrace::Phase phase,
               ChromeTrace::Event* event);
 

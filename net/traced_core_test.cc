@@ -103,6 +103,19 @@ class TracedCoreTest : public ::testing::Test {
     return texts;
   }
 
+  // "push=17 slice=4 ", of the only one.
+  std::string NumbersOfTheEvent() {
+    const ChromeTrace::Recording recording = trace_.TakeRecording();
+    EXPECT_EQ(recording.events.size(), 1u);
+    std::string text;
+    for (const auto& event : recording.events) {
+      for (const ChromeTrace::Number& number : event.numbers) {
+        absl::StrAppend(&text, number.name, "=", number.value, " ");
+      }
+    }
+    return text;
+  }
+
   ChromeTrace trace_{"", 0, ChromeTrace::Keeps::kWhatIsAskedFor};
   Scripted core_;
   TracedCore traced_{&core_, &trace_};
@@ -143,15 +156,34 @@ TEST_F(TracedCoreTest, AnEventSaysWhichBlocksItIsAbout) {
   layers->add_variables(3);
   core_.sends_ = {{1, 71}};
   Complete(std::move(layers));
-  const ChromeTrace::Recording recording = trace_.TakeRecording();
-  ASSERT_EQ(recording.events.size(), 1u);
-  std::string text;
-  for (const ChromeTrace::Number& number : recording.events[0].numbers) {
-    absl::StrAppend(&text, number.name, "=", number.value, " ");
-  }
-  EXPECT_EQ(text,
+  EXPECT_EQ(NumbersOfTheEvent(),
             "variable=3 worker=0 term=0 session=0 push=17 block_count=1 "
             "slice=4 block=0 ");
+}
+
+TEST_F(TracedCoreTest, AChunkThatFollowsAnAnswerSaysAllToo) {
+  trace_.Record(Time::Never());
+  core_.sends_ = {{1, 71}};
+  Tick();
+  trace_.TakeRecording();
+  trace_.Record(Time::Never());
+  core_.sends_ = {{2, 72}, {3, 73}};
+  Answer(1, absl::OkStatus());
+  EXPECT_EQ(NumbersOfTheEvent(),
+            "worker=0 term=0 session=0 push=17 block_count=1 slice=4 block=0 "
+            "slice=4 block=0 ");
+}
+
+TEST_F(TracedCoreTest, NoSliceIsWithoutItsBlock) {
+  trace_.Record(Time::Never());
+  for (CallId call = 1; call <= 20; ++call) {
+    core_.sends_.emplace_back(call, 70 + call);
+  }
+  Tick();
+  // Five of the push, and pairs: the 32nd would be half of one.
+  std::string expected = "worker=0 term=0 session=0 push=17 block_count=1 ";
+  for (int i = 0; i < 13; ++i) absl::StrAppend(&expected, "slice=4 block=0 ");
+  EXPECT_EQ(NumbersOfTheEvent(), expected);
 }
 
 TEST_F(TracedCoreTest, WithoutARecordingTheCoreDoesTheSame) {

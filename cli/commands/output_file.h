@@ -4,33 +4,21 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace paramd {
 
-// Writes a file that `flag`, "--svg", names, in place of what was there.
-// kInvalidArgument, naming flag and file, if that can't be done.
+// Writes a file that `flag`, "--svg", names, in place of what was there: whole,
+// or what was there stays and nothing is left beside it, also if the disk is
+// full or a signal ends the process. Where a link leads is written; a pipe or a
+// device is written as it is. kInvalidArgument, naming flag and file, if that
+// can't be done.
 absl::Status WriteOutputFile(absl::string_view flag, const std::string& path,
                              absl::string_view text);
 
-// A file that is going to be written by WriteOutputFile when that took a while:
-// what is wrong with it is said before.
-class OutputPlace {
- public:
-  // What is in the file stays; it is made if there is none. As WriteOutputFile.
-  static absl::StatusOr<OutputPlace> Claim(absl::string_view flag,
-                                           const std::string& path);
-  // There is nothing to be written: the file is gone if Claim made it.
-  void GiveUp() const;
-
- private:
-  OutputPlace(const std::string& path, bool is_new)
-      : path_(path), is_new_(is_new) {}
-
-  std::string path_;
-  bool is_new_;
-};
+// For a file that WriteOutputFile is going to write when that took a while:
+// says what is wrong with it now. Changes nothing. Errors: the same.
+absl::Status CheckOutputFile(absl::string_view flag, const std::string& path);
 
 }  // namespace paramd
 

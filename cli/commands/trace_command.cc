@@ -46,18 +46,13 @@ std::string DescribeTrace(const ClusterTrace& trace, const TraceFlags& flags) {
 
 absl::StatusOr<ClusterTrace> WriteTraceOf(const TraceFlags& flags) {
   ASSIGN_OR_RETURN(const ChiefAddress chief, flags.chief.Find());
-  ASSIGN_OR_RETURN(const OutputPlace place,
-                   OutputPlace::Claim("--to", flags.output));
+  RETURN_IF_ERROR(CheckOutputFile("--to", flags.output));
   TraceOptions options;
   options.duration = absl::Seconds(flags.seconds);
   options.nonce = DrawIncarnation();
   options.timeout = flags.chief.timeout();
-  absl::StatusOr<ClusterTrace> trace = CollectTrace(chief, options);
-  if (!trace.ok()) {
-    place.GiveUp();
-    return trace.status();
-  }
-  RETURN_IF_ERROR(WriteOutputFile("--to", flags.output, TraceJson(*trace)));
+  ASSIGN_OR_RETURN(ClusterTrace trace, CollectTrace(chief, options));
+  RETURN_IF_ERROR(WriteOutputFile("--to", flags.output, TraceJson(trace)));
   return trace;
 }
 

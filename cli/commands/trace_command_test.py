@@ -161,13 +161,13 @@ class TraceCommandTest(unittest.TestCase):
 
     def test_one_at_a_time(self):
         self.start()
-        first = Run("trace", self.cluster.run_directory, "--seconds=6", f"--to={self.path}")
+        first = Run("trace", self.cluster.run_directory, "--seconds=20", f"--to={self.path}")
         self.addCleanup(first.kill)
         self.wait_until(lambda: self.audit().count('"Trace"') >= 4)
         code, output = paramd("trace", self.cluster.run_directory,
                               f"--to={self.path}.second")
         self.assertEqual(code, 138, output)
-        self.assertRegex(output, r"worker-0 is being traced by somebody else, for \ds more")
+        self.assertRegex(output, r"worker-0 is being traced by somebody else, for \d+s more")
         self.assertFalse(os.path.exists(f"{self.path}.second"))
         self.assertEqual(first.wait(), 0, first.output)
         self.check_cluster(Trace(self.path))
@@ -182,6 +182,20 @@ class TraceCommandTest(unittest.TestCase):
         self.assertEqual(run.wait(), 138, run.output)
         self.assertIn("there is no trace: worker-0 is missing", run.output)
         self.assertFalse(os.path.exists(self.path))
+
+    def test_who_is_interrupted_leaves_nothing_but_what_was_there(self):
+        self.start()
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write("kept")
+        run = Run("trace", self.cluster.run_directory, "--seconds=60",
+                  f"--to={self.path}.new")
+        self.addCleanup(run.kill)
+        self.wait_until(lambda: self.audit().count('"Trace"') >= 4)
+        run.process.terminate()
+        self.assertEqual(run.wait(), -15, run.output)
+        self.assertEqual(os.listdir(os.path.dirname(self.path)), ["trace.json"])
+        with open(self.path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "kept")
 
     def test_what_cannot_be_is_a_sentence(self):
         self.start()

@@ -26,7 +26,9 @@ constexpr int64_t kLatest = int64_t{1} << 60;
 
 // A text of JSON, of what a stranger may have sent.
 std::string Quoted(absl::string_view text) {
-  return nlohmann::json(EscapeLine(text)).dump();
+  return nlohmann::json(EscapeLine(text))
+      .dump(-1, ' ', /*ensure_ascii=*/false,
+            nlohmann::json::error_handler_t::replace);
 }
 
 std::string Quoted(const std::vector<std::string>& texts) {

@@ -205,6 +205,18 @@ TEST(ClusterTraceTest, NobodysNameBreaksTheFile) {
   EXPECT_TRUE(Json::accept(TraceJson(ClusterTrace())));
 }
 
+TEST(ClusterTraceTest, WhatIsNoCharacterBreaksNothing) {
+  // Half of a surrogate pair, and what lies above U+10FFFF.
+  for (const std::string wrong : {"\xed\xa0\x80", "\xf4\x90\x80\x80"}) {
+    ClusterTrace cluster = AFollowedPush();
+    cluster.processes[0].process = wrong;
+    *cluster.processes[1].events.mutable_names(0) = wrong;
+    cluster.layout.mutable_variables(1)->set_name(wrong);
+    cluster.missing = {wrong};
+    EXPECT_TRUE(Json::accept(TraceJson(cluster)));
+  }
+}
+
 TEST(ClusterTraceTest, PiecesAreJoined) {
   Recorded first("worker-0", 0);
   first.Add("turns", "Push", 1, 1);

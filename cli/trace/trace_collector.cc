@@ -1,8 +1,8 @@
 #include "cli/trace/trace_collector.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -13,6 +13,7 @@
 #include "base/escape.h"
 #include "base/status_macros.h"
 #include "client/traced_process.h"
+#include "coordinator/core/server_places.h"
 
 namespace paramd {
 namespace {
@@ -54,7 +55,11 @@ class Recorder {
     }
     // Who has all says so once more, and the process lets go of it.
     while (request_.have() < total_) RETURN_IF_ERROR(Ask());
-    for (int i = 0; i < kClockCalls; ++i) RETURN_IF_ERROR(Ask());
+    // All is here: these calls look at the clock alone, and somebody else may
+    // be recording by now.
+    for (int i = 0; i < kClockCalls && !recording_; ++i) {
+      if (!Ask().ok()) break;
+    }
     return absl::OkStatus();
   }
 
@@ -107,20 +112,65 @@ ChiefAddress AddressBeside(const ChiefAddress& chief, const std::string& name,
   return beside;
 }
 
-// Addresses of the processes of all ps, each once, in the order of the servers.
-std::vector<std::string> PsAddresses(const v1::JobStats& job) {
-  std::vector<std::string> addresses;
-  std::set<std::string> known;
-  const auto add = [&](const std::string& address) {
-    if (!address.empty() && known.insert(address).second) {
-      addresses.push_back(address);
-    }
-  };
+std::vector<const v1::Member*> ServersOf(const v1::JobStats& job) {
+  std::vector<const v1::Member*> servers;
   for (const v1::Member& member : job.members()) {
-    if (member.task().type() == v1::PS) add(member.address());
+    if (member.task().type() == v1::PS) servers.push_back(&member);
   }
-  // With replication a ps may hold nothing but backups.
-  for (const v1::Member& member : job.members()) add(member.backup_address());
+  return servers;
+}
+
+// Whether servers have no places but theirs of these.
+bool AreIn(const std::vector<ServerPlaces>& places,
+           const std::vector<const v1::Member*>& servers) {
+  for (const v1::Member* const server : servers) {
+    const uint32_t index = server->task().index();
+    if (index >= places.size()) return false;
+    const auto is_its = [&](uint32_t place) {
+      return place == places[index].home || place == places[index].away;
+    };
+    if (server->has_peer() && !is_its(server->peer())) return false;
+    if (server->has_backup_peer() && !is_its(server->backup_peer())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// How many servers each ps has. With replication their places tell, wherever
+// they are now: at any other number one of them would have other places.
+// Without, all servers of a ps are at its address.
+uint32_t ShardsOfEach(const std::vector<const v1::Member*>& servers) {
+  const auto count = static_cast<uint32_t>(servers.size());
+  if (!servers[0]->has_peer()) {
+    return static_cast<uint32_t>(std::count_if(
+        servers.begin(), servers.end(), [&](const v1::Member* server) {
+          return server->address() == servers[0]->address();
+        }));
+  }
+  for (uint32_t shards = 1; 2 * shards <= count; ++shards) {
+    if (count % shards != 0) continue;
+    if (AreIn(PlacesOf(count / shards, shards), servers)) return shards;
+  }
+  return 1;
+}
+
+// Addresses of the ps that hold a server or a backup, by their index.
+std::map<uint32_t, std::string> PsAddresses(const v1::JobStats& job) {
+  std::map<uint32_t, std::string> addresses;
+  const std::vector<const v1::Member*> servers = ServersOf(job);
+  if (servers.empty()) return addresses;
+  const uint32_t shards = ShardsOfEach(servers);
+  const auto add = [&](uint32_t ps, const std::string& address) {
+    if (!address.empty()) addresses.emplace(ps, address);
+  };
+  for (const v1::Member* const server : servers) {
+    // Half of the places of a ps are for backups.
+    add(server->has_peer() ? server->peer() / (2 * shards)
+                           : server->task().index() / shards,
+        server->address());
+    add(server->backup_peer() / (2 * shards), server->backup_address());
+  }
   return addresses;
 }
 
@@ -139,9 +189,8 @@ std::vector<TraceTarget> TargetsOf(const v1::StatusReply& status,
     }
     add(absl::StrCat("worker-", member.task().index()), member.address());
   }
-  size_t ps = 0;
-  for (const std::string& address : PsAddresses(status.job())) {
-    add(absl::StrCat("ps-", ps++), address);
+  for (const auto& [ps, address] : PsAddresses(status.job())) {
+    add(absl::StrCat("ps-", ps), address);
   }
   return targets;
 }

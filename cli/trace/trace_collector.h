@@ -22,8 +22,9 @@ struct TraceTarget {
 
 // The workers and servers of a job by its chief's status, the chief left out,
 // workers first. `chief` says how it was called: over TLS each is at its
-// address, otherwise at a socket beside the chief's. Of a job that is all in
-// one process: none.
+// address, otherwise at a socket beside the chief's. A ps that holds neither a
+// server nor a backup, for it is drained, dead or not back yet, is left out;
+// the others keep their names. Of a job that is all in one process: none.
 std::vector<TraceTarget> TargetsOf(const v1::StatusReply& status,
                                    const ChiefAddress& chief);
 

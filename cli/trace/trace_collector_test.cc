@@ -1,11 +1,16 @@
 #include "cli/trace/trace_collector.h"
 
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include "coordinator/core/server_places.h"
 
 namespace paramd {
 namespace {
@@ -34,6 +39,40 @@ v1::StatusReply StatusOfAJob() {
   return status;
 }
 
+// Where a server is, and its backup.
+struct Places {
+  uint32_t peer = 0;
+  absl::optional<uint32_t> backup = {};
+};
+
+std::string AddressOfPlace(uint32_t place, uint32_t shards) {
+  return absl::StrCat("p", place / (2 * shards), ":1");
+}
+
+// "ps-1 p1:1"
+std::string NameOfPlace(uint32_t place, uint32_t shards) {
+  return absl::StrCat("ps-", place / (2 * shards), " ",
+                      AddressOfPlace(place, shards));
+}
+
+// The chief alone, and servers with places, `shards` of each ps.
+v1::StatusReply ReplicatedJob(uint32_t shards,
+                              const std::vector<Places>& servers) {
+  v1::StatusReply status;
+  status.set_address("w0:1");
+  for (uint32_t s = 0; s < servers.size(); ++s) {
+    AddMember(v1::PS, s, AddressOfPlace(servers[s].peer, shards), &status);
+    v1::Member* const member =
+        status.mutable_job()->mutable_members(static_cast<int>(s));
+    member->set_peer(servers[s].peer);
+    if (!servers[s].backup.has_value()) continue;
+    member->set_backup_peer(*servers[s].backup);
+    member->set_backup_address(AddressOfPlace(*servers[s].backup, shards));
+  }
+  AddMember(v1::WORKER, 0, "w0:1", &status);
+  return status;
+}
+
 std::vector<std::string> TextOf(const std::vector<TraceTarget>& targets) {
   std::vector<std::string> texts;
   for (const TraceTarget& target : targets) {
@@ -41,6 +80,10 @@ std::vector<std::string> TextOf(const std::vector<TraceTarget>& targets) {
                                  target.address.address));
   }
   return texts;
+}
+
+std::vector<std::string> SocketsOf(const v1::StatusReply& status) {
+  return TextOf(TargetsOf(status, {.socket = "runs/a/worker-0.sock"}));
 }
 
 TEST(TraceCollectorTest, EachProcessButTheChiefIsATarget) {
@@ -58,13 +101,56 @@ TEST(TraceCollectorTest, TheirSocketsLieBesideTheChiefs) {
 }
 
 TEST(TraceCollectorTest, APsThatHoldsBackupsAloneIsOneToo) {
-  v1::StatusReply status = StatusOfAJob();
-  for (v1::Member& member : *status.mutable_job()->mutable_members()) {
-    if (member.task().type() == v1::PS) member.set_backup_address("p2:1");
-  }
+  const v1::StatusReply status = ReplicatedJob(1, {{0, 3}, {2}, {1, 4}});
   EXPECT_THAT(TextOf(TargetsOf(status, {.address = "w0:1"})),
-              ElementsAre("worker-1 w1:1", "worker-2 w2:1", "ps-0 p0:1",
-                          "ps-1 p1:1", "ps-2 p2:1"));
+              ElementsAre("ps-0 p0:1", "ps-1 p1:1", "ps-2 p2:1"));
+}
+
+TEST(TraceCollectorTest, ADrainedPsIsLeftOutAndTheOtherKeepsItsName) {
+  EXPECT_THAT(SocketsOf(ReplicatedJob(1, {{3}, {2}})),
+              ElementsAre("ps-1 runs/a/ps-1.sock"));
+  // The same with two servers each.
+  EXPECT_THAT(SocketsOf(ReplicatedJob(2, {{6}, {7}, {4}, {5}})),
+              ElementsAre("ps-1 runs/a/ps-1.sock"));
+  EXPECT_THAT(SocketsOf(ReplicatedJob(2, {{0}, {1}, {2}, {3}})),
+              ElementsAre("ps-0 runs/a/ps-0.sock"));
+}
+
+TEST(TraceCollectorTest, ADeadPsIsLeftOutAndTheOthersKeepTheirNames) {
+  const v1::StatusReply status = ReplicatedJob(1, {{3}, {2, 5}, {4}});
+  EXPECT_THAT(SocketsOf(status),
+              ElementsAre("ps-1 runs/a/ps-1.sock", "ps-2 runs/a/ps-2.sock"));
+  EXPECT_THAT(TextOf(TargetsOf(status, {.address = "w0:1"})),
+              ElementsAre("ps-1 p1:1", "ps-2 p2:1"));
+  // The one in the middle, with two servers each.
+  EXPECT_THAT(
+      SocketsOf(ReplicatedJob(2, {{0}, {1, 11}, {10}, {3}, {8, 2}, {9}})),
+      ElementsAre("ps-0 runs/a/ps-0.sock", "ps-2 runs/a/ps-2.sock"));
+}
+
+TEST(TraceCollectorTest, WhereverServersAreTheirPlacesTellWhoseTheyAre) {
+  for (const uint32_t shards : {1u, 2u, 3u, 4u, 6u}) {
+    for (const uint32_t tasks : {2u, 3u, 4u, 6u, 12u}) {
+      const std::vector<ServerPlaces> places = PlacesOf(tasks, shards);
+      // Each bit: whether a server of a task with this rest has moved.
+      for (uint32_t moved = 0; moved < 8; ++moved) {
+        std::vector<Places> now;
+        std::set<std::string> expected;
+        for (uint32_t server = 0; server < places.size(); ++server) {
+          const uint32_t task = server / shards;
+          const bool is_away = ((moved >> (task % 3)) & 1) != 0;
+          now.push_back({is_away ? places[server].away : places[server].home});
+          expected.insert(NameOfPlace(now.back().peer, shards));
+        }
+        std::set<std::string> names;
+        for (const TraceTarget& target :
+             TargetsOf(ReplicatedJob(shards, now), {.address = "w0:1"})) {
+          names.insert(absl::StrCat(target.name, " ", target.address.address));
+        }
+        EXPECT_EQ(names, expected) << shards << " " << tasks << " " << moved;
+      }
+    }
+  }
 }
 
 TEST(TraceCollectorTest, OfAJobInOneProcessThereIsNobodyElse) {

@@ -87,6 +87,7 @@ absl::StatusOr<v1::TraceReply> Tracer::Answer(const v1::TraceRequest& request) {
   }
   const bool is_asked_again = has_begun_ && request.nonce() == nonce_;
   if (!is_asked_again) RETURN_IF_ERROR(Begin(request));
+  asked_ = MonotonicNow();
   if (is_recording_ && MonotonicNow() >= end_) {
     known_ = trace_->TakeRecording();
     total_ = known_.events.size();
@@ -100,10 +101,26 @@ absl::StatusOr<v1::TraceReply> Tracer::Answer(const v1::TraceRequest& request) {
   return reply;
 }
 
+absl::Duration Tracer::TakenFor(Time now) const {
+  absl::Duration taken;
+  if (is_recording_) taken = end_ - now;
+  if (is_recording_ || !known_.events.empty()) {
+    taken = std::max(taken, asked_ + patience_ - now);
+  }
+  return std::max(taken, absl::ZeroDuration());
+}
+
 absl::Status Tracer::Begin(const v1::TraceRequest& request) {
+  if (request.have() > 0) {
+    return Invalid(
+        process_,
+        absl::StrCat("the events of this trace are gone from ", process_,
+                     ": it was started again, or somebody else "
+                     "has traced it since"));
+  }
   const Time now = MonotonicNow();
-  if (is_recording_ && now < end_) {
-    const absl::Duration left = end_ - now;
+  const absl::Duration left = TakenFor(now);
+  if (left > absl::ZeroDuration()) {
     return RefuseForNow(
         v1::Refusal::RETRY, process_, left,
         absl::StrCat(process_, " is being traced by somebody else, for ",

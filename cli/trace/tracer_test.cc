@@ -1,6 +1,8 @@
 #include "cli/trace/tracer.h"
 
 #include <atomic>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,7 +50,7 @@ class TracerTest : public ::testing::Test {
 
 TEST_F(TracerTest, WhatHappensMeanwhileIsHandedOverOnce) {
   Add(Lane::kPull, "before");
-  const auto begun = tracer_.Answer(AskOf(7));
+  const auto begun = tracer_.Answer(AskOf(7, 2000));
   ASSERT_TRUE(begun.ok()) << begun.status();
   EXPECT_TRUE(begun->recording());
   EXPECT_EQ(begun->events_size(), 0);
@@ -61,7 +63,7 @@ TEST_F(TracerTest, WhatHappensMeanwhileIsHandedOverOnce) {
                       .end = now,
                       .numbers = {{"push", 17}},
                       .flows = {{99, ChromeTrace::Phase::kStep}}});
-  const auto reply = AwaitEnd(AskOf(7));
+  const auto reply = AwaitEnd(AskOf(7, 2000));
   ASSERT_TRUE(reply.ok()) << reply.status();
   Add(Lane::kPush, "after");
   EXPECT_EQ(reply->process(), "ps-1");
@@ -80,23 +82,33 @@ TEST_F(TracerTest, WhatHappensMeanwhileIsHandedOverOnce) {
   EXPECT_EQ(turn.flows(0).id(), 99u);
   EXPECT_EQ(turn.flows(0).phase(), v1::TraceFlow::STEP);
   // The answer may have been lost.
-  EXPECT_EQ(tracer_.Answer(AskOf(7))->events_size(), 2);
+  EXPECT_EQ(tracer_.Answer(AskOf(7, 2000))->events_size(), 2);
   // Who has all lets go of them.
-  EXPECT_EQ(tracer_.Answer(AskOf(7, 100, 2))->events_size(), 0);
-  EXPECT_THAT(std::string(tracer_.Answer(AskOf(7)).status().message()),
+  EXPECT_EQ(tracer_.Answer(AskOf(7, 2000, 2))->events_size(), 0);
+  EXPECT_THAT(std::string(tracer_.Answer(AskOf(7, 2000)).status().message()),
               HasSubstr("it has handed them over"));
 }
 
 TEST_F(TracerTest, ManyEventsComeInPieces) {
   ASSERT_TRUE(tracer_.Answer(AskOf(7, 2000)).ok());
-  constexpr uint64_t kEvents = 20000;
-  for (uint64_t i = 0; i < kEvents; ++i) Add(Lane::kDisk, "read");
+  // A few that are large, so that they are there in time.
+  constexpr uint64_t kEvents = 2000;
+  const Time now = MonotonicNow();
+  for (uint64_t i = 0; i < kEvents; ++i) {
+    trace_.AddRecorded(
+        {.lane = Lane::kTurns,
+         .name = "Push",
+         .begin = now,
+         .end = now,
+         .numbers = std::vector<ChromeTrace::Number>(
+             32, {"push", std::numeric_limits<uint64_t>::max()})});
+  }
   uint64_t have = 0;
   int pieces = 0;
   while (have < kEvents) {
     const auto reply = AwaitEnd(AskOf(7, 2000, have));
     ASSERT_TRUE(reply.ok()) << reply.status();
-    ASSERT_EQ(reply->total(), kEvents) << "they took longer than 2 s";
+    ASSERT_EQ(reply->total(), kEvents);
     ASSERT_GT(reply->events_size(), 0);
     EXPECT_LT(reply->ByteSizeLong(), size_t{1} << 20);
     have += static_cast<uint64_t>(reply->events_size());
@@ -107,14 +119,60 @@ TEST_F(TracerTest, ManyEventsComeInPieces) {
 }
 
 TEST_F(TracerTest, SomebodyElseIsRefusedMeanwhile) {
-  ASSERT_TRUE(tracer_.Answer(AskOf(7, 300)).ok());
+  // Long enough that the machine may be busy.
+  ASSERT_TRUE(tracer_.Answer(AskOf(7, 60000)).ok());
   const absl::Status second = tracer_.Answer(AskOf(8)).status();
   EXPECT_EQ(RefusalOf(second).reason(), v1::Refusal::RETRY) << second;
-  EXPECT_EQ(second.message(),
-            "ps-1 is being traced by somebody else, for 1s more");
-  // The first one never comes back.
-  absl::SleepFor(absl::Milliseconds(300));
-  EXPECT_TRUE(AwaitEnd(AskOf(8)).ok());
+  EXPECT_THAT(std::string(second.message()),
+              HasSubstr("ps-1 is being traced by somebody else, for "));
+  EXPECT_TRUE(tracer_.Answer(AskOf(7, 60000))->recording());
+}
+
+TEST_F(TracerTest, SomebodyElseIsRefusedUntilAllIsFetched) {
+  Tracer tracer("ps-1", &trace_, /*patience=*/absl::Minutes(10));
+  ASSERT_TRUE(tracer.Answer(AskOf(7, 2000)).ok());
+  Add(Lane::kPush, "push");
+  // It has recorded, and who asked has not come back yet.
+  absl::SleepFor(absl::Milliseconds(2100));
+  const absl::Status early = tracer.Answer(AskOf(8)).status();
+  EXPECT_EQ(RefusalOf(early).reason(), v1::Refusal::RETRY) << early;
+  const auto reply = tracer.Answer(AskOf(7, 2000));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  ASSERT_EQ(reply->events_size(), 1);
+  // They are on their way, and may be lost.
+  const absl::Status late = tracer.Answer(AskOf(8)).status();
+  EXPECT_EQ(RefusalOf(late).reason(), v1::Refusal::RETRY) << late;
+  EXPECT_EQ(tracer.Answer(AskOf(7, 2000))->events_size(), 1);
+  EXPECT_TRUE(tracer.Answer(AskOf(7, 2000, 1)).ok());
+  const auto next = tracer.Answer(AskOf(8));
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_TRUE(next->recording());
+}
+
+TEST_F(TracerTest, WhoeverNeverComesBackIsNotWaitedFor) {
+  Tracer tracer("ps-1", &trace_, /*patience=*/absl::ZeroDuration());
+  ASSERT_TRUE(tracer.Answer(AskOf(7)).ok());
+  Add(Lane::kPush, "push");
+  absl::SleepFor(absl::Milliseconds(110));
+  EXPECT_TRUE(tracer.Answer(AskOf(8)).ok());
+  Add(Lane::kPush, "push");
+  absl::SleepFor(absl::Milliseconds(110));
+  // The second one has begun to fetch, and does not go on.
+  EXPECT_TRUE(tracer.Answer(AskOf(8)).ok());
+  EXPECT_TRUE(tracer.Answer(AskOf(9)).ok());
+}
+
+TEST_F(TracerTest, WhoeverHasEventsBeginsNothing) {
+  // The process was started again meanwhile.
+  const absl::Status gone = tracer_.Answer(AskOf(7, 100, 5)).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(gone)) << gone;
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("are gone from ps-1"));
+  EXPECT_FALSE(trace_.is_on());
+  // Somebody else has traced it since.
+  ASSERT_TRUE(AwaitEnd(AskOf(8)).ok());
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(tracer_.Answer(AskOf(7, 100, 5)).status()));
+  EXPECT_FALSE(trace_.is_on());
 }
 
 TEST_F(TracerTest, ADurationAndWhatOneHasHaveBounds) {
