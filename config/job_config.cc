@@ -294,16 +294,19 @@ void CheckDistill(const v1::JobConfig& config,
 }
 
 // Adds what does not go with a loss over the examples of a batch.
-void CheckInBatch(const v1::JobConfig& config, const SettingReader& reader,
+void CheckInBatch(const v1::JobConfig& config,
                   const std::function<void(const std::string& path,
                                            absl::string_view sentence)>& add) {
-  if (config.model().loss() != v1::IN_BATCH_SOFTMAX) {
-    for (const char* setting :
-         {"model.temperature", "model.sampling_probability"}) {
-      if (KindOf(reader.PlaceOf(setting)) == OriginKind::kDefault) continue;
-      add(setting,
-          "is of model.loss \"in_batch_softmax\"; leave it out of a model with "
-          "another loss");
+  const v1::ModelConfig& model = config.model();
+  if (model.loss() != v1::IN_BATCH_SOFTMAX) {
+    constexpr char kLeaveOut[] =
+        "is of model.loss \"in_batch_softmax\"; leave it out of a model with "
+        "another loss";
+    if (model.has_temperature() && model.temperature() != 1) {
+      add("model.temperature", kLeaveOut);
+    }
+    if (!model.sampling_probability().empty()) {
+      add("model.sampling_probability", kLeaveOut);
     }
     return;
   }
@@ -433,7 +436,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   CheckOutputs(config, reader, add);
   CheckDistill(config, add);
   CheckQuantizationAware(config, add);
-  CheckInBatch(config, reader, add);
+  CheckInBatch(config, add);
   CheckCheckpoints(config.checkpoint(), add);
   CheckBackup(config, reader, add);
   if (config.has_input() && !mistakes->HasAt("input")) {

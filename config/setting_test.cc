@@ -146,10 +146,10 @@ TEST(SettingTest, NoTwoSettingsShareAVariable) {
 TEST(SettingTest, EnumsAreWrittenInLowerCaseWithoutTheirTypesName) {
   EXPECT_THAT(EnumNames(*v1::JobConfig::LogLevel_descriptor()),
               ::testing::ElementsAre("debug", "info", "warning", "error"));
-  EXPECT_THAT(
-      EnumNames(*v1::Loss_descriptor()),
-      ::testing::ElementsAre("softmax_cross_entropy", "binary_cross_entropy",
-                             "mean_squared_error", "kl_divergence"));
+  EXPECT_THAT(EnumNames(*v1::Loss_descriptor()),
+              ::testing::ElementsAre(
+                  "softmax_cross_entropy", "binary_cross_entropy",
+                  "mean_squared_error", "kl_divergence", "in_batch_softmax"));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(SettingsHelpTest, ListsAreWalkedInto) {
   EXPECT_EQ(HelpOf("model.layers").type, "list");
   EXPECT_EQ(HelpOf("model.loss").type,
             "one of softmax_cross_entropy, binary_cross_entropy, "
-            "mean_squared_error, kl_divergence");
+            "mean_squared_error, kl_divergence, in_batch_softmax");
 }
 
 // Each of them stands in help, the documentation and the schema.

@@ -196,7 +196,7 @@ class CheckpointCommandTest(unittest.TestCase):
                 (("export", full, "--to=x", "--dtype=int8"),
                  "--dtype is fp32, fp16 or bf16, not 'int8'"),
                 (("export", full, "--to=x", "--max_shard_size=much"),
-                 "--max_shard_size: 'much' is no size"),
+                 "--max_shard_size: 'much' is not a size"),
                 (("export", full, "--to", self.work), "exists")):
             code, out, errors = paramd(*arguments)
             self.assertEqual((code, out), (2, ""), arguments)
