@@ -236,7 +236,7 @@ TEST_F(ExportTest, SomethingThatExistsIsNotTouched) {
   const auto result = Export();
   EXPECT_EQ(result.status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(result.status().message()),
-              HasSubstr("/out' exists; an export makes a directory"));
+              HasSubstr("/out' exists; an export makes a new directory"));
   EXPECT_THAT(*ListDirectory(root_), ElementsAre("checkpoints", "out"));
 }
 

@@ -93,7 +93,7 @@ TEST(SourcesTest, AFileThatShrinksWhileItIsReadIsAnError) {
   EXPECT_TRUE((*source)->Read(0, &example).ok());
   EXPECT_EQ((*source)->Read(1, &example),
             absl::DataLossError("'" + path +
-                                "' ends at byte 12; 8 bytes from byte 12 are "
+                                "' ends at byte 12; 9 bytes from byte 11 are "
                                 "needed: it had 20 bytes when it was opened"));
 }
 
