@@ -312,9 +312,9 @@ TEST(ProgramWorkerTest, WithoutTestDataNobodyAsksForTheirRows) {
   EXPECT_EQ((*worker)->Close(), absl::OkStatus());
 }
 
-TEST(ProgramWorkerTest, ATableThatDoesNotFitBlocksIsRefused) {
+TEST(ProgramWorkerTest, ATableOfRowsThatAreTooWideIsRefused) {
   ProgramWorker::Options options = WithTable();
-  options.model.variables[2].set_shape(1, 3);
+  options.model.variables[2].set_shape(1, 262145);
   EXPECT_THAT(std::string(ProgramWorker::Start(options).status().message()),
               HasSubstr("variable 'table': "));
 }
