@@ -13,32 +13,9 @@
 #include "worker/input/batch.h"
 #include "worker/model/loss.h"
 #include "worker/model/sequence.h"
+#include "worker/model/task.h"
 
 namespace paramd {
-
-// Something that a network learns: a loss over its outputs, or over a part of
-// them.
-struct Task {
-  // Of an output that the job names; empty: the loss is that of the model.
-  std::string name;
-  FeatureSpec label;
-  // What the metric group_auc reads; no name: nothing does.
-  FeatureSpec group;
-  // By whose number an example counts; no name: each counts once.
-  FeatureSpec weight;
-  // Of an example's item, of a loss over a batch; no name: scores are not
-  // corrected.
-  FeatureSpec probability;
-  std::unique_ptr<Loss> loss;
-  double factor = 1;  // Of its loss in the sum of all.
-  // Of its part of an example's outputs, and the column that it begins at.
-  Dims dims;
-  uint64_t first = 0;
-
-  uint64_t columns() const { return SizeOf(dims); }
-  // Of what a prediction has for an example.
-  Dims prediction_dims() const { return loss->prediction_dims(dims); }
-};
 
 // What each of a network's tasks is compared with, in their order.
 using Targets = absl::InlinedVector<Loss::Target, 1>;
