@@ -70,7 +70,7 @@ void CheckConsistency(
   }
 }
 
-// Adds what the settings about formats of numbers say wrongly.
+// Adds what the settings about a model's numbers say wrongly.
 void CheckFormats(const v1::JobConfig& config,
                   const std::function<void(const std::string& path,
                                            absl::string_view sentence)>& add) {
@@ -79,6 +79,12 @@ void CheckFormats(const v1::JobConfig& config,
     add("compute_format",
         "is of a model in the job file; with model.custom the program decides "
         "what it computes in, so leave it out");
+  }
+  if (config.model().custom() &&
+      config.model().kernel_initializer() > v1::ModelConfig::GLOROT_UNIFORM) {
+    add("model.kernel_initializer",
+        "is of a model in the job file; with model.custom the program decides "
+        "what its weights begin with, so leave it out");
   }
   if (config.loss_scale() > 0 &&
       config.compute_format() != v1::JobConfig::COMPUTE_FORMAT_FP16) {

@@ -150,6 +150,11 @@ TEST(JobConfigTest, AFormatToComputeInIsOfAModelInTheFile) {
             "--compute_format: compute_format: is of a model in the job file; "
             "with model.custom the program decides what it computes in, so "
             "leave it out");
+  sources.settings = {{"model.kernel_initializer", "he_uniform"}};
+  EXPECT_EQ(MessageOf(sources),
+            "--set: model.kernel_initializer: is of a model in the job file; "
+            "with model.custom the program decides what its weights begin "
+            "with, so leave it out");
   sources.settings = {{"memory.activation_budget_bytes", "1000"}};
   EXPECT_EQ(MessageOf(sources),
             "--set: memory.activation_budget_bytes: is for a model in the job "

@@ -25,6 +25,18 @@ void Layer::AddKernel(const std::string& part, const Dims& shape,
   const float limit = static_cast<float>(
       std::sqrt(6.0 / static_cast<double>(inputs + outputs)));
   AddVariable(part, shape, -limit, limit);
+  kernels_.push_back({variables_.size() - 1, inputs, outputs});
+}
+
+void Layer::InitialiseKernels(
+    absl::FunctionRef<double(uint64_t inputs, uint64_t outputs)> limit) {
+  for (const Kernel& kernel : kernels_) {
+    const auto high = static_cast<float>(limit(kernel.inputs, kernel.outputs));
+    v1::Initializer& initializer =
+        *variables_[kernel.variable].mutable_initializer();
+    initializer.set_low(-high);
+    initializer.set_high(high);
+  }
 }
 
 std::vector<Tensor> Layer::DeferredGradients(DType dtype,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 
 #include "proto/paramd/v1/types.pb.h"
@@ -178,13 +179,18 @@ class Layer {
   // Appends the cost of this layer, then those of the layers inside of it.
   virtual void AddCost(int depth, std::vector<LayerCost>* costs) const;
 
+  // Initialises each kernel of this layer, but not of those inside of it,
+  // uniformly from ±limit(inputs, outputs).
+  void InitialiseKernels(
+      absl::FunctionRef<double(uint64_t inputs, uint64_t outputs)> limit);
+
  protected:
   // Adds the variable `<name>/<part>`, initialised uniformly from [low, high),
   // or with `low` if both are equal.
   v1::Variable& AddVariable(const std::string& part, const Dims& shape,
                             float low, float high);
   // The same, initialised from ±sqrt(6 / (inputs + outputs)) (Glorot and
-  // Bengio, AISTATS 2010, equation 16).
+  // Bengio, AISTATS 2010, equation 16), or by InitialiseKernels.
   void AddKernel(const std::string& part, const Dims& shape, uint64_t inputs,
                  uint64_t outputs);
 
@@ -197,9 +203,15 @@ class Layer {
   std::vector<v1::Variable> variables_;
 
  private:
+  struct Kernel {
+    size_t variable;
+    uint64_t inputs, outputs;
+  };
+
   const std::string name_;
   const Dims input_;
   const Dims output_;
+  std::vector<Kernel> kernels_;
 };
 
 // [examples, dims...]

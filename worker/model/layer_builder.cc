@@ -1,6 +1,7 @@
 #include "worker/model/layer_builder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,14 +62,32 @@ uint64_t SpareRows(uint64_t memory_rows,
   return memory_rows / 4 + buckets;
 }
 
+// Kernels begin within ± this.
+double KernelLimit(v1::ModelConfig::KernelInitializer kind, uint64_t inputs,
+                   uint64_t outputs) {
+  const auto in = static_cast<double>(inputs);
+  switch (kind) {
+    case v1::ModelConfig::HE_UNIFORM:
+      return std::sqrt(6 / in);
+    case v1::ModelConfig::LECUN_UNIFORM:
+      return std::sqrt(3 / in);
+    case v1::ModelConfig::PYTORCH:
+      return std::sqrt(1 / in);
+    default:
+      return std::sqrt(6 / (in + static_cast<double>(outputs)));
+  }
+}
+
 }  // namespace
 
 std::string DimsText(const Dims& dims) {
   return dims.empty() ? "a single value" : absl::StrJoin(dims, "x");
 }
 
-LayerBuilder::LayerBuilder(std::vector<Input> inputs, absl::Status first)
+LayerBuilder::LayerBuilder(std::vector<Input> inputs, absl::Status first,
+                           v1::ModelConfig::KernelInitializer kernels)
     : inputs_(std::move(inputs)),
+      kernels_(kernels),
       is_read_(inputs_.size()),
       dims_(inputs_.front().dims) {
   read_ = {.status = std::move(first), .bound = inputs_.front().bound};
@@ -88,6 +107,9 @@ absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::Build(
           "' gives, for each of its branches names a feature: leave out the "
           "\"input\" of one, or the layers before it"));
     }
+    one->InitialiseKernels([&](uint64_t inputs, uint64_t outputs) {
+      return KernelLimit(kernels_, inputs, outputs);
+    });
     made.push_back(std::move(one));
     if (layer.has_dropout() || layer.residual().drop_rate() > 0) {
       needs_.draws = true;

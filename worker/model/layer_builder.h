@@ -53,7 +53,8 @@ class LayerBuilder {
   // The first layer reads the first of the inputs, or is refused by `first` if
   // that is not OK. REQUIRES: there is an input, and one of each name that a
   // branch of the layers has.
-  LayerBuilder(std::vector<Input> inputs, absl::Status first);
+  LayerBuilder(std::vector<Input> inputs, absl::Status first,
+               v1::ModelConfig::KernelInitializer kernels);
 
   // INVALID_ARGUMENT, naming the layer, what it gets and what it needs.
   absl::StatusOr<std::unique_ptr<Sequence>> Build(
@@ -125,6 +126,7 @@ class LayerBuilder {
   absl::Status Take();
 
   const std::vector<Input> inputs_;
+  const v1::ModelConfig::KernelInitializer kernels_;
   std::vector<bool> is_read_;
   Dims dims_;
   Read read_;

@@ -553,7 +553,8 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   std::vector<std::string> named;
   AddNamed(config, &named);
   RETURN_IF_ERROR(ChooseInputs(config, input, named, plan.get(), &first));
-  LayerBuilder builder(InputsOf(*plan), std::move(first));
+  LayerBuilder builder(InputsOf(*plan), std::move(first),
+                       config.kernel_initializer());
   ASSIGN_OR_RETURN(plan->layers, builder.Build(layers));
   if (!named.empty()) {
     RETURN_IF_ERROR(CheckAllAreRead(*plan, builder, input));

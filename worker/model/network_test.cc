@@ -114,6 +114,39 @@ TEST_F(NetworkTest, VariablesAreThoseOfTheLayersInOrder) {
   EXPECT_THAT(model->variables()[2].shape(), ElementsAre(5, 4));
 }
 
+TEST_F(NetworkTest, KernelsBeginAsTheModelSaysAndBiasesWithZero) {
+  // Two inputs, three outputs; the kernel inside of a residual has three and
+  // three.
+  const auto limits = [](v1::ModelConfig::KernelInitializer kind) {
+    v1::ModelConfig config = Config({"f", "3"});
+    config.add_layers()
+        ->mutable_residual()
+        ->add_layers()
+        ->mutable_dense()
+        ->set_units(3);
+    config.set_kernel_initializer(kind);
+    const auto model =
+        Network::Create(config, LabelledImages({1, 2}, 3), MakeTestDevice);
+    std::vector<float> highs;
+    for (const v1::Variable& variable : (*model)->variables()) {
+      const v1::Initializer& initializer = variable.initializer();
+      EXPECT_EQ(initializer.low(), -initializer.high());
+      highs.push_back(initializer.high());
+    }
+    return highs;
+  };
+  const auto roots = [](float first, float second) {
+    return ElementsAre(std::sqrt(first), 0, std::sqrt(second), 0);
+  };
+  using Model = v1::ModelConfig;
+  EXPECT_THAT(limits(Model::KERNEL_INITIALIZER_UNSPECIFIED),
+              roots(6.0f / 5, 6.0f / 6));
+  EXPECT_THAT(limits(Model::GLOROT_UNIFORM), roots(6.0f / 5, 6.0f / 6));
+  EXPECT_THAT(limits(Model::HE_UNIFORM), roots(6.0f / 2, 6.0f / 3));
+  EXPECT_THAT(limits(Model::LECUN_UNIFORM), roots(3.0f / 2, 3.0f / 3));
+  EXPECT_THAT(limits(Model::PYTORCH), roots(1.0f / 2, 1.0f / 3));
+}
+
 TEST_F(NetworkTest, GradientsMatchDifferences) {
   Trained trained(Config({"f", "5", "r", "3", "r", "4"}), kInput);
   const Batch batch = RandomBatch(7, 1);
