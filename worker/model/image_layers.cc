@@ -50,7 +50,9 @@ Conv2d::Conv2d(std::string name, const Dims& image, const Options& options)
   const uint64_t outputs = options.filters / options.groups;
   AddKernel("kernel", {kernel, kernel, inputs, options.filters},
             kernel * kernel * inputs, kernel * kernel * outputs);
-  if (options.bias) AddVariable("bias", {options.filters}, 0, 0);
+  if (options.bias) {
+    AddBias("bias", options.filters, kernel * kernel * inputs);
+  }
 }
 
 Convolution Conv2d::Shape(uint64_t examples) const {

@@ -39,7 +39,7 @@ Cross::Cross(std::string name, const Dims& dims, uint64_t layers)
     : Layer(std::move(name), dims, dims), layers_(layers) {
   for (uint64_t i = 0; i < layers_; ++i) {
     AddKernel(absl::StrCat("kernel_", i), {dims[0], dims[0]}, dims[0], dims[0]);
-    AddVariable(absl::StrCat("bias_", i), {dims[0]}, 0, 0);
+    AddBias(absl::StrCat("bias_", i), dims[0], dims[0]);
   }
 }
 

@@ -6,17 +6,24 @@
 
 namespace paramd {
 
+namespace {
+
+void Initialise(float low, float high, v1::Initializer* initializer) {
+  initializer->set_kind(low == 0 && high == 0 ? v1::Initializer::ZEROS
+                                              : v1::Initializer::UNIFORM);
+  initializer->set_low(low);
+  initializer->set_high(high);
+}
+
+}  // namespace
+
 v1::Variable& Layer::AddVariable(const std::string& part, const Dims& shape,
                                  float low, float high) {
   v1::Variable& variable = variables_.emplace_back();
   variable.set_name(absl::StrCat(name_, "/", part));
   variable.set_dtype(v1::FLOAT32);
   for (const uint64_t dimension : shape) variable.add_shape(dimension);
-  v1::Initializer& initializer = *variable.mutable_initializer();
-  initializer.set_kind(low == 0 && high == 0 ? v1::Initializer::ZEROS
-                                             : v1::Initializer::UNIFORM);
-  initializer.set_low(low);
-  initializer.set_high(high);
+  Initialise(low, high, variable.mutable_initializer());
   return variable;
 }
 
@@ -25,17 +32,23 @@ void Layer::AddKernel(const std::string& part, const Dims& shape,
   const float limit = static_cast<float>(
       std::sqrt(6.0 / static_cast<double>(inputs + outputs)));
   AddVariable(part, shape, -limit, limit);
-  kernels_.push_back({variables_.size() - 1, inputs, outputs});
+  kernels_.push_back({variables_.size() - 1, inputs, outputs, false});
+}
+
+void Layer::AddBias(const std::string& part, uint64_t outputs,
+                    uint64_t inputs) {
+  AddVariable(part, {outputs}, 0, 0);
+  kernels_.push_back({variables_.size() - 1, inputs, outputs, true});
 }
 
 void Layer::InitialiseKernels(
-    absl::FunctionRef<double(uint64_t inputs, uint64_t outputs)> limit) {
+    absl::FunctionRef<Limits(uint64_t inputs, uint64_t outputs)> limits) {
   for (const Kernel& kernel : kernels_) {
-    const auto high = static_cast<float>(limit(kernel.inputs, kernel.outputs));
-    v1::Initializer& initializer =
-        *variables_[kernel.variable].mutable_initializer();
-    initializer.set_low(-high);
-    initializer.set_high(high);
+    const Limits limit = limits(kernel.inputs, kernel.outputs);
+    const auto high =
+        static_cast<float>(kernel.is_bias ? limit.bias : limit.kernel);
+    Initialise(high == 0 ? 0 : -high, high,
+               variables_[kernel.variable].mutable_initializer());
   }
 }
 

@@ -179,10 +179,17 @@ class Layer {
   // Appends the cost of this layer, then those of the layers inside of it.
   virtual void AddCost(int depth, std::vector<LayerCost>* costs) const;
 
-  // Initialises each kernel of this layer, but not of those inside of it,
-  // uniformly from ±limit(inputs, outputs).
+  // How far from 0 the kernels, and the biases of kernels, of so many inputs
+  // and outputs begin.
+  struct Limits {
+    double kernel = 0;
+    double bias = 0;
+  };
+
+  // Initialises the kernels of this layer and their biases, but not those of
+  // layers inside of it.
   void InitialiseKernels(
-      absl::FunctionRef<double(uint64_t inputs, uint64_t outputs)> limit);
+      absl::FunctionRef<Limits(uint64_t inputs, uint64_t outputs)> limits);
 
  protected:
   // Adds the variable `<name>/<part>`, initialised uniformly from [low, high),
@@ -193,6 +200,8 @@ class Layer {
   // Bengio, AISTATS 2010, equation 16), or by InitialiseKernels.
   void AddKernel(const std::string& part, const Dims& shape, uint64_t inputs,
                  uint64_t outputs);
+  // The bias of a kernel of so many inputs: zero, or by InitialiseKernels.
+  void AddBias(const std::string& part, uint64_t outputs, uint64_t inputs);
 
   // The gradients of variables that are kept from the first half to the second.
   std::vector<Tensor> DeferredGradients(DType dtype, std::byte* deferred) const;
@@ -203,9 +212,11 @@ class Layer {
   std::vector<v1::Variable> variables_;
 
  private:
+  // Or its bias.
   struct Kernel {
     size_t variable;
     uint64_t inputs, outputs;
+    bool is_bias;
   };
 
   const std::string name_;

@@ -62,19 +62,18 @@ uint64_t SpareRows(uint64_t memory_rows,
   return memory_rows / 4 + buckets;
 }
 
-// Kernels begin within ± this.
-double KernelLimit(v1::ModelConfig::KernelInitializer kind, uint64_t inputs,
-                   uint64_t outputs) {
+Layer::Limits LimitsOf(v1::ModelConfig::KernelInitializer kind, uint64_t inputs,
+                       uint64_t outputs) {
   const auto in = static_cast<double>(inputs);
   switch (kind) {
     case v1::ModelConfig::HE_UNIFORM:
-      return std::sqrt(6 / in);
+      return {.kernel = std::sqrt(6 / in)};
     case v1::ModelConfig::LECUN_UNIFORM:
-      return std::sqrt(3 / in);
+      return {.kernel = std::sqrt(3 / in)};
     case v1::ModelConfig::PYTORCH:
-      return std::sqrt(1 / in);
+      return {.kernel = std::sqrt(1 / in), .bias = std::sqrt(1 / in)};
     default:
-      return std::sqrt(6 / (in + static_cast<double>(outputs)));
+      return {.kernel = std::sqrt(6 / (in + static_cast<double>(outputs)))};
   }
 }
 
@@ -108,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::Build(
           "\"input\" of one, or the layers before it"));
     }
     one->InitialiseKernels([&](uint64_t inputs, uint64_t outputs) {
-      return KernelLimit(kernels_, inputs, outputs);
+      return LimitsOf(kernels_, inputs, outputs);
     });
     made.push_back(std::move(one));
     if (layer.has_dropout() || layer.residual().drop_rate() > 0) {

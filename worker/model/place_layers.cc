@@ -77,9 +77,9 @@ AttentionPool::AttentionPool(std::string name, const Dims& input,
       width_(input[1]),
       units_(units) {
   AddKernel("hidden_kernel", {4 * width_, units_}, 4 * width_, units_);
-  AddVariable("hidden_bias", {units_}, 0, 0);
+  AddBias("hidden_bias", units_, 4 * width_);
   AddKernel("kernel", {units_, 1}, units_, 1);
-  AddVariable("bias", {1}, 0, 0);
+  AddBias("bias", 1, units_);
 }
 
 AttentionPool::Kept AttentionPool::KeptOf(const Context& context,

@@ -37,7 +37,7 @@ Dense::Dense(std::string name, const Dims& input, uint64_t units)
       inputs_(input.back()),
       units_(units) {
   AddKernel("kernel", {inputs_, units_}, inputs_, units_);
-  AddVariable("bias", {units_}, 0, 0);
+  AddBias("bias", units_, inputs_);
 }
 
 void Dense::Forward(const Pass& pass) const {
