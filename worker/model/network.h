@@ -138,10 +138,13 @@ class Network : public TrainedModel {
   // A clone on the device that `make_device` makes.
   std::unique_ptr<TrainedModel> CloneOn(MakeDevice make_device,
                                         uint32_t replica) const;
+  // Of the largest gradient, if a variable has several uses.
+  uint64_t FurtherBytes() const;
   // How many more bytes the device must have for a pass over `examples`.
   uint64_t MissingBytes(uint64_t examples, WeightSpans weights,
                         const Reckoned& pass) const;
-  // RESOURCE_EXHAUSTED if it has fewer, saying what would fit.
+  // RESOURCE_EXHAUSTED if it has fewer, saying what would fit. Of a processor
+  // only scores of a batch are counted, which grow with its square.
   absl::Status CheckMemory(uint64_t examples, WeightSpans weights,
                            bool training, bool takes_outputs);
   // Runs the forward pass over the batch. The output stays in the device's

@@ -334,8 +334,8 @@ TEST_F(SlicesTest, WhatCannotBeSlicedByIsRefusedInASentence) {
   input.features.push_back({"pair", DType::kInt32, {2}, 3});
   input.features.push_back({"list", DType::kInt32, {}, 3, /*ragged=*/true});
   const std::string needs =
-      "; it needs one whole number for each example, below a number that the "
-      "input states: give the input its \"classes\"";
+      "; it needs one whole number for each example, and the input must say "
+      "how many values there are: give it \"classes\"";
   const struct {
     std::string features;
     std::string sentence;
