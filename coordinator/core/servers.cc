@@ -137,12 +137,20 @@ std::string Missing(uint32_t server, const v1::ServerLife& generation,
   return absl::StrCat(name, " to be there", why.empty() ? "" : ": ", why);
 }
 
-// It holds something else than what it held, and its backup was told.
-void LoseBackup(ServerRecord* server) {
+// What it held in earlier lives, and who held that beside it, counts no more.
+void ForgetEarlierLives(ServerRecord* server) {
   server->filled.Clear();
   server->backup.reset();
   server->took_over.Clear();
   server->taken_over = false;
+}
+
+// It begins another life, from this checkpoint or, if empty, initial values.
+void BeginFrom(const std::string& checkpoint, ServerRecord* server,
+               Turn* turn) {
+  server->generation = turn->live->NewGeneration<v1::ServerLife>();
+  server->restore_directory = checkpoint;
+  ForgetEarlierLives(server);
 }
 
 template <typename Request>
@@ -191,10 +199,8 @@ void Servers::TakeOver(const std::vector<ServerRecord>& known, Turn* turn) {
 
 void Servers::RestoreAll(const std::string& checkpoint, Turn* turn) {
   for (ServerRecord& server : servers_) {
-    server.generation = turn->live->NewGeneration<v1::ServerLife>();
-    server.restore_directory = checkpoint;
+    BeginFrom(checkpoint, &server, turn);
     server.restored = false;
-    LoseBackup(&server);
   }
   // Slices of another checkpoint are of no use.
   for (uint32_t s = 0; s < servers_.size(); ++s) fills_.End(s);
@@ -204,9 +210,7 @@ void Servers::RestoreAll(const std::string& checkpoint, Turn* turn) {
 
 void Servers::Restore(uint32_t index, const std::string& checkpoint,
                       Turn* turn) {
-  servers_[index].generation = turn->live->NewGeneration<v1::ServerLife>();
-  servers_[index].restore_directory = checkpoint;
-  LoseBackup(&servers_[index]);
+  BeginFrom(checkpoint, &servers_[index], turn);
   turn->live->SetServers(servers_);
   turn->live->NextVersion();
 }

@@ -323,8 +323,11 @@ TEST_F(SlicesTest, APredictionNeedsNoneThatLayersDoNotRead) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(OnlySlicedBy(Parsed(Sliced(kReadsThePlace, "'device', 'place'"))),
               ElementsAre("device"));
-  EXPECT_THAT(OnlySlicedBy(Parsed("input: 'device' slices: ['device', 'a']")),
-              ElementsAre("a"));
+  const v1::ModelConfig config =
+      Parsed("input: 'device' slices: ['device', 'a', 'b']");
+  EXPECT_THAT(OnlySlicedBy(config), ElementsAre("a", "b"));
+  const v1::ModelConfig other = Parsed("input: 'a'");
+  EXPECT_THAT(OnlySlicedBy(config, &other), ElementsAre("b"));
 }
 
 TEST_F(SlicesTest, WhatCannotBeSlicedByIsRefusedInASentence) {
