@@ -16,8 +16,8 @@ namespace paramd {
 // What a network reads of a batch, and what it gives for one, whatever computes
 // it.
 
-// The column of this feature. INVALID_ARGUMENT, naming it, if the batch has none
-// of its type and shape.
+// The column of this feature. INVALID_ARGUMENT, naming it, if the batch has
+// none of its type and shape.
 absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
                                          const Batch& batch);
 
