@@ -313,18 +313,8 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     exchange_.Finish();
     return Metrics();
   }
-  Tensor gradient = pass.output;
-  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(gradient.dtype),
-                                    &memory_.output_gradient);
-  pass.output_gradient = gradient;
-  PlaceGradients(gradients);
-  pass.gradients = gradients_;
   const bool brings_ahead = BringsAhead(*plan_, options);
-  if (brings_ahead) {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      exchange_.ReserveAhead(i, batch.size() * plan_->InputBytes(i));
-    }
-  }
+  const Tensor gradient = PlaceBackward(gradients, brings_ahead, &pass);
   scaler_.Begin(options.loss_scale, options.remembers_loss_scale,
                 gradients.size());
   Metrics metrics;
@@ -351,13 +341,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     for (size_t v = gradients.size(); v-- > 0;) ready(v);
   }
   steps_done_.Add(batch.size());
-  // Now that nothing is summed with other replicas.
-  recorded_.Record(
-      pass,
-      [&](Sequence::Written written) {
-        plan_->layers->BackwardWith(Layer::Part::kWhole, pass, written);
-      },
-      [](size_t) { return true; });
+  RecordBackward(pass);
   return metrics;
 }
 
@@ -381,6 +365,20 @@ absl::StatusOr<Metrics> Network::SendZeros(
   TakeGradients(Layer::Context(), gradients, finite ? ready : Ready(NoneReady));
   RETURN_IF_ERROR(device_->status());
   return Metrics();
+}
+
+Tensor Network::PlaceBackward(GradientSpans gradients, bool brings_ahead,
+                              Layer::BackwardPass* pass) {
+  Tensor gradient = pass->output;
+  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(gradient.dtype),
+                                    &memory_.output_gradient);
+  pass->output_gradient = gradient;
+  PlaceGradients(gradients);
+  pass->gradients = gradients_;
+  for (size_t i = 0; brings_ahead && i < inputs_.size(); ++i) {
+    exchange_.ReserveAhead(i, pass->context->examples * plan_->InputBytes(i));
+  }
+  return gradient;
 }
 
 void Network::PlaceGradients(GradientSpans gradients) {
@@ -430,6 +428,15 @@ void Network::Backward(const Layer::BackwardPass& pass, GradientSpans gradients,
     sent_.push_back(variable);
   });
   exchange_.EndSending();
+}
+
+void Network::RecordBackward(const Layer::BackwardPass& pass) {
+  recorded_.Record(
+      pass,
+      [&](Sequence::Written written) {
+        plan_->layers->BackwardWith(Layer::Part::kWhole, pass, written);
+      },
+      [](size_t) { return true; });
 }
 
 void Network::TakeGradients(const Layer::Context& context,

@@ -155,6 +155,10 @@ class Network : public TrainedModel {
                                               RowNumbers rows,
                                               bool takes_outputs,
                                               Layer::Context* context);
+  // Memory for what a step writes after its forward pass, and if it
+  // `brings_ahead` for the next one's input. The gradient of its outputs.
+  Tensor PlaceBackward(GradientSpans gradients, bool brings_ahead,
+                       Layer::BackwardPass* pass);
   // Decides where layers write the gradient of each use of a variable.
   void PlaceGradients(GradientSpans gradients);
   // Starts the transfer of gradients that have to cross to the host.
@@ -163,6 +167,9 @@ class Network : public TrainedModel {
   // Waits for each of them, and reports it ready.
   void TakeGradients(const Layer::Context& context, GradientSpans gradients,
                      Ready ready);
+  // Records what Backward called. REQUIRES: nothing is being summed with other
+  // replicas.
+  void RecordBackward(const Layer::BackwardPass& pass);
   // Starts to transfer what will be the batch of the next step.
   void BringAhead(const Batch* batch);
 
