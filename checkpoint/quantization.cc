@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -19,6 +18,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/verify.h"
+#include "checkpoint/whole_directory.h"
 #include "tensor/buffer.h"
 #include "tensor/shape.h"
 
@@ -338,21 +338,14 @@ absl::StatusOr<uint64_t> WriteQuantized(
     return absl::AlreadyExistsError(absl::StrCat(
         "'", path, "' exists; a quantised checkpoint is a new directory"));
   }
-  std::random_device random;
-  const std::string temporary = absl::StrCat(
-      DirectoryOf(path), "/.", path.substr(path.rfind('/') + 1), ".",
-      absl::Hex(uint64_t{random()} << 32 | random(), absl::kZeroPad16));
-  const auto write = [&]() -> absl::StatusOr<uint64_t> {
-    RETURN_IF_ERROR(MakeDirectories(temporary));
-    ASSIGN_OR_RETURN(const uint64_t bytes,
-                     WriteAll(temporary, manifest, quantization, tensors));
-    RETURN_IF_ERROR(RenamePath(temporary, path));
-    RETURN_IF_ERROR(SyncDirectory(DirectoryOf(path)));
-    return bytes;
+  uint64_t bytes = 0;
+  const auto write = [&](const std::string& directory) -> absl::Status {
+    ASSIGN_OR_RETURN(bytes,
+                     WriteAll(directory, manifest, quantization, tensors));
+    return absl::OkStatus();
   };
-  auto written = write();
-  if (!written.ok()) RemoveTree(temporary).IgnoreError();
-  return written;
+  RETURN_IF_ERROR(MakeWholeDirectory(path, write).status());
+  return bytes;
 }
 
 }  // namespace paramd

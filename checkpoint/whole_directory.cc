@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <random>
 
@@ -16,6 +17,9 @@
 
 namespace paramd {
 namespace {
+
+// At a directory that nobody else takes for a leftover before it is held.
+constexpr int kAttempts = 8;
 
 // ".out." of "/data/out".
 std::string HiddenPrefix(const std::string& path) {
@@ -42,6 +46,7 @@ class Hold {
   explicit Hold(const std::string& directory)
       : fd_(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
     held_ = fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) == 0;
+    is_others_ = fd_ >= 0 && !held_ && errno == EWOULDBLOCK;
   }
   Hold(const Hold&) = delete;
   Hold& operator=(const Hold&) = delete;
@@ -51,10 +56,13 @@ class Hold {
 
   // Nobody else is at work there, as far as this storage tells.
   bool held() const { return held_; }
+  // Somebody else is. Neither, where the storage has no locks.
+  bool is_others() const { return is_others_; }
 
  private:
   const int fd_;
   bool held_;
+  bool is_others_;
 };
 
 // What those left that were making `path` when they were killed.
@@ -68,16 +76,22 @@ void DeleteLeftovers(const std::string& path) {
       continue;
     }
     const std::string left = absl::StrCat(DirectoryOf(path), "/", name);
-    if (Hold(left).held()) RemoveTree(left).IgnoreError();
+    const Hold hold(left);
+    if (hold.held()) RemoveTree(left).IgnoreError();
   }
 }
 
-// The names of what `fill` has written, once the directory has its own.
+// The names of what `fill` has written, once the directory has its own. ABORTED
+// if another process took the directory for a leftover, before it was held.
 absl::StatusOr<std::vector<std::string>> Make(
     const std::string& path, const std::string& temporary,
     absl::FunctionRef<absl::Status(const std::string&)> fill) {
   RETURN_IF_ERROR(MakeDirectories(temporary));
   const Hold hold(temporary);
+  if (hold.is_others() || !IsDirectory(temporary)) {
+    return absl::AbortedError(
+        absl::StrCat("'", temporary, "' was deleted as if it were left over"));
+  }
   DeleteLeftovers(path);
   RETURN_IF_ERROR(fill(temporary));
   RETURN_IF_ERROR(SyncDirectory(temporary));
@@ -92,11 +106,20 @@ absl::StatusOr<std::vector<std::string>> Make(
 absl::StatusOr<std::vector<std::string>> MakeWholeDirectory(
     const std::string& path,
     absl::FunctionRef<absl::Status(const std::string& directory)> fill) {
-  const std::string temporary = TemporaryName(path);
-  auto made = Make(path, temporary, fill);
-  // What writing failed with says more than what clearing up might.
-  if (!made.ok()) RemoveTree(temporary).IgnoreError();
-  return made;
+  for (int attempt = 1;; ++attempt) {
+    const std::string temporary = TemporaryName(path);
+    bool is_filled = false;
+    auto made = Make(path, temporary, [&](const std::string& directory) {
+      is_filled = true;
+      return fill(directory);
+    });
+    if (made.ok()) return made;
+    // What writing failed with says more than what clearing up might.
+    RemoveTree(temporary).IgnoreError();
+    const bool was_lost = !is_filled && (absl::IsAborted(made.status()) ||
+                                         absl::IsNotFound(made.status()));
+    if (!was_lost || attempt == kAttempts) return made;
+  }
 }
 
 }  // namespace paramd

@@ -15,7 +15,8 @@ namespace paramd {
 // which lies beside `path` under a hidden name. What others left there that
 // were making the same directory when they were killed is deleted. The sorted
 // names of what is in it; ALREADY_EXISTS if `path` is a directory that holds
-// something; else what `fill` or the storage failed with, and nothing is left.
+// something; ABORTED if others who clear up were faster, again and again; else
+// what `fill` or the storage failed with, and nothing is left.
 // REQUIRES: `path` goes from the root (AbsolutePath in checkpoint/file.h).
 absl::StatusOr<std::vector<std::string>> MakeWholeDirectory(
     const std::string& path,

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +65,33 @@ TEST_F(WholeDirectoryTest, NothingIsLeftOfOneThatCouldNotBeFilled) {
       });
   EXPECT_EQ(made.status(), absl::DataLossError("row 3 is damaged"));
   EXPECT_THAT(InRoot(), IsEmpty());
+}
+
+// Each deletes what it takes for a leftover, while the others begin.
+TEST_F(WholeDirectoryTest, OfSeveralThatMakeTheSameOneOneDoes) {
+  constexpr int kRounds = 20;
+  constexpr int kMakers = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::string path = absl::StrCat(root_, "/out", round);
+    std::vector<absl::Status> made(kMakers);
+    std::vector<std::thread> threads;
+    for (absl::Status& status : made) {
+      threads.emplace_back([&path, &status] {
+        status = MakeWholeDirectory(path, [](const std::string& directory) {
+                   return Write(directory + "/a");
+                 }).status();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    int ok = 0;
+    for (const absl::Status& status : made) {
+      ok += status.ok() ? 1 : 0;
+      EXPECT_TRUE(status.ok() || absl::IsAlreadyExists(status)) << status;
+    }
+    EXPECT_EQ(ok, 1);
+    EXPECT_THAT(*ListDirectory(path), ElementsAre("a"));
+  }
+  EXPECT_EQ(InRoot().size(), static_cast<size_t>(kRounds));
 }
 
 TEST_F(WholeDirectoryTest, AnEmptyOneIsReplacedAndAnyOtherKept) {

@@ -41,8 +41,8 @@ absl::Status DeriveBatch(uint32_t workers, v1::JobConfig* job) {
   if (global == parts && job->model().loss() == v1::IN_BATCH_SOFTMAX) {
     return absl::InvalidArgumentError(absl::StrCat(
         "global_batch: ", global,
-        " examples are one for each batch, and model.loss in_batch_softmax "
-        "learns from the other examples of a batch; give ",
+        " gives each batch one example, and model.loss in_batch_softmax "
+        "compares the examples of a batch; give ",
         2 * parts, " or more"));
   }
   job->set_batch_per_replica(static_cast<uint32_t>(global / parts));

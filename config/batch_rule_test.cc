@@ -63,9 +63,9 @@ TEST(BatchRuleTest, ALossOverABatchNeedsSeveralExamplesInEach) {
   job.set_global_batch(8);
   job.mutable_model()->set_loss(v1::IN_BATCH_SOFTMAX);
   EXPECT_EQ(DeriveBatch(4, &job).message(),
-            "global_batch: 8 examples are one for each batch, and model.loss "
-            "in_batch_softmax learns from the other examples of a batch; give "
-            "16 or more");
+            "global_batch: 8 gives each batch one example, and model.loss "
+            "in_batch_softmax compares the examples of a batch; give 16 or "
+            "more");
   EXPECT_EQ(job.batch_per_replica(), 32u);
   ASSERT_TRUE(DeriveBatch(2, &job).ok());
   EXPECT_EQ(job.batch_per_replica(), 2u);

@@ -47,6 +47,44 @@ const v1::SettingOptions& SettingOf(const FieldDescriptor& field) {
   return field.options().GetExtension(v1::setting);
 }
 
+void SetDefaultNumbers(google::protobuf::Message* message) {
+  const google::protobuf::Reflection& reflection = *message->GetReflection();
+  const Descriptor& type = *message->GetDescriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    const std::string& json = SettingOf(field).default_json();
+    if (json.empty() || field.is_repeated() ||
+        reflection.HasField(*message, &field)) {
+      continue;
+    }
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
+      reflection.SetBool(message, &field, json == "true");
+      continue;
+    }
+    double number = 0;
+    if (!absl::SimpleAtod(json, &number)) continue;  // A text is in quotes.
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        reflection.SetDouble(message, &field, number);
+        break;
+      case FieldDescriptor::CPPTYPE_INT32:
+        reflection.SetInt32(message, &field, static_cast<int32_t>(number));
+        break;
+      case FieldDescriptor::CPPTYPE_INT64:
+        reflection.SetInt64(message, &field, static_cast<int64_t>(number));
+        break;
+      case FieldDescriptor::CPPTYPE_UINT32:
+        reflection.SetUInt32(message, &field, static_cast<uint32_t>(number));
+        break;
+      case FieldDescriptor::CPPTYPE_UINT64:
+        reflection.SetUInt64(message, &field, static_cast<uint64_t>(number));
+        break;
+      default:
+        break;
+    }
+  }
+}
+
 bool IsAlternative(const FieldDescriptor& field) {
   return field.real_containing_oneof() != nullptr;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 
 #include "proto/paramd/v1/setting.pb.h"
 
@@ -16,6 +17,16 @@ namespace paramd {
 // names a setting from the top: "optimizer.learning_rate".
 
 const v1::SettingOptions& SettingOf(const google::protobuf::FieldDescriptor& f);
+
+// Sets the numbers and flags of `message` that are not set to the defaults of
+// their settings, where these have some. Texts, enums, lists and messages stay
+// as they are.
+void SetDefaultNumbers(google::protobuf::Message* message);
+template <typename Settings>
+Settings WithDefaultNumbers(Settings settings) {
+  SetDefaultNumbers(&settings);
+  return settings;
+}
 
 // Whether exactly one of several messages is meant by this field, as in a
 // layer's kind.

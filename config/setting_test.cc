@@ -133,6 +133,30 @@ TEST(SettingTest, NoTypeHoldsItselfButThroughAList) {
   });
 }
 
+TEST(SettingTest, NumbersThatAreNotSetGetTheirDefaults) {
+  v1::OptimizerConfig::Adam adam;
+  adam.set_beta1(0);
+  adam = WithDefaultNumbers(adam);
+  EXPECT_EQ(adam.beta1(), 0) << "it was set";
+  EXPECT_EQ(adam.beta2(), 0.999);
+  EXPECT_EQ(adam.epsilon(), 1e-7);
+  v1::OptimizerConfig config;
+  config.mutable_pruning()->set_sparsity(0.5);
+  SetDefaultNumbers(&config);
+  EXPECT_EQ(config.decay_factor(), 0.1);
+  EXPECT_FALSE(config.has_learning_rate()) << "it has none";
+  EXPECT_FALSE(config.pruning().has_power()) << "a message of its own";
+  EXPECT_FALSE(config.has_schedule()) << "no number";
+  EXPECT_EQ(WithDefaultNumbers(config.pruning()).every_steps(), 100u);
+  v1::ModelConfig model;
+  SetDefaultNumbers(&model);
+  EXPECT_EQ(model.ignore_label(), -100);
+  EXPECT_EQ(model.top_k(), 5u);
+  EXPECT_TRUE(model.has_custom());
+  EXPECT_FALSE(model.custom());
+  EXPECT_TRUE(model.metrics().empty());
+}
+
 TEST(SettingTest, NoTwoSettingsShareAVariable) {
   std::set<std::string> names;
   for (const std::string& path : SettingPaths(*v1::JobConfig::descriptor())) {

@@ -15,7 +15,7 @@ constexpr size_t kCountedAlignment = 64;
 
 struct MemoryAccount::Counted {
   std::byte* memory;
-  size_t size;
+  size_t bytes;
   Counter counter;
   // The last buffer gives the addresses back. Null: `memory` is of operator
   // new.
@@ -27,10 +27,10 @@ struct MemoryAccount::Counted {
       ::operator delete (counted->memory, std::align_val_t{kCountedAlignment});
     } else if (counted->pages.use_count() > 1) {
       // Others keep the addresses; should they go meanwhile, nothing is lost.
-      madvise(counted->memory, counted->size, MADV_DONTNEED);
+      madvise(counted->memory, counted->bytes, MADV_DONTNEED);
     }
     counted->pages.reset();
-    counted->counter->fetch_sub(counted->size, std::memory_order_relaxed);
+    counted->counter->fetch_sub(counted->bytes, std::memory_order_relaxed);
   }
 };
 
@@ -53,17 +53,18 @@ Buffer MemoryAccount::Hold(absl::Span<std::byte> bytes, uint64_t counted,
                           new Held{std::move(owner), counted, bytes_});
 }
 
-Buffer MemoryAccount::Count(std::byte* memory, size_t size,
+Buffer MemoryAccount::Count(absl::Span<std::byte> memory, size_t counted,
                             std::shared_ptr<HugePages> pages) {
-  bytes_->fetch_add(size, std::memory_order_relaxed);
-  return Buffer::Writable({memory, size}, &Counted::Release,
-                          new Counted{memory, size, bytes_, std::move(pages)});
+  bytes_->fetch_add(counted, std::memory_order_relaxed);
+  return Buffer::Writable(
+      memory, &Counted::Release,
+      new Counted{memory.data(), counted, bytes_, std::move(pages)});
 }
 
 Buffer MemoryAccount::Allocate(size_t size) {
   auto* const memory = static_cast<std::byte*>(
       ::operator new (size, std::align_val_t{kCountedAlignment}));
-  return Count(memory, size, nullptr);
+  return Count({memory, size}, size, nullptr);
 }
 
 std::pair<Buffer, Buffer> MemoryAccount::AllocateHalves(size_t size) {
@@ -71,17 +72,18 @@ std::pair<Buffer, Buffer> MemoryAccount::AllocateHalves(size_t size) {
   CHECK(size <= kHalf, "it is one of two on a page");
   const std::shared_ptr<HugePages> pages = HugePages::Map(HugePages::kBytes);
   if (pages == nullptr) return {Allocate(size), Allocate(size)};
-  return {Count(pages->begin(), size, pages),
-          Count(pages->begin() + kHalf, size, pages)};
+  return {Count({pages->begin(), size}, kHalf, pages),
+          Count({pages->begin() + kHalf, size}, kHalf, pages)};
 }
 
 Buffer MemoryAccount::AllocateHuge(size_t size) {
   CHECK(size > 0, "there is no page of nothing");
-  auto pages = HugePages::Map((size + HugePages::kBytes - 1) /
-                              HugePages::kBytes * HugePages::kBytes);
+  const size_t mapped =
+      (size + HugePages::kBytes - 1) / HugePages::kBytes * HugePages::kBytes;
+  auto pages = HugePages::Map(mapped);
   if (pages == nullptr) return Allocate(size);
   std::byte* const begin = pages->begin();
-  return Count(begin, size, std::move(pages));
+  return Count({begin, size}, mapped, std::move(pages));
 }
 
 }  // namespace paramd

@@ -73,7 +73,26 @@ TEST(MemoryAccountTest, EachKindIsAlignedAndMayBeWritten) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.bytes().data()) % 64, 0u);
     Touch(&buffer);
   }
-  EXPECT_EQ(account.bytes(), 101 + 13 * kMib - 40);
+  EXPECT_EQ(account.bytes(), 101 + 13 * kMib);
+}
+
+TEST(MemoryAccountTest, APartOfAPageCountsAsTheWholeThatIsMapped) {
+  constexpr size_t kShort = kMib / 8 * 7 + 4;
+  MemoryAccount account;
+  {
+    auto [first, second] = account.AllocateHalves(kShort);
+    EXPECT_EQ(first.size(), kShort);
+    EXPECT_EQ(second.size(), kShort);
+    EXPECT_EQ(account.bytes(), 2 * kMib);
+    first = Buffer();
+    EXPECT_EQ(account.bytes(), kMib);
+  }
+  EXPECT_EQ(account.bytes(), 0u);
+  Buffer huge = account.AllocateHuge(2 * kMib + 4);
+  EXPECT_EQ(huge.size(), 2 * kMib + 4);
+  EXPECT_EQ(account.bytes(), 4 * kMib);
+  huge = Buffer();
+  EXPECT_EQ(account.bytes(), 0u);
 }
 
 TEST(MemoryAccountTest, WhatIsDroppedGoesBackToTheSystemAtOnce) {

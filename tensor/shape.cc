@@ -40,11 +40,14 @@ absl::Status CheckSparseShape(absl::Span<const uint64_t> shape) {
       kMaxBlockElements, "; the shape is ", ShapeName(shape)));
 }
 
+uint64_t RowsThatFit(uint64_t bytes, uint64_t row_elements) {
+  return std::max<uint64_t>(1, bytes / (row_elements * sizeof(float)));
+}
+
 uint64_t MostSliceRows(bool sparse, uint64_t row_elements) {
-  const uint64_t elements = kSliceBytes / sizeof(float);
-  const uint64_t rows = std::max<uint64_t>(1, elements / row_elements);
+  const uint64_t rows = RowsThatFit(kSliceBytes, row_elements);
   if (!sparse) return rows;
-  const uint64_t blocks = std::max<uint64_t>(1, elements / kMaxBlockElements);
+  const uint64_t blocks = RowsThatFit(kSliceBytes, kMaxBlockElements);
   return std::clamp<uint64_t>(blocks * BlockRows(row_elements), 1, rows);
 }
 

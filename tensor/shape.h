@@ -91,8 +91,12 @@ class BlockCut {
   uint64_t elements_;
 };
 
-// Rows of the longest slice of such a variable: as many as kSliceBytes have, of
-// a sparse variable no more than are whole blocks; at least one.
+// The whole rows that fit into so many bytes; one, if none does.
+uint64_t RowsThatFit(uint64_t bytes, uint64_t row_elements);
+
+// The most rows that a slice of such a variable has: those that fit into
+// kSliceBytes, of a sparse variable only as many as fill whole blocks; at least
+// one.
 uint64_t MostSliceRows(bool sparse, uint64_t row_elements);
 
 // "784x512"; "scalar" for an empty shape.

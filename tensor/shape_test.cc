@@ -80,6 +80,9 @@ TEST(BlockCutTest, WhereRowsFillABlockItIsThatOfADenseVariable) {
 }
 
 TEST(BlockCutTest, TheLongestSliceOfASparseVariableIsWholeBlocks) {
+  EXPECT_EQ(RowsThatFit(4 * 30 - 1, 10), 2u);
+  EXPECT_EQ(RowsThatFit(4 * 30, 10), 3u);
+  EXPECT_EQ(RowsThatFit(1, 10), 1u);
   EXPECT_EQ(MostSliceRows(/*sparse=*/false, 10), 104857u);
   EXPECT_EQ(MostSliceRows(/*sparse=*/true, 10), 4u * 26214);
   EXPECT_EQ(MostSliceRows(/*sparse=*/true, 262143), 4u);

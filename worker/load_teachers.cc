@@ -84,25 +84,10 @@ absl::StatusOr<Found> FindTeacher(const v1::JobConfig& job,
   return found;
 }
 
-// What evaluations of a model are only sliced by, but for what a teacher's
-// layers name.
-std::vector<std::string> OnlySliced(const v1::ModelConfig& model,
-                                    const v1::ModelConfig& teacher) {
-  const std::vector<std::string> read = FeaturesNamedBy(teacher);
-  std::vector<std::string> names = OnlySlicedBy(model);
-  names.erase(std::remove_if(names.begin(), names.end(),
-                             [&](const std::string& name) {
-                               return std::find(read.begin(), read.end(),
-                                                name) != read.end();
-                             }),
-              names.end());
-  return names;
-}
-
 // Features that no layer of either reads, beside the label.
 std::vector<std::string> OnlyMeasured(const v1::ModelConfig& model,
                                       const v1::ModelConfig& teacher) {
-  std::vector<std::string> names = OnlySliced(model, teacher);
+  std::vector<std::string> names = OnlySlicedBy(model, &teacher);
   names.push_back(model.group().empty() ? "group" : model.group());
   if (!model.example_weight().empty()) names.push_back(model.example_weight());
   return names;
@@ -150,7 +135,7 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanTeacher(
   model.clear_metrics();
   model.clear_class_weights();
   model.clear_example_weight();
-  std::vector<std::string> slices = OnlySliced(job.model(), model);
+  std::vector<std::string> slices = OnlySlicedBy(job.model(), &model);
   for (std::string& slice : OnlySlicedBy(model)) {
     slices.push_back(std::move(slice));
   }

@@ -61,7 +61,8 @@ absl::Status TakeParts(const v1::BatchMetrics& message, Metrics* metrics) {
   metrics->value = message.value();
   for (const v1::BatchMetrics& one : message.slices()) {
     if (one.feature().empty() || !one.slices().empty()) {
-      return absl::InvalidArgumentError("a slice is not one of a feature");
+      return absl::InvalidArgumentError(
+          "a slice names no feature, or has slices of its own");
     }
     ASSIGN_OR_RETURN(metrics->slices.emplace_back(), MetricsOf(one));
   }

@@ -196,11 +196,13 @@ TEST(MetricMessagesTest, SlicesAndOutputsHaveNoPartsOfTheirOwn) {
   v1::BatchMetrics message = BatchMetricsOf(OfSlices());
   *message.mutable_slices(0)->add_slices() = message.slices(1);
   EXPECT_EQ(MetricsOf(message).status(),
-            absl::InvalidArgumentError("a slice is not one of a feature"));
+            absl::InvalidArgumentError(
+                "a slice names no feature, or has slices of its own"));
   message = BatchMetricsOf(OfSlices());
   message.mutable_slices(1)->clear_feature();
   EXPECT_EQ(MetricsOf(message).status(),
-            absl::InvalidArgumentError("a slice is not one of a feature"));
+            absl::InvalidArgumentError(
+                "a slice names no feature, or has slices of its own"));
   message = BatchMetricsOf(OfSlices());
   *message.mutable_slices(1)->mutable_outputs(0)->add_outputs() =
       BatchMetricsOf(OfSequences());

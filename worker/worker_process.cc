@@ -97,8 +97,8 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   RETURN_IF_ERROR(CheckTeacherData(options.job, *parts.training));
   ASSIGN_OR_RETURN(parts.model, models(options.job, parts.training->spec()));
   RETURN_IF_ERROR(parts.model->CheckTestData(parts.test->spec()));
-  // Events of a GPU cost something, and what is recorded of steps once has them
-  // or has not.
+  // Timing on a GPU costs something, and a recorded step goes on with the
+  // timing events that it was recorded with, or without.
   if (trace != nullptr && trace->keeps_all()) parts.model->SetTrace(trace);
   ASSIGN_OR_RETURN(parts.best_metric, BestMetric(options.job.checkpoint(),
                                                  parts.model->metrics()));

@@ -61,10 +61,6 @@ uint64_t LongestSlice(const std::vector<RowShape>& shapes, uint32_t servers) {
                     kSliceBytes);
 }
 
-uint64_t RowsIn(uint64_t bytes, const RowShape& shape) {
-  return std::max<uint64_t>(1, bytes / (shape.row_elements * sizeof(float)));
-}
-
 // The fewest rows that are whole blocks; as many as a slice of one server has
 // if blocks begin amid rows.
 uint64_t RowsOfBlocks(const RowShape& shape) {
@@ -154,7 +150,7 @@ absl::StatusOr<v1::Layout> PlanLayout(
   for (uint32_t v = 0; v < shapes.size(); ++v) {
     const uint64_t piece = RowsOfPiece(variables[v], shapes[v], pieces);
     const uint64_t most =
-        std::min(RowsIn(longest, shapes[v]),
+        std::min(RowsThatFit(longest, shapes[v].row_elements),
                  MostSliceRows(variables[v].sparse(), shapes[v].row_elements));
     const uint64_t count = std::max<uint64_t>(1, most / piece);
     CutIntoSlices(shapes[v], count * piece, v, &layout);

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
+#include "coordinator/core/server_failure.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 
@@ -47,84 +48,6 @@ absl::Duration DeadlineOf(Call call) {
   }
 }
 
-bool IsOfSnapshot(Call call) {
-  return call == Call::kSeal || call == Call::kWritten || call == Call::kFetch;
-}
-
-bool Restores(Call call) {
-  return call == Call::kConfigure || call == Call::kFill;
-}
-
-// What a failed call says of its server.
-enum class Failure {
-  kNotYet,    // It says when to ask again.
-  kReplaced,  // The process that was there before, which ends now.
-  kTermLost,  // It obeys a later coordinator.
-  kOtherJob,
-  kJobFinished,  // It knows that, or is left over from another run.
-  kNoEnd,        // It did not hear of the end.
-  kAway,         // It did not answer.
-  kOfSnapshot,
-  kOfCheckpoint,  // It can't restore one.
-  kFatal,
-};
-
-Failure FailureOf(Call call, const absl::Status& status,
-                  const v1::Refusal& refusal) {
-  switch (refusal.reason()) {
-    case v1::Refusal::NOT_READY:
-    case v1::Refusal::WAIT:
-    case v1::Refusal::RETRY:
-      return Failure::kNotYet;
-    case v1::Refusal::FENCED:
-      return Failure::kReplaced;
-    case v1::Refusal::OLD_TERM:
-      return Failure::kTermLost;
-    case v1::Refusal::OTHER_JOB:
-    case v1::Refusal::PROTOCOL:
-      return Failure::kOtherJob;
-    case v1::Refusal::JOB_FINISHED:
-      return Failure::kJobFinished;
-    default:
-      break;
-  }
-  if (call == Call::kFinish) return Failure::kNoEnd;
-  // What is too long is so again; what there is no room for says for how long.
-  const bool is_too_long = refusal.reason() == v1::Refusal::OVER_LIMIT &&
-                           refusal.retry_after_ms() == 0;
-  if (is_too_long && IsOfSnapshot(call)) return Failure::kOfSnapshot;
-  if (is_too_long && Restores(call)) return Failure::kFatal;
-  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-      absl::IsResourceExhausted(status)) {
-    return Failure::kAway;
-  }
-  if (IsOfSnapshot(call)) return Failure::kOfSnapshot;
-  return Restores(call) && !refusal.entity().empty() ? Failure::kOfCheckpoint
-                                                     : Failure::kFatal;
-}
-
-absl::Status OtherJob(uint32_t server, const std::string& why) {
-  return absl::InvalidArgumentError(
-      absl::StartsWith(why, absl::StrCat("ps-", server, " at "))
-          ? why
-          : absl::StrCat("ps-", server, " refuses this job: ", why));
-}
-
-// How the job ends for what a server can't do. A warm start stands for no other
-// one: where it may be read later, the job may begin again.
-absl::Status EndFor(Call call, const v1::Refusal& refusal,
-                    const std::string& why) {
-  const bool may_pass = Restores(call) &&
-                        refusal.reason() == v1::Refusal::DAMAGED &&
-                        refusal.retry_after_ms() > 0;
-  if (may_pass) return absl::AbortedError(why);
-  // What a setting of its process says that it can't hold.
-  const bool is_of_a_setting = refusal.entity() == "memory_limit_bytes" ||
-                               refusal.entity() == "disk_directory";
-  return Restores(call) && is_of_a_setting ? absl::InvalidArgumentError(why)
-                                           : absl::FailedPreconditionError(why);
-}
-
 // "ps-0 generation 1.2 at host:1: refused", "ps-0 to be there: did not answer".
 std::string Missing(uint32_t server, const v1::ServerLife& generation,
                     absl::string_view why) {
@@ -137,12 +60,20 @@ std::string Missing(uint32_t server, const v1::ServerLife& generation,
   return absl::StrCat(name, " to be there", why.empty() ? "" : ": ", why);
 }
 
-// It holds something else than what it held, and its backup was told.
-void LoseBackup(ServerRecord* server) {
+// What it held in earlier lives, and who held that beside it, counts no more.
+void ForgetEarlierLives(ServerRecord* server) {
   server->filled.Clear();
   server->backup.reset();
   server->took_over.Clear();
   server->taken_over = false;
+}
+
+// It begins another life, from this checkpoint or, if empty, initial values.
+void BeginFrom(const std::string& checkpoint, ServerRecord* server,
+               Turn* turn) {
+  server->generation = turn->live->NewGeneration<v1::ServerLife>();
+  server->restore_directory = checkpoint;
+  ForgetEarlierLives(server);
 }
 
 template <typename Request>
@@ -191,10 +122,8 @@ void Servers::TakeOver(const std::vector<ServerRecord>& known, Turn* turn) {
 
 void Servers::RestoreAll(const std::string& checkpoint, Turn* turn) {
   for (ServerRecord& server : servers_) {
-    server.generation = turn->live->NewGeneration<v1::ServerLife>();
-    server.restore_directory = checkpoint;
+    BeginFrom(checkpoint, &server, turn);
     server.restored = false;
-    LoseBackup(&server);
   }
   // Slices of another checkpoint are of no use.
   for (uint32_t s = 0; s < servers_.size(); ++s) fills_.End(s);
@@ -204,9 +133,7 @@ void Servers::RestoreAll(const std::string& checkpoint, Turn* turn) {
 
 void Servers::Restore(uint32_t index, const std::string& checkpoint,
                       Turn* turn) {
-  servers_[index].generation = turn->live->NewGeneration<v1::ServerLife>();
-  servers_[index].restore_directory = checkpoint;
-  LoseBackup(&servers_[index]);
+  BeginFrom(checkpoint, &servers_[index], turn);
   turn->live->SetServers(servers_);
   turn->live->NextVersion();
 }
@@ -477,7 +404,7 @@ void Servers::OnFailed(uint32_t index, Call call, const absl::Status& status,
   server.next_call = turn->now + kCallRetry;
   const std::string why = absl::StrCat("ps-", index, ": ", server.why);
   switch (FailureOf(call, status, refusal)) {
-    case Failure::kNotYet:
+    case ServerFailure::kNotYet:
       server.next_call =
           turn->now +
           std::max(kFillingPoll, absl::Milliseconds(refusal.retry_after_ms()));
@@ -487,8 +414,8 @@ void Servers::OnFailed(uint32_t index, Call call, const absl::Status& status,
         server.next_keepalive = turn->now;
       }
       return;
-    case Failure::kReplaced:
-    case Failure::kAway:
+    case ServerFailure::kReplaced:
+    case ServerFailure::kAway:
       // Where somebody can take over, what is known at once is asked at once.
       if (server.backup.has_value() && !server.suspected) {
         server.next_call = turn->now;
@@ -496,25 +423,25 @@ void Servers::OnFailed(uint32_t index, Call call, const absl::Status& status,
       server.suspected = true;
       server.ended = server.ended || HasEnded(status);
       return;
-    case Failure::kTermLost:
+    case ServerFailure::kTermLost:
       return turn->out->Exit(TermLost(server.why));
-    case Failure::kOtherJob:
-      return turn->out->Exit(OtherJob(index, server.why));
-    case Failure::kJobFinished:
+    case ServerFailure::kOtherJob:
+      return turn->out->Exit(RefusesJob(index, server.why));
+    case ServerFailure::kJobFinished:
       if (turn->job.phase == JobPhase::kTellingEnd) {
         server.end_told = std::max(server.end_told, 1);
       }
       return;
-    case Failure::kNoEnd:
+    case ServerFailure::kNoEnd:
       // One that has heard of the end leaves by itself; another one is asked
       // again, it may be there yet or come.
       if (server.end_told >= 1) server.end_told = 2;
       return;
-    case Failure::kOfSnapshot:
+    case ServerFailure::kOfSnapshot:
       turn->Raise(
           SnapshotCallFailed{server.asked, absl::UnavailableError(why)});
       return;
-    case Failure::kOfCheckpoint:
+    case ServerFailure::kOfCheckpoint:
       if (passed_over_.contains(refusal.entity())) return;  // It takes another.
       if (refusal.entity() == server.restore_directory) {
         const bool is_damaged = refusal.reason() == v1::Refusal::DAMAGED;
@@ -524,8 +451,8 @@ void Servers::OnFailed(uint32_t index, Call call, const absl::Status& status,
         return;
       }
       [[fallthrough]];
-    case Failure::kFatal:
-      turn->out->Exit(EndFor(call, refusal, why));
+    case ServerFailure::kFatal:
+      turn->out->Exit(EndOfJobFor(call, refusal, why));
   }
 }
 

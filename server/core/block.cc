@@ -30,10 +30,6 @@ const BlockPlacement& InMemory() {
   return placement;
 }
 
-size_t BytesInMemory(const Buffer& buffer, const DiskRanges& on_disk) {
-  return buffer.size() - BytesOf(on_disk);
-}
-
 // Where the next content of `present` is written: itself if nobody reads it,
 // else `*fresh`, which is then taken from `spare`.
 float* Target(Buffer* present, const DiskRanges& on_disk, Buffer* fresh,
@@ -98,13 +94,16 @@ BlockMemory Block::MakeMemory(size_t elements, size_t slot_words,
 }
 
 size_t Block::bytes() const {
-  return BytesInMemory(values_, placement_->values) +
-         BytesInMemory(slots_, placement_->slots);
+  return SpareBuffers::BudgetBytes(values_.size(), placement_->values) +
+         SpareBuffers::BudgetBytes(slots_.size(), placement_->slots);
 }
 
 size_t Block::read_bytes() const {
-  return (values_.unique() ? 0 : BytesInMemory(values_, placement_->values)) +
-         (slots_.unique() ? 0 : BytesInMemory(slots_, placement_->slots));
+  const auto read = [](const Buffer& buffer, const DiskRanges& on_disk) {
+    return buffer.unique() ? 0
+                           : SpareBuffers::BudgetBytes(buffer.size(), on_disk);
+  };
+  return read(values_, placement_->values) + read(slots_, placement_->slots);
 }
 
 void Block::MakeUnique(SpareBuffers* spare) {

@@ -92,7 +92,8 @@ class Block {
   const Buffer& values() const { return values_; }
   const Buffer& slots() const { return slots_; }
 
-  // Bytes of memory of both, and how many of them a push would have to replace.
+  // What both take of the budget, and how much of it a push would have to
+  // replace.
   size_t bytes() const;
   size_t read_bytes() const;
 

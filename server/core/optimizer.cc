@@ -15,11 +15,10 @@
 #include "config/name_pattern.h"
 #include "config/optimizer_groups.h"
 #include "config/optimizer_slots.h"
+#include "config/setting.h"
 
 namespace paramd {
 namespace {
-
-constexpr double kAdamWDecay = 0.01;
 
 // A row is seldom in a cache: those so far behind it are fetched meanwhile.
 constexpr size_t kRowsAhead = 6;
@@ -69,8 +68,7 @@ absl::Status CheckConfig(const v1::OptimizerConfig& config) {
 double WeightDecayOf(const v1::OptimizerConfig& config) {
   if (config.has_lamb()) return config.lamb().weight_decay();
   if (!config.has_adamw()) return config.weight_decay();
-  return config.adamw().has_weight_decay() ? config.adamw().weight_decay()
-                                           : kAdamWDecay;
+  return WithDefaultNumbers(config.adamw()).weight_decay();
 }
 
 // Slots of 8 bytes a row.
@@ -114,7 +112,8 @@ absl::StatusOr<Optimizer::Group> Optimizer::MakeGroup(
   Group group;
   ASSIGN_OR_RETURN(group.rule, MakeRule(config));
   if (config.adagrad().row_wise()) {
-    ASSIGN_OR_RETURN(group.row_rule, MakeRowAdagrad(config.adagrad()));
+    ASSIGN_OR_RETURN(group.row_rule,
+                     MakeRowAdagrad(WithDefaultNumbers(config.adagrad())));
   }
   group.weight_decay = WeightDecayOf(config);
   return group;

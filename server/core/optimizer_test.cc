@@ -750,7 +750,7 @@ TEST(OptimizerTest, AConfigThatMakesNoSenseIsRefusedBySetting) {
   v1::OptimizerConfig none;
   none.set_learning_rate(1);
   EXPECT_EQ(message(none),
-            "optimizer names none of sgd, adam, adamw, adagrad, rmsprop, "
+            "optimizer names none of sgd, adam, adagrad, adamw, rmsprop, "
             "ftrl, adadelta and lamb");
   EXPECT_EQ(message(Sgd(0)),
             "optimizer.learning_rate is 0; it must be above 0");

@@ -61,29 +61,31 @@ absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
 absl::Status ShardContent::CheckMemory(
     const v1::Configuration& configuration) const {
   if (options_.memory == nullptr) return absl::OkStatus();
-  const uint64_t weights = value_bytes_;
+  uint64_t weights = 0;
+  uint64_t slots = 0;
   // Sums of sparse variables are of the rows that a step names.
   uint64_t dense = 0;
-  uint64_t value_disk = 0;
-  uint64_t slot_disk = 0;
   const bool sums =
       configuration.consistency().mode() == v1::Consistency::SYNC &&
       configuration.workers_size() > 1;
   uint64_t keys = 0;
   for (const Slice* const slice : owned_) {
-    if (!slice->sparse()) dense += slice->elements() * sizeof(float);
-    if (!slice->keyed()) continue;
-    for (int b = 0; b < slice->block_count(); ++b) {
-      keys +=
-          KeyTable::MostBytes(slice->block_elements(b) / slice->row_elements());
-    }
     const BlockPlacement& placement = slice->placement();
-    value_disk += slice->block_count() * BytesOf(placement.values);
-    slot_disk += slice->block_count() * BytesOf(placement.slots);
+    for (int b = 0; b < slice->block_count(); ++b) {
+      const uint64_t elements = slice->block_elements(b);
+      const uint64_t bytes = elements * sizeof(float);
+      weights += SpareBuffers::BudgetBytes(bytes, placement.values);
+      slots += SpareBuffers::BudgetBytes(slice->BytesOf(elements) - bytes,
+                                         placement.slots);
+      if (!slice->sparse()) dense += SpareBuffers::BudgetBytes(bytes);
+      if (slice->keyed()) {
+        keys += KeyTable::MostBytes(elements / slice->row_elements());
+      }
+    }
   }
   const absl::Status status =
-      options_.memory->CheckParts({{"weights", weights - value_disk},
-                                   {"slots", bytes_ - weights - slot_disk},
+      options_.memory->CheckParts({{"weights", weights},
+                                   {"slots", slots},
                                    {"indexes of keys", keys},
                                    {"sums of gradients", sums ? dense : 0}});
   if (status.ok()) return status;
@@ -166,7 +168,6 @@ absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
                                             " elements on one server"));
     }
   }
-  value_bytes_ = elements * sizeof(float);
   return absl::OkStatus();
 }
 

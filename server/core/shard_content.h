@@ -257,7 +257,6 @@ class ShardContent {
   std::vector<uint32_t> servers_;
   std::vector<Slice*> owned_;
   uint64_t bytes_ = 0;
-  uint64_t value_bytes_ = 0;  // Of those, values.
   SnapshotFork fork_;
   WholeFiles whole_files_;
   RowIdList ids_;  // Of the call at hand.

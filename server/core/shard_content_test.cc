@@ -408,7 +408,7 @@ TEST(ShardContentLayoutTest, ALayoutThatMakesNoSenseIsRefusedByName) {
             }),
             "layout names variable 'w' twice");
   EXPECT_EQ(sentence([](auto* c) { c->mutable_optimizer()->Clear(); }),
-            "optimizer names none of sgd, adam, adamw, adagrad, rmsprop, "
+            "optimizer names none of sgd, adam, adagrad, adamw, rmsprop, "
             "ftrl, adadelta and lamb");
   EXPECT_EQ(sentence([](auto* c) {
               c->mutable_optimizer()->set_no_decay("w,norm*");

@@ -95,6 +95,22 @@ TEST_F(ShardMemoryTest, VariablesThatDoNotFitAreRefusedWithTheSum) {
             "(memory_limit_bytes)");
 }
 
+TEST_F(ShardMemoryTest, ABlockThatNearlyFillsItsHalfOfAPageTakesAllOfIt) {
+  constexpr uint64_t kHalf = uint64_t{1} << 20;
+  const v1::Configuration configuration =
+      MakeConfiguration({Zeros("w", {260000})});
+  Shard::Options options;
+  options.incarnation = 100;
+  options.memory_limit_bytes = kHalf - 1;
+  ShardDriver driver(options);
+  EXPECT_EQ(driver.Configure(configuration).status().message(),
+            "the variables do not fit: weights 1.0 MB = 1.0 MB; the limit is "
+            "1.0 MB (memory_limit_bytes)");
+  Start(configuration, 2 * kHalf);
+  EXPECT_EQ(Stats().memory_bytes(), 2 * kHalf);
+  EXPECT_EQ(Stats().spare_bytes(), kHalf) << "the other half";
+}
+
 TEST_F(ShardMemoryTest, TheStatusSaysWhatIsUsedAndTheLimit) {
   StartOne(2 * kBytes);
   EXPECT_EQ(Stats().memory_bytes(), kBytes);

@@ -12,6 +12,8 @@ namespace {
 // more than a fresh one; the oldest it has mostly done with.
 constexpr size_t kMostLookedAt = 32;
 
+constexpr size_t kPage = HugePages::kBytes;
+
 // Blocks have half a huge page, their slots one or two, or nearly so where no
 // whole number of rows fills it; what is shorter belongs to small variables, of
 // which nothing is known.
@@ -19,7 +21,16 @@ bool IsNearly(size_t size, size_t whole) {
   return size <= whole && size > whole / 8 * 7;
 }
 
+size_t InWholePages(size_t size) { return (size + kPage - 1) / kPage * kPage; }
+
 }  // namespace
+
+size_t SpareBuffers::BudgetBytes(size_t size, const DiskRanges& on_disk) {
+  if (!on_disk.empty()) return size - BytesOf(on_disk);
+  if (IsNearly(size, kPage / 2)) return kPage / 2;
+  const size_t pages = InWholePages(size);
+  return IsNearly(size, pages) ? pages : size;
+}
 
 Buffer SpareBuffers::Take(size_t size, const DiskRanges& on_disk) {
   if (!on_disk.empty()) return TakeOnDisk(size, on_disk);
@@ -43,14 +54,14 @@ Buffer SpareBuffers::Take(size_t size, const DiskRanges& on_disk) {
   Buffer buffer = std::move(taken->buffer);
   of_size.erase(taken);
   --count_;
-  bytes_ -= size;
+  bytes_ -= BudgetBytes(size);
   return buffer;
 }
 
 void SpareBuffers::Give(Buffer replaced, const DiskRanges& on_disk) {
   if (replaced.empty() || !on_disk.empty()) return;
   ++count_;
-  bytes_ += replaced.size();
+  bytes_ += BudgetBytes(replaced.size());
   drop_at_ = std::min(drop_at_, now_ + kKept);
   std::deque<Spare>& of_size = spares_[replaced.size()];
   of_size.push_back({std::move(replaced), now_});
@@ -71,7 +82,7 @@ void SpareBuffers::Tick(Time now) {
     while (!of_size.empty() && of_size.front().given + kKept <= now) {
       of_size.pop_front();
       --count_;
-      bytes_ -= size;
+      bytes_ -= BudgetBytes(size);
     }
     if (of_size.empty()) continue;
     drop_at_ = std::min(drop_at_, of_size.front().given + kKept);
@@ -130,13 +141,13 @@ Buffer SpareBuffers::Allocate(size_t size) {
   }
   if (budget_ == nullptr) return Buffer::Allocate(size);
   MemoryAccount& account = budget_->account();
-  constexpr size_t kPage = HugePages::kBytes;
   if (IsNearly(size, kPage / 2) && budget_->Fits(kPage)) {
     auto [taken, left] = account.AllocateHalves(size);
     Give(std::move(left));
     return std::move(taken);
   }
-  if (size > 0 && IsNearly(size, (size + kPage - 1) / kPage * kPage)) {
+  const size_t pages = InWholePages(size);
+  if (IsNearly(size, pages) && budget_->Fits(pages)) {
     return account.AllocateHuge(size);
   }
   return account.Allocate(size);

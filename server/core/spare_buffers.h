@@ -40,6 +40,11 @@ class SpareBuffers {
                         UnifiedMemory* device = nullptr)
       : budget_(budget), disk_(disk), device_(device) {}
 
+  // What a buffer of `size` bytes takes of the budget: where that nearly fills
+  // half a huge page, or whole ones, as much as these have; of one that lies on
+  // a disk in part, the rest.
+  static size_t BudgetBytes(size_t size, const DiskRanges& on_disk = {});
+
   // `size` bytes that nobody else holds, of undefined content. Those of
   // `on_disk` may lie there, and are zero.
   Buffer Take(size_t size, const DiskRanges& on_disk = {});
@@ -61,6 +66,7 @@ class SpareBuffers {
   Time next_tick() const { return drop_at_; }
 
   size_t count() const { return count_; }
+  // What they take, as BudgetBytes says.
   uint64_t bytes() const { return bytes_; }
 
  private:

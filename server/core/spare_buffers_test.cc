@@ -72,9 +72,35 @@ TEST(SpareBuffersTest, RowsThatNearlyFillAPageHaveAHalfOfIt) {
     Buffer other = spare.Take(size);
     EXPECT_EQ(spare.count(), 0u);
     EXPECT_EQ(other.size(), size);
+    EXPECT_EQ(budget.used(), 2 * kMib);
+    EXPECT_EQ(SpareBuffers::BudgetBytes(size), kMib);
   }
   const Buffer shorter = spare.Take(kMib / 2);
   EXPECT_EQ(spare.count(), 0u) << "belongs to a small variable";
+  EXPECT_EQ(budget.used(), kMib / 2);
+  EXPECT_EQ(SpareBuffers::BudgetBytes(kMib / 2), kMib / 2);
+}
+
+TEST(SpareBuffersTest, WhatABufferTakesOfTheBudgetIsWhatIsCounted) {
+  for (const size_t size : {size_t{0}, size_t{100}, kMib / 8 * 7, kMib - 4,
+                            2 * kMib - 4, 2 * kMib, 3 * kMib, 4 * kMib - 4}) {
+    MemoryBudget budget;
+    SpareBuffers spare(&budget);
+    Buffer taken = spare.Take(size);
+    EXPECT_EQ(budget.used(), SpareBuffers::BudgetBytes(size) + spare.bytes());
+    EXPECT_EQ(spare.bytes(), spare.count() * SpareBuffers::BudgetBytes(size));
+    spare.Give(std::move(taken));
+    EXPECT_EQ(spare.bytes(), budget.used());
+  }
+}
+
+TEST(SpareBuffersTest, Promise8_WherePagesDoNotFitTheBytesMay) {
+  constexpr size_t kShort = 2 * kMib - 1024;
+  MemoryBudget budget(kShort);
+  SpareBuffers spare(&budget);
+  const Buffer slots = spare.Take(kShort);
+  EXPECT_EQ(slots.size(), kShort);
+  EXPECT_EQ(budget.used(), kShort);
 }
 
 TEST(SpareBuffersTest, Promise8_WhatIsNotUsedForAMinuteGoesBack) {

@@ -35,8 +35,10 @@ StepGradients::StepGradients(const Options& options, ShardContent* content)
         continue;
       }
       const uint64_t bytes = slice->block_elements(b) * sizeof(float);
+      const uint64_t sum_bytes = SpareBuffers::BudgetBytes(bytes);
       shard_bytes_ += bytes;
-      largest_block_bytes_ = std::max(largest_block_bytes_, bytes);
+      shard_sum_bytes_ += sum_bytes;
+      largest_sum_bytes_ = std::max(largest_sum_bytes_, sum_bytes);
     }
   }
 }
@@ -213,12 +215,12 @@ absl::Status StepGradients::MakeRoom(const Contribution& contribution,
     if (is_next && block.sum.size() > 0 && block.sum.borrowed_bytes() == 0) {
       continue;
     }
-    wanted += bytes;
+    wanted += is_next ? SpareBuffers::BudgetBytes(bytes) : bytes;
   }
   if (wanted == 0) return absl::OkStatus();
   if (waits) {
-    wanted += largest_block_bytes_;
-    if (eager()) wanted += shard_bytes_ - summed_bytes_;
+    wanted += largest_sum_bytes_;
+    if (eager()) wanted += shard_sum_bytes_ - summed_bytes_;
   }
   return content_.MakeRoom(absl::StrCat("a gradient of step ", step,
                                         ", which waits for ", WaitingFor(step)),
@@ -237,15 +239,15 @@ void StepGradients::AddInOrder(size_t index) {
 }
 
 void StepGradients::AddTo(BlockState* block, BufferChain gradient) {
-  if (!block->slice->sparse()) summed_bytes_ -= block->sum.size();
+  summed_bytes_ -= BytesOfSum(*block);
   borrowed_bytes_ -= block->sum.borrowed_bytes();
   block->sum.Add(std::move(gradient), &spare_);
-  if (!block->slice->sparse()) summed_bytes_ += block->sum.size();
+  summed_bytes_ += BytesOfSum(*block);
   borrowed_bytes_ += block->sum.borrowed_bytes();
 }
 
 void StepGradients::ClearSum(BlockState* block) {
-  if (!block->slice->sparse()) summed_bytes_ -= block->sum.size();
+  summed_bytes_ -= BytesOfSum(*block);
   borrowed_bytes_ -= block->sum.borrowed_bytes();
   block->sum.Clear(&spare_);
 }
@@ -333,7 +335,8 @@ uint64_t StepGradients::BytesToApply(const BlockState& block,
   const uint64_t read = block.slice->block(block.block).read_bytes();
   if (eager() && scale == 1) return read;
   if (!block.slice->sparse()) {
-    return read + block.slice->block_elements(block.block) * sizeof(float);
+    return read + SpareBuffers::BudgetBytes(
+                      block.slice->block_elements(block.block) * sizeof(float));
   }
   // Each sum is made beside the one before it.
   uint64_t bytes = block.sum.size();

@@ -125,6 +125,11 @@ class StepGradients {
   // Whether the worker's gradient would be added at once.
   bool IsNext(const BlockState& block, uint32_t worker) const;
   void AddInOrder(size_t block);
+  // What it takes of the budget once it has memory of its own; 0 of rows.
+  static uint64_t BytesOfSum(const BlockState& block) {
+    return block.slice->sparse() ? 0
+                                 : SpareBuffers::BudgetBytes(block.sum.size());
+  }
   void AddTo(BlockState* block, BufferChain gradient);
   void ClearSum(BlockState* block);
   void CountKept();
@@ -142,12 +147,15 @@ class StepGradients {
   std::vector<BlockState> blocks_;
   absl::flat_hash_map<const Slice*, size_t> first_block_;
   uint64_t shard_bytes_ = 0;  // Of one contribution.
-  uint64_t largest_block_bytes_ = 0;
+  // What sums take of the budget: of all blocks but those of rows, and of one.
+  uint64_t shard_sum_bytes_ = 0;
+  uint64_t largest_sum_bytes_ = 0;
   std::map<uint32_t, Contribution> contributions_;  // Bound: workers_.
   uint64_t parked_bytes_ = 0;
   uint64_t taken_blocks_ = 0;
-  // Of all sums but those of rows; and of those that are one gradient, which
-  // was received.
+  // What all sums but those of rows take of the budget, or would in memory of
+  // their own; and the bytes of those that are one gradient, which was
+  // received.
   uint64_t summed_bytes_ = 0;
   uint64_t borrowed_bytes_ = 0;
 };

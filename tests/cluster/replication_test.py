@@ -11,6 +11,8 @@ from tests.cluster import paramd
 
 # Long enough to be killed in the middle; ThreadSanitizer takes 15 times as long.
 MIDDLING = "--epochs=1" if "PARAMD_SANITIZER" in os.environ else "--epochs=4"
+# The same, to be killed more than once.
+LONG = "--epochs=3" if "PARAMD_SANITIZER" in os.environ else "--epochs=12"
 
 
 def setUpModule():
@@ -72,7 +74,9 @@ class ReplicationTest(unittest.TestCase):
 
     def test_Promise1_a_chief_that_dies_after_a_take_over_takes_nothing_along(
             self):
-        run = self.start()
+        # It must not be over before the chief dies, which is the third thing
+        # that happens.
+        run = self.start(epochs=LONG)
         run.kill_task("ps-1")
         run.wait_for("ps-1 is gone; its backup takes over as generation")
         run.wait_for("ps-1 has a backup")
@@ -125,12 +129,11 @@ class ReplicationTest(unittest.TestCase):
 
     def test_Promise1_killed_servers_change_no_bit_of_sync_steps(self):
         steps = ("--set=staleness=sync", "--lease_ms=60000")
-        short = "--epochs=1"
-        calm = paramd.Run("local", "--job", paramd.SMALL_JOB, short,
+        calm = paramd.Run("local", "--job", paramd.SMALL_JOB, MIDDLING,
                           "--servers=3", *steps)
         self.addCleanup(calm.kill)
         self.assertEqual(calm.wait(), 0, calm.output)
-        run = self.start(*steps, epochs=short)
+        run = self.start(*steps)
         run.kill_task("ps-1")
         run.wait_for("ps-1 is gone; its backup takes over as generation")
         # It is filled in the middle of the job, and then another one dies.

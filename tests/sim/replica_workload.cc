@@ -24,6 +24,7 @@
 #include "tests/sim/operator_core.h"
 #include "tests/sim/overtaken_witness.h"
 #include "tests/sim/replica_draws.h"
+#include "tests/sim/replica_members.h"
 #include "tests/sim/saved_rows.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/step_witness.h"
@@ -36,8 +37,6 @@ namespace {
 constexpr char kReplicaDigest[] = "digest of the replicas";
 constexpr uint32_t kReplicaTasks = 3;
 constexpr uint32_t kReplicaWorkers = 3;
-// Among the tasks that are down.
-constexpr uint32_t kChief = kReplicaTasks;
 
 class ReplicaRun : private SimulationWatcher {
  public:
@@ -130,29 +129,14 @@ class ReplicaRun : private SimulationWatcher {
       SentOfKeys(self, request);
     }
     const auto* told = dynamic_cast<const v1::ConfigureRequest*>(&request);
-    if (told == nullptr ||
-        !(told->configuration().version() > newest_.version())) {
-      return;
+    if (told == nullptr) return;
+    const ReplicaMembers::Change change = members_.Told(told->configuration());
+    for (const v1::ServerMember& server : change.taken_over) {
+      ++report_.take_overs;
+      keyed_.TakenOver(server.index(), server.took_over());
+      if (change.in_sync_mode) ++report_.of_steps;
     }
-    if (told->configuration().version().term() != newest_.version().term()) {
-      down_.erase(kChief);
-    }
-    for (const v1::ServerMember& server : told->configuration().servers()) {
-      const auto before = static_cast<int>(server.index());
-      if (before >= newest_.servers_size()) continue;
-      const v1::ServerMember& last = newest_.servers(before);
-      if (server.peer() != last.peer()) {
-        ++report_.take_overs;
-        keyed_.TakenOver(server.index(), server.took_over());
-        if (newest_.consistency().mode() == v1::Consistency::SYNC) {
-          ++report_.of_steps;
-        }
-      }
-      if (server.backup().member() && !last.backup().member()) {
-        ++report_.members;
-      }
-    }
-    newest_ = told->configuration();
+    report_.members += change.members;
   }
   void SentOfKeys(const SimProcess& self, const Head& request) {
     if (!job_.variables().back().keyed()) return;
@@ -189,32 +173,18 @@ class ReplicaRun : private SimulationWatcher {
     }
     const auto* told =
         dynamic_cast<const v1::ConfigureReply*>(reply.head.get());
-    if (told != nullptr && told->restored()) {
-      const uint32_t server = ServerOfPlace(places_, self.peer.index);
-      const v1::ServerMember& is = newest_.servers(static_cast<int>(server));
-      if (is.peer() == self.peer.index &&
-          told->configuration() == newest_.version()) {
-        filled_[server] = is.generation();
-      }
-    }
-    // What asks for that and dies is the second to be lost.
-    if (told != nullptr && !told->backup().lost().empty()) {
-      // Whatever happens to whom, both do the same.
-      if (absl::StrContains(told->backup().lost(), "not as the server was")) {
-        simulation_.Fail(absl::DataLossError(told->backup().lost()));
-      }
-      dropped_[ServerOfPlace(places_, self.peer.index)] =
-          told->backup().since();
+    if (told != nullptr) {
+      simulation_.Fail(members_.Answered(
+          ServerOfPlace(places_, self.peer.index), self.peer.index, *told));
     }
     simulation_.Fail(overtaken_.Answered(
         self.peer, ServerOfPlace(places_, self.peer.index), reply.head.get()));
   }
 
-  // Before that it may still take who is back for silent.
   void Heard(const SimProcess& self, PeerId from, const Head& /*request*/,
              const absl::Status& status, const Head* /*reply*/) override {
     if (self.peer != PeerId::Coordinator() || !status.ok()) return;
-    if (from.kind == PeerId::Kind::kPs) unheard_.erase(from.index);
+    if (from.kind == PeerId::Kind::kPs) members_.Heard(from.index);
   }
   void Noted(const SimProcess& self, absl::string_view note) override {
     if (absl::StrContains(note, " leaves; its backup takes over as")) {
@@ -228,42 +198,23 @@ class ReplicaRun : private SimulationWatcher {
       }
     }
     if (self.peer != PeerId::Coordinator()) return;
-    restored_alone_ |= absl::StrContains(note, " is back after it was stopped");
-    restored_alone_ &= !absl::StartsWith(note, "checkpoint committed");
+    members_.Noted(note);
     report_.kept += absl::StartsWith(note, "the servers keep what they hold");
     if (absl::StartsWith(note, "all servers go back to step")) {
       simulation_.Fail(absl::DataLossError(std::string(note)));
     }
   }
-  // A backup that is being dropped may not take over any more.
   void Started(const SimProcess& self, const Head& work) override {
     if (IsOfSteps()) witness_.Started(self, work);
     const auto* append = dynamic_cast<const v1::AppendLog*>(&work);
     if (append == nullptr || !append->entry().has_replicas()) return;
     const v1::ServerMember& server = append->entry().replicas();
-    if (server.has_backup()) return;
-    dropped_[server.index()] =
-        newest_.servers(static_cast<int>(server.index())).backup().since();
+    if (!server.has_backup()) members_.Drops(server.index());
   }
 
   // ---- what is hurt
-  // Each server has a backup that would take it over.
   bool IsProtected() const {
-    if (!storage_.results().empty() || !down_.empty() ||
-        newest_.state() != v1::RUNNING) {
-      return false;
-    }
-    return std::all_of(newest_.servers().begin(), newest_.servers().end(),
-                       [this](const v1::ServerMember& server) {
-                         const auto dropped = dropped_.find(server.index());
-                         const bool is_dropped =
-                             dropped != dropped_.end() &&
-                             dropped->second == server.backup().since();
-                         return server.backup().member() && !is_dropped &&
-                                !unheard_.contains(server.peer()) &&
-                                !ended_.contains(server.incarnation()) &&
-                                !ended_.contains(server.backup().incarnation());
-                       });
+    return storage_.results().empty() && members_.IsProtected();
   }
   void Hurt() {
     if (!storage_.results().empty()) return;
@@ -287,17 +238,17 @@ class ReplicaRun : private SimulationWatcher {
         random_.Below(15000));
     const bool stops = kind < 0.9;
     ++(stops ? report_.pauses : report_.cuts);
-    down_.insert(task);
+    members_.Down(task);
     for (const PeerId place : PlacesOfTask(task)) {
       stops ? simulation_.Pause(place, time) : simulation_.CutOff(place, time);
     }
     simulation_.At(simulation_.elapsed() + time, [this, task] {
       for (const PeerId place : PlacesOfTask(task)) {
-        unheard_.insert(place.index);
+        members_.OutOfTheWay(place.index);
       }
     });
     simulation_.At(simulation_.elapsed() + time + absl::Seconds(5),
-                   [this, task] { down_.erase(task); });
+                   [this, task] { members_.Up(task); });
   }
   void KillInAPush(Simulation::Moment moment, const SimProcess& self,
                    const google::protobuf::Message& head) {
@@ -315,29 +266,15 @@ class ReplicaRun : private SimulationWatcher {
     ++report_.at_a_push;
     Kill(self.peer.index / 2);
   }
-  // Each server is where the log says, has answered there that it is filled,
-  // and stays there for now.
-  bool IsKnownToHold() const {
-    return storage_.results().empty() && down_.empty() && !restored_alone_ &&
-           newest_.state() == v1::RUNNING &&
-           std::all_of(newest_.servers().begin(), newest_.servers().end(),
-                       [this](const v1::ServerMember& server) {
-                         const auto filled = filled_.find(server.index());
-                         return filled != filled_.end() &&
-                                filled->second == server.generation() &&
-                                !unheard_.contains(server.peer()) &&
-                                !ended_.contains(server.incarnation());
-                       });
-  }
   void KillChief() {
     if (!chief_may_die_ || !storage_.results().empty()) return;
-    if (!IsKnownToHold()) {
+    if (!members_.IsKnownToHold()) {
       simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
                      [this] { KillChief(); });
       return;
     }
     ++report_.chief_kills;
-    down_.insert(kChief);
+    members_.ChiefIsDown();
     simulation_.Crash(PeerId::Coordinator());
     simulation_.At(
         simulation_.elapsed() + absl::Milliseconds(chief_.Below(5000)),
@@ -345,8 +282,8 @@ class ReplicaRun : private SimulationWatcher {
   }
   void Kill(uint32_t task) {
     ++report_.kills;
-    down_.insert(task);
-    ended_.insert(processes_[task]);
+    members_.Down(task);
+    members_.End(task);
     for (const PeerId place : PlacesOfTask(task)) {
       if (!left_.contains(place.index)) simulation_.Crash(place);
     }
@@ -361,20 +298,20 @@ class ReplicaRun : private SimulationWatcher {
     if (!storage_.results().empty()) return;
     const bool is_protected = IsProtected();
     const auto task = static_cast<uint32_t>(leaves_.Below(kReplicaTasks));
-    const bool may = HasBegun(task) &&
-                     (is_protected ||
-                      (!IsOfSteps() && down_.empty() &&
-                       newest_.state() == v1::RUNNING && leaves_.Chance(0.2)));
+    const bool may =
+        members_.HasBegun(task, simulation_.elapsed()) &&
+        (is_protected || (!IsOfSteps() && members_.IsNobodyDown() &&
+                          members_.IsRunning() && leaves_.Chance(0.2)));
     if (!may) {
       simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
                      [this] { Leave(); });
       return;
     }
-    down_.insert(task);
+    members_.Down(task);
     absl::Duration at = simulation_.elapsed();
     if (!IsOfSteps() && leaves_.Chance(0.3)) {
       // Its backup has not all of it when it is to stop.
-      for (const v1::ServerMember& server : newest_.servers()) {
+      for (const v1::ServerMember& server : members_.newest().servers()) {
         if (server.peer() / 2 != task || !server.has_backup()) continue;
         simulation_.CutLink(PeerId::Ps(server.peer()),
                             PeerId::Ps(server.backup().peer()),
@@ -399,7 +336,7 @@ class ReplicaRun : private SimulationWatcher {
   }
   // A place of a task that leaves has ended.
   absl::Status Left(uint32_t task, uint32_t place, const absl::Status& status) {
-    ended_.insert(processes_[task]);
+    members_.End(task);
     left_.insert(place);
     const std::vector<PeerId> places = PlacesOfTask(task);
     const bool all_have =
@@ -413,7 +350,7 @@ class ReplicaRun : private SimulationWatcher {
   }
   void StartAgain(uint32_t task, absl::Duration after) {
     simulation_.At(simulation_.elapsed() + after, [this, task] {
-      down_.erase(task);
+      members_.Up(task);
       if (storage_.results().empty()) AddTask(task);
     });
   }
@@ -422,14 +359,9 @@ class ReplicaRun : private SimulationWatcher {
   static std::vector<PeerId> PlacesOfTask(uint32_t task) {
     return {PeerId::Ps(2 * task), PeerId::Ps(2 * task + 1)};
   }
-  // Both of its places are there, which begin within a second.
-  bool HasBegun(uint32_t task) const {
-    return simulation_.elapsed() > begun_.at(task) + absl::Seconds(1);
-  }
   void AddTask(uint32_t task) {
-    begun_[task] = simulation_.elapsed();
     const uint64_t incarnation = random_.Bits() | 1;
-    processes_[task] = incarnation;
+    members_.Begin(task, incarnation, simulation_.elapsed());
     for (const PeerId place : PlacesOfTask(task)) {
       left_.erase(place.index);
       Shard::Options options;
@@ -557,17 +489,11 @@ class ReplicaRun : private SimulationWatcher {
   }
   // Nobody pushes any more.
   absl::Status CheckCopies() {
-    for (const v1::ServerMember& server : newest_.servers()) {
-      const v1::Backup& backup = server.backup();
-      const auto dropped = dropped_.find(server.index());
-      if (!backup.member() || ended_.contains(server.incarnation()) ||
-          ended_.contains(backup.incarnation()) ||
-          (dropped != dropped_.end() && dropped->second == backup.since())) {
-        continue;
-      }
+    for (const v1::ServerMember& server : members_.newest().servers()) {
+      if (!members_.MayCompare(server)) continue;
       ++report_.compared;
       if (places_now_.at(server.peer())->Checksum() ==
-          places_now_.at(backup.peer())->Checksum()) {
+          places_now_.at(server.backup().peer())->Checksum()) {
         continue;
       }
       return absl::DataLossError(absl::StrCat(
@@ -644,22 +570,11 @@ class ReplicaRun : private SimulationWatcher {
   std::map<uint32_t, Shard*> places_now_;       // Of those, by place.
   std::vector<std::unique_ptr<Coordinator>> coordinators_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  v1::Configuration newest_;  // Told to anybody.
+  ReplicaMembers members_;
   OvertakenWitness overtaken_;
-  std::map<uint32_t, v1::ConfigurationVersion> dropped_;  // By server: since.
-  std::set<uint32_t> pushed_;  // Servers that have answered a push.
-  std::set<uint32_t> down_;    // Tasks.
-  // Places that were out of the way, and that the coordinator has not heard
-  // since.
-  std::set<uint32_t> unheard_;
-  std::map<uint32_t, uint64_t> processes_;     // Of tasks.
-  std::set<uint64_t> ended_;                   // Processes.
-  std::set<uint32_t> leaving_;                 // Tasks.
-  std::set<uint32_t> left_;                    // Places of those, and not back.
-  std::map<uint32_t, absl::Duration> begun_;   // By task, when.
-  std::map<uint32_t, v1::ServerLife> filled_;  // By server; told so.
-  // By itself, and no checkpoint has been written since.
-  bool restored_alone_ = false;
+  std::set<uint32_t> pushed_;   // Servers that have answered a push.
+  std::set<uint32_t> leaving_;  // Tasks.
+  std::set<uint32_t> left_;     // Places of those, and not back.
   bool chief_may_die_ = true;
   bool armed_ = false;
   uint64_t armed_skips_ = 0;

@@ -28,11 +28,12 @@ struct ReplicaReport : WorkloadReport {
 // another one are killed, at any moment of a push too, stopped and cut off,
 // whenever each server has a backup, and drained, now and then while the link
 // to its backup is cut or, outside of sync mode, before each server has one;
-// the coordinator is killed too in two of five seeds outside of sync mode, when
-// each server has a backup: then there is no worker 0, which would die with it;
-// the job trains on integers meanwhile, or in sync mode on numbers that are
-// rounded; an operator may end that mode. In two of five seeds a variable's
-// rows travel by themselves, and mostly have keys, which come and go.
+// the coordinator is killed too in two of five seeds outside of sync mode, once
+// each server is known to hold its content: then there is no worker 0, which
+// would die with it; the job trains on integers meanwhile, or in sync mode on
+// numbers that are rounded; an operator may end that mode. In two of five seeds
+// a variable's rows travel by themselves, and mostly have keys, which come and
+// go.
 //
 // Checked: at the end every batch is in every block exactly once, and the
 // checkpoints' accounts say so; rounded ones have the bits of one process that

@@ -172,8 +172,8 @@ struct Divergence {
   }
 };
 
-// Of scores of each row's vector with all of the batch, of which its own, in
-// the column of its number, is right.
+// A row of scores, of one example with the item of each example in the batch.
+// The right column is that of the example itself: row i's is i.
 template <class T>
 struct InBatchSoftmax {
   LossRows<T> rows;

@@ -118,9 +118,9 @@ struct Drops {
 //                         the temperature
 //   kBinaryCrossEntropy   sum_j log(1 + exp(z[j])) - y[j] z[j]
 //   kSquaredError         sum_j (z[j] - y[j])^2
-//   kInBatchSoftmax       -log p[i] of row i, of as many columns as rows; a
-//                         column of another row of the same item, or of one
-//                         whose factor is 0, is not there
+//   kInBatchSoftmax       -log p[i] of row i, where there are as many columns
+//                         as rows; p leaves out the columns of other rows with
+//                         the same item, and of rows whose factor is 0
 struct RowLoss {
   enum class Kind : uint8_t {
     kSoftmaxCrossEntropy,

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "config/setting.h"
 #include "proto/data_meaning.h"
 #include "worker/input/describe_meaning.h"
 #include "worker/input/stage.h"
@@ -25,11 +27,30 @@ using StageList = google::protobuf::RepeatedPtrField<v1::InputStage>;
 // What a thread encodes before it hands its records over.
 constexpr uint64_t kRunBytes = uint64_t{1} << 20;
 constexpr uint64_t kMostInRun = 16384;
-// Of the job file's keys.
-constexpr size_t kMostFeatures = 64;
-constexpr size_t kMostDims = 6;
-// What `prefetch` makes ahead unless told.
-constexpr uint32_t kPrefetch = 4;
+
+// The setting that a field of `message` is.
+const v1::SettingOptions& SettingIn(const google::protobuf::Descriptor& message,
+                                    const std::string& field) {
+  return SettingOf(*message.FindFieldByName(field));
+}
+
+// As many as the job file's list may have.
+size_t MostFeatures() {
+  return SettingIn(*Records::descriptor(), "features").max_elements();
+}
+size_t MostDims() {
+  return SettingIn(*v1::InputFeature::descriptor(), "dims").max_elements();
+}
+
+// What `prefetch` makes ahead unless the job file says how many.
+uint32_t PrefetchedByDefault() {
+  uint32_t batches = 0;
+  const v1::SettingOptions& setting =
+      SettingIn(*v1::InputStage::Prefetch::descriptor(), "batches");
+  CHECK(absl::SimpleAtoi(setting.default_json(), &batches),
+        "the setting has a default");
+  return batches;
+}
 
 // Whether an example is the same behind this stage in each epoch, in training
 // and in evaluation, and makes one record.
@@ -259,10 +280,10 @@ absl::Status CheckSameInEachEpoch(const Pipeline& pipeline) {
 
 absl::StatusOr<Records> DescribeRecords(const InputSpec& spec,
                                         const InputSpec& training) {
-  if (spec.features.size() > kMostFeatures) {
+  if (spec.features.size() > MostFeatures()) {
     return absl::InvalidArgumentError(
         absl::StrCat("examples have ", spec.features.size(),
-                     " features; records have at most ", kMostFeatures));
+                     " features; records have at most ", MostFeatures()));
   }
   Records records;
   for (const FeatureSpec& feature : spec.features) {
@@ -270,14 +291,14 @@ absl::StatusOr<Records> DescribeRecords(const InputSpec& spec,
     if (feature.size() == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "feature '", feature.name, "' is ", shape,
-          "; records are of one size: bring all to one shape by resize, crop "
-          "or pad, before what shuffles, and with no stage that draws random "
-          "numbers behind"));
+          "; all records have the same size: bring examples to one shape by "
+          "resize, crop or pad before any stage that shuffles, and put no "
+          "stage that draws random numbers after it"));
     }
-    if (feature.dims.size() > kMostDims) {
+    if (feature.dims.size() > MostDims()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "feature '", feature.name, "' is ", shape,
-          "; in a record it has at most ", kMostDims, " dimensions"));
+          "; in a record it has at most ", MostDims(), " dimensions"));
     }
     const FeatureSpec* const trained = training.Find(feature.name);
     const uint32_t classes = trained == nullptr ? 0 : trained->classes;
@@ -324,7 +345,7 @@ v1::InputConfig InputOfRecords(const v1::InputConfig& config,
   const bool had_stages =
       !config.stages().empty() || !config.train().stages().empty();
   if (had_stages && input.stages().empty() && input.train().stages().empty()) {
-    input.add_stages()->mutable_prefetch()->set_batches(kPrefetch);
+    input.add_stages()->mutable_prefetch()->set_batches(PrefetchedByDefault());
   }
   return input;
 }

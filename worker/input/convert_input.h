@@ -16,9 +16,9 @@
 
 namespace paramd {
 
-// An input is converted: what its examples are behind some of its stages is
-// written down as records of one size, and is read through the stages that are
-// left, with the same bits.
+// Converting an input writes its examples, as they are after some of its
+// stages, as records of one size. A job reads these through the remaining
+// stages and gets the same bits.
 
 // How many leading stages an example has passed when it is written.
 struct PassedStages {

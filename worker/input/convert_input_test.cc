@@ -356,10 +356,10 @@ TEST(ConvertInputTest, WhatIsOfNoOneSizeIsRefused) {
       {{.name = "image", .dtype = DType::kUInt8, .dims = {0, 0, 3}}}};
   EXPECT_EQ(DescribeRecords(spec, spec).status(),
             absl::InvalidArgumentError(
-                "feature 'image' is uint8 ?x?x3; records are of one size: "
-                "bring all to one shape by resize, crop or pad, before what "
-                "shuffles, and with no stage that draws random numbers "
-                "behind"));
+                "feature 'image' is uint8 ?x?x3; all records have the same "
+                "size: bring examples to one shape by resize, crop or pad "
+                "before any stage that shuffles, and put no stage that draws "
+                "random numbers after it"));
   InputSpec many;
   for (int i = 0; i < 65; ++i) {
     many.features.push_back({.name = absl::StrCat("x", i), .dims = {}});

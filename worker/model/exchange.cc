@@ -268,6 +268,7 @@ Metrics Exchange::ComputeLoss(const Loss& loss, const Tensor& output,
 Metrics Exchange::ComputeInBatch(const Loss& loss, const Tensor& output,
                                  const Loss::Target& target, double scale,
                                  const Tensor& gradient) {
+  CHECK(scale != 0, "an example whose factor is 0 is no negative of others");
   loss.FillFactors(target.labels, scale, &row_factors_, target.weights);
   FillCorrections(target.probabilities, &item_corrections_);
   const uint64_t examples = output.dims[0];

@@ -98,7 +98,8 @@ class Exchange {
                       const Loss::Target& target, double scale,
                       const Tensor& gradient);
   // The same of all tasks of a network. A loss over a batch compares all of the
-  // outputs' examples with each other.
+  // outputs' examples with each other, and `scale` is then not 0: there an
+  // example of weight 0 is left out.
   Metrics ComputeLoss(const NetworkPlan& plan, const Tensor& output,
                       absl::Span<const Loss::Target> targets, double scale,
                       const Tensor& gradient);

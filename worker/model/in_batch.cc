@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
+
 #include "worker/device/shapes.h"
 
 namespace paramd {
@@ -33,6 +35,20 @@ Product::Strides RowsOf(const ConstTensor& pairs) {
 }
 
 }  // namespace
+
+absl::Status CheckScoresFit(uint64_t examples, bool training, uint64_t memory) {
+  const uint64_t of_a_pair = (training ? 2 : 1) * sizeof(float);
+  const uint64_t needed = examples * examples * of_a_pair;
+  if (memory == 0 || needed <= memory) return absl::OkStatus();
+  const auto fitting =
+      static_cast<uint64_t>(std::sqrt(static_cast<double>(memory / of_a_pair)));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a batch of ", examples, " examples needs ",
+      (needed + (1 << 20) - 1) >> 20,
+      " MiB for the scores of in_batch_softmax, each example's with each "
+      "item; this process may have ",
+      memory >> 20, " MiB in all, in which those of ", fitting, " would fit"));
+}
 
 void FillCorrections(absl::Span<const float> probabilities,
                      std::vector<float>* corrections) {

@@ -174,8 +174,7 @@ void Loss::ForEachLabel(const ConstTensor& target, Function f) const {
 void Loss::FillFactors(const ConstTensor& target, double scale,
                        std::vector<double>* factors, Weights weights) const {
   if (!TargetIsIndex()) {
-    factors->assign(IsOfBatch() ? target.dims[0] : target.size() / columns_,
-                    scale / terms_);
+    factors->assign(RowsOf(target.dims[0]), scale / terms_);
     for (uint64_t row = 0; !weights.empty() && row < factors->size(); ++row) {
       (*factors)[row] *= WeightOf(row, weights);
     }

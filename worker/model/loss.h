@@ -38,9 +38,9 @@ namespace paramd {
 //   KL divergence          sum_j y log(y / softmax(z)[j])
 //   in-batch softmax       -log softmax(s[i])[i] of example i, where s are the
 //                          scores of its batch (see in_batch.h): softmax cross
-//                          entropy of which the batch's items are the classes,
-//                          less those of its own item's number, and of examples
-//                          of weight 0
+//                          entropy whose classes are the items of the batch,
+//                          without other examples of the same item and without
+//                          examples of weight 0
 // all computed so that they overflow for no finite z, but where z - y does or
 // its square as a float64; a z that is not finite makes the sum not finite.
 class Loss {

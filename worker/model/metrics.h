@@ -90,9 +90,9 @@ struct Metrics {
   // here.
   std::string output = {};
   std::vector<Metrics> outputs = {};
-  // Of a model with slices the same of the examples of which a feature has a
-  // value, for those pairs that examples have; ascending by feature, then by
-  // value. A slice has none of its own.
+  // With model.slices the metrics of each slice, the examples that have one
+  // value of a feature; ascending by feature, then by value, without slices
+  // that have no example. A slice has no slices of its own.
   std::string feature = {};
   uint32_t value = 0;
   std::vector<Metrics> slices = {};

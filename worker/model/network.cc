@@ -14,10 +14,6 @@
 namespace paramd {
 namespace {
 
-std::string MebibytesOf(uint64_t bytes) {
-  return absl::StrCat((bytes + (1 << 20) - 1) >> 20, " MiB");
-}
-
 void NoneReady(size_t /*variable*/) {}
 
 // That of the device, with what would help where it had not the memory for so
@@ -40,17 +36,6 @@ absl::StatusOr<ConstTensor> OutputsOf(const Layer::Pass& pass, uint64_t fitting,
   RETURN_IF_ERROR(
       StatusOf(*pass.context->device, pass.context->examples, fitting));
   return outputs;
-}
-
-// Of the largest gradient, if a variable has several uses.
-uint64_t FurtherBytes(const NetworkPlan& plan,
-                      absl::Span<const Tensor> gradients) {
-  if (plan.shared.size() == plan.variables.size()) return 0;
-  uint64_t largest = 0;
-  for (const Tensor& gradient : gradients) {
-    largest = std::max(largest, gradient.size() * sizeof(float));
-  }
-  return largest;
 }
 
 void CheckWeights(const NetworkPlan& plan, absl::Span<const ConstTensor> wanted,
@@ -241,96 +226,6 @@ void Network::SetRows(RowNumbers rows) {
   }
 }
 
-uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
-                               const Reckoned& pass) const {
-  const Sequence& layers = *plan_->layers;
-  const uint64_t outputs = examples * layers.output_size();
-  const Sequence::Needs needs =
-      pass.recomputes
-          ? layers.NeedsIfRecomputed(examples, pass.dtype)
-          : Sequence::Needs{layers.KeptBytes(examples, pass.dtype),
-                            layers.ScratchBytes(examples, pass.dtype)};
-  uint64_t missing = 0;
-  const auto add = [&](uint64_t bytes, const GrowingMemory& memory) {
-    if (bytes > memory.bytes) missing += bytes - memory.bytes;
-  };
-  add(outputs * SizeOf(pass.dtype), memory_.output);
-  add(needs.kept, memory_.kept);
-  add(needs.scratch, memory_.scratch);
-  if (pass.training) {
-    add(outputs * SizeOf(pass.dtype), memory_.output_gradient);
-    add(FurtherBytes(*plan_, gradients_) * gradients_.size(), memory_.further);
-  }
-  std::vector<uint64_t> sizes;
-  for (const auto& one : weights) sizes.push_back(one.size());
-  uint64_t label_bytes = 0;
-  uint64_t rows = 0;
-  uint64_t of_task = 0;
-  uint64_t compared = 0;
-  for (const Task& task : plan_->tasks) {
-    label_bytes = std::max(
-        label_bytes, examples * task.label.size() * SizeOf(task.label.dtype));
-    rows = std::max(rows, task.loss->RowsOf(examples));
-    of_task = std::max(of_task, examples * task.columns());
-    if (task.loss->IsOfBatch()) compared = examples;
-  }
-  std::vector<uint64_t> input_bytes;
-  for (size_t i = 0; i < plan_->inputs.size(); ++i) {
-    input_bytes.push_back(examples * plan_->InputBytes(i));
-  }
-  return missing +
-         exchange_.MissingBytes({.input_bytes = std::move(input_bytes),
-                                 .offset_bytes = examples * sizeof(uint64_t),
-                                 .label_bytes = label_bytes,
-                                 .outputs = pass.takes_outputs ? outputs : 0,
-                                 .rows = rows,
-                                 .soft = teachers_ == nullptr ? 0 : outputs,
-                                 .of_task = plan_->IsOfOneTask() ? 0 : of_task,
-                                 .compared = compared},
-                                sizes, pass.training, pass.dtype);
-}
-
-absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
-                                  bool training, bool takes_outputs) {
-  DeviceLink* const link = device_->link();
-  if (link == nullptr || examples <= steps_done_.most()) {
-    return absl::OkStatus();
-  }
-  const Reckoned pass{.training = training,
-                      .dtype = device_->activations(),
-                      .takes_outputs = takes_outputs};
-  const uint64_t missing = MissingBytes(examples, weights, pass);
-  const uint64_t free = missing == 0 ? 0 : link->FreeBytes();
-  if (missing <= free) return absl::OkStatus();
-  // The most examples, below that, whose memory is there.
-  const auto fitting = [&](uint64_t below, const Reckoned& as) {
-    uint64_t fits = 0;
-    while (fits + 1 < below) {
-      const uint64_t middle = fits + (below - fits) / 2;
-      (MissingBytes(middle, weights, as) <= free ? fits : below) = middle;
-    }
-    return fits;
-  };
-  const uint64_t fits = fitting(examples, pass);
-  const auto or_one = [&](const Reckoned& other, absl::string_view with) {
-    const uint64_t most = fitting(examples + 1, other);
-    return most <= fits ? std::string()
-                        : absl::StrCat(", with ", with, " one of ", most);
-  };
-  Reckoned halves = pass;
-  halves.dtype = DType::kBFloat16;
-  Reckoned recomputed = pass;
-  recomputed.recomputes = true;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "a batch of ", examples, " examples needs ", MebibytesOf(missing),
-      " more on ", link->name(), ", which has ", MebibytesOf(free), " free; ",
-      fits == 0 ? std::string("no batch would fit")
-                : absl::StrCat("a batch of ", fits, " would fit"),
-      or_one(halves, "compute_format bf16"),
-      or_one(recomputed,
-             "each residual or parallel layer in a \"recompute\"")));
-}
-
 absl::StatusOr<Layer::BackwardPass> Network::Forward(WeightSpans weights,
                                                      const Batch& batch,
                                                      RowNumbers rows,
@@ -418,18 +313,8 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     exchange_.Finish();
     return Metrics();
   }
-  Tensor gradient = pass.output;
-  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(gradient.dtype),
-                                    &memory_.output_gradient);
-  pass.output_gradient = gradient;
-  PlaceGradients(gradients);
-  pass.gradients = gradients_;
   const bool brings_ahead = BringsAhead(*plan_, options);
-  if (brings_ahead) {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      exchange_.ReserveAhead(i, batch.size() * plan_->InputBytes(i));
-    }
-  }
+  const Tensor gradient = PlaceBackward(gradients, brings_ahead, &pass);
   scaler_.Begin(options.loss_scale, options.remembers_loss_scale,
                 gradients.size());
   Metrics metrics;
@@ -456,13 +341,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     for (size_t v = gradients.size(); v-- > 0;) ready(v);
   }
   steps_done_.Add(batch.size());
-  // Now that nothing is summed with other replicas.
-  recorded_.Record(
-      pass,
-      [&](Sequence::Written written) {
-        plan_->layers->BackwardWith(Layer::Part::kWhole, pass, written);
-      },
-      [](size_t) { return true; });
+  RecordBackward(pass);
   return metrics;
 }
 
@@ -488,10 +367,24 @@ absl::StatusOr<Metrics> Network::SendZeros(
   return Metrics();
 }
 
+Tensor Network::PlaceBackward(GradientSpans gradients, bool brings_ahead,
+                              Layer::BackwardPass* pass) {
+  Tensor gradient = pass->output;
+  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(gradient.dtype),
+                                    &memory_.output_gradient);
+  pass->output_gradient = gradient;
+  PlaceGradients(gradients);
+  pass->gradients = gradients_;
+  for (size_t i = 0; brings_ahead && i < inputs_.size(); ++i) {
+    exchange_.ReserveAhead(i, pass->context->examples * plan_->InputBytes(i));
+  }
+  return gradient;
+}
+
 void Network::PlaceGradients(GradientSpans gradients) {
   // The last use of a variable, which is first in the backward pass, writes to
   // its gradient; the others write beside it and are added.
-  const uint64_t bytes = FurtherBytes(*plan_, gradients_);
+  const uint64_t bytes = FurtherBytes();
   std::byte* const further =
       bytes == 0
           ? nullptr
@@ -535,6 +428,15 @@ void Network::Backward(const Layer::BackwardPass& pass, GradientSpans gradients,
     sent_.push_back(variable);
   });
   exchange_.EndSending();
+}
+
+void Network::RecordBackward(const Layer::BackwardPass& pass) {
+  recorded_.Record(
+      pass,
+      [&](Sequence::Written written) {
+        plan_->layers->BackwardWith(Layer::Part::kWhole, pass, written);
+      },
+      [](size_t) { return true; });
 }
 
 void Network::TakeGradients(const Layer::Context& context,

@@ -138,10 +138,13 @@ class Network : public TrainedModel {
   // A clone on the device that `make_device` makes.
   std::unique_ptr<TrainedModel> CloneOn(MakeDevice make_device,
                                         uint32_t replica) const;
+  // Of the largest gradient, if a variable has several uses.
+  uint64_t FurtherBytes() const;
   // How many more bytes the device must have for a pass over `examples`.
   uint64_t MissingBytes(uint64_t examples, WeightSpans weights,
                         const Reckoned& pass) const;
-  // RESOURCE_EXHAUSTED if it has fewer, saying what would fit.
+  // RESOURCE_EXHAUSTED if it has fewer, saying what would fit. Of a processor
+  // only scores of a batch are counted, which grow with its square.
   absl::Status CheckMemory(uint64_t examples, WeightSpans weights,
                            bool training, bool takes_outputs);
   // Runs the forward pass over the batch. The output stays in the device's
@@ -152,6 +155,10 @@ class Network : public TrainedModel {
                                               RowNumbers rows,
                                               bool takes_outputs,
                                               Layer::Context* context);
+  // Memory for what a step writes after its forward pass, and if it
+  // `brings_ahead` for the next one's input. The gradient of its outputs.
+  Tensor PlaceBackward(GradientSpans gradients, bool brings_ahead,
+                       Layer::BackwardPass* pass);
   // Decides where layers write the gradient of each use of a variable.
   void PlaceGradients(GradientSpans gradients);
   // Starts the transfer of gradients that have to cross to the host.
@@ -160,6 +167,9 @@ class Network : public TrainedModel {
   // Waits for each of them, and reports it ready.
   void TakeGradients(const Layer::Context& context, GradientSpans gradients,
                      Ready ready);
+  // Records what Backward called. REQUIRES: nothing is being summed with other
+  // replicas.
+  void RecordBackward(const Layer::BackwardPass& pass);
   // Starts to transfer what will be the batch of the next step.
   void BringAhead(const Batch* batch);
 

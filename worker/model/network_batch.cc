@@ -45,20 +45,6 @@ void ForEachRow(const ConstTensor& input, const NetworkPlan::Lookup& lookup,
   }
 }
 
-// INVALID_ARGUMENT if the batch has not that feature.
-absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
-                                         const Batch& batch) {
-  const Column* column = batch.Find(wanted.name);
-  // How many classes it states is no matter: values are checked one by one.
-  if (column != nullptr && column->spec().dtype == wanted.dtype &&
-      column->spec().dims == wanted.dims && !column->spec().ragged) {
-    return column;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("a batch lacks the feature '", wanted.name, "' of ",
-                   NameOf(wanted.dtype), " that the model was made for"));
-}
-
 // Of each example; empty if they have none. REQUIRES: as CheckExampleWeights.
 Loss::Weights WeightsOf(const Task& task, const Batch& batch) {
   if (task.weight.name.empty()) return {};
@@ -182,6 +168,19 @@ absl::StatusOr<Metrics> CountTasks(const NetworkPlan& plan,
 }
 
 }  // namespace
+
+absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
+                                         const Batch& batch) {
+  const Column* column = batch.Find(wanted.name);
+  // How many classes it states is no matter: values are checked one by one.
+  if (column != nullptr && column->spec().dtype == wanted.dtype &&
+      column->spec().dims == wanted.dims && !column->spec().ragged) {
+    return column;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("a batch lacks the feature '", wanted.name, "' of ",
+                   NameOf(wanted.dtype), " that the model was made for"));
+}
 
 absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch,
                         bool labels) {

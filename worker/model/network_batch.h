@@ -16,6 +16,11 @@ namespace paramd {
 // What a network reads of a batch, and what it gives for one, whatever computes
 // it.
 
+// The column of this feature. INVALID_ARGUMENT, naming it, if the batch has
+// none of its type and shape.
+absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
+                                         const Batch& batch);
+
 // INVALID_ARGUMENT: what the layers read is not there, or what the loss reads
 // if `labels`, weights of examples among it. DATA_LOSS: values are out of
 // range.

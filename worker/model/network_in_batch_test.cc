@@ -16,7 +16,11 @@
 
 #include "base/random.h"
 #include "worker/device/testing/test_device.h"
+#include "worker/model/exchange.h"
+#include "worker/model/in_batch.h"
 #include "worker/model/network.h"
+#include "worker/model/network_batch.h"
+#include "worker/model/network_plan.h"
 
 namespace paramd {
 namespace {
@@ -191,6 +195,72 @@ Wanted WantedOf(const PairsCase& one, const Variables& variables,
   return wanted;
 }
 
+constexpr double kFloat32 = 0x1p-24;  // What rounding loses, at most.
+
+// How numbers lie in a computation, and how often they are rounded until a
+// score is there: a vector's numbers, and what is made of these.
+struct Rounding {
+  double unit = kFloat32;
+  double of_vectors = kNumbers + 1;
+  double of_scores = kWidth + 2;
+};
+
+// What rounding moves a score by, at most: so many times a unit of the sum of
+// the magnitudes that it is made of.
+double ScoreError(const PairsCase& one, const Variables& variables,
+                  const Batch& batch, const Rounding& rounding) {
+  Variables sizes = variables;
+  for (auto& variable : sizes) {
+    for (double& value : variable) value = std::abs(value);
+  }
+  Batch positive;
+  positive.CopyExamples(batch, 0, batch.size());
+  for (float& value : positive.Find("x")->values<float>()) {
+    value = std::abs(value);
+  }
+  double largest = 0;
+  for (uint64_t i = 0; i < batch.size(); ++i) {
+    for (uint64_t j = 0; j < batch.size(); ++j) {
+      largest = std::max(largest, ProductOf(VectorOf(sizes, positive, i, 0),
+                                            VectorOf(sizes, positive, j, 1)));
+    }
+  }
+  const double roundings = 2 * rounding.of_vectors + rounding.of_scores;
+  double correction = 0;
+  if (one.corrected) {
+    for (const float count : batch.Find("count")->values<float>()) {
+      correction = std::max(correction, std::abs(std::log(double{count})));
+    }
+  }
+  // A correction is rounded once, and once with the product.
+  return rounding.unit * roundings * largest / one.temperature +
+         2 * kFloat32 * correction;
+}
+
+// How far a sum of losses may be off, where each score may be off by so much:
+// -log softmax by twice that, and by the roundings of its own sum.
+double LossError(const Batch& batch, double score_error) {
+  double weight = 0;
+  for (uint64_t i = 0; i < batch.size(); ++i) weight += WeightOf(batch, i);
+  const auto roundings = static_cast<double>(batch.size()) + 4;
+  return weight * (2 * score_error + roundings * kFloat32);
+}
+
+// The same of the numbers of a gradient: shares of the softmax are off by a
+// factor, and products and sums are rounded as those of scores.
+double GradientError(const std::vector<std::vector<float>>& gradients,
+                     double score_error, const Rounding& rounding) {
+  double largest = 0;
+  for (const auto& gradient : gradients) {
+    for (const float value : gradient) {
+      largest = std::max<double>(largest, std::abs(value));
+    }
+  }
+  const double roundings =
+      2 * rounding.of_vectors + rounding.of_scores + kExamples;
+  return largest * (2 * score_error + roundings * rounding.unit);
+}
+
 using InBatchTest = OnTestDevice;
 
 TEST_F(InBatchTest, LossAndMetricsAreThoseOfPlainSums) {
@@ -243,13 +313,17 @@ TEST_F(InBatchTest, GradientsAreThoseOfPlainSums) {
 }
 
 TEST_F(InBatchTest, InTwoBytesTheyAreNear) {
-  for (const ComputeFormat format :
-       {ComputeFormat::kBf16, ComputeFormat::kFp16}) {
+  // Numbers of the input, weights and outputs are rounded to two bytes; sums
+  // are of float32.
+  for (const auto& [format, unit] :
+       {std::pair(ComputeFormat::kBf16, 0x1p-8),
+        std::pair(ComputeFormat::kFp16, 0x1p-11)}) {
+    const Rounding rounding{.unit = unit, .of_vectors = 3, .of_scores = 0};
     for (const PairsCase& one : PairsCases()) {
       SCOPED_TRACE(one.name);
       const Batch batch = BatchOf(one);
       Pairs wide(one);
-      Pairs half(one, [format] {
+      Pairs half(one, [format = format] {
         std::unique_ptr<Device> device = MakeTestDevice();
         device->SetComputeFormat(format);
         return device;
@@ -257,18 +331,12 @@ TEST_F(InBatchTest, InTwoBytesTheyAreNear) {
       const auto wanted = wide.Step(batch);
       const auto found = half.Step(batch);
       ASSERT_TRUE(wanted.ok() && found.ok()) << found.status();
-      EXPECT_NEAR(found->loss_sum, wanted->loss_sum,
-                  0.05 * std::abs(wanted->loss_sum));
-      double largest = 0;
-      for (const auto& gradient : wide.gradients) {
-        for (const float value : gradient) {
-          largest = std::max<double>(largest, std::abs(value));
-        }
-      }
+      const double off = ScoreError(one, Wide(wide.values), batch, rounding);
+      EXPECT_NEAR(found->loss_sum, wanted->loss_sum, LossError(batch, off));
+      const double most = GradientError(wide.gradients, off, rounding);
       for (size_t v = 0; v < wide.gradients.size(); ++v) {
         for (size_t i = 0; i < wide.gradients[v].size(); ++i) {
-          EXPECT_NEAR(half.gradients[v][i], wide.gradients[v][i],
-                      0.1 * largest);
+          EXPECT_NEAR(half.gradients[v][i], wide.gradients[v][i], most);
         }
       }
     }
@@ -292,10 +360,13 @@ TEST_F(InBatchTest, OnlyTheProportionsOfProbabilitiesMatter) {
   Batch batch = BatchOf(one);
   const double loss = pairs.Step(batch)->loss_sum;
   const auto gradients = pairs.gradients;
+  double off = ScoreError(one, Wide(pairs.values), batch, {});
   for (float& count : batch.Find("count")->values<float>()) count /= 1024;
-  EXPECT_NEAR(pairs.Step(batch)->loss_sum, loss, 1e-4);
+  off += ScoreError(one, Wide(pairs.values), batch, {});
+  EXPECT_NEAR(pairs.Step(batch)->loss_sum, loss, LossError(batch, off));
+  const double most = GradientError(gradients, off, {});
   for (size_t i = 0; i < gradients[0].size(); ++i) {
-    EXPECT_NEAR(pairs.gradients[0][i], gradients[0][i], 1e-5);
+    EXPECT_NEAR(pairs.gradients[0][i], gradients[0][i], most);
   }
 }
 
@@ -313,9 +384,12 @@ TEST_F(InBatchTest, AnExampleOfWeightZeroIsAsIfItWereNotThere) {
   const auto alone = pairs.Step(others);
   ASSERT_TRUE(alone.ok()) << alone.status();
   EXPECT_EQ(alone->examples, 8u);
-  EXPECT_NEAR(alone->loss_sum, loss, 1e-5);
+  // Both are off.
+  const double off = 2 * ScoreError(one, Wide(pairs.values), batch, {});
+  EXPECT_NEAR(alone->loss_sum, loss, LossError(batch, off));
+  const double most = GradientError(gradients, off, {});
   for (size_t i = 0; i < gradients[0].size(); ++i) {
-    EXPECT_NEAR(pairs.gradients[0][i], gradients[0][i], 1e-5);
+    EXPECT_NEAR(pairs.gradients[0][i], gradients[0][i], most);
   }
 }
 
@@ -359,12 +433,50 @@ TEST_F(InBatchTest, APredictionIsTheProductOfThePair) {
   const auto scores = out.columns[0].values<float>();
   ASSERT_EQ(scores.size(), kExamples);
   const Variables variables = Wide(pairs.values);
+  const double off = ScoreError({}, variables, batch, {});
   for (uint64_t i = 0; i < kExamples; ++i) {
     EXPECT_NEAR(double{scores[i]},
                 ProductOf(VectorOf(variables, batch, i, 0),
                           VectorOf(variables, batch, i, 1)),
-                1e-5);
+                off);
   }
+}
+
+TEST_F(InBatchTest, AProcessorsMemoryMustHoldTheScoresOfABatch) {
+  EXPECT_TRUE(CheckScoresFit(65536, /*training=*/true, 0).ok());
+  EXPECT_TRUE(CheckScoresFit(1000, /*training=*/true, 8000000).ok());
+  EXPECT_TRUE(CheckScoresFit(1001, /*training=*/false, 8000000).ok());
+  const absl::Status refused =
+      CheckScoresFit(65536, /*training=*/true, uint64_t{8} << 30);
+  EXPECT_EQ(refused,
+            absl::ResourceExhaustedError(
+                "a batch of 65536 examples needs 32768 MiB for the scores of "
+                "in_batch_softmax, each example's with each item; this process "
+                "may have 8192 MiB in all, in which those of 32768 would fit"));
+  // More than any machine has, before anything of it is made.
+  const PairsCase one;
+  Pairs pairs(one, nullptr);
+  Batch batch;
+  batch.Reset(SpecOf(one), uint64_t{1} << 20);
+  const absl::Status stepped = pairs.Step(batch).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(stepped)) << stepped;
+  EXPECT_THAT(std::string(stepped.message()),
+              HasSubstr("a batch of 1048576 examples needs 8388608 MiB for the "
+                        "scores of in_batch_softmax"));
+}
+
+TEST_F(InBatchTest, AFactorOfNoughtWouldLeaveEachExampleOut) {
+  const PairsCase one;
+  const auto plan = *PlanNetwork(ConfigOf(one), SpecOf(one));
+  const Batch batch = BatchOf(one);
+  std::vector<float> values(kExamples * 2 * kWidth, 0.5f);
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  Exchange exchange(device.get(), plan->variables.size());
+  const Tensor outputs = {
+      values.data(), DType::kFloat32, {kExamples, 2, kWidth}};
+  EXPECT_DEATH(exchange.ComputeLoss(*plan, outputs, TargetsOf(*plan, batch),
+                                    /*scale=*/0, /*gradient=*/{}),
+               "an example whose factor is 0 is no negative of others");
 }
 
 TEST_F(InBatchTest, AProbabilityWithoutALogarithmIsNamedByExample) {
@@ -452,6 +564,11 @@ TEST_F(InBatchTest, WhatIsOfClassesOrOfOneModelIsRefused) {
   EXPECT_THAT(Refused(smoothed, SpecOf(one)),
               HasSubstr("are of softmax_cross_entropy; the loss is "
                         "in_batch_softmax"));
+  v1::ModelConfig ignoring = ConfigOf(one);
+  ignoring.set_ignore_label(-1);
+  EXPECT_EQ(Refused(ignoring, SpecOf(one)),
+            "label_smoothing, class_weights and ignore_label are of "
+            "softmax_cross_entropy; the loss is in_batch_softmax");
   v1::ModelConfig area = ConfigOf(one);
   area.add_metrics(v1::ModelConfig::AUC);
   EXPECT_THAT(Refused(area, SpecOf(one)),

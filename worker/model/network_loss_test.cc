@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
@@ -198,6 +199,25 @@ TEST_F(NetworkLossTest, InTwoBytesTheyAreNear) {
                   tolerance * std::abs(wanted.metrics.loss_sum));
       ExpectNear(found.gradients, wanted.gradients, tolerance);
     }
+  }
+}
+
+TEST_F(NetworkLossTest, OnlyLossesWithClassesHaveALabelToIgnore) {
+  for (const v1::Loss loss :
+       {v1::BINARY_CROSS_ENTROPY, v1::MEAN_SQUARED_ERROR, v1::KL_DIVERGENCE}) {
+    const Case one{.loss = "", .label = DType::kFloat32};
+    v1::ModelConfig config;
+    config.add_layers()->mutable_dense()->set_units(kClasses);
+    config.set_loss(loss);
+    // As a job file that does not set it has it.
+    config.set_ignore_label(-100);
+    EXPECT_TRUE(Network::Create(config, InputOf(one)).ok());
+    config.set_ignore_label(-1);
+    const absl::Status refused = Network::Create(config, InputOf(one)).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                ::testing::HasSubstr("ignore_label are of "
+                                     "softmax_cross_entropy; the loss is "));
   }
 }
 

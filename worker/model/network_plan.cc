@@ -395,8 +395,13 @@ std::vector<std::string> FeaturesNamedBy(const v1::ModelConfig& config) {
   return names;
 }
 
-std::vector<std::string> OnlySlicedBy(const v1::ModelConfig& config) {
-  const std::vector<std::string> read = FeaturesNamedBy(config);
+std::vector<std::string> OnlySlicedBy(const v1::ModelConfig& config,
+                                      const v1::ModelConfig* other) {
+  std::vector<std::string> read = FeaturesNamedBy(config);
+  if (other != nullptr) {
+    const std::vector<std::string> named = FeaturesNamedBy(*other);
+    read.insert(read.end(), named.begin(), named.end());
+  }
   std::vector<std::string> names;
   for (const std::string& slice : config.slices()) {
     const bool is_read =

@@ -120,8 +120,9 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     const v1::ModelConfig& config, const InputSpec& input);
 
 // The features that evaluations are sliced by and no layer reads, as neither
-// `input` nor a branch of the model names them.
-std::vector<std::string> OnlySlicedBy(const v1::ModelConfig& config);
+// `input` nor a branch of the model names them, nor of the `other` model.
+std::vector<std::string> OnlySlicedBy(const v1::ModelConfig& config,
+                                      const v1::ModelConfig* other = nullptr);
 
 // INVALID_ARGUMENT, naming the number of rows that is needed, if test data have
 // integers that an embedding has no row for. Classes that were found in files

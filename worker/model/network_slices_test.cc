@@ -323,8 +323,11 @@ TEST_F(SlicesTest, APredictionNeedsNoneThatLayersDoNotRead) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(OnlySlicedBy(Parsed(Sliced(kReadsThePlace, "'device', 'place'"))),
               ElementsAre("device"));
-  EXPECT_THAT(OnlySlicedBy(Parsed("input: 'device' slices: ['device', 'a']")),
-              ElementsAre("a"));
+  const v1::ModelConfig config =
+      Parsed("input: 'device' slices: ['device', 'a', 'b']");
+  EXPECT_THAT(OnlySlicedBy(config), ElementsAre("a", "b"));
+  const v1::ModelConfig other = Parsed("input: 'a'");
+  EXPECT_THAT(OnlySlicedBy(config, &other), ElementsAre("b"));
 }
 
 TEST_F(SlicesTest, WhatCannotBeSlicedByIsRefusedInASentence) {
@@ -334,8 +337,8 @@ TEST_F(SlicesTest, WhatCannotBeSlicedByIsRefusedInASentence) {
   input.features.push_back({"pair", DType::kInt32, {2}, 3});
   input.features.push_back({"list", DType::kInt32, {}, 3, /*ragged=*/true});
   const std::string needs =
-      "; it needs one whole number for each example, below a number that the "
-      "input states: give the input its \"classes\"";
+      "; it needs one whole number for each example, and the input must say "
+      "how many values there are: give it \"classes\"";
   const struct {
     std::string features;
     std::string sentence;

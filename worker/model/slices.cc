@@ -5,11 +5,12 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
 #include "base/status_macros.h"
 #include "worker/model/layer_builder.h"
+#include "worker/model/network_batch.h"
+#include "worker/model/task.h"
 
 namespace paramd {
 namespace {
@@ -34,9 +35,8 @@ absl::Status CheckSlice(const FeatureSpec& feature,
         absl::StrCat(
             ", which is ", NameOf(feature.dtype), " of ",
             feature.ragged ? "any number of values" : DimsText(feature.dims),
-            "; it needs one whole number for each example, below a "
-            "number that the input states: give the input its "
-            "\"classes\""));
+            "; it needs one whole number for each example, and the input "
+            "must say how many values there are: give it \"classes\""));
   }
   if (feature.classes > kMostSliceValues) {
     return WrongSlice(name, absl::StrCat(", which has ", feature.classes,
@@ -61,13 +61,7 @@ void CopyExamples(const ConstTensor& from, absl::Span<const uint64_t> examples,
 // Of each value the examples that have it.
 absl::StatusOr<std::vector<std::vector<uint64_t>>> ExamplesByValue(
     const FeatureSpec& feature, const Batch& batch) {
-  const Column* const column = batch.Find(feature.name);
-  if (column == nullptr || column->spec().dtype != feature.dtype ||
-      column->spec().dims != feature.dims || column->spec().ragged) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a batch lacks the feature '", feature.name,
-                     "' of int32 that the model is sliced by"));
-  }
+  ASSIGN_OR_RETURN(const Column* const column, FindColumn(feature, batch));
   std::vector<std::vector<uint64_t>> examples(feature.classes);
   const auto values = column->values<int32_t>();
   for (size_t i = 0; i < values.size(); ++i) {
@@ -90,13 +84,7 @@ absl::StatusOr<std::vector<FeatureSpec>> FindSlices(
   for (const std::string& name : config.slices()) {
     const FeatureSpec* const feature = input.Find(name);
     if (feature == nullptr) {
-      return WrongSlice(
-          name, absl::StrCat(
-                    "; the input has ",
-                    absl::StrJoin(input.features, ", ",
-                                  [](std::string* out, const FeatureSpec& one) {
-                                    absl::StrAppend(out, "'", one.name, "'");
-                                  })));
+      return WrongSlice(name, absl::StrCat("; the input has ", NamesOf(input)));
     }
     RETURN_IF_ERROR(CheckSlice(*feature, labels));
     for (const FeatureSpec& before : features) {

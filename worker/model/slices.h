@@ -16,18 +16,19 @@
 
 namespace paramd {
 
-// Evaluations also say how good a model is on the examples of which a feature
-// has a value: on each slice of model.slices, as on each kind of device.
+// Evaluations also report metrics by slice: for each feature that model.slices
+// names and each of its values, over the examples that have this value, such as
+// those of one kind of device.
 
-// A feature by which is sliced has at most so many values.
+// The most values that a feature in model.slices has.
 inline constexpr uint32_t kMostSliceValues = 64;
 // An evaluation has at most so many numbers of slices, as whoever asks for the
 // status of a job gets all of them.
 inline constexpr uint64_t kMostSliceNumbers = 2048;
 
-// Of a metric over scores (auc), each slice keeps the scores of its examples:
-// an example has at most so many, of all and of each feature, so that those of
-// a batch that is evaluated fit into a message.
+// For a metric over scores (auc) each slice keeps the scores of its examples.
+// One example has at most so many, counting those outside of slices, so that
+// the scores of a batch that is evaluated fit into a message.
 inline constexpr uint64_t kMostSliceScores = 80;
 
 // The features that model.slices names. INVALID_ARGUMENT, a sentence, if the
@@ -47,9 +48,8 @@ absl::Status CheckSliceNumbers(absl::Span<const FeatureSpec> features,
 absl::Status CheckSliceScores(absl::Span<const FeatureSpec> features,
                               uint64_t scores);
 
-// Some examples of a batch.
+// The examples of a batch that have one value of a feature.
 struct SlicedBatch {
-  // Of these the feature has this value.
   std::string feature;
   uint32_t value = 0;
   ConstTensor outputs;  // Of these examples, [examples, ...].
@@ -59,9 +59,9 @@ struct SlicedBatch {
 // Calls `use` with each slice that has an example; ascending by feature, then
 // by value. `outputs`: of all examples of the batch, in host memory. `read`:
 // the features that are wanted of a slice, each once. INVALID_ARGUMENT if the
-// batch has not a feature by which is sliced, DATA_LOSS, naming the example, if
-// a value is out of range, and the first error of `use`. REQUIRES: the batch
-// has all of `read`, none of them ragged.
+// batch lacks one of `features`, DATA_LOSS, naming the example, if a value is
+// out of range, and the first error of `use`. REQUIRES: the batch has all of
+// `read`, none of them ragged.
 absl::Status ForEachSlice(
     absl::Span<const FeatureSpec> features, absl::Span<const std::string> read,
     const ConstTensor& outputs, const Batch& batch,

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 
 #include "base/status_macros.h"
+#include "proto/paramd/v1/setting.pb.h"
 #include "worker/model/layer_builder.h"
 
 namespace paramd {
@@ -200,13 +201,41 @@ absl::StatusOr<Metrics::Sum> MetricOf(const v1::ModelConfig& config, int metric,
                    LossName(loss), " over ", classes, " outputs"));
 }
 
+// Whether another label is ignored than the one that a job file which says
+// nothing ignores, which is given to every model.
+bool SaysWhatIsIgnored(const v1::ModelConfig& config) {
+  const auto& setting = v1::ModelConfig::descriptor()
+                            ->FindFieldByName("ignore_label")
+                            ->options()
+                            .GetExtension(v1::setting);
+  return config.has_ignore_label() &&
+         absl::StrCat(config.ignore_label()) != setting.default_json();
+}
+
+// Refuses what is said of classes, of a loss that has none.
+absl::Status CheckHasClasses(const v1::ModelConfig& config) {
+  if (config.loss() == v1::SOFTMAX_CROSS_ENTROPY ||
+      (config.label_smoothing() == 0 && config.class_weights().empty() &&
+       !SaysWhatIsIgnored(config))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("label_smoothing, class_weights and ignore_label are of "
+                   "softmax_cross_entropy; the loss is ",
+                   LossName(config.loss())));
+}
+
 absl::StatusOr<std::unique_ptr<Loss>> LossOf(const v1::ModelConfig& config,
                                              const Dims& output) {
+  RETURN_IF_ERROR(CheckHasClasses(config));
   const uint64_t classes = output.empty() ? 1 : output.back();
   Loss::Options options;
   options.kind = config.loss();
   options.label_smoothing = config.label_smoothing();
-  if (config.has_ignore_label()) options.ignore_label = config.ignore_label();
+  const bool of_classes = config.loss() == v1::SOFTMAX_CROSS_ENTROPY;
+  if (of_classes && config.has_ignore_label()) {
+    options.ignore_label = config.ignore_label();
+  }
   options.class_weights.assign(config.class_weights().begin(),
                                config.class_weights().end());
   if (!options.class_weights.empty() &&
@@ -218,14 +247,6 @@ absl::StatusOr<std::unique_ptr<Loss>> LossOf(const v1::ModelConfig& config,
   const bool of_batch = config.loss() == v1::IN_BATCH_SOFTMAX;
   if (of_batch && config.temperature() > 0) {
     options.temperature = config.temperature();
-  }
-  const bool of_classes = config.loss() == v1::SOFTMAX_CROSS_ENTROPY;
-  if (!of_classes &&
-      (options.label_smoothing > 0 || !options.class_weights.empty())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "label_smoothing and class_weights are of softmax_cross_entropy; the "
-        "loss is ",
-        LossName(config.loss())));
   }
   for (const int metric : config.metrics()) {
     ASSIGN_OR_RETURN(options.metrics.emplace_back(),

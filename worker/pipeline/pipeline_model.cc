@@ -100,6 +100,11 @@ absl::StatusOr<std::vector<size_t>> BeginsByCost(uint32_t stages,
 
 absl::StatusOr<PipelinePlan> PlanPipeline(const v1::PipelineConfig& config,
                                           const NetworkPlan& network) {
+  if (network.tasks.front().loss->IsOfBatch()) {
+    return absl::InvalidArgumentError(
+        "a pipeline computes parts of a batch by themselves, but the loss "
+        "in_batch_softmax compares an example with all of its batch");
+  }
   const uint32_t stages = std::max(1u, config.stages());
   const uint32_t chunks = std::max(1u, config.stages_per_device());
   PipelinePlan plan;

@@ -41,7 +41,8 @@ struct PipelinePlan {
 // The plan that the job asks for, of a model with these layers. Without
 // pipeline.begin_at stages have about equal numbers of operations, the slowest
 // as few as can be. INVALID_ARGUMENT, a sentence, if there are more stages than
-// layers, if a name is of no layer or names are not in their order.
+// layers, if a name is of no layer or names are not in their order, or if the
+// loss compares the examples of a batch.
 absl::StatusOr<PipelinePlan> PlanPipeline(const v1::PipelineConfig& config,
                                           const NetworkPlan& network);
 

@@ -314,6 +314,19 @@ TEST(PlanPipelineTest, WhatCannotBeCutSaysWhy) {
   config.add_begin_at("dense_2");
   EXPECT_THAT(PlanPipeline(config, *network).status().message(),
               HasSubstr("none of that name after 'dense_2'"));
+  const InputSpec pairs{
+      {{"x", DType::kFloat32, {2, 4}}, {"item", DType::kInt64, {1}}}};
+  v1::ModelConfig model;
+  model.set_loss(v1::IN_BATCH_SOFTMAX);
+  model.set_label("item");
+  for (int i = 0; i < 2; ++i) {
+    model.add_layers()->mutable_dense()->set_units(3);
+  }
+  EXPECT_EQ(
+      PlanPipeline(Pipeline(2, 0), **PlanNetwork(model, pairs)).status(),
+      absl::InvalidArgumentError(
+          "a pipeline computes parts of a batch by themselves, but the loss "
+          "in_batch_softmax compares an example with all of its batch"));
 }
 
 }  // namespace

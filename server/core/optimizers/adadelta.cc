@@ -29,11 +29,9 @@ class AdadeltaRule : public Rule {
 
 absl::StatusOr<std::unique_ptr<const Rule>> MakeAdadelta(
     const v1::OptimizerConfig::Adadelta& config) {
-  const double rho = config.has_rho() ? config.rho() : 0.9;
-  const double epsilon = config.has_epsilon() ? config.epsilon() : 1e-6;
-  RETURN_IF_ERROR(CheckShare("adadelta.rho", rho));
-  RETURN_IF_ERROR(CheckPositive("adadelta.epsilon", epsilon));
-  return std::make_unique<AdadeltaRule>(rho, epsilon);
+  RETURN_IF_ERROR(CheckShare("adadelta.rho", config.rho()));
+  RETURN_IF_ERROR(CheckPositive("adadelta.epsilon", config.epsilon()));
+  return std::make_unique<AdadeltaRule>(config.rho(), config.epsilon());
 }
 
 }  // namespace paramd

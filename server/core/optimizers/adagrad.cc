@@ -70,12 +70,11 @@ struct Settings {
 
 absl::StatusOr<Settings> SettingsOf(
     const v1::OptimizerConfig::Adagrad& config) {
-  const double initial =
-      config.has_initial_accumulator() ? config.initial_accumulator() : 0;
-  const double epsilon = config.has_epsilon() ? config.epsilon() : 1e-10;
-  RETURN_IF_ERROR(CheckNotNegative("adagrad.initial_accumulator", initial));
-  RETURN_IF_ERROR(CheckPositive("adagrad.epsilon", epsilon));
-  return Settings{static_cast<float>(initial), epsilon};
+  RETURN_IF_ERROR(CheckNotNegative("adagrad.initial_accumulator",
+                                   config.initial_accumulator()));
+  RETURN_IF_ERROR(CheckPositive("adagrad.epsilon", config.epsilon()));
+  return Settings{static_cast<float>(config.initial_accumulator()),
+                  config.epsilon()};
 }
 
 }  // namespace

@@ -41,13 +41,12 @@ class AdamRule : public Rule {
 
 absl::StatusOr<std::unique_ptr<const Rule>> MakeAdam(
     absl::string_view name, const v1::OptimizerConfig::Adam& config) {
-  const double beta1 = config.has_beta1() ? config.beta1() : 0.9;
-  const double beta2 = config.has_beta2() ? config.beta2() : 0.999;
-  const double epsilon = config.has_epsilon() ? config.epsilon() : 1e-7;
-  RETURN_IF_ERROR(CheckShare(absl::StrCat(name, ".beta1"), beta1));
-  RETURN_IF_ERROR(CheckShare(absl::StrCat(name, ".beta2"), beta2));
-  RETURN_IF_ERROR(CheckPositive(absl::StrCat(name, ".epsilon"), epsilon));
-  return std::make_unique<AdamRule>(beta1, beta2, epsilon);
+  RETURN_IF_ERROR(CheckShare(absl::StrCat(name, ".beta1"), config.beta1()));
+  RETURN_IF_ERROR(CheckShare(absl::StrCat(name, ".beta2"), config.beta2()));
+  RETURN_IF_ERROR(
+      CheckPositive(absl::StrCat(name, ".epsilon"), config.epsilon()));
+  return std::make_unique<AdamRule>(config.beta1(), config.beta2(),
+                                    config.epsilon());
 }
 
 }  // namespace paramd

@@ -10,8 +10,8 @@ namespace {
 
 class FtrlRule : public Rule {
  public:
-  explicit FtrlRule(const v1::OptimizerConfig::Ftrl& config, double initial)
-      : initial_(static_cast<float>(initial)),
+  explicit FtrlRule(const v1::OptimizerConfig::Ftrl& config)
+      : initial_(static_cast<float>(config.initial_accumulator())),
         l1_(static_cast<float>(config.l1())),
         l2_(static_cast<float>(config.l2())),
         beta_(static_cast<float>(config.beta())) {}
@@ -64,13 +64,12 @@ class FtrlRule : public Rule {
 
 absl::StatusOr<std::unique_ptr<const Rule>> MakeFtrl(
     const v1::OptimizerConfig::Ftrl& config) {
-  const double initial =
-      config.has_initial_accumulator() ? config.initial_accumulator() : 0.1;
-  RETURN_IF_ERROR(CheckPositive("ftrl.initial_accumulator", initial));
+  RETURN_IF_ERROR(
+      CheckPositive("ftrl.initial_accumulator", config.initial_accumulator()));
   RETURN_IF_ERROR(CheckNotNegative("ftrl.l1", config.l1()));
   RETURN_IF_ERROR(CheckNotNegative("ftrl.l2", config.l2()));
   RETURN_IF_ERROR(CheckNotNegative("ftrl.beta", config.beta()));
-  return std::make_unique<FtrlRule>(config, initial);
+  return std::make_unique<FtrlRule>(config);
 }
 
 }  // namespace paramd

@@ -94,13 +94,11 @@ class LambRule : public Rule {
 
 absl::StatusOr<std::unique_ptr<const Rule>> MakeLamb(
     const v1::OptimizerConfig::Lamb& config) {
-  const double beta1 = config.has_beta1() ? config.beta1() : 0.9;
-  const double beta2 = config.has_beta2() ? config.beta2() : 0.999;
-  const double epsilon = config.has_epsilon() ? config.epsilon() : 1e-7;
-  RETURN_IF_ERROR(CheckShare("lamb.beta1", beta1));
-  RETURN_IF_ERROR(CheckShare("lamb.beta2", beta2));
-  RETURN_IF_ERROR(CheckPositive("lamb.epsilon", epsilon));
-  return std::make_unique<LambRule>(beta1, beta2, epsilon);
+  RETURN_IF_ERROR(CheckShare("lamb.beta1", config.beta1()));
+  RETURN_IF_ERROR(CheckShare("lamb.beta2", config.beta2()));
+  RETURN_IF_ERROR(CheckPositive("lamb.epsilon", config.epsilon()));
+  return std::make_unique<LambRule>(config.beta1(), config.beta2(),
+                                    config.epsilon());
 }
 
 }  // namespace paramd

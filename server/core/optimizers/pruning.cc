@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "config/setting.h"
 #include "server/core/optimizers/schedule.h"
 
 namespace paramd {
@@ -56,17 +57,16 @@ absl::StatusOr<Pruning> Pruning::Create(
         absl::StrCat("optimizer.pruning.end_step is before begin_step (",
                      config.begin_step(), "); found ", config.end_step()));
   }
-  return Pruning(config);
+  return Pruning(WithDefaultNumbers(config));
 }
 
 Pruning::Pruning(const v1::OptimizerConfig::Pruning& config)
     : sparsity_(config.sparsity()),
       initial_sparsity_(config.initial_sparsity()),
-      begin_step_(config.has_begin_step() ? config.begin_step() : 1),
+      begin_step_(config.begin_step()),
       end_step_(config.end_step()),
-      every_steps_(std::max<uint64_t>(
-          1, config.has_every_steps() ? config.every_steps() : 100)),
-      power_(config.has_power() ? config.power() : 3) {}
+      every_steps_(std::max<uint64_t>(1, config.every_steps())),
+      power_(config.power()) {}
 
 double Pruning::Sparsity(uint64_t applied) const {
   if (applied < begin_step_) return 0;

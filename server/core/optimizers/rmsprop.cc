@@ -45,13 +45,11 @@ class RmspropRule : public Rule {
 
 absl::StatusOr<std::unique_ptr<const Rule>> MakeRmsprop(
     const v1::OptimizerConfig::Rmsprop& config) {
-  const double decay = config.has_decay() ? config.decay() : 0.99;
-  const double epsilon = config.has_epsilon() ? config.epsilon() : 1e-8;
-  RETURN_IF_ERROR(CheckShare("rmsprop.decay", decay));
-  RETURN_IF_ERROR(CheckPositive("rmsprop.epsilon", epsilon));
+  RETURN_IF_ERROR(CheckShare("rmsprop.decay", config.decay()));
+  RETURN_IF_ERROR(CheckPositive("rmsprop.epsilon", config.epsilon()));
   RETURN_IF_ERROR(CheckShare("rmsprop.momentum", config.momentum()));
-  return std::make_unique<RmspropRule>(decay, epsilon, config.momentum(),
-                                       config.centered());
+  return std::make_unique<RmspropRule>(config.decay(), config.epsilon(),
+                                       config.momentum(), config.centered());
 }
 
 }  // namespace paramd

@@ -1,8 +1,13 @@
 #include "server/core/optimizers/rule.h"
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "config/setting.h"
 
 namespace paramd {
 namespace {
@@ -16,10 +21,22 @@ absl::Status Wrong(absl::string_view name, double value,
 // What it is but for its weight decay.
 v1::OptimizerConfig::Adam AdamOf(const v1::OptimizerConfig::AdamW& config) {
   v1::OptimizerConfig::Adam adam;
-  if (config.has_beta1()) adam.set_beta1(config.beta1());
-  if (config.has_beta2()) adam.set_beta2(config.beta2());
-  adam.set_epsilon(config.has_epsilon() ? config.epsilon() : 1e-8);
+  adam.set_beta1(config.beta1());
+  adam.set_beta2(config.beta2());
+  adam.set_epsilon(config.epsilon());
   return adam;
+}
+
+// "sgd, adam and lamb", of all that the configuration knows.
+std::string KindNames() {
+  const auto& kinds =
+      *v1::OptimizerConfig::descriptor()->FindOneofByName("kind");
+  std::vector<std::string> names;
+  for (int i = 0; i < kinds.field_count(); ++i) {
+    names.push_back(kinds.field(i)->name());
+  }
+  return absl::StrCat(absl::StrJoin(names.begin(), names.end() - 1, ", "),
+                      " and ", names.back());
 }
 
 }  // namespace
@@ -46,25 +63,24 @@ absl::StatusOr<std::unique_ptr<const Rule>> MakeRule(
       return config.sgd().momentum() != 0 ? MakeMomentum(config.sgd())
                                           : MakeSgd();
     case v1::OptimizerConfig::kAdam:
-      return MakeAdam("adam", config.adam());
+      return MakeAdam("adam", WithDefaultNumbers(config.adam()));
     case v1::OptimizerConfig::kAdamw:
-      return MakeAdam("adamw", AdamOf(config.adamw()));
+      return MakeAdam("adamw", AdamOf(WithDefaultNumbers(config.adamw())));
     case v1::OptimizerConfig::kAdagrad:
-      return MakeAdagrad(config.adagrad());
+      return MakeAdagrad(WithDefaultNumbers(config.adagrad()));
     case v1::OptimizerConfig::kRmsprop:
-      return MakeRmsprop(config.rmsprop());
+      return MakeRmsprop(WithDefaultNumbers(config.rmsprop()));
     case v1::OptimizerConfig::kFtrl:
-      return MakeFtrl(config.ftrl());
+      return MakeFtrl(WithDefaultNumbers(config.ftrl()));
     case v1::OptimizerConfig::kAdadelta:
-      return MakeAdadelta(config.adadelta());
+      return MakeAdadelta(WithDefaultNumbers(config.adadelta()));
     case v1::OptimizerConfig::kLamb:
-      return MakeLamb(config.lamb());
+      return MakeLamb(WithDefaultNumbers(config.lamb()));
     case v1::OptimizerConfig::KIND_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "optimizer names none of sgd, adam, adamw, adagrad, rmsprop, ftrl, "
-      "adadelta and lamb");
+      absl::StrCat("optimizer names none of ", KindNames()));
 }
 
 }  // namespace paramd

@@ -67,7 +67,8 @@ class Rule {
 };
 
 // Each has its own file. kInvalidArgument names the constant that is out of its
-// bounds, Adam's as one of `name`.
+// bounds, Adam's as one of `name`. REQUIRES: all constants are set
+// (WithDefaultNumbers).
 absl::StatusOr<std::unique_ptr<const Rule>> MakeSgd();
 absl::StatusOr<std::unique_ptr<const Rule>> MakeMomentum(
     const v1::OptimizerConfig::Sgd& config);
@@ -88,7 +89,8 @@ absl::StatusOr<std::unique_ptr<const Rule>> MakeAdadelta(
 absl::StatusOr<std::unique_ptr<const Rule>> MakeLamb(
     const v1::OptimizerConfig::Lamb& config);
 
-// That of `config`. kInvalidArgument also if it names none.
+// That of `config`, with defaults for what it does not set. kInvalidArgument
+// also if it names none.
 absl::StatusOr<std::unique_ptr<const Rule>> MakeRule(
     const v1::OptimizerConfig& config);
 

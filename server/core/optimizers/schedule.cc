@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "config/setting.h"
 #include "server/core/optimizers/rule.h"
 
 namespace paramd {
@@ -52,7 +53,7 @@ double Logarithm(double x) {
 
 absl::StatusOr<Schedule> Schedule::Create(const v1::OptimizerConfig& config,
                                           uint64_t decay_steps) {
-  const Schedule schedule(config, decay_steps);
+  const Schedule schedule(WithDefaultNumbers(config), decay_steps);
   if (config.schedule() < Config::SCHEDULE_UNSPECIFIED ||
       config.schedule() > Config::ONE_CYCLE) {
     return absl::InvalidArgumentError(
@@ -84,9 +85,9 @@ Schedule::Schedule(const v1::OptimizerConfig& config, uint64_t decay_steps)
       learning_rate_(config.learning_rate()),
       decay_steps_(decay_steps != 0 ? decay_steps : config.decay_steps()),
       warmup_steps_(config.warmup_steps()),
-      decay_factor_(config.has_decay_factor() ? config.decay_factor() : 0.1),
+      decay_factor_(config.decay_factor()),
       final_factor_(config.final_factor()),
-      power_(config.has_power() ? config.power() : 1) {}
+      power_(config.power()) {}
 
 double Schedule::Done(uint64_t applied) const {
   if (applied >= decay_steps_) return 1;
