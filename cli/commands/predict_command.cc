@@ -26,7 +26,7 @@ struct WantedPredictions {
 
 absl::Status Write(const ChosenModel& chosen, PredictionFile::Format format,
                    std::FILE* file) {
-  // Parts of lines, one behind the other, are a file.
+  // Parts of lines, one after the other, are a file.
   PredictionFile predictions(format, file, /*names=*/chosen.part.index == 0);
   const auto rows = chosen.rows();
   RETURN_IF_ERROR(

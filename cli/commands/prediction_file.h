@@ -21,7 +21,7 @@ namespace paramd {
 //   npy    version 1.0, '<f4', shape (examples, ...); its header is written
 //          last, so it needs a file that can be sought in
 //
-// Of a model with several outputs they are called as these, one behind the
+// Of a model with several outputs they are called as these, one after the
 // other; in npy they are the columns of one array.
 //
 // Numbers are written so that they read as the same float.

@@ -18,7 +18,7 @@
 namespace paramd {
 namespace {
 
-// Calls in a row that look at the clock, before and behind the recording.
+// Calls in a row that look at the clock, before and after the recording.
 constexpr int kClockCalls = 8;
 // And between them, so that a trace that ends early is noticed.
 constexpr absl::Duration kPoll = absl::Milliseconds(200);

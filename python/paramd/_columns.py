@@ -302,7 +302,7 @@ class Feature:
         return found
 
     def _fill_list(self, column: _Column, chunk: Any, out: np.ndarray) -> None:
-        """The first texts of each list that are not empty, and -1 behind them."""
+        """The first texts of each list that are not empty, and -1 after them."""
         pa = load_pyarrow()
         types = pa.types
         if types.is_dictionary(chunk.type):

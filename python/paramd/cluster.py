@@ -33,7 +33,7 @@ def _check_version(path: str) -> None:
                               text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise Error(f"'{path}' does not say its version: {error}") from error
-    # Behind it: with what it was built, and which GPUs there are.
+    # After it: with what it was built, and which GPUs there are.
     first = said.partition("\n")[0]
     _native.check_version(path, first.replace("paramd ", "", 1))
 

@@ -311,7 +311,7 @@ def _arguments(words: Optional[Sequence[str]]) -> argparse.Namespace:
                         help="the directory that is made")
     parser.add_argument("--source", choices=["train", "test"], default="train")
     parser.add_argument("--part_size", type=_bytes, metavar="SIZE", default=10 ** 9,
-                        help="begin another file at so many bytes")
+                        help="begin another file at this many bytes")
     for name, kind in (("label", str), ("labels", _names), ("classes", int),
                        ("class_names", _names), ("columns", _names), ("name", str),
                        ("hash_buckets", int), ("list_column", str),
