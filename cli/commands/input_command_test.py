@@ -310,6 +310,14 @@ class InputConvertTest(unittest.TestCase):
         code, _, errors = self.convert()
         self.assertEqual(code, 0, errors)
 
+    def test_a_link_is_not_replaced(self):
+        os.makedirs(f"{self.directory}/there")
+        os.symlink(f"{self.directory}/there", self.out)
+        code, printed, errors = self.convert()
+        self.assertEqual((code, printed), (2, None))
+        self.assertIn("is something else than an empty directory", errors)
+        self.assertTrue(os.path.islink(self.out))
+
     def test_a_row_that_cannot_be_read_is_named_and_nothing_is_left(self):
         self.write("train-1.csv", f"{COLUMNS}\n{click_row(1)}\n0,one,2,u,1,2,3\n")
         code, printed, errors = self.convert()

@@ -150,13 +150,16 @@ absl::Status CheckWanted(const WantedConversion& wanted,
   return CheckConvertible(input);
 }
 
-// The directory from the root, which is not there yet, or is empty.
+// The directory from the root, which is not there yet, or is empty. A link
+// can't be replaced by a directory.
 absl::StatusOr<std::string> VacantDirectory(const std::string& to) {
   ASSIGN_OR_RETURN(const std::string path, AbsolutePath(to));
   std::error_code error;
-  const bool is_vacant = !std::filesystem::exists(path, error) ||
-                         (std::filesystem::is_directory(path, error) &&
-                          std::filesystem::is_empty(path, error));
+  std::error_code not_there;
+  const bool is_vacant = !std::filesystem::is_symlink(path, not_there) &&
+                         (!std::filesystem::exists(path, error) ||
+                          (std::filesystem::is_directory(path, error) &&
+                           std::filesystem::is_empty(path, error)));
   if (is_vacant && !error) return path;
   return absl::AlreadyExistsError(absl::StrCat(
       "--to: '", path, "' ",
