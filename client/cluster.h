@@ -81,7 +81,9 @@ class __attribute__((visibility("default"))) Cluster {
   struct Weights {
     std::vector<Tensor> tensors;
     uint64_t least_step = 0;  // So many pushes everything contains,
-    uint64_t most_step = 0;   // and so many at most. Equal in sync mode.
+    // And so many at most. Equal in sync mode, unless steps are faster than a
+    // pull.
+    uint64_t most_step = 0;
   };
   struct Member {
     std::string task;     // "ps-0", "worker-3"

@@ -92,17 +92,21 @@ absl::Status CallDrain(
   v1::DrainRequest request;
   request.set_ps(ps);
   request.set_nonce(nonce);
+  bool has_begun = false;
   std::string last;
   for (;;) {
-    ASSIGN_OR_RETURN(const v1::DrainReply reply,
-                     (CallUntil<v1::DrainRequest, v1::DrainReply>(
-                         deadline, connection, request)));
-    if (reply.left()) return absl::OkStatus();
-    if (reply.waiting_for() != last) {
-      last = reply.waiting_for();
-      waits(reply);
+    const auto reply = CallUntil<v1::DrainRequest, v1::DrainReply>(
+        deadline, connection, request);
+    // The chief keeps a call for as long as it waits, and the last one is cut.
+    const bool is_late = absl::Now() + kShortestWait >= deadline;
+    if (!reply.ok() && !(has_begun && is_late)) return reply.status();
+    if (reply.ok() && reply->left()) return absl::OkStatus();
+    has_begun = true;
+    if (reply.ok() && reply->waiting_for() != last) {
+      last = reply->waiting_for();
+      waits(*reply);
     }
-    if (absl::Now() + kShortestWait >= deadline) {
+    if (is_late) {
       return absl::UnavailableError(absl::StrCat(
           "ps-", ps,
           " is not drained yet; it will be, though nobody waits any more",

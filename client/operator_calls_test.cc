@@ -1,13 +1,19 @@
 #include "client/operator_calls.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <future>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "client/testing/scripted_process.h"
 #include "net/operator_socket.h"
 
 namespace paramd {
@@ -47,6 +53,41 @@ TEST_F(OperatorCallsTest, ASocketThatWasLeftBehindIsNamed) {
       CallSet({.socket = kept}, v1::SetRequest(), absl::Seconds(60)).status(),
       gone);
   EXPECT_EQ(CallCheckpoint({.socket = kept}, absl::Seconds(60)).status(), gone);
+}
+
+// What the chief waits for is kept until there is news, so the last call is cut
+// by its deadline.
+TEST_F(OperatorCallsTest, ADrainThatTakesLongerIsNotAChiefThatCannotBeReached) {
+  const std::string run_dir = socket_.substr(0, socket_.rfind('/'));
+  const int directory = open(run_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_GE(directory, 0);
+  std::promise<void> over;
+  int calls = 0;
+  std::vector<std::string> told;
+  {
+    // A short name of the socket, however long that of the directory is.
+    ScriptedProcess chief(
+        [&, ended = over.get_future().share()](
+            const ScriptedProcess::Call&) -> absl::StatusOr<std::string> {
+          v1::DrainReply reply;
+          reply.set_waiting_for("the backup of ps-1 to take over");
+          if (++calls > 1) ended.wait();
+          return reply.SerializeAsString();
+        },
+        absl::StrCat("unix:/proc/self/fd/", directory, "/worker-0.sock"));
+    const absl::Status status =
+        CallDrain({.socket = socket_}, /*ps=*/1, /*nonce=*/7, absl::Seconds(2),
+                  [&](const v1::DrainReply& reply) {
+                    told.push_back(reply.waiting_for());
+                  });
+    over.set_value();
+    EXPECT_EQ(status, absl::UnavailableError(
+                          "ps-1 is not drained yet; it will be, though nobody "
+                          "waits any more: waiting for the backup of ps-1 to "
+                          "take over"));
+  }
+  EXPECT_THAT(told, ::testing::ElementsAre("the backup of ps-1 to take over"));
+  close(directory);
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include "client/operator_connection.h"
 
-#include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
 #include "net/certified_name.h"
+#include "net/outside_channel.h"
 #include "net/unreached.h"
 #include "proto/refusal.h"
 
@@ -17,16 +17,16 @@ absl::StatusOr<OperatorConnection> ConnectToChief(const ChiefAddress& chief) {
   if (!chief.socket.empty()) {
     connection.where = chief.socket;
     ASSIGN_OR_RETURN(connection.socket, OperatorAddress::Of(chief.socket));
-    connection.channel = grpc::CreateChannel(
-        connection.socket->target(), grpc::InsecureChannelCredentials());
+    connection.channel = OutsideChannel(connection.socket->target(),
+                                        grpc::InsecureChannelCredentials());
     return connection;
   }
   const CertifiedName name = {chief.tls->self().job,
                               CertifiedName::Role::kWorker, 0};
   connection.where = chief.address;
   connection.tls = chief.tls;
-  connection.channel = grpc::CreateChannel(
-      absl::StrCat("dns:///", chief.address), chief.tls->CredentialsFor(name));
+  connection.channel = OutsideChannel(OutsideTarget(chief.address),
+                                      chief.tls->CredentialsFor(name));
   return connection;
 }
 
@@ -34,9 +34,8 @@ absl::StatusOr<OperatorConnection> ConnectToAny(const ChiefAddress& process) {
   ASSIGN_OR_RETURN(OperatorConnection connection, ConnectToChief(process));
   connection.who = "the process";
   if (process.tls == nullptr) return connection;
-  connection.channel =
-      grpc::CreateChannel(absl::StrCat("dns:///", process.address),
-                          process.tls->CredentialsForJob());
+  connection.channel = OutsideChannel(OutsideTarget(process.address),
+                                      process.tls->CredentialsForJob());
   return connection;
 }
 

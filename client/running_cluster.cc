@@ -1,8 +1,6 @@
 #include "client/running_cluster.h"
 
-#include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
 #include <map>
@@ -15,6 +13,7 @@
 #include "client/unary_call.h"
 #include "net/caller.h"
 #include "net/grpc_status.h"
+#include "net/outside_channel.h"
 #include "net/unreached.h"
 #include "proto/refusal.h"
 
@@ -24,24 +23,6 @@ namespace {
 constexpr absl::string_view kEnded =
     "the job has ended, and its servers with it: its weights are in its last "
     "checkpoint";
-
-std::shared_ptr<grpc::Channel> ChannelTo(
-    const std::string& address,
-    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
-  grpc::ChannelArguments arguments;
-  // A process that is restarted is heard again within a second or so.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMostBulkBytes);
-  // Whoever listens there must not have an answer inflated without bounds.
-  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
-                   1 << GRPC_COMPRESS_NONE);
-  // "dns": gRPC would take "unix:7077" for a file.
-  return grpc::CreateCustomChannel(absl::StrCat("dns:///", address),
-                                   credentials, arguments);
-}
 
 std::shared_ptr<grpc::ChannelCredentials> CredentialsFor(
     const Tls* tls, CertifiedName::Role role, uint32_t index) {
@@ -87,9 +68,10 @@ absl::StatusOr<uint32_t> PlacesEach(const std::vector<v1::Member>& servers,
   RunningProcess server;
   server.name = NameOf(servers[0].task());
   server.address = servers[0].address();
-  server.channel = ChannelTo(server.address,
-                             tls == nullptr ? grpc::InsecureChannelCredentials()
-                                            : tls->CredentialsForJob());
+  server.channel =
+      OutsideChannel(OutsideTarget(server.address),
+                     tls == nullptr ? grpc::InsecureChannelCredentials()
+                                    : tls->CredentialsForJob());
   ASSIGN_OR_RETURN(const auto said,
                    (Ask<v1::StatusRequest, v1::StatusReply>(
                        server, tls, servers[0].incarnation(), deadline)));
@@ -117,8 +99,9 @@ std::vector<RunningProcess> ToCall(const std::vector<v1::Member>& servers,
     }
     std::shared_ptr<grpc::Channel>& channel = channels[address];
     if (channel == nullptr) {
-      channel = ChannelTo(address,
-                          CredentialsFor(tls, CertifiedName::Role::kPs, task));
+      channel =
+          OutsideChannel(OutsideTarget(address),
+                         CredentialsFor(tls, CertifiedName::Role::kPs, task));
     }
     called.push_back(
         {NameOf(servers[s].task()), address, channel, absl::StrCat(shard)});
@@ -192,9 +175,10 @@ absl::StatusOr<v1::StatusReply> AskChief(const ClusterAddress& where,
   RunningProcess first;
   first.name = "the process";
   first.address = where.address;
-  first.channel = ChannelTo(where.address,
-                            tls == nullptr ? grpc::InsecureChannelCredentials()
-                                           : tls->CredentialsForJob());
+  first.channel =
+      OutsideChannel(OutsideTarget(where.address),
+                     tls == nullptr ? grpc::InsecureChannelCredentials()
+                                    : tls->CredentialsForJob());
   using Request = v1::StatusRequest;
   using Reply = v1::StatusReply;
   ASSIGN_OR_RETURN(Reply reply, (Ask<Request, Reply>(first, tls, 0, deadline)));
@@ -206,8 +190,9 @@ absl::StatusOr<v1::StatusReply> AskChief(const ClusterAddress& where,
         absl::StrCat(NameOf(reply.task()), " at '", where.address,
                      "' is not told where its chief is"));
   }
-  chief->channel = ChannelTo(
-      chief->address, CredentialsFor(tls, CertifiedName::Role::kWorker, 0));
+  chief->channel =
+      OutsideChannel(OutsideTarget(chief->address),
+                     CredentialsFor(tls, CertifiedName::Role::kWorker, 0));
   if (reply.has_job()) return reply;
   ASSIGN_OR_RETURN(reply, (Ask<Request, Reply>(*chief, tls, 0, deadline)));
   if (reply.has_job()) return reply;

@@ -18,7 +18,7 @@
 namespace paramd {
 
 // A call of a method of services.proto from outside of the cluster. Not
-// thread-safe. What it was made with outlives it, and so does it its time in
+// thread-safe. What it was made with outlives it, and it outlives its time in
 // the queue.
 template <typename Request, typename Reply>
 class UnaryCall {

@@ -15,7 +15,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Of a path inside `around`, what is behind it: ".a", "[0]"; else nothing.
+// Of a path inside `around`, what comes after it: ".a", "[0]"; else nothing.
 absl::string_view InsideOf(absl::string_view path, absl::string_view around) {
   if (!absl::ConsumePrefix(&path, around) || path.empty()) return "";
   return path[0] == '.' || path[0] == '[' ? path : "";

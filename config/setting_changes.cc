@@ -66,7 +66,7 @@ bool IsOfBackup(absl::string_view path) {
 class LayerPaths {
  public:
   // Of "model.layers[1].recompute.layers[0].relu" "model.layers[1].relu", and
-  // where the recompute has two layers, what is behind it is layers[3].
+  // where the recompute has two layers, what comes after it is layers[3].
   std::string Of(absl::string_view path) {
     if (!absl::StartsWith(path, "model.layers[")) return std::string(path);
     std::string text;

@@ -72,7 +72,8 @@ absl::StatusOr<CertifiedName> NameAmong(const std::vector<std::string>& uris) {
   const std::string found = absl::StrJoin(uris, ", ");
   return absl::InvalidArgumentError(absl::StrCat(
       "a certificate needs exactly one URI name ", kPrefix,
-      "JOB/ROLE/INDEX with a role ps, worker, evaluator or operator; it has ",
+      "JOB/ROLE/INDEX with a role ps, worker, evaluator, operator or reader; "
+      "it has ",
       found.empty() ? "none"
                     : absl::StrCat("'", found.substr(0, kMostQuoted), "'")));
 }
@@ -89,7 +90,7 @@ absl::StatusOr<CertifiedName> NameOfTask(absl::string_view job,
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "'", task,
-      "' is not a task; expected ps, worker, evaluator or operator "
+      "' is not a task; expected ps, worker, evaluator, operator or reader "
       "with an index, as in ps-0"));
 }
 

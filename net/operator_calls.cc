@@ -30,11 +30,18 @@ std::string ClaimedName(const Caller& caller) {
   return absl::StrCat(role, " by its own word");
 }
 
-// Without who asks, which stands beside it.
+// Random, of what is asked until it is done; 0: it has none.
+uint64_t NonceOf(const Proto& request) {
+  const auto* const field = request.GetDescriptor()->FindFieldByName("nonce");
+  return field == nullptr ? 0
+                          : request.GetReflection()->GetUInt64(request, field);
+}
+
+// Without who asks, which stands beside it, and what that one has got by now.
 std::string TextOf(const Proto& request) {
   std::unique_ptr<Proto> copy(request.New());
   copy->CopyFrom(request);
-  for (const char* const name : {"origin", "nonce"}) {
+  for (const char* const name : {"origin", "nonce", "have"}) {
     const auto* field = request.GetDescriptor()->FindFieldByName(name);
     if (field != nullptr) copy->GetReflection()->ClearField(copy.get(), field);
   }
@@ -77,28 +84,25 @@ v1::Origin OperatorCalls::OriginOf(const Caller& caller,
   return origin;
 }
 
-// One that waits for what it has asked for asks again.
-bool OperatorCalls::GoesOnWaiting(const v1::OperatorCall& call,
-                                  const Proto& request) {
+OperatorCalls::Asked* OperatorCalls::FindAsked(const v1::OperatorCall& call,
+                                               const Proto& request) {
+  const uint64_t nonce = NonceOf(request);
   const auto* const checkpoint =
       DynamicCastToGenerated<v1::CheckpointRequest>(&request);
-  if (checkpoint != nullptr && checkpoint->has_snapshot()) return true;
-  const auto* const drain = DynamicCastToGenerated<v1::DrainRequest>(&request);
-  if (drain != nullptr) {
-    return std::exchange(drain_nonce_, drain->nonce()) == drain->nonce();
-  }
-  const auto* const trace = DynamicCastToGenerated<v1::TraceRequest>(&request);
-  if (trace != nullptr) {
-    return std::exchange(trace_nonce_, trace->nonce()) == trace->nonce();
-  }
-  const auto* const stop = DynamicCastToGenerated<v1::StopJobRequest>(&request);
-  if (stop != nullptr) {
-    return std::exchange(stop_nonce_, stop->nonce()) == stop->nonce();
-  }
-  return !newest_.empty() && newest_.back().number() == refused_for_now_ &&
-         newest_.back().call() == call.call() &&
-         newest_.back().asks() == call.asks() &&
-         newest_.back().origin().who() == call.origin().who();
+  const bool names_checkpoint =
+      checkpoint != nullptr && !IsZero(checkpoint->snapshot());
+  const auto is_it = [&](const Asked& asked) {
+    if (asked.call.call() != call.call() || !asked.call.refused().empty()) {
+      return false;
+    }
+    if (names_checkpoint) return true;
+    if (asked.call.asks() != call.asks()) return false;
+    if (nonce != 0) return asked.nonce == nonce;
+    return asked.refused_for_now &&
+           asked.call.origin().who() == call.origin().who();
+  };
+  const auto found = std::find_if(newest_.rbegin(), newest_.rend(), is_it);
+  return found == newest_.rend() ? nullptr : &*found;
 }
 
 uint64_t OperatorCalls::Came(const v1::Origin& origin, const Method& method,
@@ -108,27 +112,29 @@ uint64_t OperatorCalls::Came(const v1::Origin& origin, const Method& method,
   call.set_call(method.name);
   call.set_asks(TextOf(request));
   const MutexLock lock(&mutex_);
-  if (GoesOnWaiting(call, request)) return refused_for_now_;
+  Asked* const asked = FindAsked(call, request);
+  if (asked != nullptr) {
+    const bool was_refused = std::exchange(asked->refused_for_now, false);
+    return was_refused ? asked->call.number() : 0;
+  }
   call.set_number(++number_);
-  Add(call);
-  return call.number();
+  Add({std::move(call), NonceOf(request)});
+  return number_;
 }
 
 void OperatorCalls::Refused(uint64_t number, const absl::Status& why) {
   const MutexLock lock(&mutex_);
   const v1::Refusal refusal = RefusalOf(why);
   if (refusal.stopped()) return;  // As was asked.
-  if (refusal.reason() == v1::Refusal::RETRY) {
-    refused_for_now_ = number;
-    return;
-  }
   const auto found = std::find_if(
       newest_.begin(), newest_.end(),
-      [number](const v1::OperatorCall& c) { return c.number() == number; });
+      [number](const Asked& a) { return a.call.number() == number; });
   if (found == newest_.end()) return;
-  found->set_refused(std::string(why.message()));
-  LogCall(*found);
-  if (keep_ != nullptr) keep_(*found);
+  found->refused_for_now = refusal.reason() == v1::Refusal::RETRY;
+  if (found->refused_for_now) return;
+  found->call.set_refused(std::string(why.message()));
+  LogCall(found->call);
+  if (keep_ != nullptr) keep_(found->call);
 }
 
 void OperatorCalls::Attempted(const v1::Origin& origin, const Method& method,
@@ -142,20 +148,20 @@ void OperatorCalls::Attempted(const v1::Origin& origin, const Method& method,
   call.set_call(method.name);
   call.set_refused(absl::StrCat(
       why.message(), times == 1 ? "" : absl::StrCat(" (attempt ", times, ")")));
-  Add(std::move(call));
+  Add({std::move(call)});
 }
 
-void OperatorCalls::Add(v1::OperatorCall call) {
-  LogCall(call);
-  if (keep_ != nullptr) keep_(call);
-  newest_.push_back(std::move(call));
+void OperatorCalls::Add(Asked asked) {
+  LogCall(asked.call);
+  if (keep_ != nullptr) keep_(asked.call);
+  newest_.push_back(std::move(asked));
   if (newest_.size() > kMost) newest_.pop_front();
 }
 
 void OperatorCalls::FillStatus(v1::StatusReply* status) const {
   const MutexLock lock(&mutex_);
-  for (const v1::OperatorCall& call : newest_) {
-    *status->add_operator_calls() = call;
+  for (const Asked& asked : newest_) {
+    *status->add_operator_calls() = asked.call;
   }
 }
 

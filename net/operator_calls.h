@@ -40,12 +40,14 @@ class OperatorCalls {
   // have the process's Unix socket open, "uid 1000".
   static v1::Origin OriginOf(const Caller& caller, const std::string& uids);
 
-  // An operator has called. REQUIRES: AreFor(method). Its number, or that of
-  // the call before, where it goes on waiting for what that one asked.
+  // An operator has called. REQUIRES: AreFor(method). Its number; that of the
+  // same call before, if that was refused for now; 0 if it waits for what a
+  // call among the newest has begun: one with its nonce, or the last one that
+  // asked for a checkpoint, if it names one.
   uint64_t Came(const v1::Origin& origin, const Method& method,
                 const google::protobuf::Message& request)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whoever serves it has refused it. Nothing if that is only for now.
+  // Whoever serves it has refused it. Nothing if that is only for now, or of 0.
   void Refused(uint64_t number, const absl::Status& why)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Somebody who may not has called. REQUIRES: AreFor(method).
@@ -56,22 +58,23 @@ class OperatorCalls {
   void FillStatus(v1::StatusReply* status) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  bool GoesOnWaiting(const v1::OperatorCall& call,
-                     const google::protobuf::Message& request)
+  struct Asked {
+    v1::OperatorCall call;
+    uint64_t nonce = 0;            // Of one that is asked until it is done.
+    bool refused_for_now = false;  // It is to be asked again.
+  };
+
+  // The call that this one repeats, or waits for; null: it is a new one.
+  Asked* FindAsked(const v1::OperatorCall& call,
+                   const google::protobuf::Message& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Add(v1::OperatorCall call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Add(Asked asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Keep keep_;  // May be null.
   mutable Mutex mutex_;
   uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t attempts_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of the newest call that is to be asked again, and of who stops the job,
-  // drains a ps, and traces the process.
-  uint64_t refused_for_now_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t stop_nonce_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t drain_nonce_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t trace_nonce_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<v1::OperatorCall> newest_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Asked> newest_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Sets the field `origin` of a request that has one, whatever it says.

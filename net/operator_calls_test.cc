@@ -102,6 +102,60 @@ TEST_F(OperatorCallsTest, WhoWaitsAndAsksAgainHasAskedOnce) {
   EXPECT_EQ(kept_.size(), 7u) << "somebody else";
 }
 
+TEST_F(OperatorCallsTest, WhoIsRefusedWhileItWaitsLeavesOtherCallsAsTheyWere) {
+  calls_.Refused(Came(SetStaleness("8")),
+                 RefuseForNow(v1::Refusal::RETRY, "w", absl::Milliseconds(1),
+                              "waiting for w"));
+  v1::TraceRequest trace;
+  trace.set_nonce(11);
+  EXPECT_EQ(Came(trace), 2u);
+  EXPECT_EQ(Came(trace), 0u);
+  calls_.Refused(0, Refuse(v1::Refusal::JOB_FINISHED, "w", "it has ended"));
+  EXPECT_EQ(kept_.size(), 2u);
+  // The other one is asked again, and refused for good.
+  EXPECT_EQ(Came(SetStaleness("8")), 1u);
+  calls_.Refused(1, Refuse(v1::Refusal::INVALID, "staleness", "no"));
+  ASSERT_EQ(kept_.size(), 3u);
+  EXPECT_EQ(kept_[2].number(), 1u);
+}
+
+TEST_F(OperatorCallsTest, WhatWasDoneAndIsAskedAgainIsKeptAgain) {
+  calls_.Refused(Came(SetStaleness("8")),
+                 RefuseForNow(v1::Refusal::RETRY, "w", absl::Milliseconds(1),
+                              "waiting for w"));
+  Came(SetStaleness("8"));  // It is done.
+  Came(SetStaleness("8"));
+  EXPECT_EQ(kept_.size(), 2u);
+}
+
+TEST_F(OperatorCallsTest, NobodyCallsUnseen) {
+  // Without a nonce, or a checkpoint that somebody could wait for.
+  Came(v1::StopJobRequest());
+  v1::CheckpointRequest checkpoint;
+  checkpoint.mutable_snapshot();
+  Came(checkpoint);
+  EXPECT_EQ(kept_.size(), 2u);
+  // With the nonce of another call.
+  v1::StopJobRequest stop;
+  stop.set_nonce(7);
+  Came(stop);
+  stop.set_now(true);
+  Came(stop);
+  EXPECT_EQ(kept_.size(), 4u);
+}
+
+TEST_F(OperatorCallsTest, OfTwoWhoWaitForTheSameEachHasAskedOnce) {
+  v1::StopJobRequest one;
+  one.set_nonce(7);
+  v1::StopJobRequest other;
+  other.set_nonce(8);
+  for (int i = 0; i < 5; ++i) {
+    Came(one);
+    Came(other);
+  }
+  EXPECT_EQ(kept_.size(), 2u);
+}
+
 TEST_F(OperatorCallsTest, OfAttemptsThe1st2nd4th8thAreKept) {
   const absl::Status refused =
       Refuse(v1::Refusal::NOT_ALLOWED, "Set", "Set is for operator");

@@ -121,7 +121,7 @@ typedef struct paramd_worker_options {
    * float32, "bfloat16" for instance, else null or "": servers hold float32,
    * but a worker whose types are not the chief's is refused by name. */
   const char* const* compute_dtypes;
-  /* By variable two, one behind the other, or null. Not null: memory of the
+  /* By variable two, one after the other, or null. Not null: memory of the
    * variable's size, in which the weights of a step may lie, by turns, so that
    * a program that computes there need not copy them; paramd_work.weights says
    * where they are. No two overlap. Not of a sparse variable. Weights of a step
@@ -180,7 +180,7 @@ PARAMD_PUBLIC int paramd_worker_found_rows(paramd_worker* worker,
                                            uint64_t count);
 
 /* Of PARAMD_STEP and PARAMD_EVALUATE: which rows of the sparse variable its
- * weights and gradients are, ascending, one behind the other. A count of 0 for
+ * weights and gradients are, ascending, one after the other. A count of 0 for
  * another variable. Good until the work is finished. */
 PARAMD_PUBLIC int paramd_worker_rows(paramd_worker* worker, size_t variable,
                                      const uint64_t** rows, uint64_t* count);
@@ -281,7 +281,7 @@ PARAMD_PUBLIC int paramd_worker_close(paramd_worker* worker);
 /* What the newest checkpoint of a run has. */
 typedef struct paramd_saved {
   const char* checkpoint; /* its path */
-  /* The epoch that the job goes on in, from 1; behind the last one: one more.
+  /* The epoch that the job goes on in, from 1; after the last one: one more.
    */
   uint64_t epoch;
   /* Not 0: all that the job wants is trained, and nothing more will be. */
@@ -296,8 +296,8 @@ typedef struct paramd_saved {
 PARAMD_PUBLIC int paramd_saved_find(const paramd_worker_options* options,
                                     const paramd_saved** saved);
 
-/* Of this worker's run. Behind PARAMD_END: the weights that the job ended with;
- * those of the last step were before its gradients, and others came behind it.
+/* Of this worker's run. After PARAMD_END: the weights that the job ended with;
+ * those of the last step were before its gradients, and others came after it.
  * PARAMD_NOT_FOUND if this process finds none: one that is not the chief may
  * have none of the run's directories. */
 PARAMD_PUBLIC int paramd_worker_saved(paramd_worker* worker,

@@ -15,7 +15,7 @@ namespace paramd {
 // What the newest checkpoint of a run says of it.
 struct SavedRun {
   std::string path;  // Of the checkpoint.
-  // The epoch that a job goes on in, from 1; behind the last one: one more.
+  // The epoch that a job goes on in, from 1; after the last one: one more.
   uint32_t epoch = 1;
   // All that the job wants is trained.
   bool is_over = false;

@@ -25,15 +25,19 @@ absl::StatusOr<std::string> CheckpointNow(const ChiefFlags& flags) {
 
 int CheckpointNowCommand(const Invocation& invocation) {
   ChiefFlags chief;
-  Flags flags("checkpoint now", "[flags]",
+  Flags flags("checkpoint now", "[ADDRESS | DIR] [flags]",
               "Has a running job write a checkpoint now, and waits until it is "
               "committed. It has\nall that was acknowledged before. Training "
               "goes on meanwhile. To be run where the\nchief runs, by its "
               "user, or with an operator's certificate. Exits 138 if the\n"
               "chief can't be reached or storage fails, and if it is not there "
               "in time: then it is\nwritten all the same.");
+  flags.AllowArguments(0, 1,
+                       "the address of any process (with --tls_dir), or the "
+                       "directory of the run");
   chief.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
+  if (!flags.arguments().empty()) chief.place = flags.arguments()[0];
   const auto said = CheckpointNow(chief);
   PrintError(said.status());
   if (!said.ok()) return ExitCodeAtStart(said.status());

@@ -65,13 +65,8 @@ int DrainCommand(const Invocation& invocation) {
                        "--tls_dir), or the directory of the run");
   chief.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
-  absl::Status place;
-  if (flags.arguments().size() > 1) {
-    place = chief.TakePlace(flags.arguments()[1]);
-  }
-  const absl::StatusOr<std::string> said =
-      place.ok() ? Drain(flags.arguments()[0], chief)
-                 : absl::StatusOr<std::string>(place);
+  if (flags.arguments().size() > 1) chief.place = flags.arguments()[1];
+  const absl::StatusOr<std::string> said = Drain(flags.arguments()[0], chief);
   PrintError(said.status());
   if (!said.ok()) return ExitCodeAtStart(said.status());
   Print(*said);

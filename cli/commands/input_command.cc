@@ -15,6 +15,7 @@
 #include "base/print.h"
 #include "base/status_macros.h"
 #include "cli/commands/command.h"
+#include "cli/commands/output_file.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/job_flags.h"
 #include "cli/terminal/dashboard.h"
@@ -166,7 +167,7 @@ std::string Describe(const Measured& measured) {
 }
 
 absl::Status WriteTrace(const ChromeTrace& trace, const std::string& path) {
-  RETURN_IF_ERROR(trace.WriteTo(path));
+  RETURN_IF_ERROR(WriteOutputFile("--trace", path, trace.ToJson()));
   if (trace.left_out() > 0) {
     Print(absl::StrCat("paramd: the trace has the first ",
                        WithCommas(ChromeTrace::kMost), " events of each kind; ",
@@ -180,6 +181,7 @@ absl::Status Bench(const WantedBench& wanted) {
   ASSIGN_OR_RETURN(const LoadedJob job, wanted.job.Load());
   ChromeTrace trace("input bench");
   const bool has_trace = !wanted.trace_path.empty();
+  if (has_trace) RETURN_IF_ERROR(CheckOutputFile("--trace", wanted.trace_path));
   ASSIGN_OR_RETURN(const Measured measured,
                    Run(wanted, job.config, has_trace ? &trace : nullptr));
   Print(Describe(measured));

@@ -77,11 +77,11 @@ class InputBenchTest(unittest.TestCase):
         self.assertRegex(out, "^80 examples in ")
 
     def test_a_trace_that_cannot_be_written_is_one_sentence(self):
-        code, _, errors = self.bench(["shuffle"], "--steps=4",
-                                     "--trace", "/nowhere/trace.json")
-        self.assertEqual(code, 2)
-        self.assertRegex(errors, "^paramd: --trace: '/nowhere/trace.json' "
-                         "cannot be written: No such file or directory\n$")
+        code, out, errors = self.bench(["shuffle"], "--steps=4",
+                                       "--trace", "/nowhere/trace.json")
+        self.assertEqual((code, out), (2, ""))
+        self.assertEqual(errors, "paramd: --trace: '/nowhere/trace.json': No such file "
+                         "or directory\n")
 
     def test_what_is_wrong_with_the_input_is_said(self):
         code, out, errors = self.bench([{"skip": 64}])
@@ -309,6 +309,14 @@ class InputConvertTest(unittest.TestCase):
         os.rmdir(f"{self.out}/mine")
         code, _, errors = self.convert()
         self.assertEqual(code, 0, errors)
+
+    def test_a_link_is_not_replaced(self):
+        os.makedirs(f"{self.directory}/there")
+        os.symlink(f"{self.directory}/there", self.out)
+        code, printed, errors = self.convert()
+        self.assertEqual((code, printed), (2, None))
+        self.assertIn("is something else than an empty directory", errors)
+        self.assertTrue(os.path.islink(self.out))
 
     def test_a_row_that_cannot_be_read_is_named_and_nothing_is_left(self):
         self.write("train-1.csv", f"{COLUMNS}\n{click_row(1)}\n0,one,2,u,1,2,3\n")

@@ -150,13 +150,16 @@ absl::Status CheckWanted(const WantedConversion& wanted,
   return CheckConvertible(input);
 }
 
-// The directory from the root, which is not there yet, or is empty.
+// The directory from the root, which is not there yet, or is empty. A link
+// can't be replaced by a directory.
 absl::StatusOr<std::string> VacantDirectory(const std::string& to) {
   ASSIGN_OR_RETURN(const std::string path, AbsolutePath(to));
   std::error_code error;
-  const bool is_vacant = !std::filesystem::exists(path, error) ||
-                         (std::filesystem::is_directory(path, error) &&
-                          std::filesystem::is_empty(path, error));
+  std::error_code not_there;
+  const bool is_vacant = !std::filesystem::is_symlink(path, not_there) &&
+                         (!std::filesystem::exists(path, error) ||
+                          (std::filesystem::is_directory(path, error) &&
+                           std::filesystem::is_empty(path, error)));
   if (is_vacant && !error) return path;
   return absl::AlreadyExistsError(absl::StrCat(
       "--to: '", path, "' ",
@@ -249,8 +252,8 @@ std::string SummaryOf(const std::vector<ConvertedPart>& parts,
     const uint64_t skipped = parts[i].pipeline->skipped();
     if (skipped == 0) continue;
     absl::StrAppend(&text, "paramd: ", parts[i].name, ": ", WithCommas(skipped),
-                    " examples that could not be read are left out: what is "
-                    "behind them stands in another place\n");
+                    " examples that could not be read are left out: those "
+                    "after them stand in another place\n");
   }
   return absl::StrCat(text, "paramd: converted in ",
                       SecondsText(absl::ToDoubleSeconds(time)), "\n");
@@ -311,12 +314,12 @@ absl::Status ConvertInput(const WantedConversion& wanted) {
 int InputConvertCommand(const Invocation& invocation) {
   WantedConversion wanted;
   Flags flags("input convert", "--job FILE --to DIR [flags]",
-              "Writes the examples that a job reads as records of one size, "
-              "behind the stages\nbefore its shuffle, and prints the input "
-              "that reads them: training is the same,\nbit for bit, and text "
-              "is taken apart once. DIR appears when all is in it.");
+              "Writes the examples that a job reads, as they are before its "
+              "shuffle, in records of\none size, and prints the input that "
+              "reads them: training is the same, bit for bit,\nand text is "
+              "parsed only once. DIR appears when all is in it.");
   flags.AddText("to", "DIR", "the directory that is made", &wanted.to);
-  flags.AddText("part_size", "SIZE", "begin another file at so many bytes",
+  flags.AddText("part_size", "SIZE", "begin another file at this many bytes",
                 &wanted.part_size);
   flags.AddCount("threads", "0: as many as there are processors",
                  {0, kMostThreads}, &wanted.threads);

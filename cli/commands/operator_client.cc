@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -61,6 +62,28 @@ std::string ChiefKnownAt(const std::string& address,
   return answers[0]->chief_address();
 }
 
+// With the place as the flag that it stands for.
+absl::StatusOr<ChiefFlags> WithPlace(ChiefFlags flags) {
+  const std::string place = std::exchange(flags.place, "");
+  if (place.empty()) return flags;
+  if (!flags.run_dir.empty() || !flags.address.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("both '", place, "' and a flag say which job is meant"));
+  }
+  std::error_code error;
+  if (std::filesystem::is_directory(place, error)) {
+    flags.run_dir = place;
+  } else if (absl::StrContains(place, ':')) {
+    flags.address = place;
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", place,
+                     "' is neither the address of a process, as in "
+                     "10.0.0.7:2222, nor the directory of a run"));
+  }
+  return flags;
+}
+
 }  // namespace
 
 void ChiefFlags::AddTo(Flags* flags) {
@@ -77,37 +100,20 @@ void ChiefFlags::AddTo(Flags* flags) {
                   &timeout_ms);
 }
 
-absl::Status ChiefFlags::TakePlace(const std::string& place) {
-  std::error_code error;
-  const bool is_directory = std::filesystem::is_directory(place, error);
-  std::string* const flag = is_directory ? &run_dir : &address;
-  if (!run_dir.empty() || !address.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("both '", place, "' and a flag say which job is meant"));
-  }
-  if (!is_directory && !absl::StrContains(place, ':')) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", place,
-                     "' is neither the address of a process, as in "
-                     "10.0.0.7:2222, nor the directory of a run"));
-  }
-  *flag = place;
-  return absl::OkStatus();
-}
-
 absl::StatusOr<ChiefAddress> ChiefFlags::Find() const {
-  if (address.empty() != tls_dir.empty()) {
+  ASSIGN_OR_RETURN(const ChiefFlags said, WithPlace(*this));
+  if (said.address.empty() != said.tls_dir.empty()) {
     return absl::InvalidArgumentError(
         "--chief and --tls_dir belong together: the chief's address, and the "
         "operator's certificate; without TLS, name the run's directory with "
         "--run_dir, on the chief's machine");
   }
   ChiefAddress chief;
-  if (!address.empty()) {
-    ASSIGN_OR_RETURN(chief.tls, OperatorTls(tls_dir));
-    chief.address = ChiefKnownAt(address, chief.tls);
-  } else if (!run_dir.empty()) {
-    chief.socket = ChiefSocket(run_dir);
+  if (!said.address.empty()) {
+    ASSIGN_OR_RETURN(chief.tls, OperatorTls(said.tls_dir));
+    chief.address = ChiefKnownAt(said.address, chief.tls);
+  } else if (!said.run_dir.empty()) {
+    chief.socket = ChiefSocket(said.run_dir);
   } else {
     ASSIGN_OR_RETURN(chief.socket, OnlyChiefSocket("runs"));
   }

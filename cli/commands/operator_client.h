@@ -27,17 +27,17 @@ absl::StatusOr<std::shared_ptr<const Tls>> OperatorTls(
     const std::string& directory);
 
 // The flags by which a command that changes something finds the chief: over its
-// socket, or with TLS.
+// socket, or with TLS; and the argument that may stand for one of them.
 struct ChiefFlags {
+  // The address of any process (with --tls_dir), or the directory of the run.
+  // Empty: flags say it.
+  std::string place;
   std::string run_dir;
   std::string address;
   std::string tls_dir;
   int timeout_ms = 60000;
 
   void AddTo(Flags* flags);
-  // Takes `place`, a host:port or a run's directory, in place of a flag.
-  // kInvalidArgument if a flag says it too.
-  absl::Status TakePlace(const std::string& place);
   // What they say. An address may be that of any process, which knows the
   // chief's. kInvalidArgument if they do not fit together; as
   // OnlyChiefSocket if they say nothing.

@@ -77,5 +77,24 @@ TEST_F(OperatorClientTest, FlagsThatDoNotFitTogetherAreRefused) {
   EXPECT_EQ(chief->socket, ChiefSocket(flags.run_dir));
 }
 
+TEST_F(OperatorClientTest, AnArgumentStandsForOneOfTheFlags) {
+  ChiefFlags flags;
+  flags.place = MakeRun("a-1");
+  const auto chief = flags.Find();
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  EXPECT_EQ(chief->socket, ChiefSocket(flags.place));
+  flags.run_dir = flags.place;
+  EXPECT_EQ(flags.Find().status().message(),
+            absl::StrCat("both '", flags.place,
+                         "' and a flag say which job is meant"));
+  flags = {};
+  flags.place = "10.0.0.7:2222";
+  EXPECT_TRUE(
+      absl::StrContains(flags.Find().status().message(), "belong together"));
+  flags.place = absl::StrCat(root_, "/nowhere");
+  EXPECT_TRUE(absl::StrContains(flags.Find().status().message(),
+                                "nor the directory of a run"));
+}
+
 }  // namespace
 }  // namespace paramd

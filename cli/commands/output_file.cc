@@ -6,15 +6,13 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <memory>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
-#include "cli/commands/unfinished_file.h"
 #include "cli/process/incarnation.h"
 
 namespace paramd {
@@ -49,36 +47,57 @@ std::string HiddenName(const std::string& path) {
                       ".", absl::Hex(DrawIncarnation(), absl::kZeroPad16));
 }
 
-absl::Status WriteInPlace(absl::string_view flag, const std::string& path,
-                          absl::string_view text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (file) return absl::OkStatus();
-  return CannotWrite(flag, path, errno);
-}
-
-absl::Status WriteWhole(const std::string& path, absl::string_view text) {
-  const std::string hidden = HiddenName(path);
-  const UnfinishedFile unfinished(hidden);
-  ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file,
-                   NewFile::Create(hidden));
-  RETURN_IF_ERROR(file->Append(text));
-  return file->FinishAs(path);
-}
-
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Open(
+    absl::string_view flag, const std::string& path) {
+  RETURN_IF_ERROR(CheckOutputFile(flag, path));
+  std::unique_ptr<OutputFile> file(new OutputFile(flag, path));
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    file->stream_ = std::fopen(path.c_str(), "wbe");
+  } else {
+    file->target_ = Resolved(path);
+    file->hidden_ = HiddenName(file->target_);
+    file->unfinished_.emplace(file->hidden_);
+    file->stream_ = std::fopen(file->hidden_.c_str(), "wbxe");
+  }
+  if (file->stream_ == nullptr) return CannotWrite(flag, path, errno);
+  return file;
+}
+
+OutputFile::~OutputFile() {
+  if (stream_ != nullptr) std::fclose(stream_);
+  if (!hidden_.empty()) unlink(hidden_.c_str());
+}
+
+absl::Status OutputFile::Finish() {
+  std::FILE* const stream = std::exchange(stream_, nullptr);
+  const bool is_written = std::fflush(stream) == 0 &&
+                          std::ferror(stream) == 0 &&
+                          (hidden_.empty() || fsync(fileno(stream)) == 0);
+  const int error = errno;
+  const bool is_closed = std::fclose(stream) == 0;
+  if (!is_written || !is_closed) {
+    return CannotWrite(flag_, path_, is_written ? errno : error);
+  }
+  if (hidden_.empty()) return absl::OkStatus();
+  if (std::rename(hidden_.c_str(), target_.c_str()) != 0) {
+    return CannotWrite(flag_, path_, errno);
+  }
+  hidden_.clear();
+  const absl::Status synced = SyncDirectory(DirectoryOf(target_));
+  return synced.ok() ? synced : CannotWrite(flag_, path_, synced.message());
+}
 
 absl::Status WriteOutputFile(absl::string_view flag, const std::string& path,
                              absl::string_view text) {
-  RETURN_IF_ERROR(CheckOutputFile(flag, path));
-  struct stat info;
-  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    return WriteInPlace(flag, path, text);
+  ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file,
+                   OutputFile::Open(flag, path));
+  if (std::fwrite(text.data(), 1, text.size(), file->stream()) != text.size()) {
+    return CannotWrite(flag, path, errno);
   }
-  const absl::Status written = WriteWhole(Resolved(path), text);
-  if (written.ok()) return written;
-  return CannotWrite(flag, path, written.message());
+  return file->Finish();
 }
 
 absl::Status CheckOutputFile(absl::string_view flag, const std::string& path) {

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -22,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 // Nobody writes a file that is longer, as if the disk were full.
 class FullDisk {
@@ -85,8 +85,8 @@ TEST_F(OutputFileTest, OnAFullDiskWhatWasThereStaysAndNothingIsLeft) {
     status = WriteOutputFile("--to", path_, std::string(1 << 20, 'x'));
   }
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()),
-              StartsWith(absl::StrCat("--to: '", path_, "': cannot write")));
+  EXPECT_EQ(status.message(),
+            absl::StrCat("--to: '", path_, "': File too large"));
   EXPECT_THAT(Names(), IsEmpty());
   ASSERT_TRUE(WriteOutputFile("--to", path_, "good").ok());
   {
@@ -96,6 +96,40 @@ TEST_F(OutputFileTest, OnAFullDiskWhatWasThereStaysAndNothingIsLeft) {
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(Read(path_), "good");
   EXPECT_THAT(Names(), ElementsAre("trace.json"));
+}
+
+TEST_F(OutputFileTest, PieceByPieceItIsThereOnceItIsWhole) {
+  ASSERT_TRUE(WriteOutputFile("--to", path_, "before").ok());
+  {
+    const auto file = OutputFile::Open("--to", path_);
+    ASSERT_TRUE(file.ok()) << file.status();
+    std::fputs("half", (*file)->stream());
+    std::fflush((*file)->stream());
+    EXPECT_EQ(Read(path_), "before");
+    EXPECT_EQ(Names().size(), 2u);
+  }
+  EXPECT_EQ(Read(path_), "before");
+  EXPECT_THAT(Names(), ElementsAre("trace.json"));
+  const auto file = OutputFile::Open("--to", path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::fputs("first, ", (*file)->stream());
+  std::fputs("second", (*file)->stream());
+  EXPECT_TRUE((*file)->Finish().ok());
+  EXPECT_EQ(Read(path_), "first, second");
+  EXPECT_THAT(Names(), ElementsAre("trace.json"));
+}
+
+TEST_F(OutputFileTest, APieceThatWasNotWrittenIsAnErrorAtTheEnd) {
+  const auto file = OutputFile::Open("--to", path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  {
+    const FullDisk full(4096);
+    const std::string text(1 << 20, 'x');
+    EXPECT_LT(std::fwrite(text.data(), 1, text.size(), (*file)->stream()),
+              text.size());
+  }
+  EXPECT_FALSE((*file)->Finish().ok());
+  EXPECT_FALSE(fs::exists(path_));
 }
 
 TEST_F(OutputFileTest, WhereALinkLeadsIsWritten) {

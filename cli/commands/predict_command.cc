@@ -1,6 +1,4 @@
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +8,7 @@
 #include "base/status_macros.h"
 #include "cli/commands/chosen_model.h"
 #include "cli/commands/command.h"
+#include "cli/commands/output_file.h"
 #include "cli/commands/prediction_file.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/flags.h"
@@ -27,7 +26,7 @@ struct WantedPredictions {
 
 absl::Status Write(const ChosenModel& chosen, PredictionFile::Format format,
                    std::FILE* file) {
-  // Parts of lines, one behind the other, are a file.
+  // Parts of lines, one after the other, are a file.
   PredictionFile predictions(format, file, /*names=*/chosen.part.index == 0);
   const auto rows = chosen.rows();
   RETURN_IF_ERROR(
@@ -46,6 +45,9 @@ absl::Status Predict(const WantedPredictions& wanted,
   if (format == PredictionFile::Format::kNpy && wanted.output.empty()) {
     return absl::InvalidArgumentError("--format npy needs --output FILE");
   }
+  if (!wanted.output.empty()) {
+    RETURN_IF_ERROR(CheckOutputFile("--output", wanted.output));
+  }
   ASSIGN_OR_RETURN(const ChosenModel chosen,
                    OpenChosenModel(wanted.chosen, models, ModelUse::kPredict));
   if (chosen.live) {
@@ -54,13 +56,10 @@ absl::Status Predict(const WantedPredictions& wanted,
           stderr);
   }
   if (wanted.output.empty()) return Write(chosen, format, stdout);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      std::fopen(wanted.output.c_str(), "wb"), &std::fclose);
-  if (file == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--output: '", wanted.output, "': ", std::strerror(errno)));
-  }
-  return Write(chosen, format, file.get());
+  ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file,
+                   OutputFile::Open("--output", wanted.output));
+  RETURN_IF_ERROR(Write(chosen, format, file->stream()));
+  return file->Finish();
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ absl::Status PredictionFile::Add(absl::Span<const Column> predictions) {
     AddLine(outputs);
     ++examples_;
   }
-  return absl::OkStatus();
+  return CheckWritten();
 }
 
 void PredictionFile::Begin(absl::Span<const Column> predictions) {
@@ -124,18 +124,24 @@ std::string PredictionFile::NpyHeader() const {
   return header;
 }
 
+absl::Status PredictionFile::CheckWritten() const {
+  if (std::ferror(file_) == 0) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("predictions can't be written: ", std::strerror(errno)));
+}
+
 absl::Status PredictionFile::Finish() {
   if (format_ == Format::kNpy) {
     const std::string header = NpyHeader();
-    if (std::fseek(file_, 0, SEEK_SET) == 0) {
-      std::fwrite(header.data(), 1, header.size(), file_);
+    if (std::fseek(file_, 0, SEEK_SET) != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "npy has its header written last, which this file does not allow (",
+          std::strerror(errno), "): choose csv or jsonl for a pipe"));
     }
+    std::fwrite(header.data(), 1, header.size(), file_);
   }
-  if (std::fflush(file_) == 0 && std::ferror(file_) == 0) {
-    return absl::OkStatus();
-  }
-  return absl::UnavailableError(
-      absl::StrCat("predictions can't be written: ", std::strerror(errno)));
+  std::fflush(file_);
+  return CheckWritten();
 }
 
 }  // namespace paramd

@@ -21,7 +21,7 @@ namespace paramd {
 //   npy    version 1.0, '<f4', shape (examples, ...); its header is written
 //          last, so it needs a file that can be sought in
 //
-// Of a model with several outputs they are called as these, one behind the
+// Of a model with several outputs they are called as these, one after the
 // other; in npy they are the columns of one array.
 //
 // Numbers are written so that they read as the same float.
@@ -39,9 +39,10 @@ class PredictionFile {
       : format_(format), file_(file), names_(names) {}
 
   // Those of further examples, or none, of one spec each time: a column for
-  // each output. INTERNAL if they are no floats.
+  // each output. INTERNAL if they are no floats; UNAVAILABLE if something
+  // could not be written, here as in Finish.
   absl::Status Add(absl::Span<const Column> predictions);
-  // UNAVAILABLE if not all of it could be written.
+  // INVALID_ARGUMENT if npy can't be sought in.
   absl::Status Finish();
 
  private:
@@ -49,6 +50,7 @@ class PredictionFile {
   // Of an example, of each output in order.
   void AddLine(absl::Span<const absl::Span<const float>> outputs);
   std::string NpyHeader() const;
+  absl::Status CheckWritten() const;
 
   const Format format_;
   std::FILE* const file_;

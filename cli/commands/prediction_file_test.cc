@@ -1,5 +1,8 @@
 #include "cli/commands/prediction_file.h"
 
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -74,6 +77,41 @@ TEST(PredictionFileTest, NpyHasTheShapeOfAllBatches) {
   float last = 0;
   std::memcpy(&last, bytes.data() + bytes.size() - sizeof(last), sizeof(last));
   EXPECT_EQ(last, 6);
+}
+
+// A column of zeros, of a number each.
+Column Zeros(uint64_t examples) {
+  Column column;
+  column.Reset(FeatureSpec{"prediction", DType::kFloat32, {}}, examples);
+  for (float& value : column.values<float>()) value = 0;
+  return column;
+}
+
+TEST(PredictionFileTest, WhatIsNotWrittenIsSaidBeforeTheEnd) {
+  std::FILE* const full = std::fopen("/dev/full", "wb");
+  ASSERT_NE(full, nullptr);
+  PredictionFile predictions(PredictionFile::Format::kCsv, full);
+  const Column column = Zeros(100000);
+  const absl::Status status = predictions.Add({&column, 1});
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(status.message(),
+            "predictions can't be written: No space left on device");
+  std::fclose(full);
+}
+
+TEST(PredictionFileTest, NpyInAPipeIsRefused) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  std::FILE* const file = fdopen(ends[1], "wb");
+  ASSERT_NE(file, nullptr);
+  PredictionFile predictions(PredictionFile::Format::kNpy, file);
+  const Column column = Zeros(1);
+  ASSERT_TRUE(predictions.Add({&column, 1}).ok());
+  const absl::Status status = predictions.Finish();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Illegal seek"));
+  std::fclose(file);
+  close(ends[0]);
 }
 
 TEST(PredictionFileTest, AnUnknownFormatIsRefused) {

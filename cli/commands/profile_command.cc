@@ -83,16 +83,16 @@ absl::StatusOr<std::string> Profile(ProfileOptions options) {
     return absl::InvalidArgumentError(
         absl::StrCat("--format is svg or folded, not '", options.format, "'"));
   }
+  if (options.output.empty()) {
+    options.output = absl::StrCat("profile.", options.format);
+  }
+  RETURN_IF_ERROR(CheckOutputFile("--output", options.output));
   ASSIGN_OR_RETURN(const ChiefAddress process, AddressOf(options));
   ASSIGN_OR_RETURN(
       const v1::ProfileReply profile,
       CallProfile(process, absl::Seconds(options.seconds), DrawIncarnation(),
                   absl::Milliseconds(options.timeout_ms)));
   RETURN_IF_ERROR(CheckProfile(profile));
-  if (options.output.empty()) {
-    options.output =
-        absl::StrCat("profile.", options.format == "svg" ? "svg" : "folded");
-  }
   RETURN_IF_ERROR(WriteOutputFile(
       "--output", options.output,
       options.format == "svg" ? FlameGraph(profile) : FoldedStacks(profile)));

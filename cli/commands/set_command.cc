@@ -45,7 +45,7 @@ absl::StatusOr<std::string> Set(const std::string& setting,
 
 int SetCommand(const Invocation& invocation) {
   ChiefFlags chief;
-  Flags flags("set", "SETTING [flags]",
+  Flags flags("set", "SETTING [ADDRESS | DIR] [flags]",
               "Changes a setting of a job while it runs: staleness=K, "
               "staleness=async,\nstaleness=sync; learning_rate_scale=X, which "
               "every learning rate is multiplied by\nfrom then on; "
@@ -56,9 +56,12 @@ int SetCommand(const Invocation& invocation) {
               "push, or the servers their step,\nand answers then. To be run "
               "where the chief runs, by its user, or with an\noperator's "
               "certificate. Exits 138 if the chief can't be reached.");
-  flags.AllowArguments(1, 1, "SETTING, such as staleness=8");
+  flags.AllowArguments(1, 2,
+                       "SETTING, such as staleness=8, and the address of any "
+                       "process (with --tls_dir), or the directory of the run");
   chief.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
+  if (flags.arguments().size() > 1) chief.place = flags.arguments()[1];
   const auto said = Set(flags.arguments()[0], chief);
   PrintError(said.status());
   if (!said.ok()) return ExitCodeAtStart(said.status());

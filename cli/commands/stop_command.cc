@@ -57,12 +57,8 @@ int StopCommand(const Invocation& invocation) {
                   &now);
   chief.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
-  absl::Status place;
-  if (!flags.arguments().empty()) {
-    place = chief.TakePlace(flags.arguments()[0]);
-  }
-  const absl::StatusOr<std::string> said =
-      place.ok() ? Stop(chief, now) : absl::StatusOr<std::string>(place);
+  if (!flags.arguments().empty()) chief.place = flags.arguments()[0];
+  const absl::StatusOr<std::string> said = Stop(chief, now);
   PrintError(said.status());
   if (!said.ok()) return ExitCodeAtStart(said.status());
   Print(*said);

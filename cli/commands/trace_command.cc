@@ -77,12 +77,8 @@ int TraceCommand(const Invocation& invocation) {
   flags.AddText("to", "FILE", "where it is written, in JSON", &options.output);
   flags.AddCount("seconds", "how long to record", {1, 60}, &options.seconds);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
-  absl::Status place;
-  if (!flags.arguments().empty()) {
-    place = options.chief.TakePlace(flags.arguments()[0]);
-  }
-  const absl::StatusOr<ClusterTrace> trace =
-      place.ok() ? WriteTraceOf(options) : absl::StatusOr<ClusterTrace>(place);
+  if (!flags.arguments().empty()) options.chief.place = flags.arguments()[0];
+  const absl::StatusOr<ClusterTrace> trace = WriteTraceOf(options);
   PrintError(trace.status());
   if (!trace.ok()) return ExitCodeAtStart(trace.status());
   for (const std::string& missing : trace->missing) {

@@ -27,7 +27,7 @@ using HttpHandler = std::function<HttpResponse(const HttpRequest& request)>;
 using HttpHostCheck = std::function<bool(absl::string_view host)>;
 
 // The answer, as HTTP/1.1 has it, to the bytes of a request up to the empty
-// line behind its header fields, and maybe more: what `handler` says to GET and
+// line after its header fields, and maybe more: what `handler` says to GET and
 // HEAD, 400, 405 or 421 to whatever it does not see. `is_ours` null: any host.
 // Thread-safe as far as these two are.
 std::string AnswerHttp(absl::string_view request, const HttpHandler& handler,

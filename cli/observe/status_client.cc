@@ -2,11 +2,9 @@
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
-#include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
 
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include "google/protobuf/message.h"
 
 #include "base/escape.h"
+#include "net/outside_channel.h"
 #include "net/unreached.h"
 
 namespace paramd {
@@ -23,11 +22,6 @@ using GenericStub =
     grpc::TemplatedGenericStub<v1::StatusRequest, v1::StatusReply>;
 
 constexpr char kMethod[] = "/paramd.v1.Control/Status";
-
-// The name of `address` for gRPC, which would take "unix:7077" for a file.
-std::string TargetOf(const std::string& address) {
-  return absl::StrCat("dns:///", address);
-}
 
 // Whoever answers is a stranger, and people read it on a terminal.
 void EscapeTexts(google::protobuf::Message* message) {
@@ -103,18 +97,9 @@ StatusClient::StatusClient(const std::vector<std::string>& addresses,
     : tls_(std::move(tls)) {
   const auto credentials = tls_ == nullptr ? grpc::InsecureChannelCredentials()
                                            : tls_->CredentialsForJob();
-  grpc::ChannelArguments arguments;
-  // A process that is restarted is heard again within a second or so.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // Whoever listens there must not have an answer inflated without bounds.
-  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
-                   1 << GRPC_COMPRESS_NONE);
   for (const std::string& address : addresses) {
     stubs_.push_back(std::make_unique<Stub>(
-        grpc::CreateCustomChannel(TargetOf(address), credentials, arguments)));
+        OutsideChannel(OutsideTarget(address), credentials)));
   }
 }
 

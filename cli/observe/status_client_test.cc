@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -99,6 +100,15 @@ TEST(StatusClientTest, WhatATerminalWouldObeyIsEscaped) {
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->host(), R"(\x1b[2Jbox\nps-1)");
   EXPECT_EQ(answer->job().checkpoint_path(), R"(\xc2\x9b31m\x0d)");
+}
+
+TEST(StatusClientTest, NoProxyIsAskedWhateverTheEnvironmentSays) {
+  FakeProcess process({});
+  // Nobody listens there.
+  setenv("http_proxy", "http://127.77.77.77:1", /*overwrite=*/1);
+  const auto answer = Ask(process.address(), absl::Minutes(1));
+  unsetenv("http_proxy");
+  EXPECT_TRUE(answer.ok()) << answer.status();
 }
 
 TEST(StatusClientTest, AnIpv6AddressStandsInBrackets) {

@@ -50,11 +50,16 @@ absl::Status AddFiles(const std::string& directory, const std::string& prefix,
        !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     // A lock and a lease are of the process.
-    if (!entry->is_regular_file() || absl::StartsWith(name, "chief") ||
-        absl::StartsWith(name, ".")) {
+    if (absl::StartsWith(name, "chief") || absl::StartsWith(name, ".")) {
       continue;
     }
-    (*files)[absl::StrCat(prefix, name)] = entry->path().string();
+    std::error_code unknown;
+    if (entry->is_regular_file(unknown)) {
+      (*files)[absl::StrCat(prefix, name)] = entry->path().string();
+    } else if (unknown && unknown != std::errc::no_such_file_or_directory) {
+      error = unknown;
+      break;
+    }
   }
   if (!error) return absl::OkStatus();
   return absl::InternalError(
@@ -121,6 +126,10 @@ absl::StatusOr<ProcessAnswer> ContentSource::Read(
       v1::ReadStateReply::File* const file = reply->add_files();
       file->set_name(name);
       file->set_bytes(fs::file_size(path, error));
+      if (error) {
+        return absl::NotFoundError(
+            absl::StrCat("cannot read ", path, ": ", error.message()));
+      }
     }
   } else {
     const auto file = files_.find(request.file());

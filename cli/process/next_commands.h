@@ -11,7 +11,7 @@
 
 namespace paramd {
 
-// What to try behind a finished run of the job that `flags` chose: a look at
+// What to try after a finished run of the job that `flags` chose: a look at
 // what it left in `run_dir`, more processes or replicas, another setting. Each
 // runs with the strategy that the job has. Without the program's name; a shell
 // reads them as they are.

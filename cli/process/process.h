@@ -79,7 +79,7 @@ class Process {
   void AddTo(Runtime* runtime);
 
   // Of the variables and slots that a server in this process has, while
-  // `runtime` runs; 0 before and behind. On any other thread.
+  // `runtime` runs; 0 before and after that. On any other thread.
   uint32_t Checksum(Runtime* runtime) const;
 
   // Of the variables' names, shapes and initializers. REQUIRES: it is a worker.

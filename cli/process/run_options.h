@@ -33,7 +33,7 @@ struct RunOptions {
   uint64_t training_examples = 0;
   uint64_t test_examples = 0;
 
-  // Declares the flags; those of the process behind the others. `flags` must
+  // Declares the flags; those of the process after the others. `flags` must
   // not outlive this.
   void AddTo(Flags* flags);
 };

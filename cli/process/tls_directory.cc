@@ -151,9 +151,15 @@ absl::StatusOr<std::vector<std::string>> RenewTlsDirectory(
   ASSIGN_OR_RETURN(const std::string job, Read(directory + "/job"));
   RETURN_IF_ERROR(CheckJobName(job));
   std::vector<std::string> tasks;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    const std::string task = entry.path().filename().string();
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::string task = entry->path().filename().string();
     if (NameOfTask(job, task).ok()) tasks.push_back(task);
+  }
+  if (error) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot list the directory '", directory, "': ", error.message()));
   }
   std::sort(tasks.begin(), tasks.end());
   for (const std::string& task : tasks) {

@@ -18,7 +18,7 @@
 namespace paramd {
 namespace {
 
-// Calls in a row that look at the clock, before and behind the recording.
+// Calls in a row that look at the clock, before and after the recording.
 constexpr int kClockCalls = 8;
 // And between them, so that a trace that ends early is noticed.
 constexpr absl::Duration kPoll = absl::Milliseconds(200);
@@ -77,7 +77,7 @@ class Recorder {
     recording_ = reply.recording();
     total_ = reply.total();
     const auto got = static_cast<uint64_t>(reply.events_size());
-    if (!recording_ && got == 0 && request_.have() < total_) {
+    if (got == 0 && request_.have() < total_) {
       return absl::DataLossError("its trace is damaged: events are missing");
     }
     request_.set_have(request_.have() + got);
@@ -139,13 +139,17 @@ bool AreIn(const std::vector<ServerPlaces>& places,
 
 // How many servers each ps has. With replication their places tell, wherever
 // they are now: at any other number one of them would have other places.
-// Without, all servers of a ps are at its address.
+// Without, all servers of a ps are at its address, if it is known.
 uint32_t ShardsOfEach(const std::vector<const v1::Member*>& servers) {
   const auto count = static_cast<uint32_t>(servers.size());
   if (!servers[0]->has_peer()) {
+    const auto known = std::find_if(
+        servers.begin(), servers.end(),
+        [](const v1::Member* server) { return !server->address().empty(); });
+    if (known == servers.end()) return 1;
     return static_cast<uint32_t>(std::count_if(
         servers.begin(), servers.end(), [&](const v1::Member* server) {
-          return server->address() == servers[0]->address();
+          return server->address() == (*known)->address();
         }));
   }
   for (uint32_t shards = 1; 2 * shards <= count; ++shards) {

@@ -153,6 +153,18 @@ TEST(TraceCollectorTest, WhereverServersAreTheirPlacesTellWhoseTheyAre) {
   }
 }
 
+TEST(TraceCollectorTest, APsWhoseAddressIsNotKnownIsLeftOut) {
+  v1::StatusReply status = StatusOfAJob();
+  for (int server = 0; server < 2; ++server) {
+    status.mutable_job()->mutable_members(server)->clear_address();
+  }
+  AddMember(v1::PS, 4, "", &status);
+  AddMember(v1::PS, 5, "", &status);
+  EXPECT_THAT(SocketsOf(status), ElementsAre("worker-1 runs/a/worker-1.sock",
+                                             "worker-2 runs/a/worker-2.sock",
+                                             "ps-1 runs/a/ps-1.sock"));
+}
+
 TEST(TraceCollectorTest, OfAJobInOneProcessThereIsNobodyElse) {
   v1::StatusReply status = StatusOfAJob();
   status.clear_address();

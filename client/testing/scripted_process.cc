@@ -36,10 +36,14 @@ struct ScriptedProcess::Open {
   grpc::ByteBuffer request;
 };
 
-ScriptedProcess::ScriptedProcess(Answer answer) : answer_(std::move(answer)) {
+ScriptedProcess::ScriptedProcess(Answer answer, const std::string& also_at)
+    : answer_(std::move(answer)) {
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                            &port_);
+  if (!also_at.empty()) {
+    builder.AddListeningPort(also_at, grpc::InsecureServerCredentials());
+  }
   builder.RegisterAsyncGenericService(&service_);
   queue_ = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();

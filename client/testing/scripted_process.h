@@ -27,7 +27,8 @@ class ScriptedProcess {
   // The bytes of the reply, or what the call fails with.
   using Answer = std::function<absl::StatusOr<std::string>(const Call&)>;
 
-  explicit ScriptedProcess(Answer answer);
+  // `also_at`: "unix:/run/worker-0.sock", where it takes calls too.
+  explicit ScriptedProcess(Answer answer, const std::string& also_at = "");
   ~ScriptedProcess();
   ScriptedProcess(const ScriptedProcess&) = delete;
   ScriptedProcess& operator=(const ScriptedProcess&) = delete;

@@ -9,7 +9,9 @@ from paramd._errors import Error, InvalidArgument
 # 64-bit FNV-1a, as base/random.h has it.
 _BASIS, _PRIME, _SEED = 0xCBF29CE484222325, 0x100000001B3, 0x9E3779B97F4A7C15
 _WHITE = b" \t\n\v\f\r"
-_MOST_LIST = 65536  # The job file's bound of list_length.
+# The job file's bounds of list_length, and of hash_buckets and classes.
+_MOST_LIST = 65536
+_MOST_CLASSES = 2 ** 31 - 1
 
 # Keys of `csv` that are said of one feature, and those beside them.
 _OF_FEATURE = ("name", "columns", "classes", "hash_buckets", "hash_keys",
@@ -73,8 +75,6 @@ def _text_of(kind: Any) -> Optional[Callable[[Any], bytes]]:
         return lambda value: str(value).encode()
     if types.is_date(kind):
         return lambda value: str(value.isoformat()).encode()
-    if types.is_string(kind) or types.is_large_string(kind):
-        return lambda value: bytes(value, "utf-8").strip(_WHITE)
     if types.is_binary(kind) or types.is_large_binary(kind):
         return lambda value: bytes(value).strip(_WHITE)
     if types.is_null(kind):
@@ -85,9 +85,15 @@ def _text_of(kind: Any) -> Optional[Callable[[Any], bytes]]:
 def _distinct(array: Any, name: str) -> Tuple[List[bytes], np.ndarray]:
     """The texts that an array has, without white space around them and "" last, and
     of each value the number of its text; nothing is ""."""
-    types = load_pyarrow().types
+    pa = load_pyarrow()
+    types = pa.types
     if types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
+    # Files have strings that are no UTF-8.
+    if types.is_string(array.type):
+        array = array.cast(pa.binary())
+    elif types.is_large_string(array.type):
+        array = array.cast(pa.large_binary())
     text_of = _text_of(array.type)
     if text_of is None:
         raise Wrong(
@@ -144,10 +150,14 @@ class Feature:
         self.name = str(config["name"])
         self.is_lone = is_lone
         self.class_names = [bytes(name, "utf-8") for name in class_names]
-        self.buckets = int(config.get("hash_buckets", 0))
+        for key in ("hash_buckets", "classes"):
+            if not 0 <= int(config.get(key) or 0) <= _MOST_CLASSES:
+                raise InvalidArgument(f"{key} of '{self.name}' must be from 0 to "
+                                      f"{_MOST_CLASSES}; found {config[key]}")
+        self.buckets = int(config.get("hash_buckets") or 0)
         self.is_key = bool(config.get("hash_keys", False))
         self.is_text = self.buckets > 0 or self.is_key
-        self.classes = int(config.get("classes", 0)) or len(self.class_names)
+        self.classes = int(config.get("classes") or 0) or len(self.class_names)
         if self.buckets and self.is_key:
             raise InvalidArgument(f"'{self.name}' has hash_buckets and hash_keys; "
                                   "choose numbers below hash_buckets or whole hashes")
@@ -302,7 +312,7 @@ class Feature:
         return found
 
     def _fill_list(self, column: _Column, chunk: Any, out: np.ndarray) -> None:
-        """The first texts of each list that are not empty, and -1 behind them."""
+        """The first texts of each list that are not empty, and -1 after them."""
         pa = load_pyarrow()
         types = pa.types
         if types.is_dictionary(chunk.type):
@@ -387,7 +397,11 @@ def _check_keys(config: Dict[str, Any]) -> None:
         if key not in _OF_FEATURE + _BESIDE:
             raise InvalidArgument(f"{key} is no key of csv; there are "
                                   + ", ".join(sorted(_OF_FEATURE + _BESIDE)))
-    for feature in config.get("features") or []:
+    features = config.get("features") or []
+    if not isinstance(features, (list, tuple)) or not all(
+            isinstance(feature, dict) for feature in features):
+        raise InvalidArgument("features is a list of objects, each with name and columns")
+    for feature in features:
         unknown = set(feature) - set(_OF_FEATURE)
         if unknown or not feature.get("name") or not feature.get("columns"):
             raise InvalidArgument(

@@ -74,7 +74,8 @@ def read(job: Job, settings: Mapping[str, Any]) -> Dict[str, Any]:
 
     Each setting replaces the one of its name, whole. The model is the program's
     own. Where there are servers a checkpoint is written now and then, unless somebody
-    has said when: what a server loses since the newest is lost. Raises InvalidArgument if the file can't be read.
+    has said when: what a server loses since the newest is lost. Raises InvalidArgument
+    if the file can't be read.
     """
     if job is None:
         content: Dict[str, Any] = {}

@@ -13,7 +13,7 @@ def named(model: Any, variables: Sequence[Any]) -> Iterator[Tuple[str, Any]]:
 
 
 def refuse_constraints(model: Any) -> None:
-    """InvalidArgument for what Keras's optimizer would apply behind each step."""
+    """InvalidArgument for what Keras's optimizer would apply after each step."""
     for name, variable in named(model, model.trainable_variables):
         if getattr(variable, "constraint", None) is not None:
             raise _errors.InvalidArgument(

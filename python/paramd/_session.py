@@ -38,7 +38,7 @@ class Saved(NamedTuple):
     """What the newest checkpoint of a run has.
 
     Attributes:
-      epoch: that the job goes on in, from 1; behind the last one: one more.
+      epoch: that the job goes on in, from 1; after the last one: one more.
       is_over: all that the job wants is trained.
       weights: float32, one array a variable.
     """

@@ -13,7 +13,7 @@ class Staging:
     """Pinned memory for parameters and gradients on a device, one piece of each.
 
     Weights are copied on the stream that computes, so what reads them waits for them.
-    Gradients are copied on a stream of their own, behind what made them.
+    Gradients are copied on a stream of their own, after what made them.
 
     Used by one thread at a time. `cuda` is torch.cuda, or what stands for it.
     """

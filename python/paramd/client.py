@@ -22,7 +22,8 @@ class Pulled(Dict[str, Any]):
 
     Attributes:
       least_step: everything contains at least this many pushes, in sync mode steps.
-      most_step: nothing contains more than this many; equal in sync mode.
+      most_step: nothing contains more than this many; equal in sync mode, unless steps
+        are faster than a pull.
     """
 
     least_step: int = 0

@@ -20,6 +20,9 @@ from paramd.progress import History, Progress
 from paramd.tf_config import TFConfig
 
 _FIRST_PORT = 20000
+_MOST_TASKS = 65536 - _FIRST_PORT
+_MOST_DRAWS = 100  # Of an address, until its ports are free.
+_TAIL = 1 << 16  # Bytes of a log, in which its last line is looked for.
 # A chief that ends with one of these fails again if it is started again; what the
 # others do about it they do within so many seconds.
 _FAILED_FOR_GOOD = (1, 2)
@@ -33,7 +36,7 @@ def _check_version(path: str) -> None:
                               text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise Error(f"'{path}' does not say its version: {error}") from error
-    # Behind it: with what it was built, and which GPUs there are.
+    # After it: with what it was built, and which GPUs there are.
     first = said.partition("\n")[0]
     _native.check_version(path, first.replace("paramd ", "", 1))
 
@@ -53,8 +56,12 @@ def program() -> str:
 
 def _addresses(count: int) -> List[str]:
     """Addresses of loopback where nobody listens; another process may still take
-    one before it is bound, whereupon the start says so."""
-    while True:
+    one before it is bound, whereupon the start says so. Error if there are none."""
+    if count > _MOST_TASKS:
+        raise InvalidArgument(f"a cluster of {count} processes; {_MOST_TASKS} have "
+                              "ports on one address")
+    why: Optional[OSError] = None
+    for _ in range(_MOST_DRAWS):
         host = (f"127.{random.randint(1, 254)}.{random.randint(0, 254)}."
                 f"{random.randint(2, 254)}")
         with contextlib.ExitStack() as stack:
@@ -62,9 +69,12 @@ def _addresses(count: int) -> List[str]:
                 for number in range(count):
                     server = stack.enter_context(socket.socket())
                     server.bind((host, _FIRST_PORT + number))
-            except OSError:
+            except OSError as error:
+                why = error
                 continue
         return [f"{host}:{_FIRST_PORT + number}" for number in range(count)]
+    raise Error(f"no address of loopback was found that has {count} free ports from "
+                f"{_FIRST_PORT} on: {why}")
 
 
 class Local:
@@ -216,7 +226,9 @@ class Local:
         if not self._directory:
             return ""
         path = self._directory / f"{task}.log"
-        lines = path.read_text(errors="replace").split("\n")
+        with open(path, "rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL))
+            lines = log.read(_TAIL).decode(errors="replace").split("\n")
         said = next((line for line in reversed(lines) if line.strip()), "")
         return f" ({path}: {said[:300]})"
 

@@ -285,7 +285,7 @@ class Callback(keras.callbacks.Callback):
 
     def on_train_end(self, logs: Optional[Dict[str, Any]] = None) -> None:
         """Leaves the job."""
-        # Of a batch that came behind its end statistics have changed.
+        # Of a batch that came after its end statistics have changed.
         if self._training is not None and self._training.is_over:
             _sync(self.model)
             self._training.take_trained()

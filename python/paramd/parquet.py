@@ -29,6 +29,9 @@ from paramd._columns import Feature, Wrong, features_of, load_pyarrow
 from paramd._errors import Error, InvalidArgument
 from paramd.data import Shards
 
+# Names of six digits sort as their numbers do.
+_MOST_FILES = 1_000_000
+
 Files = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
 # Files -----------------------------------------------------------------------------
@@ -41,13 +44,16 @@ def _paths(files: Files) -> List[str]:
     for one in named:
         name = os.fspath(one)
         if os.path.isdir(name):
-            paths += sorted(
+            found = sorted(
                 path for path in glob.glob(os.path.join(glob.escape(name), "*.parquet"))
                 if not os.path.basename(path).startswith(("_", ".")))
+            if not found:
+                raise InvalidArgument(f"'{name}' has no file *.parquet")
+            paths += found
         else:
             paths.append(name)
     if not paths:
-        raise InvalidArgument("there are no Parquet files in what was named")
+        raise InvalidArgument("no Parquet file is named")
     return paths
 
 
@@ -176,7 +182,8 @@ def _delete_leftovers(above: str, name: str) -> None:
 @contextlib.contextmanager
 def _whole_directory(to: str) -> Iterator[str]:
     """A directory that is called `to` when all is in it, or is gone."""
-    if os.path.lexists(to) and not (os.path.isdir(to) and not os.listdir(to)):
+    if os.path.lexists(to) and (os.path.islink(to) or not os.path.isdir(to)
+                                or os.listdir(to)):
         raise InvalidArgument(f"'{to}' is something else than an empty directory; a "
                               "conversion makes one of its own")
     above, name = os.path.split(to)
@@ -229,10 +236,13 @@ def convert(files: Files, to: "str | os.PathLike[str]", *, source: str = "train"
     total = sum(groups.counts)
     if total == 0:
         raise InvalidArgument(f"'{groups.paths[0]}' holds no row")
+    in_file = max(1, int(part_size) // groups.dtype.itemsize)
+    if (total - 1) // in_file >= _MOST_FILES:
+        raise InvalidArgument(f"there would be {(total - 1) // in_file + 1} files; at "
+                              f"most {_MOST_FILES} can be: give a larger part_size")
     to = os.path.abspath(os.fspath(to))
     with _whole_directory(to) as hidden:
-        out = _RecordFiles(hidden, source,
-                           max(1, int(part_size) // groups.dtype.itemsize))
+        out = _RecordFiles(hidden, source, in_file)
         done = 0
         with contextlib.closing(out):
             for path, group in groups.groups:
@@ -311,7 +321,7 @@ def _arguments(words: Optional[Sequence[str]]) -> argparse.Namespace:
                         help="the directory that is made")
     parser.add_argument("--source", choices=["train", "test"], default="train")
     parser.add_argument("--part_size", type=_bytes, metavar="SIZE", default=10 ** 9,
-                        help="begin another file at so many bytes")
+                        help="begin another file at this many bytes")
     for name, kind in (("label", str), ("labels", _names), ("classes", int),
                        ("class_names", _names), ("columns", _names), ("name", str),
                        ("hash_buckets", int), ("list_column", str),

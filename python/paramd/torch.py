@@ -55,7 +55,7 @@ def _staging_of(picked: Picked) -> Optional[Staging]:
 
 @contextlib.contextmanager
 def _evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """The model in evaluation mode; behind it each module is in its own again."""
+    """The model in evaluation mode; after it each module is in its own again."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -325,7 +325,7 @@ class Worker:
 
     def _go_on_with_run(self) -> int:
         """The epoch that the job begins with, as far as its run says, with the model
-        as it is saved there. If all is trained the job is over behind this."""
+        as it is saved there. If all is trained the job is over after this."""
         if self._session is not None:
             return 1
         self._picked = self._pick_trained()
@@ -470,7 +470,7 @@ class Worker:
         session.finish_without_examples()
 
     def _next(self, session: Session, epoch: "Epoch") -> Optional[Work]:
-        """The next batch of this epoch; None behind its last one. The first of all
+        """The next batch of this epoch; None after its last one. The first of all
         that this worker gets says which epoch it is."""
         with session.exclusively():
             while True:

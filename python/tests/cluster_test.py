@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 try:
     import numpy as np
@@ -60,6 +61,15 @@ class ClusterTest(unittest.TestCase):
             logs = "".join(f"== {task}\n{self.log(task)[-2000:]}"
                            for task in cluster.processes)
             raise AssertionError(f"{error}\n{logs}") from error
+
+    def test_where_no_port_is_free_nobody_looks_for_ever(self):
+        import paramd
+        from paramd.cluster import _addresses
+        with unittest.mock.patch("socket.socket.bind", side_effect=OSError("in use")):
+            with self.assertRaisesRegex(paramd.Error, "has 2 free ports from .*: in use"):
+                _addresses(2)
+        with self.assertRaisesRegex(paramd.InvalidArgument, "of 50000 processes"):
+            _addresses(50000)
 
     def test_a_running_cluster_says_how_it_is_and_takes_settings(self):
         import paramd

@@ -94,6 +94,20 @@ class HashTest(unittest.TestCase):
         self.assertEqual(len(_columns.hash_texts([])), 0)
         self.assertEqual(list(map(int, _columns.hash_texts([b""]))), [fnv(b"")])
 
+    def test_numbers_have_room_in_a_record(self):
+        import paramd
+        from paramd import _columns
+        most = 2 ** 31 - 1
+        for options in ({"hash_buckets": most}, {"classes": most}):
+            feature = _columns.Feature({"name": "x", "columns": ["x"], **options})
+            self.assertEqual(feature.describe()["classes"], most)
+        for options, found in (({"hash_buckets": most + 1}, most + 1),
+                               ({"hash_buckets": -5}, -5), ({"classes": most + 1}, most + 1)):
+            with self.assertRaisesRegex(
+                    paramd.InvalidArgument,
+                    f"of 'x' must be from 0 to {most}; found {found}$"):
+                _columns.Feature({"name": "x", "columns": ["x"], **options})
+
     def test_without_pyarrow_a_sentence_says_what_to_do(self):
         import paramd.parquet
         with unittest.mock.patch.dict(sys.modules, {"pyarrow": None}):
@@ -207,6 +221,25 @@ class ParquetTest(unittest.TestCase):
         expected = _columns.hash_texts([b"true", b"false", b""], salt)
         self.assertEqual(self.contents(self.out)["train-000000.records"],
                          expected.tobytes())
+
+    def test_texts_are_their_bytes_also_if_they_are_no_utf8(self):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+        texts = pa.array([b"\xff ", b"a", None], pa.binary())
+        lists = pa.array([b"b|\xfe", None, b""], pa.binary())
+        path = str(self.directory / "a.parquet")
+        pq.write_table(pa.table({
+            "item": texts.cast(pa.string(), safe=False),
+            "many": lists.cast(pa.string(), safe=False)}), path)
+        self.convert(path, features=[
+            {"name": "keys", "columns": ["item", "many"], "hash_keys": True,
+             "list_column": "many", "list_length": 2}])
+        item, many = fnv(b"item"), fnv(b"many")
+        expected = [fnv(b"\xff", item), fnv(b"b", many), fnv(b"\xfe", many),
+                    fnv(b"a", item), 2 ** 64 - 1, 2 ** 64 - 1,
+                    fnv(b"", item), 2 ** 64 - 1, 2 ** 64 - 1]
+        found = np.frombuffer(self.contents(self.out)["train-000000.records"], np.uint64)
+        self.assertEqual(list(map(int, found)), expected)
 
     def test_the_command_prints_the_input_that_reads_them(self):
         paths = self.write_log()
@@ -363,11 +396,25 @@ class ParquetTest(unittest.TestCase):
                  "weight is 'click', which is a label"),
                 ({"labels": ["click", {"column": "click", "name": "again"}],
                   "hash_keys": True}, "two of the labels are 'click'"),
+                ({"features": {"name": "x", "columns": ["ad"]}}, "a list of objects"),
                 ({"columns": ["click"], "missing": [0, 1]}, "2 numbers for 1 columns")):
             with self.subTest(options):
                 self.assertIn(said, self.refusal(path, **options))
         self.assertIn("holds no row", self.refusal(
             self.write("empty.parquet", {"x": []}), columns=["x"], hash_keys=True))
+        several = self.write("several.parquet", {"x": list(range(1000))}, 1000)
+        with unittest.mock.patch("paramd.parquet._MOST_FILES", 999):
+            self.assertIn("there would be 1000 files; at most 999 can be", self.refusal(
+                several, columns=["x"], part_size=1))
+        nothing = self.directory / "nothing"
+        nothing.mkdir()
+        self.assertIn(f"'{nothing}' has no file *.parquet",
+                      self.refusal([path, nothing], label="click", hash_keys=True))
+        # A link can't be replaced by a directory.
+        link = self.directory / "link"
+        link.symlink_to(nothing)
+        self.assertIn("is something else than an empty directory",
+                      self.refusal(path, to=link, label="click", hash_keys=True))
         other = self.write("other.parquet", {"click": [1], "user": ["a"]})
         self.assertIn(f"'{other}' has no column 'ad'; it has click, user",
                       self.refusal([path, other], label="click", hash_keys=True))
