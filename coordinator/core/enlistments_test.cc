@@ -1,6 +1,7 @@
 #include "coordinator/core/enlistments.h"
 
 #include <set>
+#include <string>
 
 #include "gtest/gtest.h"
 
