@@ -6,7 +6,6 @@
 #include "gtest/gtest.h"
 
 #include "config/cluster_agreement.h"
-#include "config/configuration.h"
 #include "config/strategy.h"
 
 namespace paramd {
