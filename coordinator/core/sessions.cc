@@ -83,9 +83,9 @@ void Sessions::Admit(const Admitted& admitted, Turn* turn) {
   worker.generation = turn->live->NewGeneration<v1::SessionId>();
   worker.host = request.host();
   worker.pid = request.pid();
-  worker.address = request.address();
   worker.heard = turn->now;
   worker.start_clock = StartClock(turn->job, turn->now);
+  worker.address = request.address();
   sessions_[admitted.worker] = std::move(worker);
   lost_.erase(admitted.worker);
 }
