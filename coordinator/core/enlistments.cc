@@ -83,6 +83,10 @@ absl::StatusOr<uint32_t> Enlistments::Choose(PeerId from, uint64_t incarnation,
   if (from == PeerId::AnyWorker()) {
     return ChooseAny(incarnation, is_joining, turn);
   }
+  if (from.kind != PeerId::Kind::kWorker) {
+    return Refuse(v1::Refusal::NOT_ALLOWED, "Enlist",
+                  absl::StrCat(PeerName(from), " is no worker"));
+  }
   if (from.index < options.workers || from.index >= EndOfJoined(options)) {
     return Refuse(
         v1::Refusal::INVALID, PeerName(from),

@@ -150,6 +150,11 @@ TEST_F(EnlistmentsTest, ACertificateNamesTheIndex) {
   EXPECT_EQ(Refused(), v1::Refusal::INVALID);
 }
 
+TEST_F(EnlistmentsTest, WhoIsNoWorkerIsRefused) {
+  Enlist(11, PeerId::Ps(2));
+  EXPECT_EQ(Refused(), v1::Refusal::NOT_ALLOWED);
+}
+
 TEST_F(EnlistmentsTest, NobodyEnlistsBeforeTheSessionsAreKnown) {
   bench_.phase = JobPhase::kRecalling;
   bench_.awaited = "ps-0";
