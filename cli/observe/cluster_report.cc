@@ -108,7 +108,7 @@ void AskMembers(const std::string& address, const v1::StatusReply& asked,
       *row = AnswerOf(
           member, "",
           absl::NotFoundError(member.joined()
-                                  ? "it listens nowhere (--listen)"
+                                  ? "the chief is told no address (--listen)"
                                   : "the chief is not told where it listens"));
     } else {
       *row = AnswerOf(member, member.address(),

@@ -283,7 +283,9 @@ TEST_F(ClusterReportTest, AWorkerThatHasJoinedIsShownAsOneWhereverItListens) {
   const std::string text = RenderReport(*ReportAt("p0:1"));
   EXPECT_THAT(text, HasSubstr("1 ps and 2 workers, 1 of at most 4 joined, "));
   EXPECT_THAT(text, HasSubstr("worker-2 (joined)  alive"));
-  EXPECT_THAT(text, HasSubstr("1,200 pushes · it listens nowhere (--listen)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("1,200 pushes · the chief is told no address (--listen)"));
   job->mutable_members(3)->set_address("w2:1");
   *replies_["w2:1"].mutable_task() = TaskOf(v1::WORKER, 2);
   replies_["w2:1"].mutable_worker()->set_pushes(1201);

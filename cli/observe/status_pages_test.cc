@@ -137,7 +137,7 @@ TEST_F(StatusPagesTest, OfAJobThatTrains) {
 TEST_F(StatusPagesTest, AWorkerThatJoinedIsNoFaultWhateverBecomesOfIt) {
   AddProcess(v1::WORKER, 2, "worker");
   Member(4)->set_joined(true);
-  Kill(4, "it listens nowhere (--listen)");
+  Kill(4, "the chief is told no address (--listen)");
   const Page page = Next();
   EXPECT_EQ(page.level(), Page::GOOD);
   EXPECT_EQ(page.figures(0).value(), "0");
