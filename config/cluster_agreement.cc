@@ -51,7 +51,9 @@ std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster) {
     entries.push_back(
         absl::StrCat("number of workers=", cluster.workers.size()));
   }
-  if (!cluster.is_chief() && !cluster.chief_address().empty()) {
+  // One that joins may reach the chief by another name than the list's.
+  if (!cluster.is_chief() && !cluster.joins() &&
+      !cluster.chief_address().empty()) {
     entries.push_back(absl::StrCat("chief=", cluster.chief_address()));
   }
   return entries;

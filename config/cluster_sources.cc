@@ -14,22 +14,6 @@
 namespace paramd {
 namespace {
 
-struct Flag {
-  std::string value;
-  std::string name;  // "--task_type", or the variable that stands for it
-};
-
-absl::optional<Flag> FindFlag(const absl::optional<std::string>& value,
-                              absl::string_view name,
-                              const Variables& environment) {
-  if (value.has_value()) return Flag{*value, absl::StrCat("--", name)};
-  const std::string variable =
-      absl::StrCat("PARAMD_", absl::AsciiStrToUpper(name));
-  const absl::optional<std::string> set = FindVariable(environment, variable);
-  if (!set.has_value()) return absl::nullopt;
-  return Flag{*set, variable};
-}
-
 absl::optional<Sourced<int>> IndexIn(absl::string_view value,
                                      const std::string& name,
                                      Mistakes* mistakes) {
@@ -158,10 +142,21 @@ void FindTaskByHostName(const std::string& host_name, const std::string& flag,
 
 }  // namespace
 
+absl::optional<GivenFlag> FindFlag(const absl::optional<std::string>& value,
+                                   absl::string_view name,
+                                   const Variables& environment) {
+  if (value.has_value()) return GivenFlag{*value, absl::StrCat("--", name)};
+  const std::string variable =
+      absl::StrCat("PARAMD_", absl::AsciiStrToUpper(name));
+  const absl::optional<std::string> set = FindVariable(environment, variable);
+  if (!set.has_value()) return absl::nullopt;
+  return GivenFlag{*set, variable};
+}
+
 const std::vector<std::string>& ClusterVariables() {
   static const auto* const kVariables = new std::vector<std::string>(
       {"PARAMD_CLUSTER", "PARAMD_TASK_TYPE", "PARAMD_TASK_INDEX",
-       "PARAMD_TASK_FROM_HOSTNAME"});
+       "PARAMD_TASK_FROM_HOSTNAME", "PARAMD_JOIN", "PARAMD_LISTEN"});
   return *kVariables;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 
 #include "config/cluster_description.h"
@@ -21,9 +22,12 @@ struct ClusterSources {
   // The switch --task_from_hostname: the task is the one whose address has this
   // host's name.
   bool task_from_hostname = false;
+  // The flags --join and --listen, of a worker that the cluster does not name.
+  absl::optional<std::string> join;
+  absl::optional<std::string> listen;
   // All variables of the process. Those that count: PARAMD_CLUSTER,
-  // PARAMD_TASK_TYPE, PARAMD_TASK_INDEX and PARAMD_TASK_FROM_HOSTNAME stand for
-  // the flags; TF_CONFIG;
+  // PARAMD_TASK_TYPE, PARAMD_TASK_INDEX, PARAMD_TASK_FROM_HOSTNAME, PARAMD_JOIN
+  // and PARAMD_LISTEN stand for the flags; TF_CONFIG;
   // CLUSTER_SPEC (Vertex AI) without TF_CONFIG; JOB_COMPLETION_INDEX and
   // VC_TASK_INDEX.
   Variables environment;
@@ -33,6 +37,16 @@ struct ClusterSources {
   // Several workers without servers are a mistake.
   bool needs_servers = true;
 };
+
+// What a flag says, or the variable that stands for it.
+struct GivenFlag {
+  std::string value;
+  std::string name;  // "--task_type", "PARAMD_TASK_TYPE"
+};
+// Nullopt: neither is given.
+absl::optional<GivenFlag> FindFlag(const absl::optional<std::string>& value,
+                                   absl::string_view name,
+                                   const Variables& environment);
 
 // The variables that stand for flags of ClusterSources: no settings of a job.
 const std::vector<std::string>& ClusterVariables();

@@ -1,5 +1,7 @@
 #include "config/cluster_spec.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -51,6 +53,17 @@ TaskId ClusterSpec::WorkerTask(int index) const {
   const int task = index - chief_tasks;
   const bool is_after = chief_as_worker.has_value() && task >= *chief_as_worker;
   return {TaskType::kWorker, is_after ? task + 1 : task};
+}
+
+void ClusterSpec::SetEnlisted(int index,
+                              std::vector<std::string> addresses_of_ps) {
+  const std::string own = self_address();
+  self.index = index;
+  workers.resize(1);  // The chief; of the others it is not told.
+  workers.resize(static_cast<size_t>(index) + 1);
+  workers[index] = own;
+  ps = std::move(addresses_of_ps);
+  knows_all_ps = true;
 }
 
 std::string ClusterSpec::nothing_to_do() const {

@@ -61,6 +61,11 @@ struct ClusterSpec {
   // The same process is listed again as this worker (some producers do).
   absl::optional<int> chief_as_worker;
 
+  // Of a worker that the cluster does not name: where the chief is that it
+  // joins; else empty. Until the chief has told it its index and the ps
+  // (SetEnlisted), it is worker 1, of one ps whose address it does not know.
+  std::string join;
+
   TaskId self;
   std::string other_type;  // of kOther: how TF_CONFIG calls this task's type
 
@@ -74,6 +79,10 @@ struct ClusterSpec {
 
   bool is_ps() const { return self.type == TaskType::kPs; }
   bool is_chief() const { return worker_index() == 0; }
+  bool joins() const { return !join.empty(); }
+  // What the chief says. REQUIRES: joins(), and index is from 1 to kMostTasks -
+  // 1.
+  void SetEnlisted(int index, std::vector<std::string> addresses_of_ps);
   // The position of this process in `workers`; 0 if standalone, -1 if it is
   // none of them.
   int worker_index() const;

@@ -32,6 +32,8 @@ absl::StatusOr<Configuration> LoadConfiguration(JobSources job,
   v1::JobConfig* const config = &loaded->config;
   const absl::Status fits = CheckStrategyFits(*config, *spec);
   if (!fits.ok()) return fits;
+  // One that joins is not told how many there are.
+  if (spec->joins()) return Configuration{*std::move(loaded), *std::move(spec)};
   const size_t workers =
       (spec->standalone ? 1 : spec->workers.size()) * ReplicasOf(*config);
   const absl::Status divided =

@@ -16,8 +16,10 @@ struct Configuration {
 
 // LoadJob and ReadCluster. InvalidArgument with the mistakes of both, one per
 // line, those of the job first. If the cluster makes this process one that
-// trains, the input must be there. `job.check_input_files` and
-// `cluster.strategy` are set here, whatever they hold.
+// trains, the input must be there. Of one that joins a global batch is not
+// divided yet: DeriveBatch, once the chief has told it the workers.
+// `job.check_input_files` and `cluster.strategy` are set here, whatever they
+// hold.
 //
 //   JobSources job;
 //   job.file = path;

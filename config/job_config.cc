@@ -58,6 +58,12 @@ void CheckConsistency(
   if (config.backup_workers() > 0 && !sync) {
     add("backup_workers", "needs staleness \"sync\"");
   }
+  if (config.backup_workers() > 0 && config.max_joined_workers() > 0) {
+    add("max_joined_workers",
+        "does not go with backup_workers, where servers keep room for the "
+        "gradients of the workers that the cluster names; leave one of them "
+        "out");
+  }
   if (config.push_every() > 1 && sync) {
     add("push_every",
         "makes no sense with staleness \"sync\", where a step is one push of "

@@ -279,6 +279,9 @@ TEST(JobConfigTest, SettingsOfSyncModeNeedIt) {
               HasSubstr("backup_workers: needs staleness \"sync\""));
   sources.settings.push_back({"staleness", "sync"});
   EXPECT_EQ(MessageOf(sources), "");
+  sources.settings.push_back({"max_joined_workers", "1"});
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("max_joined_workers: does not go with backup_workers"));
 }
 
 TEST(JobConfigTest, ReplicationIsRefusedWhereItCantBe) {

@@ -11,8 +11,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
+#include "base/status_macros.h"
 #include "config/cluster_description.h"
 #include "config/cluster_spec.h"
+#include "config/joining.h"
 #include "config/json_value.h"
 #include "config/mistakes.h"
 #include "config/nearest_name.h"
@@ -518,6 +520,8 @@ void ClusterReader::Finish() {
 }  // namespace
 
 absl::StatusOr<ClusterSpec> ReadCluster(const ClusterSources& sources) {
+  ASSIGN_OR_RETURN(absl::optional<ClusterSpec> joining, ReadJoining(sources));
+  if (joining.has_value()) return *std::move(joining);
   return ClusterReader(sources).Read();
 }
 

@@ -116,6 +116,13 @@ void CheckStrategySettings(
 }
 
 absl::Status CheckStrategyFits(const Job& job, const ClusterSpec& cluster) {
+  if (cluster.joins()) {
+    if (UsesServers(job)) return absl::OkStatus();  // The chief knows the rest.
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--join: strategy \"", StrategyName(job.strategy()),
+        "\" has no servers that one more worker could push to; leave --join "
+        "out, or choose strategy \"parameter_server\""));
+  }
   if (job.replication() > 1 && (cluster.standalone || cluster.ps.size() < 2)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "replication: is ", job.replication(),

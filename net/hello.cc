@@ -28,7 +28,9 @@ std::string TaskName(const v1::Task& task) {
     case v1::PS:
       return absl::StrCat("ps-", task.index());
     case v1::WORKER:
-      return absl::StrCat("worker-", task.index());
+      return task.index() == PeerId::AnyWorker().index
+                 ? "the worker that joins"
+                 : absl::StrCat("worker-", task.index());
     case v1::EVALUATOR:
       return absl::StrCat("evaluator-", task.index());
     default:

@@ -51,6 +51,15 @@ TEST(HelloTest, TheFirstEntryThatDiffersIsNamedWithBothValues) {
             "job_name differs: ps-0 has 'fashion', worker-1 has 'mnist'");
 }
 
+TEST(HelloTest, AWorkerThatHasNoIndexYetIsNamedWithoutOne) {
+  const Identity chief = Self(PeerId::Worker(0));
+  Identity worker = Self(PeerId::AnyWorker());
+  worker.job_name = "mnist";
+  EXPECT_EQ(CheckHello(chief, MakeHello(worker)).message(),
+            "job_name differs: the worker that joins has 'mnist', worker-0 has "
+            "'fashion'");
+}
+
 TEST(HelloTest, TheFirstSettingThatDiffersIsNamedWithBothValues) {
   const Identity ps = Self(PeerId::Ps(0));
   Identity worker = Self(PeerId::Worker(1));

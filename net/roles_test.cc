@@ -40,6 +40,7 @@ const std::map<std::string, std::string>& Table() {
       {"Decide", "chief"},
       {"TellClock", "worker chief"},
       {"Finish", "chief"},
+      {"Enlist", "worker"},
       {"Join", "worker chief"},
       {"Heartbeat", "worker chief"},
       {"TakePortion", "worker chief"},

@@ -10,7 +10,8 @@ std::string PeerName(PeerId peer) {
     case PeerId::Kind::kPs:
       return absl::StrCat("ps-", peer.index);
     case PeerId::Kind::kWorker:
-      return absl::StrCat("worker-", peer.index);
+      return peer == PeerId::AnyWorker() ? "worker"
+                                         : absl::StrCat("worker-", peer.index);
     case PeerId::Kind::kCoordinator:
       return "coordinator";
     case PeerId::Kind::kOutside:

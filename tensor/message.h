@@ -25,6 +25,8 @@ struct PeerId {
     return {Kind::kWorker, index};
   }
   static constexpr PeerId Coordinator() { return {Kind::kCoordinator, 0}; }
+  // A worker that has no index yet: see EnlistRequest.
+  static constexpr PeerId AnyWorker() { return {Kind::kWorker, 0xffffffff}; }
 
   friend constexpr auto operator<=>(const PeerId&, const PeerId&) = default;
   template <typename H>

@@ -219,7 +219,7 @@ Ended PrepareAndRun(const Invocation& invocation, const RunOptions& options,
     Complain(*prepared, status);
     return {ExitCodeAtStart(status), std::string(status.message())};
   }
-  const std::string nothing_to_do = prepared->cluster.nothing_to_do();
+  const std::string& nothing_to_do = prepared->nothing_to_do;
   if (nothing_to_do.empty()) {
     return RunPrepared(invocation, options, prepared, watcher);
   }
@@ -370,6 +370,12 @@ Ended RunStagesOf(const Invocation& invocation, const RunOptions& options,
   if (!loaded->cluster.nothing_to_do().empty()) {
     Print(absl::StrCat("paramd: ", loaded->cluster.nothing_to_do(), "\n"));
     return {};
+  }
+  if (loaded->cluster.joins()) {
+    return NotStarted(absl::InvalidArgumentError(
+        "--join: the processes of a job with stages meet in the run's "
+        "directory, by the names that the cluster gives them; one more can't "
+        "join"));
   }
   auto run = OpenStages(options, *loaded);
   if (!run.ok()) return NotStarted(run.status());

@@ -107,7 +107,9 @@ void AskMembers(const std::string& address, const v1::StatusReply& asked,
     } else if (member.address().empty()) {
       *row = AnswerOf(
           member, "",
-          absl::NotFoundError("the chief is not told where it listens"));
+          absl::NotFoundError(member.joined()
+                                  ? "the chief is told no address (--listen)"
+                                  : "the chief is not told where it listens"));
     } else {
       *row = AnswerOf(member, member.address(),
                       absl::UnavailableError("not asked"));
@@ -161,11 +163,16 @@ void AppendSlices(const v1::Evaluation& evaluation, std::string* text) {
 void AppendJob(const v1::JobStats& job, std::string* text) {
   absl::StrAppendFormat(
       text,
-      "job %s: %s, epoch %.2f of %d, step %s, %d ps and %d workers, "
+      "job %s: %s, epoch %.2f of %d, step %s, %d ps and %d workers%s, "
       "staleness %s\n",
       job.name(), absl::AsciiStrToLower(v1::JobState_Name(job.state())),
       job.epochs_done(), job.epochs(), WithCommas(job.global_step()),
-      job.servers(), job.workers(), job.staleness());
+      job.servers(), job.workers(),
+      job.joined_workers() == 0
+          ? ""
+          : absl::StrCat(", ", job.joined_workers(), " of at most ",
+                         job.max_joined_workers(), " joined"),
+      job.staleness());
   if (job.has_learning_rate_scale()) {
     absl::StrAppend(text, "learning rates are multiplied by ",
                     job.learning_rate_scale(), "\n");

@@ -272,6 +272,26 @@ TEST_F(ClusterReportTest, PeopleReadOneLineForEachProcessAndWhoWaits) {
             "coordinator waits for worker-1 to join, for 12 s\n");
 }
 
+TEST_F(ClusterReportTest, AWorkerThatHasJoinedIsShownAsOneWhereverItListens) {
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")), Not(HasSubstr("joined")));
+  v1::JobStats* const job = replies_["w0:1"].mutable_job();
+  job->set_joined_workers(1);
+  job->set_max_joined_workers(4);
+  AddMember(v1::WORKER, 2, v1::Member::ALIVE, "");
+  job->mutable_members(3)->set_joined(true);
+  job->mutable_members(3)->set_pushes(1200);
+  const std::string text = RenderReport(*ReportAt("p0:1"));
+  EXPECT_THAT(text, HasSubstr("1 ps and 2 workers, 1 of at most 4 joined, "));
+  EXPECT_THAT(text, HasSubstr("worker-2 (joined)  alive"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("1,200 pushes · the chief is told no address (--listen)"));
+  job->mutable_members(3)->set_address("w2:1");
+  *replies_["w2:1"].mutable_task() = TaskOf(v1::WORKER, 2);
+  replies_["w2:1"].mutable_worker()->set_pushes(1201);
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")), HasSubstr("1,201 pushes"));
+}
+
 TEST_F(ClusterReportTest, AWorkerOfFp16ShowsItsLossScale) {
   EXPECT_THAT(RenderReport(*ReportAt("p0:1")), Not(HasSubstr("loss scale")));
   replies_["w0:1"].mutable_worker()->set_loss_scale(32768);

@@ -137,7 +137,7 @@ void FillMembers(const Source& from, Samples* to) {
     }
   }
   for (const v1::Member& member : from.job().members()) {
-    ++counts[{member.task().type(), member.state()}];
+    if (!member.joined()) ++counts[{member.task().type(), member.state()}];
   }
   for (const auto& [key, count] : counts) {
     to->Add(
@@ -494,10 +494,14 @@ constexpr Metric kMetrics[] = {
      "none, so that nothing is committed; else 0.",
      OfJob<&v1::JobStats::checkpoint_directory_lost>},
     {"paramd_job_member_processes", kGauge, "type, state",
-     "Members of the job that are awaited, starting, alive or lost.",
+     "Members of the job that its cluster names, and that are awaited, "
+     "starting, alive or lost.",
      [](const Source& from, Samples* to) {
        if (from.status.has_job()) FillMembers(from, to);
      }},
+    {"paramd_job_joined_workers", kGauge, "",
+     "Workers that have joined beside those that the cluster names.",
+     OfJob<&v1::JobStats::joined_workers>},
     {"paramd_job_member_silence_seconds", kGauge, "task",
      "How long ago the chief heard a member; none: never.", FillSilence},
     {"paramd_job_backup_servers", kGauge, "server",

@@ -207,6 +207,20 @@ TEST(MetricsTest, MembersAreCountedByTypeAndStateAlsoWhereThereAreNone) {
   EXPECT_EQ(count("ps", "starting"), 0);
 }
 
+TEST(MetricsTest, WorkersThatJoinedAreCountedByThemselves) {
+  v1::StatusReply status = Everything();
+  status.mutable_job()->set_joined_workers(1);
+  v1::Member* const member = status.mutable_job()->add_members();
+  member->mutable_task()->set_type(v1::WORKER);
+  member->mutable_task()->set_index(7);
+  member->set_state(v1::Member::LOST);
+  member->set_joined(true);
+  const auto samples = Samples(status);
+  EXPECT_EQ(samples.at("paramd_job_joined_workers"), 1);
+  EXPECT_EQ(samples.at("paramd_job_member_processes{type=worker}{state=lost}"),
+            1);
+}
+
 TEST(MetricsTest, WithReplicationEachServerSaysWhetherItsBackupIsWhole) {
   const auto samples = Samples(Everything());
   EXPECT_EQ(samples.at("paramd_job_backup_servers{server=ps-0}"), 1);

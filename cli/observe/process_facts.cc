@@ -54,7 +54,7 @@ void ProcessFacts::Fill(v1::StatusReply* status) const {
   status->set_chief_address(cluster_.chief_address());
   if (!status->has_job()) return;
   for (v1::Member& member : *status->mutable_job()->mutable_members()) {
-    member.set_address(AddressOf(member));
+    if (!member.joined()) member.set_address(AddressOf(member));
     if (member.has_backup_peer()) {
       member.set_backup_address(AddressOfPlace(member.backup_peer()));
     }

@@ -43,6 +43,18 @@ TEST(ProcessFactsTest, AProcessSaysWhichTaskItIs) {
   EXPECT_EQ(task_of(alone).index(), 0u);
 }
 
+TEST(ProcessFactsTest, AWorkerThatNoListNamesIsWhereItSaidWhenItJoined) {
+  const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), /*shards=*/1, "");
+  v1::StatusReply status;
+  v1::Member* const member = status.mutable_job()->add_members();
+  member->mutable_task()->set_type(v1::WORKER);
+  member->mutable_task()->set_index(2);
+  member->set_joined(true);
+  member->set_address("10.0.0.9:7077");
+  facts.Fill(&status);
+  EXPECT_EQ(status.job().members(0).address(), "10.0.0.9:7077");
+}
+
 TEST(ProcessFactsTest, TheChiefSaysWhereEveryMemberIsThatItIsToldOf) {
   const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), /*shards=*/1, "");
   v1::StatusReply status;

@@ -67,6 +67,11 @@ void AddBackup(const v1::Member& member, const v1::StatusReply& status,
 // the chief's; `member` may be null.
 std::string FiguresText(const v1::ProcessAnswer& answer,
                         const v1::Member* member) {
+  if (!answer.has_status() && member != nullptr && member->joined()) {
+    // By the chief's account.
+    return absl::StrCat(WithCommas(member->pushes()), " pushes · ",
+                        answer.error());
+  }
   if (!answer.has_status()) {
     return absl::StrCat("no answer: ", answer.error());
   }
@@ -128,7 +133,10 @@ ProcessRow RowOf(const v1::ProcessAnswer& answer, const v1::Member* member) {
   const v1::Version& generation =
       member != nullptr ? member->generation() : status.generation();
   const bool is_chief = answer.name() == "worker-0";
-  return {absl::StrCat(answer.name(), is_chief ? " (chief)" : ""),
+  const bool is_joined = member != nullptr && member->joined();
+  return {absl::StrCat(answer.name(), is_chief    ? " (chief)"
+                                      : is_joined ? " (joined)"
+                                                  : ""),
           member == nullptr
               ? kDash
               : absl::AsciiStrToLower(v1::Member::State_Name(member->state())),

@@ -54,7 +54,14 @@ Page::Level LevelOfWait(uint64_t ms) {
                               : Page::GOOD;
 }
 
+// A worker that no list names: it comes and goes at will, and may listen
+// nowhere.
+bool IsJoined(const v1::Member* member) {
+  return member != nullptr && member->joined();
+}
+
 bool IsMissing(const v1::Member* member, const v1::ProcessAnswer& answer) {
+  if (IsJoined(member)) return false;
   return !answer.has_status() ||
          (member != nullptr && (member->state() == v1::Member::LOST ||
                                 member->state() == v1::Member::AWAITED));
@@ -75,8 +82,8 @@ Page::Level LevelOf(const v1::Member* member, const v1::ProcessAnswer& answer) {
   const Page::Level of_wait = LevelOfWait(LongestWait(answer));
   if (of_wait == Page::BAD) return Page::BAD;
   const v1::ServerStats& server = answer.status().server();
-  const bool is_starting =
-      member != nullptr && member->state() == v1::Member::STARTING;
+  const bool is_starting = member != nullptr && !IsJoined(member) &&
+                           member->state() == v1::Member::STARTING;
   return is_starting || of_wait == Page::WARNING || server.pushes_lost() > 0 ||
                  IsNearlyFull(server) || (member != nullptr && IsAlone(*member))
              ? Page::WARNING
@@ -91,7 +98,8 @@ Page::Process ProcessOf(const v1::ClusterReport& report, int i) {
   process.set_name(row.name);
   process.set_is_server(answer.name().compare(0, 2, "ps") == 0);
   process.set_level(IsOver(report) ? Page::GOOD : LevelOf(member, answer));
-  process.set_state(!answer.has_status()                  ? "no answer"
+  const bool is_away = !answer.has_status() && !IsJoined(member);
+  process.set_state(is_away                               ? "no answer"
                     : LongestWait(answer) >= kShortWaitMs ? "waits"
                                                           : row.state);
   process.set_heard(row.heard);
@@ -359,16 +367,19 @@ void StatusPages::AddEvents(const v1::ClusterReport& report, absl::Time wall) {
   now.job = report.has_job() || !before_ ? report.job() : before_->job;
   for (int i = 0; i < report.processes_size(); ++i) {
     const v1::ProcessAnswer& answer = report.processes(i);
-    const ProcessRow row = RowOf(answer, MemberAt(report, i));
+    const v1::Member* const member = MemberAt(report, i);
+    const ProcessRow row = RowOf(answer, member);
+    const bool is_away = !answer.has_status() && !IsJoined(member);
     const Before::Process& is = now.processes[row.name] = {
-        answer.has_status() ? row.state : "no answer", row.generation};
+        is_away ? "no answer" : row.state, row.generation};
     if (!before_.has_value() || IsOver(report)) continue;
     const auto was = before_->processes.find(row.name);
     if (was == before_->processes.end()) continue;
     if (is.state != was->second.state) {
-      AddEvent(wall, ProcessOf(report, i).level(),
-               absl::StrCat(row.name, ": ", was->second.state, " → ", is.state,
-                            answer.has_status() ? "" : ", ", answer.error()));
+      AddEvent(
+          wall, ProcessOf(report, i).level(),
+          absl::StrCat(row.name, ": ", was->second.state, " → ", is.state,
+                       is_away ? ", " : "", is_away ? answer.error() : ""));
     }
     if (is.generation != was->second.generation) {
       AddEvent(wall, Page::GOOD,

@@ -134,6 +134,23 @@ TEST_F(StatusPagesTest, OfAJobThatTrains) {
   }
 }
 
+TEST_F(StatusPagesTest, AWorkerThatJoinedIsNoFaultWhateverBecomesOfIt) {
+  AddProcess(v1::WORKER, 2, "worker");
+  Member(4)->set_joined(true);
+  Kill(4, "the chief is told no address (--listen)");
+  const Page page = Next();
+  EXPECT_EQ(page.level(), Page::GOOD);
+  EXPECT_EQ(page.figures(0).value(), "0");
+  ASSERT_EQ(page.processes_size(), 5);
+  EXPECT_EQ(page.processes(4).name(), "worker-2 (joined)");
+  EXPECT_EQ(page.processes(4).state(), "alive");
+  Member(4)->set_state(v1::Member::LOST);
+  EXPECT_EQ(Next().level(), Page::GOOD);
+  report_.mutable_job()->mutable_members()->RemoveLast();
+  report_.mutable_processes()->RemoveLast();
+  EXPECT_EQ(Next().level(), Page::GOOD);
+}
+
 TEST_F(StatusPagesTest, WhatOperatorsDidIsAmongTheEventsOnce) {
   const auto call = [this](uint64_t number, const std::string& refused) {
     v1::OperatorCall* const added = Status(2)->add_operator_calls();

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/process_limits.h"
 #include "base/status_macros.h"
+#include "cli/process/enlist.h"
 #include "cli/process/exit_code.h"
 #include "cli/process/memory_limit.h"
 #include "cli/process/run_directory.h"
@@ -60,11 +61,13 @@ LogLevel LevelOf(const v1::JobConfig& job) {
   }
 }
 
+void InitLog(const std::string& name, const v1::JobConfig& job) {
+  const bool json = job.log_format() == v1::JobConfig::LOG_FORMAT_JSON;
+  InitLogging(name, LevelOf(job), json ? LogFormat::kJson : LogFormat::kText);
+}
+
 void LogStart(const PreparedProcess& prepared) {
-  const bool json =
-      prepared.job.config.log_format() == v1::JobConfig::LOG_FORMAT_JSON;
-  InitLogging(NameOf(prepared), LevelOf(prepared.job.config),
-              json ? LogFormat::kJson : LogFormat::kText);
+  InitLog(NameOf(prepared), prepared.job.config);
   Log(LogLevel::kInfo, "starting",
       {{"version", ParamdVersion()}, {"commit", ParamdCommit()}});
   const bool is_member = prepared.role.member.has_value();
@@ -204,7 +207,8 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   options.shards_per_server = prepared.role.places();
   // Workers call the servers, and one of them: the chief.
   if (prepared.role.server.has_value() || prepared.role.is_chief()) {
-    options.workers = static_cast<uint32_t>(cluster.workers.size());
+    options.workers = static_cast<uint32_t>(cluster.workers.size()) +
+                      prepared.job.config.max_joined_workers();
   }
   // And servers tell each other.
   if (prepared.role.server.has_value() && prepared.role.replication > 1) {
@@ -284,8 +288,10 @@ absl::Status MakeRuntime(const RunOptions& run, PreparedProcess* prepared) {
   ASSIGN_OR_RETURN(prepared->tls, TlsOf(run, *prepared));
   options.tls = prepared->tls;
   ASSIGN_OR_RETURN(prepared->runtime, MakeGrpcRuntime(std::move(options)));
-  Log(LogLevel::kInfo, "listening",
-      {{"address", prepared->cluster.self_address()}});
+  const std::string address = prepared->cluster.self_address();
+  if (!address.empty()) {
+    Log(LogLevel::kInfo, "listening", {{"address", address}});
+  }
   return absl::OkStatus();
 }
 
@@ -388,9 +394,15 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
   prepared->job = std::move(all.job);
   RETURN_IF_ERROR(CountExamples(options, &prepared->job.config));
   prepared->cluster = std::move(all.cluster);
-  if (!prepared->cluster.nothing_to_do().empty()) return absl::OkStatus();
+  prepared->nothing_to_do = prepared->cluster.nothing_to_do();
+  if (!prepared->nothing_to_do.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(prepared->role,
                    RoleIn(prepared->cluster, prepared->job.config, options));
+  if (prepared->cluster.joins()) {
+    InitLog("worker", prepared->job.config);
+    RETURN_IF_ERROR(Enlist(options, prepared));
+    if (!prepared->nothing_to_do.empty()) return absl::OkStatus();
+  }
   LogStart(*prepared);
   RETURN_IF_ERROR(CheckStart(
       {options, prepared->job.config, prepared->cluster, prepared->role}));

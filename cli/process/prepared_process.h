@@ -31,6 +31,8 @@ namespace paramd {
 struct PreparedProcess {
   LoadedJob job;
   ClusterSpec cluster;
+  // Why this task has nothing to do, a sentence; empty: it has.
+  std::string nothing_to_do;
   ProcessRole role;
   std::unique_ptr<Mirrors> mirrors;  // Null: this process has one copy.
   std::unique_ptr<MultiWorker> multi_worker;  // Null: it is not one of several.
@@ -48,9 +50,9 @@ struct PreparedProcess {
 };
 
 // Reads the configuration, opens what the process reads and writes, and binds
-// its ports; logs each step. Nothing of it has begun to work. Where the cluster
-// has nothing for this task to do (ClusterSpec::nothing_to_do) it stops after
-// the configuration.
+// its ports; logs each step. Nothing of it has begun to work. A worker that
+// joins asks the chief for its place first. Where there is nothing for this
+// task to do (`nothing_to_do`) it stops there.
 //
 // The error of the step that failed, naming the setting, file or address; a run
 // directory that was made and is empty is removed; what else was prepared stays

@@ -113,6 +113,8 @@ absl::Status Process::CreateWorker(const ModelFactory& models,
   options.index = *role_.worker;
   options.incarnation = role_.incarnation;
   options.replaces = role_.replaces;
+  options.joined = role_.joined;
+  options.address = role_.address;
   options.host = HostName();
   options.pid = static_cast<uint32_t>(getpid());
   options.job = job_.config;
@@ -145,6 +147,7 @@ absl::Status Process::CreateCoordinator() {
   options.servers = role_.servers;
   if (role_.replication > 1) options.places = Places();
   options.workers = role_.workers;
+  options.ps_addresses = role_.ps_addresses;
   options.examples = worker_->examples();
   options.best_metric = worker_->best_metric();
   options.data = worker_->data();

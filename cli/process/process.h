@@ -48,6 +48,14 @@ struct ProcessRole {
   uint64_t incarnation = 0;
   uint64_t replaces = 0;
 
+  // Of a worker that the cluster does not name: the chief gave it its index,
+  // and `workers` are those that the cluster names. `address`: where it
+  // listens; empty: nowhere.
+  bool joined = false;
+  std::string address;
+  // Where each ps is, for workers that join. Empty: this process is not told.
+  std::vector<std::string> ps_addresses;
+
   bool is_chief() const { return worker.has_value() && *worker == 0; }
   // Of several copies the first one has the run that people see.
   bool keeps_a_run() const { return is_chief() && member.value_or(0) == 0; }

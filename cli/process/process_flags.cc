@@ -63,6 +63,14 @@ void ProcessFlags::AddTo(Flags* flags) {
                    "instead of both: the task whose address has this host's "
                    "name, as pods do",
                    &task_from_hostname);
+  flags->AddText("join", "HOST:PORT",
+                 "be one more worker of the job whose chief is there, without "
+                 "a place in its cluster: see max_joined_workers",
+                 &join);
+  flags->AddText("listen", "HOST:PORT",
+                 "with --join: where this worker answers paramd status; not "
+                 "given: nowhere",
+                 &listen);
   job.AddTo(flags);
 }
 
@@ -98,6 +106,8 @@ ClusterSources ProcessFlags::FromCluster() const {
   cluster_sources.task_type = IfGiven(task_type);
   cluster_sources.task_index = IfGiven(task_index);
   cluster_sources.task_from_hostname = task_from_hostname;
+  cluster_sources.join = IfGiven(join);
+  cluster_sources.listen = IfGiven(listen);
   cluster_sources.environment = ReadEnvironment();
   cluster_sources.host_name = ReadHostName();
   return cluster_sources;

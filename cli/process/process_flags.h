@@ -19,6 +19,10 @@ struct ProcessFlags {
   std::string task_type;
   std::string task_index;
   bool task_from_hostname = false;
+  // Of a worker that the cluster does not name: the chief, and where it listens
+  // itself; empty: not given.
+  std::string join;
+  std::string listen;
 
   // Declares the flags. `flags` must not outlive this. Called after the
   // subcommand has declared its own.

@@ -55,6 +55,9 @@ absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
   role.servers = static_cast<uint32_t>(cluster.ps.size()) * role.shards;
   role.replication = job.replication();
   role.workers = static_cast<uint32_t>(cluster.workers.size());
+  role.ps_addresses = cluster.ps;
+  role.joined = cluster.joins();
+  if (role.joined) role.address = cluster.self_address();
   if (cluster.is_ps()) {
     role.server = cluster.self.index;
   } else if (cluster.worker_index() >= 0) {

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/verify.h"
 #include "checkpoint/warm_start.h"
+#include "cli/process/enlist.h"
 #include "cli/process/memory_limit.h"
 #include "cli/process/resource_needs.h"
 #include "config/consistency.h"
@@ -34,7 +35,10 @@ constexpr uint64_t kExamplesAtOnce = 100;
 
 // It listens for calls of other processes.
 bool Listens(const Start& start) {
-  return !start.cluster.standalone && !start.role.evaluator.has_value();
+  const bool is_told_no_address =
+      start.cluster.joins() && start.cluster.self_address().empty();
+  return !start.cluster.standalone && !start.role.evaluator.has_value() &&
+         !is_told_no_address;
 }
 
 // Where others reach it is meant.
@@ -62,6 +66,9 @@ absl::Status CheckCertificates(const Start& start) {
         "--tls_dir: strategy \"multi_worker_mirrored\" sums gradients over "
         "connections that are not encrypted; give --insecure in its place, in "
         "a network that you trust, or choose strategy \"parameter_server\"");
+  }
+  if (start.cluster.joins()) {
+    return NameToJoinWith(directory, start.job).status();
   }
   if (!Listens(start)) return absl::OkStatus();
   return Tls::Check(directory, CertifiedNameOf(start.role, start.job));
@@ -172,8 +179,10 @@ absl::Status CheckFiles(const Start& start) {
                            [](const auto& ps) { return !ps.empty(); }) +
              (cluster.chief_address().empty() ? 0 : 1);
   }
+  const size_t callers =
+      is_called ? cluster.workers.size() + start.job.max_joined_workers() : 0;
   RaiseDescriptorLimit();
-  return CheckDescriptors(is_called ? cluster.workers.size() : 0, called);
+  return CheckDescriptors(callers, called);
 }
 
 absl::Status CheckLimits(const Start& start) {

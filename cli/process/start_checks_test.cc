@@ -80,7 +80,13 @@ const std::map<std::string, std::vector<Fault>>& Faults() {
                start->options.tls_dir = "not/there";
                start->role.member = 1;
              },
-             "connections that are not encrypted"}}},
+             "connections that are not encrypted"},
+            {[](GoodStart* start) {
+               start->options.tls_dir = "not/there";
+               start->cluster.join = "127.0.0.1:2";
+             },
+             "'not/there' has no tls.crt; with --join it is the directory of "
+             "one worker's certificate"}}},
           {"run directory",
            {{[](GoodStart* start) { start->job.clear_run_dir(); },
              "the chief needs --run_dir"},

@@ -24,6 +24,8 @@ struct CoordinatorOptions {
   // Of each server. Empty: no replication, a server is called by its index.
   std::vector<ServerPlaces> places;
   uint32_t workers = 1;
+  // Where each ps is, for workers that no list names.
+  std::vector<std::string> ps_addresses;
   uint64_t examples = 0;  // In the training set.
   // The metric that makes a checkpoint better: "accuracy", "loss", "top_5".
   // Empty: the accuracy if evaluations have one, else the loss.

@@ -7,6 +7,7 @@
 #include "coordinator/core/checkpoint_schedule.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/ending.h"
+#include "coordinator/core/enlistments.h"
 #include "coordinator/core/epoch_trainings.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/input_ledger.h"
@@ -80,6 +81,7 @@ struct CoordinatorParts {
   InputLedger input;
   const JobView job;
   Startup startup;
+  Enlistments enlistments;
   Joins joins;
   CheckpointSchedule schedule;
   RequestedCheckpoints requested;

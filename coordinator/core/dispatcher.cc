@@ -125,6 +125,8 @@ absl::optional<FailedJob::Options> Dispatcher::ToTell(const absl::Status& why,
     }
   }
   for (const auto& [index, worker] : job.workers) {
+    const bool is_awaited = !job.IsListed(index) && job.IsLive(worker, now);
+    if (is_awaited) telling.workers.insert(index);
     if (worker.parked != 0) telling.calls.push_back({index, worker.parked});
   }
   for (const auto& [index, joining] : parts_.joins.all()) {
@@ -160,6 +162,12 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
     } else if (const auto other = parts_.replicas.ServerAt(peer)) {
       parts_.replicas.OnReply(*other, message, turn);
     }
+  } else if (const auto* enlist =
+                 DynamicCastToGenerated<v1::EnlistRequest>(message.head)) {
+    parts_.enlistments.OnEnlist(
+        message, *enlist,
+        [this](uint32_t worker) { return parts_.joins.IsJoining(worker); },
+        turn);
   } else if (const auto* join =
                  DynamicCastToGenerated<v1::JoinRequest>(message.head)) {
     parts_.joins.OnJoin(message, *join, turn);

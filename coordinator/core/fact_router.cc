@@ -485,7 +485,10 @@ void FactRouter::On(const ModeLogged&, Turn* turn) {
     parts_.schedule.SaveSteps(job.IsSync() ? turn->now : Time::Never());
     const uint64_t step = parts_.input.global_step();
     const v1::SavedInput left = parts_.input.InputLeft(change.cuts());
-    parts_.input.steps().AwaitContributors(parts_.sessions.all().size(),
+    const auto listed =
+        std::count_if(job.workers.begin(), job.workers.end(),
+                      [&](const auto& w) { return job.IsListed(w.first); });
+    parts_.input.steps().AwaitContributors(static_cast<uint32_t>(listed),
                                            turn->now + job.lease());
     EndSessions("staleness was changed: join again", turn);
     parts_.input.ChangeMode(change.to_sync(), step, left);

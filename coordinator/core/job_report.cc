@@ -47,8 +47,7 @@ std::string JobReport::waiting_for() const {
 std::string JobReport::BehindTheOthers() const {
   const JobView& job = parts_.job;
   const bool draining = parts_.leaving.draining();
-  if (job.phase == JobPhase::kRunning && !draining &&
-      job.workers.size() < job.options.workers) {
+  if (job.phase == JobPhase::kRunning && !draining) {
     for (uint32_t w = 0; w < job.options.workers; ++w) {
       if (job.workers.contains(w)) continue;
       return absl::StrCat("worker-", w, " to join");

@@ -85,6 +85,9 @@ struct JobView {
     return absl::Milliseconds(options.job.heartbeat_ms());
   }
 
+  // One of those that the cluster names, who are waited for; the others come
+  // and go at will.
+  bool IsListed(uint32_t worker) const { return worker < options.workers; }
   // Its session is neither silent for longer than the lease nor being fenced.
   bool IsLive(const WorkerRecord& worker, Time now) const {
     return !worker.fencing && now - worker.heard <= lease();

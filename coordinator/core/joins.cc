@@ -1,6 +1,7 @@
 #include "coordinator/core/joins.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -25,10 +26,17 @@ absl::Status CheckJoin(PeerId from, const v1::JoinRequest& request,
                        const CoordinatorOptions& options) {
   const uint32_t index = request.task().index();
   const std::string name = absl::StrCat("worker-", index);
-  if (request.task().type() != v1::WORKER || index >= options.workers) {
-    return Refuse(v1::Refusal::INVALID, name,
-                  absl::StrCat(name, " is not one of the ", options.workers,
-                               " workers of this job"));
+  const uint32_t first = request.joined() ? options.workers : 0;
+  const uint32_t end =
+      options.workers +
+      (request.joined() ? options.job.max_joined_workers() : 0);
+  if (request.task().type() != v1::WORKER || index < first || index >= end) {
+    return Refuse(
+        v1::Refusal::INVALID, name,
+        absl::StrCat(name, " is not one of the ", end - first, " workers ",
+                     request.joined() ? "that may join this job beside those "
+                                        "that its cluster names"
+                                      : "of this job"));
   }
   if (from != PeerId::Worker(index)) {
     return Refuse(v1::Refusal::NOT_ALLOWED, name,
@@ -175,6 +183,7 @@ void Joins::Answer(Turn* turn) {
 // ---- who does not -----------------------------------------------------------
 
 void Joins::RefuseLate(Turn* turn) {
+  ForgetJoined(*turn);
   for (auto& [index, joining] : joining_) {
     if (joining.call == 0 || turn->now < joining.answer_until) continue;
     std::string whom;
@@ -192,6 +201,15 @@ void Joins::RefuseLate(Turn* turn) {
         RefuseForNow(v1::Refusal::NOT_READY, whom, absl::Milliseconds(50),
                      absl::StrCat("waiting for ", whom)));
     joining.call = 0;
+  }
+}
+
+void Joins::ForgetJoined(const Turn& turn) {
+  for (auto it = joining_.begin(); it != joining_.end();) {
+    const JoiningRecord& joining = it->second;
+    const bool is_gone = !turn.job.IsListed(it->first) && joining.call == 0 &&
+                         turn.now - joining.answer_until > turn.job.lease();
+    it = is_gone ? joining_.erase(it) : std::next(it);
   }
 }
 

@@ -43,8 +43,11 @@ class Joins {
 
  private:
   void AdvanceOne(uint32_t index, bool held, Turn* turn);
+  // Whom no list names, and who asks no more.
+  void ForgetJoined(const Turn& turn);
 
-  std::map<uint32_t, JoiningRecord> joining_;  // Bound: the job's workers.
+  // Bound: the job's workers, and max_joined_workers.
+  std::map<uint32_t, JoiningRecord> joining_;
   std::vector<uint32_t> to_answer_;
 };
 

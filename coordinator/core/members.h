@@ -72,6 +72,7 @@ struct WorkerRecord {
   v1::ConfigurationVersion admitted;  // The configuration that has it.
   std::string host;
   uint32_t pid = 0;
+  std::string address;  // Of one that no list names, if it listens.
   Time heard;
   v1::HeartbeatRequest last;  // Newest heartbeat.
   uint64_t acknowledged = 0;  // Pushes.

@@ -64,6 +64,7 @@ void FillMember(const WorkerRecord& worker, const JobView& job, Time now,
   member->set_incarnation(worker.incarnation);
   member->set_host(worker.host);
   member->set_pid(worker.pid);
+  member->set_address(worker.address);
   member->set_silent_ms(
       static_cast<uint64_t>(absl::ToInt64Milliseconds(now - worker.heard)));
   member->set_pushes(worker.acknowledged);
@@ -84,6 +85,7 @@ void Sessions::Admit(const Admitted& admitted, Turn* turn) {
   worker.pid = request.pid();
   worker.heard = turn->now;
   worker.start_clock = StartClock(turn->job, turn->now);
+  worker.address = request.address();
   sessions_[admitted.worker] = std::move(worker);
   lost_.erase(admitted.worker);
 }
@@ -289,7 +291,9 @@ void Sessions::OnFenced(uint32_t index, const IoResult& result, Turn* turn) {
                                   " has no session any more: join again")));
   }
   highest_clock_ = std::max(highest_clock_, worker.clock());
-  if (!worker.last.leaving()) lost_[index] = worker;
+  // One that no list names is forgotten.
+  const bool is_awaited = !worker.last.leaving() && turn->job.IsListed(index);
+  if (is_awaited) lost_[index] = worker;
   turn->live->SetWorkers(sessions_);
   turn->live->NextVersion();
   turn->Raise(SessionEnded{index, std::move(worker)});
@@ -356,7 +360,30 @@ void Sessions::FillStatus(const JobView& job, Time now,
       FillMember(lost->second, job, now, member);
     }
   }
+  given_up += FillJoined(job, now, is_joining, status);
   status->set_given_up(given_up);
+}
+
+uint64_t Sessions::FillJoined(const JobView& job, Time now,
+                              absl::FunctionRef<bool(uint32_t)> is_joining,
+                              v1::JobStats* status) const {
+  const uint32_t most = job.options.job.max_joined_workers();
+  uint64_t given_up = 0;
+  uint32_t count = 0;
+  for (uint32_t w = job.options.workers; w < job.options.workers + most; ++w) {
+    const auto present = sessions_.find(w);
+    if (present == sessions_.end() && !is_joining(w)) continue;
+    v1::Member* const member = AddMember(v1::WORKER, w, status);
+    member->set_joined(true);
+    member->set_state(v1::Member::STARTING);
+    if (present == sessions_.end()) continue;
+    FillMember(present->second, job, now, member);
+    given_up += present->second.last.stats().given_up();
+    ++count;
+  }
+  status->set_joined_workers(count);
+  status->set_max_joined_workers(most);
+  return given_up;
 }
 
 }  // namespace paramd

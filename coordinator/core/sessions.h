@@ -97,12 +97,17 @@ class Sessions {
  private:
   void RefuseStranger(const Message& message, const v1::Header& header,
                       Turn* turn);
+  // Of those that no list names: how many pushes they gave up.
+  uint64_t FillJoined(const JobView& job, Time now,
+                      absl::FunctionRef<bool(uint32_t)> is_joining,
+                      v1::JobStats* status) const;
   void OnFenced(uint32_t worker, const IoResult& result, Turn* turn);
   uint64_t StartClock(const JobView& job, Time now) const;
   uint64_t HighestClock() const;
 
-  Map sessions_;  // Bound: the job's workers.
-  // Those that went without a word and were not replaced: for people.
+  Map sessions_;  // Bound: the job's workers, and max_joined_workers.
+  // Those of the list that went without a word and were not replaced: for
+  // people.
   Map lost_;                    // Bound: the job's workers.
   uint64_t highest_clock_ = 0;  // Of sessions that are gone.
 };

@@ -101,7 +101,9 @@ void StepLedger::AdvanceStep(const Obstacles& obstacles, Turn* turn) {
   // Another session of the same worker begins the step anew.
   if (sessions != contributing_) {
     kept_ = turn->now;
-    if (MayContribute(sessions, turn->now)) LogContributors(sessions, turn);
+    if (MayContribute(sessions, job, turn->now)) {
+      LogContributors(sessions, turn);
+    }
     return;
   }
   if (obstacles.snapshot_open || obstacles.changing_rate ||
@@ -136,11 +138,16 @@ void StepLedger::FindWhoHoldsUp(Turn* turn) {
 
 // The first step of all, and the first one after a rewind, waits for every
 // worker for a while: so one result follows from one number of workers. After
-// a change of the mode it waits for those that were there.
-bool StepLedger::MayContribute(const Sessions& sessions, Time now) const {
+// a change of the mode it waits for those that were there. Nobody waits for one
+// that no list names.
+bool StepLedger::MayContribute(const Sessions& sessions, const JobView& job,
+                               Time now) const {
   if (sessions.empty()) return false;
   const bool begun = !steps_.contributors().workers().empty();
-  return begun || sessions.size() >= awaited_ || now >= begin_at_;
+  const auto listed =
+      std::count_if(sessions.begin(), sessions.end(),
+                    [&](const auto& s) { return job.IsListed(s.first); });
+  return begun || listed >= int64_t{awaited_} || now >= begin_at_;
 }
 
 void StepLedger::LogContributors(const Sessions& sessions, Turn* turn) {

@@ -39,7 +39,7 @@ class StepLedger {
   void GoOnFrom(uint64_t step, const v1::SavedInput& input) {
     steps_.Restore(step, input);
   }
-  // The first step is kept for so many workers, until then at most.
+  // The first step is kept for so many workers of the list, until then at most.
   void AwaitContributors(uint32_t workers, Time until);
   // What servers keep of steps under way is of no account any more.
   void ForgetCalls();
@@ -78,7 +78,8 @@ class StepLedger {
   };
 
   void AdvanceStep(const Obstacles& obstacles, Turn* turn);
-  bool MayContribute(const Sessions& sessions, Time now) const;
+  bool MayContribute(const Sessions& sessions, const JobView& job,
+                     Time now) const;
   void LogContributors(const Sessions& sessions, Turn* turn);
   void OnContributorsLogged(const IoResult& result, Turn* turn);
   void FindWhoHoldsUp(Turn* turn);

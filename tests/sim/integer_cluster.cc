@@ -236,7 +236,8 @@ void IntegerCluster::AddCoordinator(absl::Duration start_within) {
   }
   options.variables = job_.variables();
   options.servers = options_.servers;
-  options.workers = options_.workers;
+  options.workers = listed();
+  options.job.set_max_joined_workers(options_.joined);
   options.examples = job_.examples();
   options.nonce_seed = random_.Bits();
   // Several windows of each file that goes through it.
@@ -262,6 +263,7 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   options.index = index;
   options.incarnation = random_.Bits() | 1;
   options.replaces = replaces_[index];
+  options.joined = index >= listed();
   incarnations_[index] = options.incarnation;
   options.job = job_.config();
   options.job_digest = kDigest;

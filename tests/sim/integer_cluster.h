@@ -41,6 +41,8 @@ class IntegerCluster {
     uint64_t seed = 1;
     uint32_t servers = 3;
     uint32_t workers = 4;
+    // So many of them, the last, the job's list does not name.
+    uint32_t joined = 0;
     // Nobody is killed, so nobody may end but in good order.
     bool gentle = false;
     // Joins later, when a script says so.
@@ -101,6 +103,8 @@ class IntegerCluster {
 
   absl::Duration DrawStart();
   uint64_t TightMemory() const;
+  // Those that the job's list names.
+  uint32_t listed() const { return options_.workers - options_.joined; }
   void AddServer(uint32_t index, absl::Duration start_within);
   void AddCoordinator(absl::Duration start_within);
   void AddWorker(uint32_t index, absl::Duration start_within);

@@ -77,11 +77,20 @@ void DrawPolicy(uint64_t seed, IntegerJob::Options* options) {
   if (kind != 1) options->expire_after = 4 + random.Below(20);
 }
 
-enum class Variant { kIntegers, kGrowing, kOverlapping };
+enum class Variant { kIntegers, kGrowing, kOverlapping, kJoining };
 
 const char* NameOf(Variant variant) {
-  if (variant == Variant::kGrowing) return "growing";
-  return variant == Variant::kOverlapping ? "overlapping" : "integers";
+  switch (variant) {
+    case Variant::kGrowing:
+      return "growing";
+    case Variant::kOverlapping:
+      return "overlapping";
+    case Variant::kJoining:
+      return "joining";
+    case Variant::kIntegers:
+      break;
+  }
+  return "integers";
 }
 
 IntegerJob::Options JobOptions(uint64_t seed, Variant variant) {
@@ -228,6 +237,7 @@ class IntegerRun {
         {.seed = seed,
          .servers = servers_,
          .workers = 4 + static_cast<uint32_t>(random_.Below(2)),
+         .joined = variant_ == Variant::kJoining ? 2u : 0u,
          .gentle = IsGentle(seed_),
          .last_worker_is_late = true,
          .tight_memory = seed_ % 5 == 3,
@@ -356,6 +366,10 @@ WorkloadReport RunGrowingWorkload(uint64_t seed, bool verbose) {
 
 WorkloadReport RunOverlappingWorkload(uint64_t seed, bool verbose) {
   return IntegerRun(seed, Variant::kOverlapping, verbose).Run();
+}
+
+WorkloadReport RunJoiningWorkload(uint64_t seed, bool verbose) {
+  return IntegerRun(seed, Variant::kJoining, verbose).Run();
 }
 
 }  // namespace paramd

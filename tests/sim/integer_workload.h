@@ -32,6 +32,10 @@ WorkloadReport RunGrowingWorkload(uint64_t seed, bool verbose);
 // The same of workers that compute two to four steps at the same time.
 WorkloadReport RunOverlappingWorkload(uint64_t seed, bool verbose);
 
+// The same with two workers that the job's list does not name: they come and go
+// as all do, and each index has several lives.
+WorkloadReport RunJoiningWorkload(uint64_t seed, bool verbose);
+
 }  // namespace paramd
 
 #endif  // PARAMD_TESTS_SIM_INTEGER_WORKLOAD_H_

@@ -34,14 +34,15 @@ namespace paramd {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: sim [--workload=integers|growing|overlapping|sync|mode|bounded|cut|"
-    "stop|rounds|\n"
-    "                       replicas|model|in_step\n"
+    "usage: sim [--workload=integers|growing|overlapping|joining|sync|mode|"
+    "bounded|\n"
+    "                       cut|stop|rounds|replicas|model|in_step\n"
     "           | --job=FILE [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
     "  --workload    growing: files appear while the job runs; overlapping:\n"
-    "                workers compute several steps at the same time;\n"
+    "                workers compute several steps at the same time; joining:\n"
+    "                two workers are not on the job's list;\n"
     "                in_step: the model in sync mode, on three workers; cut: "
     "stopped and\n"
     "                restored at any moment, onto other servers; stop: "
@@ -114,6 +115,7 @@ WorkloadRun RunOf(absl::string_view workload) {
       {"integers", RunIntegerWorkload},
       {"growing", RunGrowingWorkload},
       {"overlapping", RunOverlappingWorkload},
+      {"joining", RunJoiningWorkload},
       {"sync", RunSyncWorkload},
       {"mode", RunModeWorkload},
       {"bounded", RunBounded},

@@ -13,6 +13,7 @@ PARTS = {
         "checkpoint_schedule",
         "checkpoints",
         "ending",
+        "enlistments",
         "evaluations",
         "growing_input",
         "input_ledger",

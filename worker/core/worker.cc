@@ -188,6 +188,8 @@ void Worker::Join(WorkerTurn* turn) {
   join.set_incarnation(options_.incarnation);
   join.set_replaces(options_.replaces);
   join.set_left_sessions(sessions_);
+  join.set_joined(options_.joined);
+  join.set_address(options_.address);
   join.set_host(options_.host);
   join.set_pid(options_.pid);
   join.set_job_digest(options_.job_digest);

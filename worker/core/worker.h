@@ -59,6 +59,10 @@ class Worker : public Core {
     uint64_t incarnation = 0;
     // The process of this task before this one, if it is known to have ended.
     uint64_t replaces = 0;
+    // No list names it: its index is the one that the chief gave it. And where
+    // it listens, then; empty: nowhere.
+    bool joined = false;
+    std::string address;
     std::string host;
     uint32_t pid = 0;
     v1::JobConfig job;  // Checked, with every default filled in.

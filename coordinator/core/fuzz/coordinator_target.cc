@@ -9,12 +9,16 @@
 #include "tensor/fuzz/core_run.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto* const options =
-      new paramd::Coordinator::Options(paramd::testing::JobOptions());
+  static const auto* const options = [] {
+    auto* const made =
+        new paramd::Coordinator::Options(paramd::testing::JobOptions());
+    made->job.set_max_joined_workers(2);
+    return made;
+  }();
   paramd::Coordinator coordinator(*options);
   paramd::fuzz::CoreRun run(
       &coordinator, {"Join", "Heartbeat", "Portion", "Set", "Checkpoint",
-                     "StopJob", "GetConfiguration", "Drain"});
+                     "StopJob", "GetConfiguration", "Drain", "Enlist"});
   run.Run({reinterpret_cast<const char*>(data), size});
   paramd::v1::StatusReply status;
   coordinator.FillStatus(&status);

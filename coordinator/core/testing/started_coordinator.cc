@@ -40,7 +40,10 @@ Coordinator::Options JobOptions() {
 }
 
 StartedCoordinator::StartedCoordinator(const Coordinator::Options& options)
-    : variables_(options.variables), core_(options), driver_(&core_) {
+    : variables_(options.variables),
+      workers_(options.workers),
+      core_(options),
+      driver_(&core_) {
   for (uint32_t s = 0; s < options.servers; ++s) {
     servers_.push_back({100 + s});
   }
@@ -161,6 +164,7 @@ CallId StartedCoordinator::BeginJoin(uint32_t index, uint64_t incarnation,
   request.set_host(host);
   request.set_pid(4000 + index);
   request.set_job_digest("digest");
+  request.set_joined(beside_the_list_ && index >= workers_);
   return driver_.Begin(PeerId::Worker(index), request);
 }
 

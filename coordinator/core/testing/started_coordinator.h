@@ -71,6 +71,9 @@ class StartedCoordinator {
   bool Write(uint32_t server);
 
   // ---- workers
+  // From now on those of an index behind the list's say that no list names
+  // them.
+  void JoinBesideTheList() { beside_the_list_ = true; }
   CallId BeginJoin(uint32_t index, uint64_t incarnation,
                    const std::string& host = "host", uint64_t replaces = 0,
                    uint64_t left_sessions = 0);
@@ -107,6 +110,8 @@ class StartedCoordinator {
   void AnswerConfigure(const Outbox::SendItem& sent);
 
   const std::vector<v1::Variable> variables_;
+  const uint32_t workers_;
+  bool beside_the_list_ = false;
   Coordinator core_;
   CoreDriver driver_;
   std::vector<Server> servers_;

@@ -1,0 +1,56 @@
+#ifndef PARAMD_COORDINATOR_CORE_ENLISTMENTS_H_
+#define PARAMD_COORDINATOR_CORE_ENLISTMENTS_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
+#include "coordinator/core/turn.h"
+
+namespace paramd {
+
+// Which index each process gets that no list names and that asks to be a
+// worker: one of the max_joined_workers behind those of the list. It then joins
+// as every worker does.
+//
+// Invariant: an index is kept for one process at a time, until it has a session
+// or start_timeout_ms is over. Which life of a worker a session is its
+// generation says, not the index: that may be used again at once.
+//
+// Not thread-safe: a part of the coordinator's core.
+class Enlistments {
+ public:
+  // Whether a process asks for a session as this worker.
+  using IsJoining = absl::FunctionRef<bool(uint32_t worker)>;
+
+  // Answers with the index that the caller's certificate names, or else with
+  // that which this process has already, one that nobody has, or one whose
+  // session is silent: its join waits until the lease of that is over. Refuses
+  // with INVALID where the job takes no such worker or the certificate's index
+  // is not one of theirs, with OVER_LIMIT where all are taken, NOT_READY before
+  // the sessions are known, and JOB_FINISHED.
+  void OnEnlist(const Message& message, const v1::EnlistRequest& request,
+                IsJoining is_joining, Turn* turn);
+
+ private:
+  struct Kept {
+    uint64_t incarnation = 0;
+    Time until;
+  };
+
+  absl::StatusOr<uint32_t> Choose(PeerId from, uint64_t incarnation,
+                                  IsJoining is_joining, const Turn& turn);
+  // Of those that are not kept for others: the best for this process.
+  absl::StatusOr<uint32_t> ChooseAny(uint64_t incarnation, IsJoining is_joining,
+                                     const Turn& turn) const;
+  // Who has joined, or has not come in time.
+  void Forget(const Turn& turn);
+
+  std::map<uint32_t, Kept> kept_;  // By index. Bound: max_joined_workers.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_ENLISTMENTS_H_
