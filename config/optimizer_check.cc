@@ -36,8 +36,7 @@ void CheckPruning(const v1::OptimizerConfig& config, const AddMistake& add) {
     if (pruning.scope() == v1::OptimizerConfig::Pruning::GLOBAL) {
       add(absl::StrCat(path, ".scope"),
           "\"global\" makes no sense with structure \"two_of_four\", where "
-          "each "
-          "four weights decide for themselves; leave it out");
+          "each four weights decide for themselves; leave it out");
     }
   }
 }

@@ -47,9 +47,8 @@ absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
   }
   if (mode->mode() != v1::Consistency::SYNC && PrunesAllAsOne(job)) {
     return Invalid(request,
-                   "staleness can't become another than sync with "
-                   "optimizer.pruning of scope global, whose threshold is of "
-                   "the weights of one step");
+                   "staleness stays sync with optimizer.pruning of scope "
+                   "global, whose threshold is of the weights of one step");
   }
   if (mode->mode() == v1::Consistency::SYNC && job.input().has_follow()) {
     return Invalid(request,
