@@ -70,6 +70,16 @@ void CheckConsistency(
         "each worker; use accumulate");
   }
   CheckOptimizer(config.optimizer(), add);
+  for (int p = 0; p < config.optimizer().pruning_size(); ++p) {
+    if (config.optimizer().pruning(p).scope() !=
+            v1::OptimizerConfig::Pruning::GLOBAL ||
+        sync || !UsesServers(config)) {
+      continue;
+    }
+    add(absl::StrCat("optimizer.pruning[", p, "].scope"),
+        "\"global\" needs staleness \"sync\", where all servers have the "
+        "weights of one step");
+  }
   if (config.optimizer().sgd().nesterov() &&
       config.optimizer().sgd().momentum() == 0) {
     add("optimizer.sgd.nesterov", "needs momentum");

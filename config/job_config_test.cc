@@ -385,6 +385,33 @@ TEST(JobConfigTest, WhatPruningSaysMustFitTogether) {
               HasSubstr("end_step: is missing"));
   EXPECT_THAT(message(R"("sparsity": 1, "end_step": 5)"),
               HasSubstr("optimizer.pruning[0].sparsity"));
+  const std::string four = R"("end_step": 5, "structure": "two_of_four", )";
+  EXPECT_EQ(message(four + R"("sparsity": 0.5)"), "");
+  EXPECT_THAT(message(four + R"("sparsity": 0.75)"),
+              HasSubstr("optimizer.pruning[0].sparsity: must be 0.5 with "
+                        "structure \"two_of_four\"; found 0.75"));
+  EXPECT_THAT(message(four + R"("sparsity": 0.5, "scope": "global")"),
+              HasSubstr("optimizer.pruning[0].scope: \"global\" makes no sense "
+                        "with structure \"two_of_four\""));
+  EXPECT_THAT(
+      message(R"("sparsity": 0.5, "end_step": 5, "structure": "channel")"),
+      HasSubstr("optimizer.pruning[0].structure"));
+}
+
+TEST(JobConfigTest, OneThresholdForAllServersNeedsSteps) {
+  JobSources sources = From(kJob);
+  const auto message = [&](const std::string& key, const std::string& value) {
+    sources.settings = {{"optimizer.pruning",
+                         R"([{"variables": "*", "sparsity": 0.5, "end_step": 5,
+              "scope": "global"}])"},
+                        {key, value}};
+    return MessageOf(sources);
+  };
+  EXPECT_THAT(message("staleness", "async"),
+              HasSubstr("optimizer.pruning[0].scope: \"global\" needs "
+                        "staleness \"sync\""));
+  EXPECT_EQ(message("staleness", "sync"), "");
+  EXPECT_EQ(message("strategy", "mirrored"), "");
 }
 
 TEST(JobConfigTest, NesterovNeedsMomentum) {

@@ -7,6 +7,9 @@
 namespace paramd {
 namespace {
 
+// The share of zeros with structure two_of_four.
+constexpr double kTwoOfFour = 0.5;
+
 void CheckPruning(const v1::OptimizerConfig& config, const AddMistake& add) {
   for (int p = 0; p < config.pruning_size(); ++p) {
     const v1::OptimizerConfig::Pruning& pruning = config.pruning(p);
@@ -20,6 +23,20 @@ void CheckPruning(const v1::OptimizerConfig& config, const AddMistake& add) {
       add(absl::StrCat(path, ".end_step"),
           absl::StrCat("must be at least begin_step (", pruning.begin_step(),
                        "); found ", pruning.end_step()));
+    }
+    if (pruning.structure() != v1::OptimizerConfig::Pruning::TWO_OF_FOUR) {
+      continue;
+    }
+    if (pruning.sparsity() != kTwoOfFour) {
+      add(absl::StrCat(path, ".sparsity"),
+          absl::StrCat("must be ", kTwoOfFour,
+                       " with structure \"two_of_four\"; found ",
+                       pruning.sparsity()));
+    }
+    if (pruning.scope() == v1::OptimizerConfig::Pruning::GLOBAL) {
+      add(absl::StrCat(path, ".scope"),
+          "\"global\" makes no sense with structure \"two_of_four\", where "
+          "each four weights decide for themselves; leave it out");
     }
   }
 }

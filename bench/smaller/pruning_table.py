@@ -2,6 +2,7 @@
 """Prints how accuracy and compressed size fall with the share of zeros.
 
 usage: bench/smaller/pruning_table.py [--paramd PATH] [--seeds N] [--epochs N]
+           [--scope block|global] [--structure weights|two_of_four]
 
 Trains config/examples/pruned.json on Fashion-MNIST, as it is and with each share,
 quantises what comes out, and compresses both as `gzip -9` does. Means, and over
@@ -38,16 +39,18 @@ def run(*command):
     return done.stdout
 
 
-def train(paramd, share, seed, epochs, directory):
+def train(paramd, share, kind, seed, epochs, directory):
     """Accuracies and compressed bytes, in float32 and quantised."""
     with open(os.path.join(_ROOT, "config/examples/pruned.json"),
               encoding="utf-8") as file:
         job = json.load(file)
     steps = 938 * (epochs or job["epochs"])  # Of 60,000 images, 64 at a time.
     job.update(seed=seed, epochs=epochs or job["epochs"])
+    if kind["scope"] == "global":
+        job["staleness"] = "sync"
     pruning = job["optimizer"].pop("pruning")[0]
     if share > 0:
-        job["optimizer"]["pruning"] = [{**pruning, "sparsity": share,
+        job["optimizer"]["pruning"] = [{**pruning, **kind, "sparsity": share,
                                         "begin_step": steps // 4,
                                         "end_step": steps * 3 // 4}]
     path = os.path.join(directory, "job.json")
@@ -79,15 +82,21 @@ def main():
     parser.add_argument("--paramd", default=os.path.join(_ROOT, "paramd"))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=0)
+    parser.add_argument("--scope", choices=("block", "global"), default="block")
+    parser.add_argument("--structure", choices=("weights", "two_of_four"),
+                        default="weights")
     arguments = parser.parse_args()
+    kind = {"scope": arguments.scope, "structure": arguments.structure}
+    shares = (0, 0.5) if arguments.structure == "two_of_four" else _SHARES
     print("| zeros | accuracy | int8 | compressed | int8 compressed |")
     print("|---|---|---|---|---|")
-    for share in _SHARES:
+    for share in shares:
         accuracies, quantised, sizes, small = [], [], [], []
         for seed in range(1, arguments.seeds + 1):
             with tempfile.TemporaryDirectory() as directory:
                 plain, ((a, size), (q, int8)) = train(
-                    arguments.paramd, share, seed, arguments.epochs, directory)
+                    arguments.paramd, share, kind, seed, arguments.epochs,
+                    directory)
             accuracies.append(100 * a)
             quantised.append(100 * q)
             sizes.append(plain / size)

@@ -1,5 +1,6 @@
 #include "coordinator/core/mode_setting.h"
 
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,13 @@ namespace {
 absl::Status Invalid(const v1::SetRequest& request,
                      absl::string_view sentence) {
   return Refuse(v1::Refusal::INVALID, request.key(), sentence);
+}
+
+bool PrunesAllAsOne(const v1::JobConfig& job) {
+  const auto& pruning = job.optimizer().pruning();
+  return std::any_of(pruning.begin(), pruning.end(), [](const auto& entry) {
+    return entry.scope() == v1::OptimizerConfig::Pruning::GLOBAL;
+  });
 }
 
 }  // namespace
@@ -36,6 +44,11 @@ absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
   if (!mode.ok()) {
     return Invalid(request, absl::StrCat("staleness ", mode.status().message(),
                                          "; found \"", request.value(), "\""));
+  }
+  if (mode->mode() != v1::Consistency::SYNC && PrunesAllAsOne(job)) {
+    return Invalid(request,
+                   "staleness stays sync with optimizer.pruning of scope "
+                   "global, whose threshold is of the weights of one step");
   }
   if (mode->mode() == v1::Consistency::SYNC && job.input().has_follow()) {
     return Invalid(request,

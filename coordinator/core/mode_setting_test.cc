@@ -66,6 +66,24 @@ TEST(ModeToSetTest, WithReplicationItMayNotBecomeSync) {
   ExpectInvalid(ModeToSet(request, job).status(), "with replication 2");
 }
 
+TEST(ModeToSetTest, WithOneThresholdForAllServersItStaysSync) {
+  v1::SetRequest request;
+  request.set_key("staleness");
+  v1::JobConfig job;
+  v1::OptimizerConfig::Pruning* const pruning =
+      job.mutable_optimizer()->add_pruning();
+  for (const char* const value : {"8", "async"}) {
+    request.set_value(value);
+    pruning->set_scope(v1::OptimizerConfig::Pruning::BLOCK);
+    EXPECT_TRUE(ModeToSet(request, job).ok());
+    pruning->set_scope(v1::OptimizerConfig::Pruning::GLOBAL);
+    ExpectInvalid(ModeToSet(request, job).status(),
+                  "optimizer.pruning of scope global");
+  }
+  request.set_value("sync");
+  EXPECT_TRUE(ModeToSet(request, job).ok());
+}
+
 // Two servers: 40 and 24 bytes of values.
 v1::Layout SmallLayout() {
   v1::Layout layout;

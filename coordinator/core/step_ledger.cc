@@ -28,6 +28,7 @@ SyncSteps::Options StepOptions(const CoordinatorOptions& options) {
   steps.epochs = options.job.epochs();
   steps.batch = ExamplesPerPush(options.job, /*sync=*/true);
   steps.backup_workers = options.job.backup_workers();
+  steps.pruning = static_cast<uint32_t>(options.job.optimizer().pruning_size());
   return steps;
 }
 

@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
+#include "config/magnitudes.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 
@@ -20,9 +21,11 @@ void SyncSteps::Restore(uint64_t step, const v1::SavedInput& input) {
   step_ = step;
   decided_.clear();
   decided_examples_ = 0;
+  thresholds_.clear();
   left_out_.clear();
   contributors_.Clear();
-  servers_.assign(servers_.size(), {.applied = step, .complete = {}});
+  servers_.assign(servers_.size(),
+                  {.applied = step, .complete = {}, .magnitudes = {}});
 }
 
 v1::Contributors SyncSteps::Propose(
@@ -70,6 +73,33 @@ bool SyncSteps::HaveExamples(const std::vector<uint32_t>& workers) const {
   });
 }
 
+absl::optional<float> SyncSteps::ThresholdOf(uint32_t pruning) const {
+  absl::optional<Magnitudes> all;
+  double share = 0;
+  for (const Server& server : servers_) {
+    for (const v1::MagnitudeCounts& counts : server.magnitudes) {
+      if (counts.pruning() != pruning) continue;
+      if (!all.has_value()) all.emplace();
+      if (!all->AddCounts(counts)) return absl::nullopt;
+      share = std::max(share, counts.share());
+    }
+  }
+  if (!all.has_value()) return absl::nullopt;
+  return all->ThresholdFor(std::min(share, 1.0));
+}
+
+std::vector<v1::PruningThreshold> SyncSteps::FindThresholds() const {
+  std::vector<v1::PruningThreshold> thresholds;
+  for (uint32_t p = 0; p < options_.pruning; ++p) {
+    const absl::optional<float> magnitude = ThresholdOf(p);
+    if (!magnitude.has_value()) continue;
+    v1::PruningThreshold& threshold = thresholds.emplace_back();
+    threshold.set_pruning(p);
+    threshold.set_magnitude(*magnitude);
+  }
+  return thresholds;
+}
+
 bool SyncSteps::Decide(Time now) {
   if (!settled() || finished() || contributors_.workers().empty()) return false;
   std::vector<uint32_t> complete = CompleteEverywhere();
@@ -79,13 +109,17 @@ bool SyncSteps::Decide(Time now) {
   if (complete.size() < needed || !HaveExamples(complete)) return false;
   decided_ = std::move(complete);
   decided_examples_ = input_.Next(StepExamples()).size();
+  thresholds_ = FindThresholds();
   decided_at_ = now;
   ++step_;
   input_.Advance(StepExamples());
   for (const uint32_t worker : contributors_.workers()) {
     if (absl::c_count(decided_, worker) == 0) left_out_[worker] = step_;
   }
-  for (Server& server : servers_) server.complete.clear();
+  for (Server& server : servers_) {
+    server.complete.clear();
+    server.magnitudes.clear();
+  }
   return true;
 }
 
@@ -100,6 +134,9 @@ v1::DecideRequest SyncSteps::RequestFor(uint32_t server) const {
   request.set_step(step_);
   request.mutable_workers()->Assign(decided_.begin(), decided_.end());
   request.set_examples(decided_examples_);
+  for (const v1::PruningThreshold& threshold : thresholds_) {
+    *request.add_thresholds() = threshold;
+  }
   const std::vector<uint32_t>& complete = servers_[server].complete;
   request.mutable_known_complete()->Assign(complete.begin(), complete.end());
   return request;
@@ -113,9 +150,12 @@ void SyncSteps::Answered(uint32_t server, const v1::DecideReply& reply) {
   servers_[server].applied = reply.step();
   // Of another step: it says nothing.
   servers_[server].complete.clear();
+  servers_[server].magnitudes.clear();
   if (reply.step() == step_) {
     servers_[server].complete.assign(reply.complete().begin(),
                                      reply.complete().end());
+    servers_[server].magnitudes.assign(reply.magnitudes().begin(),
+                                       reply.magnitudes().end());
   }
 }
 

@@ -13,6 +13,7 @@
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
+#include "proto/paramd/v1/types.pb.h"
 
 namespace paramd {
 
@@ -34,6 +35,7 @@ class SyncSteps {
     uint32_t epochs = 1;
     uint64_t batch = 1;  // Examples of one contribution.
     uint32_t backup_workers = 0;
+    uint32_t pruning = 0;  // Entries of optimizer.pruning.
   };
 
   explicit SyncSteps(const Options& options);
@@ -87,12 +89,19 @@ class SyncSteps {
   struct Server {
     uint64_t applied = 0;
     std::vector<uint32_t> complete;  // Of the step after `applied`.
+    std::vector<v1::MagnitudeCounts> magnitudes;  // As of `applied`.
   };
 
   // Whose contributions to the next step are wholly on every server.
   std::vector<uint32_t> CompleteEverywhere() const;
   // Whether any of these has examples in the next step.
   bool HaveExamples(const std::vector<uint32_t>& workers) const;
+  // What becomes zero with the next step, by what the weights of all servers
+  // are before it. REQUIRES: every server has said something as of that.
+  std::vector<v1::PruningThreshold> FindThresholds() const;
+  // Of this entry of optimizer.pruning; unset: no server says that it is time,
+  // or one says what is no histogram.
+  absl::optional<float> ThresholdOf(uint32_t pruning) const;
   // Of all contributors together, in one step.
   uint64_t StepExamples() const {
     return options_.batch * contributors_.workers_size();
@@ -101,8 +110,9 @@ class SyncSteps {
   const Options options_;
   InputCursor input_;  // What the next step begins with.
   uint64_t step_ = 0;
-  std::vector<uint32_t> decided_;          // Of step_: whose contributions.
-  uint64_t decided_examples_ = 0;          // The same: dropped ones included.
+  std::vector<uint32_t> decided_;  // Of step_: whose contributions.
+  uint64_t decided_examples_ = 0;  // The same: dropped ones included.
+  std::vector<v1::PruningThreshold> thresholds_;
   std::map<uint32_t, uint64_t> left_out_;  // By worker; as LeftOutStep.
   Time decided_at_;
   v1::Contributors contributors_;

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "config/magnitudes.h"
 #include "proto/refusal.h"
 #include "proto/testing/pair.h"
 
@@ -42,6 +43,22 @@ class SyncStepsTest : public ::testing::Test {
     reply.set_step(step);
     *reply.mutable_contributors() = steps_->contributors().version();
     reply.mutable_complete()->Assign(complete.begin(), complete.end());
+    steps_->Answered(server, reply);
+  }
+
+  // The contribution of worker 0 is complete, and weights of entry 0 of
+  // optimizer.pruning are these; half of all is to be zero.
+  void AnswerWith(uint32_t server, uint64_t step,
+                  const std::vector<float>& weights) {
+    v1::DecideReply reply;
+    reply.set_step(step);
+    *reply.mutable_contributors() = steps_->contributors().version();
+    reply.add_complete(0);
+    v1::MagnitudeCounts* const counts = reply.add_magnitudes();
+    counts->set_share(0.5);
+    Magnitudes magnitudes;
+    magnitudes.AddValues(weights);
+    magnitudes.Fill(counts);
     steps_->Answered(server, reply);
   }
 
@@ -208,6 +225,60 @@ TEST_F(SyncStepsTest, AServerThatHasAllIsAskedWhenTheStepIsDecided) {
   ASSERT_TRUE(steps_->Decide(now_));
   EXPECT_TRUE(steps_->MustAsk(0));
   EXPECT_TRUE(steps_->MustAsk(1));
+}
+
+TEST_F(SyncStepsTest, OneThresholdIsOfTheWeightsOfAllServers) {
+  SyncSteps::Options options = Small();
+  options.pruning = 2;
+  Begin(options, {0});
+  // What is said twice counts once.
+  AnswerWith(0, 0, {1, -4, 5});
+  AnswerWith(0, 0, {1, -4, 5});
+  AnswerWith(1, 0, {2, 3, -6});
+  ASSERT_TRUE(steps_->Decide(now_));
+  for (const uint32_t server : {0, 1}) {
+    const v1::DecideRequest request = steps_->RequestFor(server);
+    ASSERT_EQ(request.thresholds_size(), 1);
+    EXPECT_EQ(request.thresholds(0).pruning(), 0u);
+    EXPECT_EQ(request.thresholds(0).magnitude(), 4);
+  }
+  // The next step has none, as long as nobody says that it is time.
+  Answer(0, 1, {0});
+  Answer(1, 1, {0});
+  ASSERT_TRUE(steps_->Decide(now_));
+  EXPECT_EQ(steps_->RequestFor(0).thresholds_size(), 0);
+}
+
+TEST_F(SyncStepsTest, AServerWithoutPrunedVariablesSaysNothingOfThem) {
+  SyncSteps::Options options = Small();
+  options.pruning = 1;
+  Begin(options, {0});
+  AnswerWith(0, 0, {1, 2});
+  Answer(1, 0, {0});
+  ASSERT_TRUE(steps_->Decide(now_));
+  ASSERT_EQ(steps_->RequestFor(1).thresholds_size(), 1);
+  EXPECT_EQ(steps_->RequestFor(1).thresholds(0).magnitude(), 2);
+  steps_->Restore(0, v1::SavedInput());
+  EXPECT_EQ(steps_->RequestFor(1).thresholds_size(), 0);
+}
+
+TEST_F(SyncStepsTest, WhatIsNoHistogramOrOfNoEntryMakesNoThreshold) {
+  for (const uint32_t entry : {0, 1}) {
+    SyncSteps::Options options = Small();
+    options.pruning = 1;
+    Begin(options, {0});
+    AnswerWith(1, 0, {});
+    v1::DecideReply reply;
+    *reply.mutable_contributors() = steps_->contributors().version();
+    reply.add_complete(0);
+    v1::MagnitudeCounts* const counts = reply.add_magnitudes();
+    counts->set_pruning(entry);
+    counts->add_counts(5);  // Of no class.
+    steps_->Answered(0, reply);
+    ASSERT_TRUE(steps_->Decide(now_));
+    // No weights at all have the threshold 0, below which nothing lies.
+    EXPECT_EQ(steps_->RequestFor(0).thresholds_size(), entry == 0 ? 0 : 1);
+  }
 }
 
 TEST_F(SyncStepsTest, ARestoredJobGoesOnWhereItWas) {

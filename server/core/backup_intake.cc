@@ -273,6 +273,7 @@ absl::Status BackupIntake::TakeDecision(
   request.set_step(decision.step());
   *request.mutable_workers() = decision.workers();
   request.set_examples(decision.examples());
+  *request.mutable_thresholds() = decision.thresholds();
   return step.Repeat(request);
 }
 

@@ -71,6 +71,7 @@ void BackupStream::TellDecision(const v1::DecideRequest& decided, Time now) {
   decision->set_step(decided.step());
   *decision->mutable_workers() = decided.workers();
   decision->set_examples(decided.examples());
+  *decision->mutable_thresholds() = decided.thresholds();
   Tell(std::move(head), {}, now);
 }
 

@@ -20,6 +20,9 @@
 namespace paramd {
 namespace {
 
+// Inputs and outputs are the last two dimensions.
+constexpr int kKernelRank = 2;
+
 // A row is seldom in a cache: those so far behind it are fetched meanwhile.
 constexpr size_t kRowsAhead = 6;
 
@@ -157,6 +160,11 @@ VariableOptions Optimizer::OptionsOf(const v1::Variable& variable) const {
     options.pruning = p;
     break;
   }
+  const int rank = variable.shape_size();
+  if (rank >= kKernelRank) {
+    options.inputs = variable.shape(rank - 2);
+    options.outputs = variable.shape(rank - 1);
+  }
   return options;
 }
 
@@ -191,13 +199,22 @@ absl::Status Optimizer::CheckNames(
                      "', which no variable is called"));
   }
   for (const v1::Variable* const variable : variables) {
-    if (!variable->sparse() || !OptionsOf(*variable).pruning.has_value()) {
-      continue;
+    const auto pruned = OptionsOf(*variable).pruning;
+    if (!pruned.has_value()) continue;
+    if (variable->sparse()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("optimizer.pruning names '", variable->name(),
+                       "', whose rows are trained one by one; name dense "
+                       "variables alone"));
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer.pruning names '", variable->name(),
-                     "', whose rows are trained one by one; name dense "
-                     "variables alone"));
+    if (config_.pruning(*pruned).structure() ==
+            v1::OptimizerConfig::Pruning::TWO_OF_FOUR &&
+        variable->shape_size() < kKernelRank) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("optimizer.pruning names '", variable->name(),
+                       "' with structure two_of_four, which is of the inputs "
+                       "of outputs; name kernels alone"));
+    }
   }
   return absl::OkStatus();
 }
@@ -302,7 +319,8 @@ void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
     const auto pruned = options.variable.pruning;
     std::vector<uint64_t> mask;
     if (pruned.has_value()) {
-      mask = pruning_[*pruned].Mask(arrays.values, arrays.elements, applied);
+      mask = pruning_[*pruned].Mask(arrays.values, arrays.elements, applied,
+                                    options.prune_below);
     }
     OfGroup(options.variable)
         .rule->Apply(gradient,
@@ -310,7 +328,10 @@ void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
                      arrays);
     if (pruned.has_value()) {
       pruning_[*pruned].Prune(mask, applied, slots(options.variable).size(),
-                              arrays);
+                              arrays,
+                              {.first = options.first_element,
+                               .inputs = options.variable.inputs,
+                               .outputs = options.variable.outputs});
     }
     return;
   }

@@ -36,6 +36,9 @@ struct VariableOptions {
   absl::optional<int> group = absl::nullopt;
   // Of optimizer.pruning; nothing: no weight becomes zero.
   absl::optional<int> pruning = absl::nullopt;
+  // The last two dimensions.
+  uint64_t inputs = 1;
+  uint64_t outputs = 1;
   // A gradient is of some rows.
   bool sparse = false;
   // Whose keys it names.
@@ -61,6 +64,10 @@ struct ApplyOptions {
   // Other pushes that were applied since the read it was computed on.
   uint64_t staleness = 0;
   VariableOptions variable;
+  // Where the block begins, as an element of the variable.
+  uint64_t first_element = 0;
+  // What is smaller becomes zero, of a variable that is pruned.
+  float prune_below = 0;
 };
 
 // How a gradient changes values: a rule (SGD, Adam, ...: see optimizers/), with
@@ -95,7 +102,8 @@ class Optimizer {
 
   VariableOptions OptionsOf(const v1::Variable& variable) const;
   // kInvalidArgument, naming it, if a pattern is the name of none of them, or
-  // of a sparse one that is to be pruned.
+  // of a sparse one that is to be pruned, or of one without inputs and outputs
+  // of which two of four are.
   absl::Status CheckNames(
       absl::Span<const v1::Variable* const> variables) const;
 
@@ -159,6 +167,9 @@ class Optimizer {
   // Reads the next elements. The mean of their squares; not finite if
   // and only if one of them is not. REQUIRES: as ReadFinite.
   double ReadMeanSquare(const NumberReader& gradient, size_t elements) const;
+
+  // By entry of optimizer.pruning.
+  const std::vector<Pruning>& pruning() const { return pruning_; }
 
   // The learning rate after `applied` applications.
   double Rate(uint64_t applied) const {

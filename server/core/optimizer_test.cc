@@ -606,6 +606,60 @@ TEST(OptimizerTest, RowsAreNotPruned) {
       "by one; name dense variables alone");
 }
 
+TEST(OptimizerTest, TwoOfFourAreOfTheInputsOfAKernel) {
+  v1::OptimizerConfig config = Sgd(1);
+  v1::OptimizerConfig::Pruning* const pruning = config.add_pruning();
+  pruning->set_variables("conv/*");
+  pruning->set_sparsity(0.5);
+  pruning->set_end_step(1);
+  pruning->set_structure(v1::OptimizerConfig::Pruning::TWO_OF_FOUR);
+  const Optimizer optimizer = *Optimizer::Create(config, 0);
+  v1::Variable kernel = Named("conv/kernel"), bias = Named("conv/bias");
+  for (const uint64_t size : {1, 2, 4, 2}) kernel.add_shape(size);
+  bias.add_shape(2);
+  EXPECT_TRUE(optimizer.CheckNames({&kernel}).ok());
+  EXPECT_EQ(optimizer.CheckNames({&kernel, &bias}).message(),
+            "optimizer.pruning names 'conv/bias' with structure two_of_four, "
+            "which is of the inputs of outputs; name kernels alone");
+  // The block begins behind the first input: three of its first four are here.
+  const VariableOptions options = optimizer.OptionsOf(kernel);
+  State state{{1, 1, 2, 2, 3, 3, 4, 3, 2, 1, 3, 2, 1, 4}, {}};
+  const BufferChain gradient = Flat(std::vector<float>(14));
+  ChainReader reader(gradient);
+  optimizer.Apply(&reader, 0,
+                  {.elements = state.values.size(),
+                   .values = state.values.data(),
+                   .slots = nullptr,
+                   .new_values = state.values.data(),
+                   .new_slots = nullptr},
+                  {.staleness = 0, .variable = options, .first_element = 2});
+  EXPECT_EQ(state.values,
+            (std::vector<float>{0, 0, 2, 2, 3, 3, 4, 3, 0, 0, 3, 0, 0, 4}));
+}
+
+TEST(OptimizerTest, WhatIsBelowTheThresholdIsPruned) {
+  v1::OptimizerConfig config = Sgd(1);
+  config.add_pruning()->set_variables("a");
+  config.mutable_pruning(0)->set_sparsity(0.5);
+  config.mutable_pruning(0)->set_end_step(1);
+  config.mutable_pruning(0)->set_scope(v1::OptimizerConfig::Pruning::GLOBAL);
+  const Optimizer optimizer = *Optimizer::Create(config, 0);
+  ASSERT_EQ(optimizer.pruning().size(), 1u);
+  State state{{1, -2, 3}, {}};
+  const BufferChain gradient = Flat({-1, -1, -1});
+  ChainReader reader(gradient);
+  optimizer.Apply(&reader, 1,
+                  {.elements = 3,
+                   .values = state.values.data(),
+                   .slots = nullptr,
+                   .new_values = state.values.data(),
+                   .new_slots = nullptr},
+                  {.staleness = 0,
+                   .variable = optimizer.OptionsOf(Named("a")),
+                   .prune_below = 2});
+  EXPECT_EQ(state.values, (std::vector<float>{0, -1, 4}));
+}
+
 // A gradient of norm 5: 3, 4.
 TEST(OptimizerTest, AGradientIsClippedByItsNumbersOrItsNorm) {
   v1::OptimizerConfig config = Sgd(1);

@@ -134,6 +134,17 @@ class ShardContent {
   // The same where it is sparse: `rows` numbers or keys, then their gradients.
   void ApplyRows(Slice* slice, int block, uint32_t rows, ChainReader* gradient);
 
+  // Of each entry of optimizer.pruning with one threshold for all, whose time
+  // it is: how large the weights here are that it names. Sync mode, where all
+  // blocks have taken as many gradients. REQUIRES: filled.
+  std::vector<v1::MagnitudeCounts> CountMagnitudes() const;
+  using Thresholds = google::protobuf::RepeatedPtrField<v1::PruningThreshold>;
+  // INVALID if one is of no such entry, or is no magnitude.
+  absl::Status CheckThresholds(const Thresholds& thresholds) const;
+  // From now on what is smaller becomes zero where ApplyBlock applies.
+  // REQUIRES: CheckThresholds lets them pass.
+  void SetThresholds(const Thresholds& thresholds);
+
   // Makes room for `needed()` more bytes, which it asks again after dropping
   // recycled memory. Refused as OVER_LIMIT, for now, if they do not fit even
   // then; `what` wants them.
@@ -236,6 +247,8 @@ class ShardContent {
               const std::vector<Decision>& decisions, v1::PushReply* reply);
   // How a gradient is applied to this copy of the block.
   ApplyOptions OptionsOf(const Decision& decision, const Block& block) const;
+  // 0 where nothing becomes zero by it.
+  float ThresholdOf(const Slice& slice) const;
   void ApplyTo(Block* block, const ApplyOptions& options,
                const Decision& decision, const RowIds& rows,
                const NumberReader& gradient, TableCounts* counts);
@@ -259,7 +272,8 @@ class ShardContent {
   uint64_t bytes_ = 0;
   SnapshotFork fork_;
   WholeFiles whole_files_;
-  RowIdList ids_;  // Of the call at hand.
+  RowIdList ids_;                  // Of the call at hand.
+  std::vector<float> thresholds_;  // By entry of optimizer.pruning.
   Counts counts_;
   StalenessCount staleness_;
   QuarantineCount quarantine_;

@@ -176,7 +176,10 @@ void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
     if (std::isfinite(square)) applied.gradient_rms().Add(square);
   }
   applied.Apply(optimizer_, gradient, &spare_,
-                {.staleness = 0, .variable = slice->options()});
+                {.staleness = 0,
+                 .variable = slice->options(),
+                 .first_element = slice->block_begin(block),
+                 .prune_below = ThresholdOf(*slice)});
   ++counts_.blocks_applied;
 }
 
@@ -223,7 +226,8 @@ void ShardContent::Apply(const v1::PushRequest& request,
 ApplyOptions ShardContent::OptionsOf(const Decision& decision,
                                      const Block& block) const {
   return {.staleness = StalenessOf(decision, block).value_or(0),
-          .variable = decision.slice->options()};
+          .variable = decision.slice->options(),
+          .first_element = decision.slice->block_begin(decision.block)};
 }
 
 void ShardContent::ApplyTo(Block* block, const ApplyOptions& options,

@@ -77,11 +77,16 @@ class StepBench : public ReplicationBench {
     if (step > 0) {
       decide.mutable_workers()->Assign(workers.begin(), workers.end());
       decide.set_examples(4 * now.contributors().workers_size());
+      if (prune_below > 0) {
+        decide.add_thresholds()->set_magnitude(prune_below);
+      }
     }
     const CallId call = place->Begin(PeerId::Coordinator(), decide);
     place->Settle();
     return call;
   }
+  float prune_below = 0;  // With the next steps.
+
   static v1::DecideReply Decided(ShardDriver* place, CallId call) {
     EXPECT_TRUE(place->answered(call));
     if (!place->answered(call)) return {};
@@ -116,6 +121,27 @@ class StepBench : public ReplicationBench {
     EXPECT_EQ(Decided(&home, decide).step(), step);
   }
 };
+
+TEST(PrunedReplicationTest, WhatBecomesZeroDoesSoInTheBackup) {
+  v1::Configuration configuration = WithSteps(Small(), {1, 2});
+  v1::OptimizerConfig::Pruning* const pruning =
+      configuration.mutable_optimizer()->add_pruning();
+  pruning->set_variables("w");
+  pruning->set_sparsity(0.5);
+  pruning->set_end_step(1);
+  pruning->set_scope(v1::OptimizerConfig::Pruning::GLOBAL);
+  StepBench bench(configuration);
+  bench.BeginBackup();
+  bench.MakeMember();
+  bench.DoStep(1);
+  EXPECT_THAT(bench.home.Pull(0), ElementsAre(-11, -22));
+  bench.prune_below = 20;
+  bench.DoStep(2);
+  EXPECT_THAT(bench.home.Pull(0), ElementsAre(0, -44));
+  EXPECT_EQ(bench.home.shard().Checksum(), bench.away.shard().Checksum());
+  bench.TakeOver();
+  EXPECT_THAT(bench.away.Pull(0), ElementsAre(0, -44));
+}
 
 // Workers 1 and 2 contribute.
 class ShardSyncReplicationTest : public ::testing::Test {

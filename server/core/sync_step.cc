@@ -173,6 +173,7 @@ absl::Status SyncStep::CheckDecision(const v1::DecideRequest& request) const {
                      VersionName(present)));
   }
   if (request.step() <= step_) return absl::OkStatus();
+  RETURN_IF_ERROR(content_.CheckThresholds(request.thresholds()));
   const std::vector<uint32_t> told(request.workers().begin(),
                                    request.workers().end());
   const std::string step = absl::StrCat("step ", request.step());
@@ -223,6 +224,7 @@ void SyncStep::BeginApplying(const v1::DecideRequest& request) {
     scale_ = static_cast<float>(static_cast<double>(request.examples()) /
                                 static_cast<double>(contributed));
   }
+  content_.SetThresholds(request.thresholds());
   applied_blocks_ = 0;
   applying_ = true;
   if (gradients_.blocks() == 0) EndApplying();
@@ -257,8 +259,19 @@ void SyncStep::AnswerDecideWith(const std::vector<uint32_t>& complete) {
   reply->set_step(step_);
   *reply->mutable_contributors() = gradients_.contributors();
   for (const uint32_t worker : complete) reply->add_complete(worker);
+  for (const v1::MagnitudeCounts& counts : CountMagnitudes()) {
+    *reply->add_magnitudes() = counts;
+  }
   answers_.push_back({*decide_call_, absl::OkStatus(), std::move(reply)});
   decide_call_.reset();
+}
+
+const std::vector<v1::MagnitudeCounts>& SyncStep::CountMagnitudes() {
+  if (counted_step_ != step_) {
+    magnitudes_ = content_.CountMagnitudes();
+    counted_step_ = step_;
+  }
+  return magnitudes_;
 }
 
 // ---- as a backup -----------------------------------------------------------

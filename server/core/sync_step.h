@@ -122,6 +122,8 @@ class SyncStep {
   void EndApplying();
   void AnswerDecide();
   void AnswerDecideWith(const std::vector<uint32_t>& complete);
+  // As of the newest step applied. REQUIRES: none is being applied.
+  const std::vector<v1::MagnitudeCounts>& CountMagnitudes();
 
   const absl::Duration retry_after_;
   ShardContent& content_;
@@ -132,6 +134,9 @@ class SyncStep {
   size_t applied_blocks_ = 0;
   std::vector<uint32_t> decided_;  // Whose contributions are applied.
   float scale_ = 1;
+  // What weights are like, as of which step; unset: not counted yet.
+  std::vector<v1::MagnitudeCounts> magnitudes_;
+  absl::optional<uint64_t> counted_step_;
 
   absl::optional<CallId> decide_call_;
   Time decide_deadline_;

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "config/magnitudes.h"
 #include "proto/refusal.h"
 #include "server/core/testing/shard_driver.h"
 
@@ -44,6 +45,25 @@ v1::Configuration Sync(uint32_t backup_workers = 0) {
 v1::Configuration WithRoom(uint64_t bytes, v1::Configuration configuration) {
   configuration.mutable_server_settings()->set_sync_park_bytes(bytes);
   return configuration;
+}
+
+// The same, where behind step 1 half of all weights are to become zero.
+v1::Configuration Pruned(v1::Configuration configuration) {
+  v1::OptimizerConfig::Pruning* const pruning =
+      configuration.mutable_optimizer()->add_pruning();
+  pruning->set_variables("*");
+  pruning->set_sparsity(0.5);
+  pruning->set_begin_step(1);
+  pruning->set_end_step(1);
+  pruning->set_scope(v1::OptimizerConfig::Pruning::GLOBAL);
+  return configuration;
+}
+
+v1::PruningThreshold Below(uint32_t pruning, float magnitude) {
+  v1::PruningThreshold threshold;
+  threshold.set_pruning(pruning);
+  threshold.set_magnitude(magnitude);
+  return threshold;
 }
 
 // Configuration 1.2, contributors 1.2 are these, from `first_step` on.
@@ -112,6 +132,7 @@ class SyncStepTest : public ::testing::Test {
     decide.set_step(step);
     decide.set_examples(examples);
     for (const uint32_t worker : workers) decide.add_workers(worker);
+    if (threshold_.has_value()) *decide.add_thresholds() = *threshold_;
     return driver_->Begin(PeerId::Coordinator(), decide);
   }
   v1::DecideReply Decided(CallId call) {
@@ -130,6 +151,7 @@ class SyncStepTest : public ::testing::Test {
   }
 
   v1::Configuration configuration_;
+  absl::optional<v1::PruningThreshold> threshold_;  // Decided with.
   absl::optional<ShardDriver> driver_{absl::in_place};
 };
 
@@ -262,6 +284,57 @@ TEST_F(SyncStepTest, AStepOfWhichNothingIsLeftChangesNothing) {
   }
   EXPECT_EQ(Decided(BeginDecide(1, {0, 1, 2}, /*examples=*/6)).step(), 1u);
   EXPECT_THAT(Values(), ElementsAre(0, 0, 0));
+}
+
+TEST_F(SyncStepTest, TheCoordinatorHearsHowLargeWeightsAreWhenItIsTime) {
+  Start(Pruned(Sync()));
+  const CallId asked = BeginDecide(0, {});
+  driver_->Advance(absl::Seconds(1));
+  EXPECT_EQ(Decided(asked).magnitudes_size(), 0);
+  for (const uint32_t worker : {0, 1, 2}) Contribute(worker, 1, {1, 2, 3});
+  const v1::DecideReply reply = Decided(BeginDecide(1, {0, 1, 2}));
+  ASSERT_EQ(reply.magnitudes_size(), 1);
+  EXPECT_EQ(reply.magnitudes(0).pruning(), 0u);
+  EXPECT_EQ(reply.magnitudes(0).share(), 0.5);
+  EXPECT_THAT(reply.magnitudes(0).counts(), ElementsAre(1, 1, 1));
+  Magnitudes magnitudes;
+  ASSERT_TRUE(magnitudes.AddCounts(reply.magnitudes(0)));
+  EXPECT_EQ(magnitudes.ThresholdFor(0.4), 6);  // Of 3, 6 and 9.
+  EXPECT_THAT(Values(), ElementsAre(-3, -6, -9));
+
+  // Whoever asks again hears it again.
+  const CallId again = BeginDecide(1, {0, 1, 2});
+  driver_->Advance(absl::Seconds(1));
+  EXPECT_EQ(Decided(again).magnitudes_size(), 1);
+
+  for (const uint32_t worker : {0, 1, 2}) Contribute(worker, 2, {0, 0, 0});
+  threshold_ = Below(0, 6);
+  EXPECT_EQ(Decided(BeginDecide(2, {0, 1, 2})).magnitudes_size(), 0);
+  EXPECT_THAT(Values(), ElementsAre(0, -6, -9));
+
+  threshold_.reset();
+  for (const uint32_t worker : {0, 1, 2}) Contribute(worker, 3, {1, 1, -2});
+  Decided(BeginDecide(3, {0, 1, 2}));
+  EXPECT_THAT(Values(), ElementsAre(0, -9, -3));
+}
+
+TEST_F(SyncStepTest, Promise9_AThresholdOfNothingIsRefusedAndChangesNothing) {
+  Start(Pruned(Sync()));
+  for (const uint32_t worker : {0, 1, 2}) Contribute(worker, 1, {1, 2, 3});
+  threshold_ = Below(1, 6);
+  EXPECT_THAT(
+      std::string(RefusalOfCall(BeginDecide(1, {0, 1, 2})).message()),
+      HasSubstr("optimizer.pruning[1] has no threshold for all servers"));
+  threshold_ = Below(0, -1);
+  EXPECT_THAT(std::string(RefusalOfCall(BeginDecide(1, {0, 1, 2})).message()),
+              HasSubstr("the threshold of optimizer.pruning[0] is a "
+                        "magnitude, at least 0; found -1"));
+  threshold_ = Below(0, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_FALSE(RefusalOfCall(BeginDecide(1, {0, 1, 2})).ok());
+  EXPECT_THAT(Values(), ElementsAre(0, 0, 0));
+  threshold_.reset();
+  EXPECT_EQ(Decided(BeginDecide(1, {0, 1, 2})).step(), 1u);
+  EXPECT_THAT(Values(), ElementsAre(-3, -6, -9));
 }
 
 TEST_F(SyncStepTest, AStepOfWhatIsNotHereIsRefusedAndChangesNothing) {

@@ -27,6 +27,11 @@ def zeros(content):
     return [i for i, value in enumerate(values) if value == 0]
 
 
+def optimizer(**pruning):
+    return {"adam": {}, "learning_rate": 0.02,
+            "pruning": [{**_PRUNING, **pruning}]}
+
+
 class PruningTest(unittest.TestCase):
 
     def setUp(self):
@@ -47,8 +52,7 @@ class PruningTest(unittest.TestCase):
             "input": {"train": data, "test": data},
             "model": {"layers": [{"dense": 16}, "tanh", {"dense": 1}],
                       "loss": "mean_squared_error"},
-            "optimizer": {"adam": {}, "learning_rate": 0.02,
-                          "pruning": [_PRUNING]},
+            "optimizer": optimizer(),
             **settings,
         }
 
@@ -82,18 +86,65 @@ class PruningTest(unittest.TestCase):
             else:
                 self.expect_zeros(run.tensors(), epochs)
 
-    def test_every_strategy_has_the_same_bits(self):
+    def same_everywhere(self, **pruning):
+        """What 20 steps of three batches leave, under every strategy."""
         def weights(*command, **settings):
-            return self.trained(*command, **settings).tensors()
+            return self.trained(*command, epochs=10,
+                                optimizer=optimizer(**pruning),
+                                **settings).tensors()
 
         sync = ("local", "--staleness=sync")
-        whole = weights("run", "--strategy=one_device", accumulate=3, epochs=10)
-        self.expect_zeros(whole, 20)
-        for command in ((*sync, "--servers=2", "--workers=3"),
+        whole = weights("run", "--strategy=one_device", accumulate=3)
+        for command in ((*sync, "--servers=1", "--workers=3"),
+                        (*sync, "--servers=2", "--workers=3"),
                         (*sync, "--servers=3", "--workers=1", "--accumulate=3"),
                         ("run", "--strategy=central_storage", "--replicas=3"),
                         ("run", "--strategy=mirrored", "--replicas=3")):
-            self.assertEqual(weights(*command, epochs=10), whole, command)
+            self.assertEqual(weights(*command), whole, command)
+        return whole
+
+    def test_every_strategy_has_the_same_bits(self):
+        self.expect_zeros(self.same_everywhere(), 20)
+
+    def test_two_of_four_are_the_same_everywhere(self):
+        whole = self.same_everywhere(structure="two_of_four", sparsity=0.5)
+        # Of 6 inputs the last two are no four, and stay.
+        for name, inputs, outputs in zip(_KERNELS, (6, 16), (16, 1)):
+            gone = set(zeros(whole[name]))
+            for output in range(outputs):
+                for begin in range(0, inputs, 4):
+                    four = range(begin, min(begin + 4, inputs))
+                    there = [i for i in four if i * outputs + output in gone]
+                    self.assertEqual(len(there), max(0, len(four) - 2),
+                                     (name, output, begin))
+
+    def test_one_threshold_is_of_all_servers(self):
+        whole = self.same_everywhere(scope="global")
+        gone = [len(zeros(whole[name])) for name in _KERNELS]
+        # Fewer at most by those that are as large to a thousandth.
+        self.assertIn(96 + 16 - sum(gone), (28, 29), gone)
+
+    def test_one_threshold_is_found_again_after_a_restart(self):
+        # Step 6, with which the first run ends, is one of those that the
+        # threshold is of, and step 7 the one that zeros come with.
+        settings = {"staleness": "sync",
+                    "optimizer": optimizer(scope="global", begin_step=2,
+                                           end_step=14)}
+        run_dir = os.path.join(self.root, "run")
+        seen = []
+        for epochs in (1, 2):
+            self.trained("local", "--servers=2", "--workers=1",
+                         f"--run_dir={run_dir}",
+                         *(["--resume"] if seen else []), epochs=epochs,
+                         **settings)
+            newest = os.path.join(run_dir, "checkpoints",
+                                  paramd.checkpoints(run_dir)[-1])
+            seen.append(paramd.tensors(newest))
+        self.assertEqual(seen[1],
+                         self.trained("run", epochs=2, **settings).tensors())
+        gone = [sum(len(zeros(tensors[name])) for name in _KERNELS)
+                for tensors in seen]
+        self.assertLess(gone[0], gone[1])
 
     def test_in_mode_async_each_server_prunes_what_it_holds(self):
         run = self.trained("local", "--servers=2", "--workers=2", epochs=12)
@@ -145,6 +196,16 @@ class PruningTest(unittest.TestCase):
                 ({"initial_sparsity": 0.8}, 2,
                  "optimizer.pruning[0].initial_sparsity: must be at most "
                  "sparsity (0.75); found 0.8"),
+                ({"structure": "two_of_four"}, 2,
+                 "optimizer.pruning[0].sparsity: must be 0.5 with structure "
+                 "\"two_of_four\"; found 0.75"),
+                ({"structure": "two_of_four", "sparsity": 0.5,
+                  "variables": "*"}, 1,
+                 "optimizer.pruning names 'dense_1/bias' with structure "
+                 "two_of_four"),
+                ({"scope": "global"}, 2,
+                 "optimizer.pruning[0].scope: \"global\" needs staleness "
+                 "\"sync\""),
                 ({"variables": "kernel"}, 1,
                  "optimizer.pruning names 'kernel', which no variable is "
                  "called")):

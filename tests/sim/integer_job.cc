@@ -85,6 +85,16 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
   config_.mutable_optimizer()->set_staleness_treatment(
       options.scale_rate ? v1::OptimizerConfig::SCALE_RATE
                          : v1::OptimizerConfig::NONE);
+  if (options.pruned) {
+    v1::OptimizerConfig::Pruning* const pruning =
+        config_.mutable_optimizer()->add_pruning();
+    pruning->set_variables("*");
+    pruning->set_scope(v1::OptimizerConfig::Pruning::GLOBAL);
+    pruning->set_sparsity(0.5);
+    pruning->set_begin_step(3 + seed % 4);
+    pruning->set_end_step(24);
+    pruning->set_every_steps(4 + seed % 5);
+  }
   config_.set_push_format(options.push_format);
   config_.set_pull_format(options.pull_format);
   // Nobody's are refused so often in a row.

@@ -66,6 +66,9 @@ class IntegerJob {
     uint32_t backup_workers = 0;
     // With Adam: RoundedGradient is what workers compute.
     bool rounded = false;
+    // Small weights become zero, by one threshold for all variables. With
+    // `rounded`, in sync mode.
+    bool pruned = false;
     // How likely a batch has anything but zeros for a block of the larger
     // variables.
     double touched = 1;

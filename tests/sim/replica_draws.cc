@@ -47,6 +47,7 @@ IntegerJob::Options DrawReplicaJob(uint64_t seed) {
   }
   options.staleness = "sync";
   options.rounded = random.Chance(0.6);
+  options.pruned = options.rounded && seed % 2 == 1;
   if (!options.rounded && HasReplicaRows(seed)) {
     options.sparse = true;
     options.width = IntegerJob::DrawWidth(seed);

@@ -6,6 +6,7 @@
 #include "absl/types/span.h"
 
 #include "base/check.h"
+#include "config/magnitudes.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -35,20 +36,41 @@ void SequentialSteps::Apply(const DecidedStep& step) {
       std::min(job_.examples(),
                next_.begin + step.contributors.size() * IntegerJob::kBatch);
   const std::vector<std::vector<float>> sum = SumOf(step, end);
+  const std::vector<float> thresholds = FindThresholds();
   for (size_t v = 0; v < sum.size(); ++v) {
+    const auto pruned = OptionsOf(v).pruning;
     const BufferChain gradient = {Buffer::Copy(AsBytes<float>(sum[v]))};
     ChainReader reader(gradient);
-    optimizer_.Apply(&reader, steps_,
-                     {.elements = values_[v].size(),
-                      .values = values_[v].data(),
-                      .slots = slots_[v].data(),
-                      .new_values = values_[v].data(),
-                      .new_slots = slots_[v].data()},
-                     {.staleness = 0, .variable = OptionsOf(v)});
+    optimizer_.Apply(
+        &reader, steps_,
+        {.elements = values_[v].size(),
+         .values = values_[v].data(),
+         .slots = slots_[v].data(),
+         .new_values = values_[v].data(),
+         .new_slots = slots_[v].data()},
+        {.staleness = 0,
+         .variable = OptionsOf(v),
+         .first_element = 0,
+         .prune_below = pruned.has_value() ? thresholds[*pruned] : 0});
   }
   ++steps_;
   next_.begin = end;
   if (end == job_.examples()) next_ = {.epoch = next_.epoch + 1, .begin = 0};
+}
+
+std::vector<float> SequentialSteps::FindThresholds() const {
+  std::vector<float> thresholds;
+  for (const Pruning& pruning : optimizer_.pruning()) {
+    const auto entry = static_cast<int>(thresholds.size());
+    float& below = thresholds.emplace_back(0);
+    if (!pruning.is_global() || !pruning.IsTime(steps_)) continue;
+    Magnitudes magnitudes;
+    for (size_t v = 0; v < values_.size(); ++v) {
+      if (OptionsOf(v).pruning == entry) magnitudes.AddValues(values_[v]);
+    }
+    below = magnitudes.ThresholdFor(pruning.Sparsity(steps_));
+  }
+  return thresholds;
 }
 
 std::vector<std::vector<float>> SequentialSteps::SumOf(const DecidedStep& step,

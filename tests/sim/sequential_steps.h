@@ -41,6 +41,9 @@ class SequentialSteps {
 
  private:
   VariableOptions OptionsOf(size_t v) const;
+  // By entry of optimizer.pruning, what is smaller becomes zero with the next
+  // step; 0 where nothing does.
+  std::vector<float> FindThresholds() const;
   // The sum of the shares, in their order; empty if nobody has an example.
   std::vector<std::vector<float>> SumOf(const DecidedStep& step, uint64_t end);
 

@@ -1,7 +1,9 @@
 #include "tests/sim/sequential_steps.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -47,6 +49,31 @@ TEST_F(SequentialStepsTest, WhoContributesIsInTheBits) {
   EXPECT_NE(After({{{0}, {0}}, {{0}, {0}}}), together);
   EXPECT_NE(After({{{0, 1, 2}, {0, 1}}}), together) << "of three";
   EXPECT_NE(After({{{0, 1, 2}, {0, 1}}}), After({{{0, 1, 2}, {0, 2}}}));
+}
+
+// Behind step 24 half of all weights are to be zero, with step 25.
+TEST_F(SequentialStepsTest, SmallWeightsBecomeZeroByOneThreshold) {
+  const IntegerJob job(
+      4,
+      {.examples = 200, .staleness = "sync", .rounded = true, .pruned = true});
+  SequentialSteps sequential(job);
+  const auto zeros = [&] {
+    size_t count = 0, all = 0;
+    for (size_t v = 0; v < job.variables().size(); ++v) {
+      const std::vector<float> numbers = sequential.Numbers(v, "");
+      all += numbers.size();
+      count +=
+          static_cast<size_t>(std::count(numbers.begin(), numbers.end(), 0.0f));
+    }
+    return std::make_pair(count, all);
+  };
+  for (int step = 0; step < 24; ++step) sequential.Apply({{0}, {0}});
+  const size_t before = zeros().first;
+  sequential.Apply({{0}, {0}});
+  const auto [after, all] = zeros();
+  EXPECT_GE(after, before);
+  EXPECT_GT(after, 0u);
+  EXPECT_LE(after, all / 2 + 1);
 }
 
 TEST_F(SequentialStepsTest, SumsRound) {

@@ -140,8 +140,12 @@ void StepWitness::CheckDecision(PeerId to, const v1::DecideRequest& decide) {
   NoteDecision(decide);
   const auto key =
       std::make_pair(VersionName(decide.contributors()), decide.step());
-  const std::string what = absl::StrCat(absl::StrJoin(decide.workers(), ","),
-                                        " of ", decide.examples(), " examples");
+  std::string what = absl::StrCat(absl::StrJoin(decide.workers(), ","), " of ",
+                                  decide.examples(), " examples");
+  for (const v1::PruningThreshold& threshold : decide.thresholds()) {
+    absl::StrAppend(&what, ", zero below ", threshold.magnitude());
+    report_.probes.Hit("sync: one threshold for all servers");
+  }
   const auto [known, added] = decided_.try_emplace(key, what);
   if (known->second == what || decide.workers().empty()) return;
   Wrong("step ", decide.step(), " is of workers ", what, " for ", PeerName(to),

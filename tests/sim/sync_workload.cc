@@ -38,7 +38,8 @@ IntegerJob::Options JobOptions(uint64_t seed) {
       .lease = absl::Milliseconds(6000 + random.Below(6000)),
       .staleness = "sync",
       .backup_workers = HasBackup(seed) ? 1u : 0u,
-      .rounded = IsRounded(seed)};
+      .rounded = IsRounded(seed),
+      .pruned = IsRounded(seed) && seed % 2 == 1};
   if (IsRounded(seed)) return options;
   options.sparse = seed % 5 == 2;
   if (options.sparse) options.width = IntegerJob::DrawWidth(seed);

@@ -27,7 +27,8 @@ TEST(SyncWorkloadTest, Promise6_EveryBatchIsInOnceWhoeverDies) {
                             "sync: an empty share", "sync: a share is late",
                             "sync: a share comes again when its step is in",
                             "sync: a share comes too early or too late",
-                            "sync: a worker hears that it is left out"}) {
+                            "sync: a worker hears that it is left out",
+                            "sync: one threshold for all servers"}) {
     EXPECT_GT(all.probes.Of(probe), 0u) << probe;
   }
 }

@@ -1,6 +1,7 @@
 #include "server/core/optimizers/pruning.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "absl/status/status.h"
@@ -13,18 +14,83 @@
 namespace paramd {
 namespace {
 
-constexpr size_t kWordBits = 64;
+using Config = v1::OptimizerConfig::Pruning;
 
-void SetBit(std::vector<uint64_t>* mask, size_t i) {
-  (*mask)[i / kWordBits] |= uint64_t{1} << (i % kWordBits);
+constexpr size_t kWordBits = 64;
+constexpr uint64_t kFour = 4;
+constexpr size_t kTwo = 2;
+constexpr double kHalf = 0.5;
+
+// A bit for each element.
+using Bits = std::vector<uint64_t>;
+
+Bits NoneOf(size_t elements) {
+  return Bits((elements + kWordBits - 1) / kWordBits);
 }
 
-// Names the `zeros` smallest magnitudes, of equals the first.
-void AddSmallest(const float* values, size_t elements, size_t zeros,
-                 std::vector<uint64_t>* mask) {
-  std::vector<float> sizes(elements);
-  std::transform(values, values + elements, sizes.begin(),
-                 [](float value) { return std::abs(value); });
+bool HasBit(const Bits& bits, size_t i) {
+  return (bits[i / kWordBits] >> (i % kWordBits) & 1) != 0;
+}
+
+void SetBit(Bits* bits, size_t i) {
+  (*bits)[i / kWordBits] |= uint64_t{1} << (i % kWordBits);
+}
+
+size_t CountBits(const Bits& bits) {
+  size_t count = 0;
+  for (const uint64_t word : bits) {
+    count += static_cast<size_t>(std::popcount(word));
+  }
+  return count;
+}
+
+// How many stay of a part of a group.
+size_t KeptOf(size_t part, size_t group) {
+  if (part == group) return std::min(part, kTwo);
+  return part == kFour - 1 ? kTwo : part / kTwo;
+}
+
+// All but the two largest of each four, of equals the first.
+Bits BeyondTwoOfFour(const float* values, size_t elements,
+                     const KernelPlace& place) {
+  Bits beyond = NoneOf(elements);
+  for (size_t i = 0; i < elements; ++i) {
+    const uint64_t input = (place.first + i) / place.outputs % place.inputs;
+    const uint64_t rank = input % kFour;
+    // Looked at with the first of its group that lies in the block.
+    if (rank > 0 && i >= place.outputs) continue;
+    const size_t group = std::min(kFour, place.inputs - (input - rank));
+    size_t part[kFour] = {};
+    size_t count = 0;
+    for (size_t at = i; count < group - rank && at < elements;
+         at += place.outputs) {
+      part[count++] = at;
+    }
+    for (size_t left = KeptOf(count, group); left < count; ++left) {
+      size_t least = count;
+      for (size_t k = 0; k < count; ++k) {
+        if (HasBit(beyond, part[k])) continue;
+        if (least == count ||
+            std::abs(values[part[k]]) < std::abs(values[part[least]])) {
+          least = k;
+        }
+      }
+      SetBit(&beyond, part[least]);
+    }
+  }
+  return beyond;
+}
+
+// The `zeros` smallest magnitudes of those, of equals the first. REQUIRES:
+// there are as many, and at least one is wanted.
+Bits SmallestAmong(const Bits& among, const float* values, size_t elements,
+                   size_t zeros) {
+  Bits smallest = NoneOf(elements);
+  std::vector<float> sizes;
+  sizes.reserve(elements);
+  for (size_t i = 0; i < elements; ++i) {
+    if (HasBit(among, i)) sizes.push_back(std::abs(values[i]));
+  }
   const auto last = sizes.begin() + static_cast<ptrdiff_t>(zeros) - 1;
   std::nth_element(sizes.begin(), last, sizes.end());
   const float largest = *last;
@@ -34,10 +100,36 @@ void AddSmallest(const float* values, size_t elements, size_t zeros,
                   [largest](float size) { return size < largest; }));
   for (size_t i = 0; i < elements; ++i) {
     const float size = std::abs(values[i]);
-    if (size > largest || (size == largest && equals == 0)) continue;
+    if (!HasBit(among, i) || size > largest) continue;
+    if (size == largest && equals == 0) continue;
     if (size == largest) --equals;
-    SetBit(mask, i);
+    SetBit(&smallest, i);
   }
+  return smallest;
+}
+
+absl::Status CheckKind(const Config& config) {
+  if (!Config::Structure_IsValid(config.structure())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.pruning.structure ",
+                     static_cast<int>(config.structure()), " is unknown here"));
+  }
+  if (!Config::Scope_IsValid(config.scope())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.pruning.scope ",
+                     static_cast<int>(config.scope()), " is unknown here"));
+  }
+  if (config.structure() != Config::TWO_OF_FOUR) return absl::OkStatus();
+  if (config.sparsity() != kHalf) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer.pruning.sparsity is 0.5 with structure two_of_four; found ",
+        config.sparsity()));
+  }
+  if (config.scope() == Config::GLOBAL) {
+    return absl::InvalidArgumentError(
+        "optimizer.pruning.scope global is not for structure two_of_four");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -57,11 +149,14 @@ absl::StatusOr<Pruning> Pruning::Create(
         absl::StrCat("optimizer.pruning.end_step is before begin_step (",
                      config.begin_step(), "); found ", config.end_step()));
   }
+  RETURN_IF_ERROR(CheckKind(config));
   return Pruning(WithDefaultNumbers(config));
 }
 
 Pruning::Pruning(const v1::OptimizerConfig::Pruning& config)
-    : sparsity_(config.sparsity()),
+    : two_of_four_(config.structure() == Config::TWO_OF_FOUR),
+      is_global_(config.scope() == Config::GLOBAL),
+      sparsity_(config.sparsity()),
       initial_sparsity_(config.initial_sparsity()),
       begin_step_(config.begin_step()),
       end_step_(config.end_step()),
@@ -83,20 +178,41 @@ bool Pruning::IsTime(uint64_t applied) const {
 }
 
 std::vector<uint64_t> Pruning::Mask(const float* values, size_t elements,
-                                    uint64_t applied) const {
-  std::vector<uint64_t> mask;
-  if (applied < begin_step_) return mask;
-  mask.resize((elements + kWordBits - 1) / kWordBits);
+                                    uint64_t applied, float below) const {
+  if (applied < begin_step_) return {};
+  Bits mask = NoneOf(elements);
   for (size_t i = 0; i < elements; ++i) {
-    mask[i / kWordBits] |= uint64_t{values[i] == 0} << (i % kWordBits);
+    const bool goes = values[i] == 0 || std::abs(values[i]) < below;
+    mask[i / kWordBits] |= uint64_t{goes} << (i % kWordBits);
   }
   return mask;
 }
 
+std::vector<uint64_t> Pruning::SmallestOf(const float* values, size_t elements,
+                                          uint64_t applied,
+                                          const KernelPlace& place) const {
+  // Rounded, and one is left.
+  const auto kept = std::max<size_t>(
+      1, static_cast<size_t>(
+             static_cast<double>(elements) * (1 - Sparsity(applied)) + 0.5));
+  size_t zeros = elements - std::min(kept, elements);
+  Bits among;
+  if (two_of_four_) {
+    among = BeyondTwoOfFour(values, elements, place);
+    if (applied >= end_step_) return among;
+    zeros = std::min(zeros, CountBits(among));
+  } else {
+    among.assign(NoneOf(elements).size(), ~uint64_t{0});
+  }
+  if (zeros == 0) return {};
+  return SmallestAmong(among, values, elements, zeros);
+}
+
 void Pruning::Prune(const std::vector<uint64_t>& mask, uint64_t applied,
-                    size_t slots, const Rule::Arrays& arrays) const {
+                    size_t slots, const Rule::Arrays& arrays,
+                    const KernelPlace& place) const {
   const size_t elements = arrays.elements;
-  const auto clear = [&](const std::vector<uint64_t>& named) {
+  const auto clear = [&](const Bits& named) {
     for (size_t word = 0; word < named.size(); ++word) {
       if (named[word] == 0) continue;
       const size_t first = word * kWordBits;
@@ -111,16 +227,8 @@ void Pruning::Prune(const std::vector<uint64_t>& mask, uint64_t applied,
     }
   };
   clear(mask);
-  if (!IsTime(applied + 1)) return;
-  // Rounded, and one is left.
-  const auto kept = std::max<size_t>(
-      1,
-      static_cast<size_t>(
-          static_cast<double>(elements) * (1 - Sparsity(applied + 1)) + 0.5));
-  if (kept >= elements) return;
-  std::vector<uint64_t> smallest((elements + kWordBits - 1) / kWordBits);
-  AddSmallest(arrays.new_values, elements, elements - kept, &smallest);
-  clear(smallest);
+  if (is_global_ || !IsTime(applied + 1)) return;
+  clear(SmallestOf(arrays.new_values, elements, applied + 1, place));
 }
 
 }  // namespace paramd

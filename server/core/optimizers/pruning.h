@@ -12,6 +12,14 @@
 
 namespace paramd {
 
+// Where a block lies in a kernel whose last two dimensions these are: weights
+// of consecutive inputs of an output lie `outputs` elements apart.
+struct KernelPlace {
+  uint64_t first = 0;  // Element of the kernel.
+  uint64_t inputs = 1;
+  uint64_t outputs = 1;
+};
+
 // Gradual magnitude pruning (Zhu and Gupta, 2017) of one block. With t of its
 // applications done, b and e begin_step and end_step, the share of zeros is
 //
@@ -19,6 +27,16 @@ namespace paramd {
 //
 // of the smallest magnitudes, of equals those that come first. That is done
 // behind application b, then behind every so many, and behind e.
+//
+// Structure two_of_four: only what is not among the two largest of each four
+// consecutive inputs of an output becomes zero, and behind e all of that. Fewer
+// than four at the end of the inputs keep two as well. Where a border of blocks
+// cuts four, a part of three keeps two, one of two keeps one, one of one none:
+// so there are never more than two.
+//
+// Scope global: one threshold for all blocks, which somebody else finds in what
+// all weights are behind application t of those, and which is handed in with
+// application t + 1.
 //
 // The mask is the zeros themselves: a weight that is zero before application
 // t > b is zero behind it, and so are its slots. Nothing lies beside a block
@@ -34,22 +52,32 @@ class Pruning {
   static absl::StatusOr<Pruning> Create(
       const v1::OptimizerConfig::Pruning& config);
 
+  bool is_global() const { return is_global_; }
   // s after so many applications; 0 before b.
   double Sparsity(uint64_t applied) const;
+  // Whether behind so many applications more is to become zero.
+  bool IsTime(uint64_t applied) const;
 
-  // Which weights stay zero at the application after `applied` others, a bit
-  // each; empty: none has to.
+  // Which weights are zero behind the application after `applied` others, a bit
+  // each: those that are now, and those smaller than `below`; empty: none has
+  // to be.
   std::vector<uint64_t> Mask(const float* values, size_t elements,
-                             uint64_t applied) const;
-  // Behind that application: what `mask` names is zero again, and if it is time
-  // so is what has become small. Slots: `slots` arrays of as many elements.
+                             uint64_t applied, float below = 0) const;
+  // Behind that application: what `mask` names becomes zero, and if it is time,
+  // and not global, so does what is small. Slots: `slots` arrays of as many
+  // elements.
   void Prune(const std::vector<uint64_t>& mask, uint64_t applied, size_t slots,
-             const Rule::Arrays& arrays) const;
+             const Rule::Arrays& arrays, const KernelPlace& place = {}) const;
 
  private:
   explicit Pruning(const v1::OptimizerConfig::Pruning& config);
-  bool IsTime(uint64_t applied) const;
+  // What becomes zero of these behind so many applications.
+  std::vector<uint64_t> SmallestOf(const float* values, size_t elements,
+                                   uint64_t applied,
+                                   const KernelPlace& place) const;
 
+  bool two_of_four_;
+  bool is_global_;
   double sparsity_;
   double initial_sparsity_;
   uint64_t begin_step_;

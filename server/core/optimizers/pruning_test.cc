@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -30,9 +31,10 @@ struct Block {
       : values(std::move(begin)), slots(2 * values.size(), 1) {}
 
   // Adds `change` to every value.
-  void Step(const Pruning& pruning, float change) {
+  void Step(const Pruning& pruning, float change, const KernelPlace& place = {},
+            float below = 0) {
     const std::vector<uint64_t> mask =
-        pruning.Mask(values.data(), values.size(), applied);
+        pruning.Mask(values.data(), values.size(), applied, below);
     for (float& value : values) value += change;
     for (float& slot : slots) slot += change;
     pruning.Prune(mask, applied, 2,
@@ -40,7 +42,8 @@ struct Block {
                    .values = values.data(),
                    .slots = slots.data(),
                    .new_values = values.data(),
-                   .new_slots = slots.data()});
+                   .new_slots = slots.data()},
+                  place);
     ++applied;
   }
   size_t zeros() const {
@@ -133,6 +136,116 @@ TEST(PruningTest, AsManyAreZeroAsTheShareSays) {
   }
 }
 
+v1::OptimizerConfig::Pruning TwoOfFour(uint64_t begin, uint64_t end) {
+  v1::OptimizerConfig::Pruning config = Config(0.5, begin, end);
+  config.set_structure(v1::OptimizerConfig::Pruning::TWO_OF_FOUR);
+  return config;
+}
+
+// What two of four leave of a kernel whose last two dimensions these are.
+std::vector<float> LeftOf(std::vector<float> kernel, uint64_t inputs,
+                          uint64_t outputs) {
+  Block block(std::move(kernel));
+  block.Step(Make(TwoOfFour(1, 1)), 0,
+             {.first = 0, .inputs = inputs, .outputs = outputs});
+  return block.values;
+}
+
+TEST(PruningTest, OfFourInputsOfAnOutputTheTwoLargestAreLeft) {
+  EXPECT_EQ(LeftOf({1, 8, -2, 7, 3, -6, -4, 5}, 4, 2),
+            (std::vector<float>{0, 8, 0, 7, 3, 0, -4, 0}));
+  // Of equals the first go.
+  EXPECT_EQ(LeftOf({2, 2, -2, 2, 1, 9, 1, 8}, 8, 1),
+            (std::vector<float>{0, 0, -2, 2, 0, 9, 0, 8}));
+}
+
+TEST(PruningTest, FewerThanFourAtTheEndOfTheInputsKeepTwo) {
+  EXPECT_EQ(LeftOf(Ascending(5), 5, 1), (std::vector<float>{0, 0, 3, 4, 5}));
+  EXPECT_EQ(LeftOf(Ascending(6), 6, 1), (std::vector<float>{0, 0, 3, 4, 5, 6}));
+  EXPECT_EQ(LeftOf(Ascending(7), 7, 1),
+            (std::vector<float>{0, 0, 3, 4, 0, 6, 7}));
+  // Two places of a window, of three inputs each: no four lie in both.
+  EXPECT_EQ(LeftOf({1, 2, 3, 6, 5, 4}, 3, 1),
+            (std::vector<float>{0, 2, 3, 6, 5, 0}));
+}
+
+// Of 8 inputs and 3 outputs, in two blocks cut anywhere.
+TEST(PruningTest, WhereABorderCutsFourTwoOfThemAreLeft) {
+  constexpr size_t kInputs = 8, kOutputs = 3;
+  std::vector<float> kernel;
+  for (size_t i = 0; i < kInputs * kOutputs; ++i) {
+    kernel.push_back(static_cast<float>(i * 7 % 25) + 1);
+  }
+  const Pruning pruning = Make(TwoOfFour(1, 1));
+  for (size_t cut = 0; cut <= kernel.size(); ++cut) {
+    const auto border = kernel.begin() + static_cast<ptrdiff_t>(cut);
+    Block first(std::vector<float>(kernel.begin(), border));
+    Block second(std::vector<float>(border, kernel.end()));
+    first.Step(pruning, 0,
+               {.first = 0, .inputs = kInputs, .outputs = kOutputs});
+    second.Step(pruning, 0,
+                {.first = cut, .inputs = kInputs, .outputs = kOutputs});
+    std::vector<float> left = first.values;
+    left.insert(left.end(), second.values.begin(), second.values.end());
+    for (size_t output = 0; output < kOutputs; ++output) {
+      for (size_t begin = 0; begin < kInputs; begin += 4) {
+        int nonzero = 0;
+        for (size_t input = begin; input < begin + 4; ++input) {
+          nonzero += left[input * kOutputs + output] != 0 ? 1 : 0;
+        }
+        EXPECT_EQ(nonzero, 2) << cut << " " << output << " " << begin;
+      }
+    }
+  }
+}
+
+TEST(PruningTest, TwoOfFourAreReachedAlongTheSameCurve) {
+  v1::OptimizerConfig::Pruning config = TwoOfFour(1, 3);
+  config.set_power(1);
+  const Pruning pruning = Make(config);
+  const KernelPlace place = {.first = 0, .inputs = 16, .outputs = 1};
+  Block block(Ascending(16));
+  block.Step(pruning, 0, place);
+  EXPECT_EQ(block.zeros(), 0u);
+  // A quarter: the smallest of those that are to go.
+  block.Step(pruning, 0, place);
+  EXPECT_EQ(block.values, (std::vector<float>{0, 0, 3, 4, 0, 0, 7, 8, 9, 10, 11,
+                                              12, 13, 14, 15, 16}));
+  block.Step(pruning, 0, place);
+  block.Step(pruning, 1, place);
+  EXPECT_EQ(block.values, (std::vector<float>{0, 0, 4, 5, 0, 0, 8, 9, 0, 0, 12,
+                                              13, 0, 0, 16, 17}));
+  EXPECT_EQ(block.slots[0], 0);
+  EXPECT_EQ(block.slots[2], 2);
+}
+
+TEST(PruningTest, ByOneThresholdForAllWhatIsBelowGoesAndNothingElse) {
+  v1::OptimizerConfig::Pruning config = Config(0.5, 2, 4, 2);
+  config.set_scope(v1::OptimizerConfig::Pruning::GLOBAL);
+  const Pruning pruning = Make(config);
+  EXPECT_TRUE(pruning.is_global());
+  EXPECT_FALSE(Make(Config(0.5, 2, 4)).is_global());
+  for (const auto& [applied, is_time] :
+       {std::pair{1, false}, {2, true}, {3, false}, {4, true}, {6, false}}) {
+    EXPECT_EQ(pruning.IsTime(static_cast<uint64_t>(applied)), is_time)
+        << applied;
+  }
+  Block block({1, -2, 3, -4});
+  block.Step(pruning, 0);
+  block.Step(pruning, 0);
+  EXPECT_EQ(block.zeros(), 0u);
+  // By what it was before the step, which is the instant of all the others.
+  block.Step(pruning, 2, {}, 2.5f);
+  EXPECT_EQ(block.values, (std::vector<float>{0, 0, 5, -2}));
+  EXPECT_EQ(block.slots, (std::vector<float>{0, 0, 3, 3, 0, 0, 3, 3}));
+  // Without a threshold only what is zero stays so.
+  block.Step(pruning, 1);
+  block.Step(pruning, 1);
+  EXPECT_EQ(block.values, (std::vector<float>{0, 0, 7, 0}));
+  block.Step(pruning, 1);
+  EXPECT_EQ(block.values, (std::vector<float>{0, 0, 8, 0}));
+}
+
 TEST(PruningTest, NonsenseIsRefusedByName) {
   v1::OptimizerConfig::Pruning config = Config(0.5, 10, 5);
   EXPECT_EQ(Pruning::Create(config).status().message(),
@@ -144,6 +257,23 @@ TEST(PruningTest, NonsenseIsRefusedByName) {
             "0.6");
   EXPECT_FALSE(Pruning::Create(Config(1, 1, 5)).ok());
   EXPECT_FALSE(Pruning::Create(Config(-0.1, 1, 5)).ok());
+  config = TwoOfFour(1, 5);
+  config.set_sparsity(0.75);
+  EXPECT_EQ(Pruning::Create(config).status().message(),
+            "optimizer.pruning.sparsity is 0.5 with structure two_of_four; "
+            "found 0.75");
+  config = TwoOfFour(1, 5);
+  config.set_scope(v1::OptimizerConfig::Pruning::GLOBAL);
+  EXPECT_EQ(Pruning::Create(config).status().message(),
+            "optimizer.pruning.scope global is not for structure two_of_four");
+  config = Config(0.5, 1, 5);
+  config.set_structure(static_cast<v1::OptimizerConfig::Pruning::Structure>(7));
+  EXPECT_EQ(Pruning::Create(config).status().message(),
+            "optimizer.pruning.structure 7 is unknown here");
+  config = Config(0.5, 1, 5);
+  config.set_scope(static_cast<v1::OptimizerConfig::Pruning::Scope>(7));
+  EXPECT_EQ(Pruning::Create(config).status().message(),
+            "optimizer.pruning.scope 7 is unknown here");
 }
 
 }  // namespace
