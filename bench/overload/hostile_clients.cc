@@ -4,8 +4,10 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <thread>
@@ -51,6 +53,8 @@ int Connect(const std::string& address) {
   to.sin_port = htons(static_cast<uint16_t>(port));
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
+  const timeval second = {1, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second));
   if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0) {
     return fd;
   }
@@ -58,10 +62,20 @@ int Connect(const std::string& address) {
   return -1;
 }
 
-// The other end has closed it, or it is none.
+// At once: a port that waits for its end could not be used again meanwhile.
+void Close(int fd) {
+  const linger none = {1, 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+  close(fd);
+}
+
+// The other end has closed it, or it is none. What it says is dropped.
 bool IsOver(int fd) {
-  char byte;
-  return fd < 0 || recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+  if (fd < 0) return true;
+  char bytes[256];
+  ssize_t got = 1;
+  while (got > 0) got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+  return got == 0 || errno != EAGAIN;
 }
 
 [[noreturn]] void BeSilent(const std::string& address) {
@@ -69,7 +83,7 @@ bool IsOver(int fd) {
   for (;; absl::SleepFor(kPause)) {
     for (int& fd : open) {
       if (!IsOver(fd)) continue;
-      if (fd >= 0) close(fd);
+      if (fd >= 0) Close(fd);
       fd = Connect(address);
     }
   }
@@ -86,7 +100,10 @@ bool IsOver(int fd) {
     std::string bytes(4096, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random.Below(256));
     (void)!send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    close(fd);
+    // Until it is closed, a second at most.
+    while (recv(fd, bytes.data(), bytes.size(), 0) > 0) {
+    }
+    Close(fd);
   }
 }
 

@@ -161,8 +161,9 @@ void MeasureHostile(bool by_kind, Report* report, Memory* memory) {
   (void)worker.Step(100);
   std::vector<Beside> all;
   if (by_kind) {
-    for (const std::string& kind : HostileKinds())
+    for (const std::string& kind : HostileKinds()) {
       all.emplace_back(kind, std::vector<std::string>{kind});
+    }
   } else {
     all.emplace_back("all strangers", HostileKinds());
   }
