@@ -35,6 +35,10 @@ absl::Status Rendezvous::Check(const v1::BeatRequest& beat) const {
         "worker-", beat.worker(), " is not one of the job's ", workers_.size(),
         " workers: give all processes the same TF_CONFIG"));
   }
+  if (beat.incarnation() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker-", beat.worker(), " does not say which process it is"));
+  }
   const Worker& worker = workers_[beat.worker()];
   if (beat.incarnation() == worker.before && worker.before != 0) {
     return absl::AlreadyExistsError(

@@ -43,8 +43,9 @@ class Rendezvous {
   }
 
   // A worker speaks; what it is told. INVALID_ARGUMENT if there is no such
-  // worker or its model is another one than the chief's, ALREADY_EXISTS if its
-  // task has a newer process: nothing has changed then.
+  // worker, it does not say which process it is, or its model is another one
+  // than the chief's, ALREADY_EXISTS if its task has a newer process: nothing
+  // has changed then.
   absl::StatusOr<v1::BeatReply> Beat(const v1::BeatRequest& beat, Time now);
 
   // ---- for people

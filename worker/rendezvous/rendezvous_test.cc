@@ -136,6 +136,14 @@ TEST_F(RendezvousTest, AProcessThatWasReplacedIsTold) {
   EXPECT_THAT(std::string(reply.status().message()), HasSubstr("worker-1"));
 }
 
+TEST_F(RendezvousTest, WhoDoesNotSayWhichProcessItIsTakesNobodysPlace) {
+  const uint64_t round = FormRound().round();
+  const auto reply = rendezvous_.Beat(Waiting(1, 0), now_);
+  EXPECT_EQ(reply.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(reply.status().message()), HasSubstr("worker-1"));
+  EXPECT_EQ(Beat(WaitingAt(1, 1, 0)).round(), round);
+}
+
 TEST_F(RendezvousTest, AnotherModelIsRefused) {
   Beat(Waiting(0, 10));
   v1::BeatRequest other = Waiting(1, 11);
