@@ -37,6 +37,11 @@ void CheckKafka(const v1::InputSource::Kafka& kafka, const AddMistake& add) {
                      "'_' and '-', at most ",
                      kMostTopicName));
   }
+  if (kafka.join().has_click() && kafka.join().click().empty()) {
+    add("input.train.kafka.join.click",
+        "is empty, so every message would be a click; give what the value of a "
+        "click's message begins with, as in \"click,\"");
+  }
   for (int i = 0; i < kafka.properties_size(); ++i) {
     const size_t equals = kafka.properties(i).find('=');
     if (equals != std::string::npos && equals > 0) continue;

@@ -57,6 +57,17 @@ TEST(TopicConfigTest, ATopicIsFollowedEachMinuteForAsLongAsItGrows) {
       << "columns are named by their places";
 }
 
+TEST(TopicConfigTest, AJoinHasAWindowOfTimeAndOfMessages) {
+  JobSources sources = OfTopic();
+  sources.settings = {{"input.train.kafka.join", R"({"click": "click,"})"}};
+  const absl::StatusOr<LoadedJob> job = LoadJob(sources);
+  ASSERT_TRUE(job.ok()) << job.status();
+  const auto& join = job->config.input().train().kafka().join();
+  EXPECT_EQ(join.label(), "label");
+  EXPECT_EQ(join.window_ms(), 600000u);
+  EXPECT_EQ(join.window_messages(), 100000u);
+}
+
 TEST(TopicConfigTest, WhereItsBrokersAreIsOfEachProcess) {
   JobSources sources = OfTopic();
   const std::string digest = LoadJob(sources)->digest;
@@ -97,6 +108,14 @@ TEST(TopicConfigTest, WhatDoesNotGoWithATopicIsSaidInOneSentence) {
        "input.train.kafka.topic: \"click log\" is not a topic's name"},
       {"input.train.kafka.from", "oldest", "must be one of earliest, latest"},
       {"input.train.kafka.epoch_messages", "0", "must be at least 1"},
+      {"input.train.kafka.join", R"({"click": ""})",
+       "input.train.kafka.join.click: is empty, so every message would be a "
+       "click"},
+      {"input.train.kafka.join", R"({"window_ms": 1000})",
+       "input.train.kafka.join.click: is missing"},
+      {"input.train.kafka.join",
+       R"({"click": "click,", "window_messages": 2000000})",
+       "must be at most 1048576"},
       {"input.train.csv.files", "a.csv",
        "input.train.csv.files: conflicts with kafka"},
       {"input.train.csv.header", "false",

@@ -2,7 +2,7 @@
 
     python3 examples/click_log.py DIRECTORY [--train N] [--test N] [--seed S]
         [--keys N] [--vectors N] [--fields N] [--numbers N] [--criteo]
-        [--buys] [--drift D]
+        [--buys] [--drift D] [--delay D]
 
 Each example has eight fields, or so many: keys drawn from a Zipf distribution of
 exponent 1.1 over 10,000 each, or so many, written as texts. A key has a true weight,
@@ -28,6 +28,14 @@ With --drift the weights of keys move while the log is written, the test set aft
 examples to train on: a weight is cos(a) of what it was at first and sin(a) of another one,
 and the angle a grows evenly to D right angles. With 1 the last weights have nothing to do
 with the first. Those of products, of numbers and of buys stay.
+
+With --delay there is a file train_events.txt, too: what a topic would have been sent, one
+message a line, its key before a colon. An example is sent as a row of train.csv whose click
+is 0, since nobody knows it yet; its click follows as "click,", with the same key, after an
+exponentially distributed number of further examples, D in the mean. So train.csv has the
+labels that a join finds which waits for every click. best.json says how many messages
+behind its example half of the clicks come, and 90 and 99 of a hundred: a window of so many
+messages, of one partition, finds these.
 """
 
 import argparse
@@ -121,6 +129,32 @@ def write(path, keys, numbers, said):
                          + [f"{key:x}" for key in row])
 
 
+def write_events(random, path, rows, clicks, delay):
+    """Examples, `rows` of text, and their clicks that come later. Returns the numbers of
+    messages behind which half of the clicks come, and 90 and 99 of a hundred."""
+    clicked = np.flatnonzero(clicks)
+    times = np.concatenate([np.arange(len(rows)), clicked
+                            + random.exponential(delay, len(clicked))])
+    order = np.argsort(times, kind="stable")
+    with open(path, "w", encoding="utf-8") as file:
+        for event in order:
+            if event < len(rows):
+                file.write(f"{event}:{rows[event]}\n")
+            else:
+                file.write(f"{clicked[event - len(rows)]}:click,\n")
+    places = np.empty(len(order), int)
+    places[order] = np.arange(len(order))
+    behind = places[len(rows):] - places[clicked]
+    return [int(np.ceil(q)) for q in np.quantile(behind, [0.5, 0.9, 0.99])]
+
+
+def unlabelled(path):
+    """The rows of a file that `write` wrote, as long as nobody knows their clicks."""
+    with open(path, encoding="utf-8") as file:
+        next(file)
+        return ["0," + row.strip().split(",", 1)[1] for row in file]
+
+
 def write_criteo(path, keys, counts, clicks):
     with open(path, "w", encoding="utf-8") as file:
         for row, beside, click in zip(keys, counts, clicks):
@@ -144,9 +178,12 @@ def main():
     parser.add_argument("--criteo", action="store_true")
     parser.add_argument("--buys", action="store_true")
     parser.add_argument("--drift", type=float, default=0.0)
+    parser.add_argument("--delay", type=float, default=0.0)
     args = parser.parse_args()
     if args.criteo and args.buys:
         parser.error("--buys is not for Criteo's form")
+    if args.delay and (args.criteo or args.buys):
+        parser.error("--delay is for clicks alone, in the plain form")
     if args.fields is None:
         args.fields = 26 if args.criteo else 8
     if args.numbers is None:
@@ -184,11 +221,17 @@ def main():
             write_criteo(path + ".txt", keys, numbers, clicks)
         else:
             write(path + ".csv", keys, numbers, said)
+        if args.delay and name == "train":
+            behind = write_events(np.random.default_rng([args.seed, 1]),
+                                  path + "_events.txt",
+                                  unlabelled(path + ".csv"), clicks, args.delay)
     best = {"auc": area(probability, clicks), "clicked": float(clicks.mean()),
             "normalised_entropy": normalised_entropy(probability, clicks)}
     if args.buys:
         best["buy_auc"] = area(probability * then, said["buy"])
         best["bought"] = float(said["buy"].mean())
+    if args.delay:
+        best["messages_to_click"] = behind
     with open(os.path.join(args.directory, "best.json"), "w",
               encoding="utf-8") as file:
         json.dump(best, file)

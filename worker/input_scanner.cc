@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "absl/time/clock.h"
+
 #include "base/status_macros.h"
 #include "worker/input/growing_source.h"
 #include "worker/input/kafka_topic.h"
@@ -37,7 +39,7 @@ absl::StatusOr<v1::ScanInputResult> InputScanner::Scan(
   if (topic_ == nullptr) {
     ASSIGN_OR_RETURN(topic_, OpenKafkaTopic(kafka));
   }
-  return ScanTopic(kafka, request, &stopped_, topic_.get());
+  return ScanTopic(kafka, request, absl::Now(), &stopped_, topic_.get());
 }
 
 }  // namespace paramd

@@ -535,6 +535,9 @@ void WorkerProcess::FillInput(v1::InputStats* stats) const {
     const TopicCounters& counters = training_->growing()->counters();
     stats->set_empty_offsets(counters.empty_offsets);
     stats->set_gone_messages(counters.gone_messages);
+    stats->set_joined_clicks(counters.joined_clicks);
+    stats->set_late_clicks(counters.late_clicks);
+    stats->set_stray_clicks(counters.stray_clicks);
   }
   for (const Pipeline::StageTime& time : training_->StageTimes()) {
     v1::InputStats::Stage* const stage = stats->add_stages();

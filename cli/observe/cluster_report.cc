@@ -160,6 +160,29 @@ void AppendSlices(const v1::Evaluation& evaluation, std::string* text) {
   }
 }
 
+void AppendGrowingInput(const v1::GrowingInput& input, std::string* text) {
+  const uint64_t parts =
+      input.partitions() > 0 ? input.partitions() : input.files();
+  absl::StrAppendFormat(
+      text, "input: %s examples in %s %s%s, %s; %s\n",
+      WithCommas(input.examples()), WithCommas(parts),
+      input.partitions() > 0 ? "partition" : "file", parts == 1 ? "" : "s",
+      input.ended() ? "and no more come" : "and more may come",
+      input.saved_epochs() == 0
+          ? "no checkpoint has a whole epoch of it"
+          : absl::StrCat("the newest checkpoint has epochs 1 to ",
+                         input.saved_epochs()));
+  if (input.gone_messages() > 0) {
+    absl::StrAppendFormat(
+        text, "deleted by the topic before they were found: %s messages\n",
+        WithCommas(input.gone_messages()));
+  }
+  if (input.held_messages() > 0) {
+    absl::StrAppendFormat(text, "held for their clicks: %s messages\n",
+                          WithCommas(input.held_messages()));
+  }
+}
+
 void AppendJob(const v1::JobStats& job, std::string* text) {
   absl::StrAppendFormat(
       text,
@@ -180,23 +203,7 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
   if (!job.stopping().empty()) absl::StrAppend(text, job.stopping(), "\n");
   absl::StrAppend(text, RenderSettings(job));
   if (job.has_growing_input()) {
-    const v1::GrowingInput& input = job.growing_input();
-    const uint64_t parts =
-        input.partitions() > 0 ? input.partitions() : input.files();
-    absl::StrAppendFormat(
-        text, "input: %s examples in %s %s%s, %s; %s\n",
-        WithCommas(input.examples()), WithCommas(parts),
-        input.partitions() > 0 ? "partition" : "file", parts == 1 ? "" : "s",
-        input.ended() ? "and no more come" : "and more may come",
-        input.saved_epochs() == 0
-            ? "no checkpoint has a whole epoch of it"
-            : absl::StrCat("the newest checkpoint has epochs 1 to ",
-                           input.saved_epochs()));
-    if (input.gone_messages() > 0) {
-      absl::StrAppendFormat(
-          text, "deleted by the topic before they were found: %s messages\n",
-          WithCommas(input.gone_messages()));
-    }
+    AppendGrowingInput(job.growing_input(), text);
   }
   absl::StrAppendFormat(text, "pushes lost: %s, doubled: %s\n",
                         WithCommas(job.pushes_lost()),

@@ -355,6 +355,9 @@ TEST_F(ClusterReportTest, InputThatGrowsIsShownWithWhatIsSavedOfIt) {
   EXPECT_THAT(RenderReport(*ReportAt("p0:1")),
               HasSubstr("in 2 files, and no more come; the newest checkpoint "
                         "has epochs 1 to 1\n"));
+  input.set_held_messages(1200);
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")),
+              HasSubstr("held for their clicks: 1,200 messages\n"));
 }
 
 TEST_F(ClusterReportTest, EachSliceOfAnEvaluationHasALineButNotOfVeryMany) {

@@ -459,6 +459,17 @@ constexpr Metric kMetrics[] = {
     {"paramd_worker_input_gone_messages_total", kCounter, "",
      "Messages of a topic of Kafka that were deleted before they were read.",
      OfInput<&v1::InputStats::gone_messages>},
+    {"paramd_worker_input_joined_clicks_total", kCounter, "",
+     "With input.train.kafka.join, clicks whose example is within the window.",
+     OfInput<&v1::InputStats::joined_clicks>},
+    {"paramd_worker_input_late_clicks_total", kCounter, "",
+     "With input.train.kafka.join, clicks whose example is further away in "
+     "time "
+     "than the window.",
+     OfInput<&v1::InputStats::late_clicks>},
+    {"paramd_worker_input_stray_clicks_total", kCounter, "",
+     "With input.train.kafka.join, clicks of which no example was found.",
+     OfInput<&v1::InputStats::stray_clicks>},
     {"paramd_worker_input_stage_seconds_total", kCounter, "stage",
      "What a stage of the input took itself, all threads together; an estimate "
      "from one example in sixteen.",

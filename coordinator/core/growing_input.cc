@@ -84,12 +84,15 @@ void GrowingInput::OnScanned(const IoResult& result, Turn* turn) {
     return;
   }
   failure_.clear();
+  held_messages_ = scanned->held();
   if (!IsEnd(scanned->found())) {
     if (!SaysOnlyWhere(scanned->found())) idle_since_.reset();
     // There are more, or the end comes next.
     if (scanned->more() || scanned->ended()) next_scan_ = turn->now;
     return Log(scanned->found(), turn);
   }
+  // Those that are held are found sooner or later.
+  if (held_messages_ > 0) idle_since_.reset();
   if (scanned->ended() || HasBeenIdle()) Log({}, turn);
 }
 
@@ -167,10 +170,14 @@ bool GrowingInput::waits() const {
 }
 
 std::string GrowingInput::waiting_for() const {
-  return absl::StrCat(reads_topic()
-                          ? absl::StrCat("new messages of topic '", topic_, "'")
-                          : absl::StrCat("new files in ", directory_),
-                      failure_.empty() ? "" : ": ", failure_);
+  return absl::StrCat(
+      reads_topic()
+          ? absl::StrCat("new messages of topic '", topic_, "'",
+                         held_messages_ == 0 ? ""
+                                             : ", or the clicks of those that "
+                                               "are held")
+          : absl::StrCat("new files in ", directory_),
+      failure_.empty() ? "" : ": ", failure_);
 }
 
 }  // namespace paramd

@@ -49,6 +49,8 @@ class GrowingInput {
   size_t partitions() const { return partitions_.size(); }
   // That the topic had deleted before they were found.
   uint64_t gone_messages() const { return gone_messages_; }
+  // That were there at the last look, and wait for their clicks.
+  uint64_t held_messages() const { return held_messages_; }
 
  private:
   enum class Stage { kWaiting, kScanning, kLogging };
@@ -75,6 +77,7 @@ class GrowingInput {
   std::map<uint32_t, v1::EpochFiles::Partition> partitions_;
   uint64_t examples_ = 0;  // Found until now.
   uint64_t gone_messages_ = 0;
+  uint64_t held_messages_ = 0;
   Time next_scan_;
   Time scan_began_;
   // Of the first one of those that have found nothing since something was.

@@ -305,6 +305,30 @@ TEST_F(GrowingTopicTest, SaysWhyItWaits) {
   EXPECT_EQ(topic_.waiting_for(), "new messages of topic 'clicks'");
 }
 
+TEST_F(GrowingTopicTest, AnInputDoesNotEndWhileMessagesAreHeld) {
+  CoordinatorOptions options = OfTopic();
+  options.job.mutable_input()->mutable_follow()->set_idle_timeout_ms(2500);
+  GrowingInput topic(options, &portions_);
+  const auto look = [&](uint64_t held) {
+    bench_.now = bench_.now + absl::Milliseconds(kPollMs);
+    bench_.Do([&](Turn* turn) { topic.Advance(turn); });
+    ASSERT_NE(Asked<v1::ScanInput>(), nullptr);
+    v1::ScanInputResult result;
+    result.set_held(held);
+    End(result);
+  };
+  for (int i = 0; i < 10; ++i) look(3);
+  EXPECT_EQ(Asked<v1::AppendLog>(), nullptr);
+  EXPECT_EQ(topic.held_messages(), 3u);
+  EXPECT_EQ(topic.waiting_for(),
+            "new messages of topic 'clicks', or the clicks of those that are "
+            "held");
+  for (int i = 0; i < 10 && Asked<v1::AppendLog>() == nullptr; ++i) look(0);
+  EXPECT_NE(Asked<v1::AppendLog>(), nullptr);
+  EXPECT_EQ(topic.held_messages(), 0u);
+  EXPECT_EQ(topic.waiting_for(), "new messages of topic 'clicks'");
+}
+
 TEST(WholeInputTest, AnInputThatIsAllThereIsNotLookedFor) {
   PartBench bench(JobOptions());
   Portions portions(Epochs(8, 2), 4);

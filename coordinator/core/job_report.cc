@@ -122,6 +122,7 @@ void JobReport::FillEpochs(v1::JobStats* job) const {
   const GrowingInput& growing = parts_.input.portions().growing();
   input->set_partitions(static_cast<uint32_t>(growing.partitions()));
   input->set_gone_messages(growing.gone_messages());
+  input->set_held_messages(growing.held_messages());
   const v1::SavedInput& saved = parts_.checkpoints.newest().input;
   uint32_t first = std::max(saved.next_epoch(), uint32_t{1});
   for (const v1::SavedInput::Range& range : saved.remaining()) {

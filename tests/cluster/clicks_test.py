@@ -119,6 +119,35 @@ class ClicksTest(unittest.TestCase):
             self.assertLess(learned[half], best)
         self.assertGreater(learned["new"], learned["old"] + 0.05)
 
+    def test_clicks_that_come_later_are_those_of_the_log(self):
+        self.write_log("--delay=100")
+        rows = {}
+        clicked, behind = {}, []
+        with open(os.path.join(self.directory, "train_events.txt"),
+                  encoding="utf-8") as file:
+            for place, line in enumerate(file):
+                key, value = line.rstrip("\n").split(":", 1)
+                if value == "click,":
+                    self.assertNotIn(key, clicked)
+                    clicked[key] = place
+                    behind.append(place - rows[key][0])
+                else:
+                    rows[key] = place, value
+        with open(os.path.join(self.directory, "train.csv"),
+                  encoding="utf-8") as file:
+            labelled = [line.rstrip("\n") for line in file][1:]
+        self.assertEqual(len(rows), len(labelled))
+        for number, row in enumerate(labelled):
+            click, fields = row.split(",", 1)
+            self.assertEqual(rows[str(number)][1], "0," + fields)
+            self.assertEqual(str(number) in clicked, click == "1")
+        with open(os.path.join(self.directory, "best.json"),
+                  encoding="utf-8") as file:
+            median, most, nearly_all = json.load(file)["messages_to_click"]
+        for window, share in ((median, 0.5), (most, 0.9), (nearly_all, 0.99)):
+            within = sum(one <= window for one in behind) / len(behind)
+            self.assertAlmostEqual(within, share, delta=0.01)
+
     def test_a_mixture_of_experts_learns_clicks_and_what_is_bought(self):
         self.write_log("--keys=100", "--buys")
         with open(os.path.join(self.directory, "best.json"),

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import time
 import unittest
+import zlib
 
 from tests.cluster import paramd
 
@@ -37,6 +38,19 @@ class Kafka:
             self.process.stdin.write(
                 f"{self.produced % self.partitions} {message}\n")
             self.produced += 1
+        self.flush()
+
+    def produce_keyed(self, messages):
+        """Pairs of a key and a message; each key has its partition."""
+        for key, message in messages:
+            self.process.stdin.write(
+                f"{self.partition_of(key)}:{key} {message}\n")
+        self.flush()
+
+    def partition_of(self, key):
+        return zlib.crc32(key.encode()) % self.partitions
+
+    def flush(self):
         self.tell("flush")
         assert self.process.stdout.readline() == "flush\n"
 
@@ -48,6 +62,42 @@ class Kafka:
 def clicks(count, begin=0):
     """Each with an ad that no other one has."""
     return [f"ad{i},{i % 2}" for i in range(begin, begin + count)]
+
+
+WINDOW = 100
+CLICK = "click,"
+
+
+def delayed_clicks(count):
+    """Pairs of a key and a message: every third example is clicked soon, every seventh
+    long after, and one in fifty a bit before it is sent."""
+    messages = []
+    for i in range(count):
+        messages.append((i, 1, f"k{i}", f"ad{i},0"))
+        if i % 3 == 0:
+            messages.append((i + 40, 0, f"k{i}", CLICK))
+        if i % 7 == 1:
+            messages.append((i + 600, 0, f"k{i}", CLICK))
+        if i % 50 == 2:
+            messages.append((i - 30, 0, f"k{i}", CLICK))
+    messages.append((count, 0, "nobody", CLICK))
+    return [(key, message) for _, _, key, message in sorted(messages)]
+
+
+def joined(messages, kafka):
+    """The examples with their labels: 1 where a click is near in its partition."""
+    clicked, places, examples = {}, {}, []
+    for key, message in messages:
+        partition = kafka.partition_of(key)
+        place = places.get(partition, 0)
+        places[partition] = place + 1
+        if message == CLICK:
+            clicked.setdefault(key, []).append(place)
+        else:
+            examples.append((key, place, message))
+    return [message.replace(",0", ",1")
+            if any(abs(place - click) <= WINDOW for click in clicked.get(key, []))
+            else message for key, place, message in examples]
 
 
 class KafkaTest(unittest.TestCase):
@@ -185,6 +235,33 @@ class KafkaTest(unittest.TestCase):
         # A worker that is killed has three portions at most, which others
         # compute again.
         self.assert_each_once(messages, computed_again=3 * 3 * PORTION_BATCHES)
+
+    def test_promise1_labels_that_come_later_are_the_same_after_kills(self):
+        messages = delayed_clicks(3000)
+        self.kafka.produce_keyed(messages)
+        self.write_job(self.job(None, until="latest", epoch_messages=500, join={
+            "click": CLICK, "window_messages": WINDOW}))
+        server, chief, worker = self.start("ps-0", "worker-0", "worker-1")
+        worker.wait_for("first push of generation")
+        worker.signal(signal.SIGKILL)
+        worker.wait()
+        worker = self.start("worker-1")
+        chief.wait_for("epoch 2: ")
+        chief.signal(signal.SIGKILL)
+        chief.wait()
+        chief = self.start("worker-0")
+        self.wait(server, chief, worker)
+        examples = joined(messages, self.kafka)
+        labels = [example.endswith(",1") for example in examples]
+        self.assertGreater(sum(labels), 1000)
+        self.assertGreater(len(labels) - sum(labels), 1000)
+        self.assert_each_once(examples, computed_again=3 * 3 * PORTION_BATCHES)
+
+    def test_a_message_without_a_key_is_named_where_labels_are_joined(self):
+        self.kafka.produce(clicks(3))
+        self.write_job(self.job(None, until="latest", join={"click": CLICK}))
+        self.assert_fails(" offset 0: has no key, by which "
+                          "input.train.kafka.join finds its click")
 
     def test_a_run_begins_at_offsets_and_ends_after_so_many_messages(self):
         messages = clicks(30)

@@ -1,9 +1,10 @@
 // A Kafka for tests of real processes: librdkafka's mock cluster. It prints the
 // address of its broker, and then does what is written to it, line by line:
 //
-//   P TEXT   appends the message TEXT to partition P
-//   flush    all messages are there; printed again when they are
-//   down     nobody is answered until
+//   P TEXT       appends the message TEXT to partition P
+//   P:KEY TEXT   the same with a key
+//   flush        all messages are there; printed again when they are
+//   down         nobody is answered until
 //   up
 //
 //     mock_kafka TOPIC PARTITIONS
@@ -12,8 +13,10 @@
 #include <cstdio>
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
 int main(int argc, char** argv) {
@@ -27,6 +30,9 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
     const size_t space = line.find(' ');
+    const std::pair<absl::string_view, absl::string_view> where =
+        absl::StrSplit(absl::string_view(line).substr(0, space),
+                       absl::MaxSplits(':', 1));
     uint32_t partition = 0;
     if (line == "flush") {
       kafka.Flush();
@@ -37,9 +43,10 @@ int main(int argc, char** argv) {
     } else if (line == "up") {
       kafka.SetUp();
     } else if (space != std::string::npos &&
-               absl::SimpleAtoi(line.substr(0, space), &partition) &&
+               absl::SimpleAtoi(where.first, &partition) &&
                partition < partitions) {
-      kafka.Produce(partition, absl::string_view(line).substr(space + 1));
+      kafka.ProduceKeyed(partition, where.second,
+                         absl::string_view(line).substr(space + 1));
     } else {
       std::fprintf(stderr, "not understood: %s\n", line.c_str());
       return 2;

@@ -62,6 +62,7 @@ MAY_DRAW = {
     "worker/input/transform.h",
     "worker/input/rand_augment.h",
     "worker/input/cache_key.cc",  # A hash of texts.
+    "worker/input/kafka_topic.cc",  # A hash of keys.
     "worker/input/combined_source.cc",  # Of seed and place.
     "worker/input/own_map.h",
     "worker/input/pipeline.cc",

@@ -148,6 +148,11 @@ absl::StatusOr<std::unique_ptr<GrowingSource>> GrowingSource::Create(
       new GrowingSource(config, std::move(nothing)));
   source->topic_ = std::move(topic);
   source->format_ = std::make_unique<MessageFormat>(std::move(format));
+  if (source->config_.kafka().has_join()) {
+    ASSIGN_OR_RETURN(source->join_,
+                     LabelJoin::Create(source->config_.kafka(), source->spec(),
+                                       source->topic_.get()));
+  }
   return source;
 }
 
@@ -269,8 +274,9 @@ absl::StatusOr<GrowingSource::Opened> GrowingSource::Open(
 
 absl::StatusOr<GrowingSource::Opened> GrowingSource::OpenMessages(
     const v1::EpochFiles& epoch) const {
-  const TopicEpoch::Context context = {config_.kafka(), *format_,
-                                       nothing_->spec(), *topic_, counters_};
+  const TopicEpoch::Context context = {config_.kafka(),  *format_,
+                                       nothing_->spec(), *topic_,
+                                       counters_,        join_.get()};
   ASSIGN_OR_RETURN(std::unique_ptr<TopicEpoch> opened,
                    TopicEpoch::Create(context, epoch));
   return Opened(std::move(opened));

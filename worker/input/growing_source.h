@@ -21,6 +21,7 @@
 #include "proto/paramd/v1/storage.pb.h"
 #include "worker/input/example_source.h"
 #include "worker/input/file.h"
+#include "worker/input/label_join.h"
 #include "worker/input/message_format.h"
 #include "worker/input/topic.h"
 #include "worker/input/topic_epoch.h"
@@ -91,6 +92,7 @@ class GrowingSource : public ExampleSource {
   // Of messages; else null.
   std::unique_ptr<Topic> topic_;
   std::unique_ptr<const MessageFormat> format_;
+  std::unique_ptr<LabelJoin> join_;  // Null: they have their labels.
   mutable TopicCounters counters_;
   // One thread opens files; taken before mutex_.
   mutable Mutex opening_;

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/random.h"
 #include "base/shorten.h"
 #include "base/status_macros.h"
 
@@ -64,6 +65,8 @@ bool NamesBrokers(const std::string& name) {
 }
 
 using Conf = std::unique_ptr<rd_kafka_conf_t, void (*)(rd_kafka_conf_t*)>;
+using Partitions = std::unique_ptr<rd_kafka_topic_partition_list_t,
+                                   void (*)(rd_kafka_topic_partition_list_t*)>;
 
 // What librdkafka says of it may have the value in it, which may be a secret.
 absl::Status SetProperty(const std::string& name, const std::string& value,
@@ -175,6 +178,33 @@ class KafkaTopic : public Topic {
       ASSIGN_OR_RETURN(ends.emplace_back(), EndsOf(partition));
     }
     return ends;
+  }
+
+  absl::StatusOr<std::vector<uint64_t>> FindTime(
+      absl::Time time, const std::vector<Ends>& ends) override {
+    const Partitions asked(
+        rd_kafka_topic_partition_list_new(static_cast<int>(ends.size())),
+        rd_kafka_topic_partition_list_destroy);
+    for (size_t p = 0; p < ends.size(); ++p) {
+      rd_kafka_topic_partition_list_add(asked.get(), topic_name_.c_str(),
+                                        static_cast<int32_t>(p))
+          ->offset = std::max<int64_t>(absl::ToUnixMillis(time), 0);
+    }
+    rd_kafka_resp_err_t error =
+        rd_kafka_offsets_for_times(client_, asked.get(), kAnswerMs);
+    std::vector<uint64_t> offsets;
+    for (size_t p = 0; p < ends.size(); ++p) {
+      const rd_kafka_topic_partition_t& found = asked->elems[p];
+      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) error = found.err;
+      // Below 0: none is so young.
+      offsets.push_back(
+          found.offset < 0
+              ? ends[p].end
+              : std::min(static_cast<uint64_t>(found.offset), ends[p].end));
+    }
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return offsets;
+    return ErrorOf(error,
+                   absl::StrCat("can't find messages of ", name(), " by time"));
   }
 
   absl::StatusOr<Messages> Read(uint32_t partition, uint64_t begin,
@@ -385,6 +415,13 @@ class KafkaTopic : public Topic {
     messages->list.push_back({messages->content.size(),
                               static_cast<uint32_t>(message.len),
                               static_cast<uint64_t>(message.offset)});
+    Stamp& stamp = messages->stamps.emplace_back();
+    stamp.time_ms = rd_kafka_message_timestamp(&message, nullptr);
+    stamp.has_key = message.key != nullptr && message.key_len > 0;
+    if (stamp.has_key) {
+      stamp.key =
+          StableHash({static_cast<const char*>(message.key), message.key_len});
+    }
     messages->content.append(static_cast<const char*>(message.payload),
                              message.len);
   }

@@ -118,6 +118,36 @@ TEST_F(KafkaTopicTest, AMessageWithoutAValueIsLeftOut) {
   EXPECT_THAT(TextsIn(*messages), ElementsAre("m0", "", "m3"));
 }
 
+TEST_F(KafkaTopicTest, AMessageHasItsKeyAndItsTime) {
+  const absl::Time before = absl::Now();
+  kafka_.ProduceKeyed(0, "ad1", "view");
+  kafka_.ProduceKeyed(0, "ad2", "view");
+  kafka_.ProduceKeyed(0, "ad1", "click");
+  kafka_.Produce(0, "view");
+  kafka_.Flush();
+  const auto messages = Open()->Read(0, 0, 4);
+  ASSERT_TRUE(messages.ok()) << messages.status();
+  ASSERT_EQ(messages->stamps.size(), 4u);
+  EXPECT_TRUE(messages->stamps[0].has_key);
+  EXPECT_EQ(messages->stamps[0].key, messages->stamps[2].key);
+  EXPECT_NE(messages->stamps[0].key, messages->stamps[1].key);
+  EXPECT_FALSE(messages->stamps[3].has_key);
+  for (const auto& stamp : messages->stamps) {
+    EXPECT_GE(stamp.time_ms, absl::ToUnixMillis(before));
+  }
+}
+
+// The mock finds no other time.
+TEST_F(KafkaTopicTest, WhereNoMessageIsSoYoungTheEndIsFound) {
+  Produce(1, 0, 5);
+  const auto topic = Open();
+  const auto ends = topic->FindEnds(nullptr);
+  ASSERT_TRUE(ends.ok()) << ends.status();
+  const auto offsets = topic->FindTime(absl::Now() + absl::Hours(1), *ends);
+  ASSERT_TRUE(offsets.ok()) << offsets.status();
+  EXPECT_THAT(*offsets, ElementsAre(0, 5, 0));
+}
+
 TEST_F(KafkaTopicTest, MessagesThatComeLaterAreWaitedFor) {
   const auto topic = Open();
   std::thread reader(

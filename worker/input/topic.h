@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "proto/paramd/v1/input.pb.h"
 #include "worker/input/file.h"
 
 namespace paramd {
@@ -26,11 +28,18 @@ class Topic {
     uint64_t begin = 0;
     uint64_t end = 0;
   };
+  // What a message has beside its value.
+  struct Stamp {
+    uint64_t key = 0;  // A hash of it.
+    int64_t time_ms = 0;
+    bool has_key = false;
+  };
   // Those of some offsets in a row, ascending; offsets without one, or with one
   // that has no value, are left out.
   struct Messages {
     std::string content;
     std::vector<InputFile::Message> list;
+    std::vector<Stamp> stamps;  // Of each of them.
     // They were deleted before they were read; none if both are the same.
     uint64_t gone_begin = 0;
     uint64_t gone_end = 0;
@@ -45,6 +54,11 @@ class Topic {
   // if it is given, is true; PERMISSION_DENIED if we may not read it.
   virtual absl::StatusOr<std::vector<Ends>> FindEnds(
       const std::atomic<bool>* stopped) = 0;
+  // Of each partition, of which `ends` are known: the first offset whose
+  // message has this time or a later one; the end, if none has. Errors as
+  // FindEnds.
+  virtual absl::StatusOr<std::vector<uint64_t>> FindTime(
+      absl::Time time, const std::vector<Ends>& ends) = 0;
   // Those of the offsets [begin, end) of a partition. Waits for as long as they
   // can't be had. CANCELLED after Stop; PERMISSION_DENIED as above;
   // FAILED_PRECONDITION if the partition is no longer the one that had them.
@@ -61,6 +75,11 @@ class Topic {
   // No Read waits any longer, now and later.
   virtual void Stop() = 0;
 };
+
+// FAILED_PRECONDITION if messages were deleted before they were read, unless
+// the job skips those: then it warns.
+absl::Status CheckGone(const v1::InputSource::Kafka& config, const Topic& topic,
+                       uint32_t partition, const Topic::Messages& messages);
 
 }  // namespace paramd
 

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/input/sources.h"
 
@@ -17,6 +16,8 @@ namespace {
 constexpr uint64_t kSegmentOffsets = 4096;
 // Of an epoch, as in a file that grows.
 constexpr uint64_t kMostOffsets = 0xffffffff;
+// Of a partition, with room for a window behind it.
+constexpr uint64_t kMostOffset = uint64_t{1} << 62;
 
 }  // namespace
 
@@ -30,6 +31,16 @@ absl::StatusOr<std::unique_ptr<TopicEpoch>> TopicEpoch::Create(
           "epoch ", epoch.epoch(), " has the offsets ", partition.begin(),
           " to ", partition.end(), " of partition ", partition.number(),
           ", which no epoch can have"));
+    }
+    if (context.join != nullptr &&
+        (partition.clicks_begin() > partition.begin() ||
+         partition.clicks_end() < partition.end() ||
+         partition.clicks_end() > kMostOffset)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "epoch ", epoch.epoch(), " looks for clicks among the offsets ",
+          partition.clicks_begin(), " to ", partition.clicks_end(),
+          " of partition ", partition.number(), ", which do not enclose ",
+          partition.begin(), " to ", partition.end()));
     }
     opened->Add(partition);
   }
@@ -47,6 +58,8 @@ void TopicEpoch::Add(const v1::EpochFiles::Partition& partition) {
     segment->end = std::min(begin + kSegmentOffsets, partition.end());
     segment->index = size_;
     segment->first = begin == partition.begin();
+    segment->clicks_begin = partition.clicks_begin();
+    segment->clicks_end = partition.clicks_end();
     size_ += segment->end - begin;
     begin = segment->end;
     segments_.push_back(std::move(segment));
@@ -70,10 +83,19 @@ absl::Status TopicEpoch::Read(uint64_t index, Example* example) const {
     RETURN_IF_ERROR(Fetch(&segment));
   }
   const uint32_t row = segment.rows[index - segment.index];
-  if (row < kGone) return segment.source->Read(row, example);
-  std::atomic<uint64_t>& count = row == kGone ? context_.counters.gone_messages
-                                              : context_.counters.empty_offsets;
-  count.fetch_add(1, std::memory_order_relaxed);
+  if (row < kNoKey) {
+    RETURN_IF_ERROR(segment.source->Read(row, example));
+    if (context_.join != nullptr) {
+      context_.join->SetLabel(segment.clicked[row], example);
+    }
+    return absl::OkStatus();
+  }
+  if (row == kNoKey) {
+    return absl::DataLossError(absl::StrCat(
+        Where(index),
+        ": has no key, by which input.train.kafka.join finds its click"));
+  }
+  CounterOf(row).fetch_add(1, std::memory_order_relaxed);
   example->dropped = true;
   return absl::OkStatus();
 }
@@ -100,10 +122,14 @@ absl::Status TopicEpoch::Fetch(Segment* segment) const {
   ASSIGN_OR_RETURN(
       Topic::Messages messages,
       context_.topic.Read(segment->partition, segment->begin, segment->end));
-  RETURN_IF_ERROR(CheckGone(*segment, messages));
+  RETURN_IF_ERROR(
+      CheckGone(context_.config, context_.topic, segment->partition, messages));
   std::vector<uint32_t> rows(segment->end - segment->begin, kNoMessage);
   for (uint64_t at = messages.gone_begin; at < messages.gone_end; ++at) {
     rows[at - segment->begin] = kGone;
+  }
+  if (context_.join != nullptr) {
+    RETURN_IF_ERROR(Join(segment, &messages, &rows));
   }
   for (size_t i = 0; i < messages.list.size(); ++i) {
     rows[messages.list[i].offset - segment->begin] = static_cast<uint32_t>(i);
@@ -123,22 +149,59 @@ absl::Status TopicEpoch::Fetch(Segment* segment) const {
   return absl::OkStatus();
 }
 
-absl::Status TopicEpoch::CheckGone(const Segment& segment,
-                                   const Topic::Messages& messages) const {
-  const uint64_t gone = messages.gone_end - messages.gone_begin;
-  if (gone == 0) return absl::OkStatus();
-  const std::string what = absl::StrCat(
-      context_.topic.name(), " has deleted offsets ", messages.gone_begin,
-      " to ", messages.gone_end - 1, " of partition ", segment.partition,
-      " before they were read");
-  if (context_.config.on_gone() == v1::InputSource::Kafka::ON_GONE_SKIP) {
-    Log(LogLevel::kWarning, what, {{"messages", gone}});
-    return absl::OkStatus();
+absl::Status TopicEpoch::Join(Segment* segment, Topic::Messages* messages,
+                              std::vector<uint32_t>* rows) const {
+  ASSIGN_OR_RETURN(
+      const std::vector<LabelJoin::Fate> fates,
+      context_.join->Join({segment->partition, segment->begin, segment->end,
+                           segment->clicks_begin, segment->clicks_end},
+                          *messages));
+  std::vector<InputFile::Message> examples;
+  segment->clicked.clear();
+  for (size_t i = 0; i < fates.size(); ++i) {
+    const InputFile::Message& message = messages->list[i];
+    const bool clicked = fates[i] == LabelJoin::Fate::kClicked;
+    if (clicked || fates[i] == LabelJoin::Fate::kNotClicked) {
+      examples.push_back(message);
+      segment->clicked.push_back(clicked);
+    } else {
+      (*rows)[message.offset - segment->begin] = RowOf(fates[i]);
+    }
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      what,
-      "; to go on without them, give input.train.kafka \"on_gone\": "
-      "\"skip\""));
+  messages->list = std::move(examples);
+  return absl::OkStatus();
+}
+
+uint32_t TopicEpoch::RowOf(LabelJoin::Fate fate) {
+  switch (fate) {
+    case LabelJoin::Fate::kJoinedClick:
+      return kJoinedClick;
+    case LabelJoin::Fate::kLateClick:
+      return kLateClick;
+    case LabelJoin::Fate::kStrayClick:
+      return kStrayClick;
+    case LabelJoin::Fate::kNoKey:
+      return kNoKey;
+    case LabelJoin::Fate::kNotClicked:
+    case LabelJoin::Fate::kClicked:
+      break;
+  }
+  return kNoMessage;
+}
+
+std::atomic<uint64_t>& TopicEpoch::CounterOf(uint32_t row) const {
+  switch (row) {
+    case kGone:
+      return context_.counters.gone_messages;
+    case kJoinedClick:
+      return context_.counters.joined_clicks;
+    case kLateClick:
+      return context_.counters.late_clicks;
+    case kStrayClick:
+      return context_.counters.stray_clicks;
+    default:
+      return context_.counters.empty_offsets;
+  }
 }
 
 }  // namespace paramd

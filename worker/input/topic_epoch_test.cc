@@ -1,10 +1,13 @@
 #include "worker/input/topic_epoch.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -55,6 +58,7 @@ class TopicEpochTest : public ::testing::Test {
       partition->set_number(static_cast<uint32_t>(p));
       partition->set_begin(begin);
       partition->set_end(end);
+      partition->set_clicks_end(std::max(end, clicks_end_));
       files.set_examples(files.examples() + end - begin);
     }
     source_->Tell(files);
@@ -74,6 +78,7 @@ class TopicEpochTest : public ::testing::Test {
   GrowingSource* source_ = nullptr;
   std::unique_ptr<Pipeline> pipeline_;
   Batch batch_;
+  uint64_t clicks_end_ = 0;  // Of each partition; 0: where the epoch ends.
 };
 
 TEST_F(TopicEpochTest, AnExampleIsAMessageOfOnePartitionBehindTheOther) {
@@ -190,6 +195,130 @@ TEST_F(TopicEpochTest, AnEpochThatDoesNotGoTogetherIsRefused) {
   files.mutable_partitions(0)->set_begin(7);
   source_->Tell(files);
   EXPECT_FALSE(Read(2, 0, 1).ok());
+}
+
+// ---- labels that come later -------------------------------------------------
+
+constexpr char kJoined[] = R"(
+    kafka { topic: "clicks" columns: "ad" columns: "click"
+            join { click: "click," label: "label" window_ms: 1000
+                   window_messages: 100 } }
+    csv { label: "click" columns: "ad" name: "ad" separator: "," header: true
+          classes: 2 })";
+
+class JoinedEpochTest : public TopicEpochTest {
+ protected:
+  // Some examples, of which those with the ads 2 and 4 are clicked.
+  void AddMessages() {
+    topic_->AddKeyed(0, "a", 0, "1,1");
+    topic_->AddKeyed(0, "b", 10, "2,0");
+    topic_->AddKeyed(0, "c", 20, "3,0");
+    topic_->AddKeyed(0, "b", 30, "click,");
+    topic_->AddKeyed(0, "d", 40, "4,0");
+    topic_->AddKeyed(0, "a", 1500, "click,");
+    topic_->AddKeyed(0, "d", 900, "click,");
+    topic_->AddKeyed(0, "x", 900, "click,");
+  }
+  // "2=1" of each example of the batch.
+  std::vector<std::string> Labelled() {
+    const auto labels = batch_.columns[1].values<int32_t>();
+    std::vector<std::string> labelled;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      labelled.push_back(absl::StrCat(Values()[i], "=", labels[i]));
+    }
+    return labelled;
+  }
+};
+
+TEST_F(JoinedEpochTest, AnExampleHasTheLabelOfItsClick) {
+  Open(kJoined);
+  AddMessages();
+  Tell(1, {{0, 8}});
+  ASSERT_TRUE(Read(1, 0, 8).ok());
+  EXPECT_THAT(Labelled(), ElementsAre("1=0", "2=1", "3=0", "4=1"));
+  EXPECT_EQ(source_->counters().joined_clicks, 2u);
+  EXPECT_EQ(source_->counters().late_clicks, 1u);
+  EXPECT_EQ(source_->counters().stray_clicks, 1u);
+  EXPECT_EQ(source_->counters().empty_offsets, 0u);
+}
+
+TEST_F(JoinedEpochTest, AnEpochSeesClicksBehindItsEnd) {
+  clicks_end_ = 8;
+  Open(kJoined);
+  AddMessages();
+  Tell(1, {{0, 3}});
+  Tell(2, {{3, 8}});
+  ASSERT_TRUE(Read(1, 0, 3).ok());
+  EXPECT_THAT(Labelled(), ElementsAre("1=0", "2=1", "3=0"));
+  ASSERT_TRUE(Read(2, 0, 5).ok());
+  EXPECT_THAT(Labelled(), ElementsAre("4=1"));
+  EXPECT_EQ(source_->counters().joined_clicks, 2u);
+}
+
+// The process that goes on finds more messages than the first one did.
+TEST_F(JoinedEpochTest, Promise1_ARestartInTheMiddleGivesTheSameExamples) {
+  const auto tell = [this] {
+    clicks_end_ = 4;
+    Tell(1, {{0, 3}});
+    clicks_end_ = 7;
+    Tell(2, {{3, 6}});
+  };
+  Open(kJoined);
+  AddMessages();
+  tell();
+  std::vector<std::string> all;
+  for (uint64_t epoch : {1, 2}) {
+    ASSERT_TRUE(Read(epoch, 0, 3).ok());
+    for (const std::string& one : Labelled()) all.push_back(one);
+  }
+  EXPECT_THAT(all, ElementsAre("1=0", "2=1", "3=0", "4=1"));
+  for (uint64_t middle = 0; middle <= 3; ++middle) {
+    Open(kJoined);
+    AddMessages();
+    topic_->AddKeyed(0, "c", 50, "click,");
+    tell();
+    std::vector<std::string> again;
+    for (const auto& [epoch, begin, end] :
+         std::vector<std::tuple<uint64_t, uint64_t, uint64_t>>{
+             {2, middle, 3}, {1, middle, 3}, {1, 0, middle}, {2, 0, middle}}) {
+      if (begin == end) continue;
+      ASSERT_TRUE(Read(epoch, begin, end).ok());
+      for (const std::string& one : Labelled()) again.push_back(one);
+    }
+    EXPECT_THAT(again, ::testing::UnorderedElementsAreArray(all)) << middle;
+  }
+}
+
+TEST_F(JoinedEpochTest, AMessageWithoutAKeyIsNamed) {
+  Open(kJoined);
+  topic_->Add(0, "1,0");
+  Tell(1, {{0, 1}});
+  EXPECT_EQ(Read(1, 0, 1).message(),
+            "topic 'clicks' partition 0 offset 0: has no key, by which "
+            "input.train.kafka.join finds its click");
+  EXPECT_TRUE(absl::IsDataLoss(Read(1, 0, 1)));
+}
+
+TEST_F(JoinedEpochTest, AnEpochThatDoesNotSayWhereItsClicksAreIsRefused) {
+  Open(kJoined);
+  v1::EpochFiles files;
+  files.set_epoch(1);
+  files.set_examples(2);
+  files.add_partitions()->set_end(2);
+  source_->Tell(files);
+  EXPECT_EQ(Read(1, 0, 1).message(),
+            "epoch 1 looks for clicks among the offsets 0 to 0 of partition 0, "
+            "which do not enclose 0 to 2");
+}
+
+TEST_F(JoinedEpochTest, ALabelThatExamplesDoNotHaveIsRefusedAtTheStart) {
+  google::protobuf::TextFormat::ParseFromString(kJoined, &train_);
+  train_.mutable_kafka()->mutable_join()->set_label("click");
+  const auto source =
+      GrowingSource::Create(train_, std::make_unique<FakeTopic>(1));
+  EXPECT_THAT(std::string(source.status().message()),
+              HasSubstr("input.train.kafka.join.label is 'click', which "
+                        "examples do not have"));
 }
 
 // ---- other forms of a message -----------------------------------------------

@@ -28,10 +28,12 @@ absl::Status GoneError(const Topic& topic, uint32_t number, uint64_t begin,
 class Scan {
  public:
   Scan(const Kafka& config, const v1::ScanInput& request,
-       std::vector<Topic::Ends> ends, const Topic& topic)
+       std::vector<Topic::Ends> ends, std::vector<uint64_t> decided,
+       const Topic& topic)
       : config_(config),
         request_(request),
         ends_(std::move(ends)),
+        decided_(std::move(decided)),
         topic_(topic) {}
 
   absl::StatusOr<v1::ScanInputResult> Run() {
@@ -119,6 +121,7 @@ class Scan {
       const Topic::Ends& ends = ends_[number];
       uint64_t end = ends.end;
       if (known->has_last()) end = std::min(end, known->last());
+      if (!decided_.empty()) end = Decided(*known, end);
       Partition next = *known;
       next.set_begin(known->end());
       next.set_gone(0);
@@ -135,6 +138,25 @@ class Scan {
       new_.push_back(std::move(next));
     }
     return absl::OkStatus();
+  }
+
+  // Up to where the messages of a partition, which go up to `end`, are not held
+  // any more.
+  uint64_t Decided(const Partition& known, uint64_t end) {
+    const uint64_t decided =
+        std::min(end, std::max(decided_[known.number()], known.end()));
+    result_.set_held(result_.held() + end - decided);
+    return decided;
+  }
+
+  // Where the clicks of these messages are looked for.
+  void SayWhereClicksAre(Partition* partition) const {
+    const uint64_t window = config_.join().window_messages();
+    const Topic::Ends& ends = ends_[partition->number()];
+    const uint64_t begin = partition->begin();
+    partition->set_clicks_begin(
+        std::max(ends.begin, begin - std::min(begin, window)));
+    partition->set_clicks_end(std::min(ends.end, partition->end() + window));
   }
 
   uint64_t MostInAnEpoch() const {
@@ -172,6 +194,7 @@ class Scan {
     }
     for (Partition& partition : new_) {
       if (size(partition) == 0 && partition.gone() == 0) continue;
+      if (config_.has_join()) SayWhereClicksAre(&partition);
       *result_.mutable_found()->add_partitions() = std::move(partition);
     }
     result_.mutable_found()->set_examples(examples);
@@ -195,19 +218,39 @@ class Scan {
   const Kafka& config_;
   const v1::ScanInput& request_;
   const std::vector<Topic::Ends> ends_;
+  const std::vector<uint64_t> decided_;  // As ends_; empty without a join.
   const Topic& topic_;
   std::map<uint32_t, const Partition*> known_;  // By number.
   std::vector<Partition> new_;
   v1::ScanInputResult result_;
 };
 
+// Of each partition, the offset before which the window of all has passed.
+absl::StatusOr<std::vector<uint64_t>> FindDecided(
+    const Kafka::Join& config, const std::vector<Topic::Ends>& ends,
+    absl::Time now, Topic* topic) {
+  const absl::Time time = now - absl::Milliseconds(config.window_ms());
+  ASSIGN_OR_RETURN(std::vector<uint64_t> decided, topic->FindTime(time, ends));
+  for (size_t p = 0; p < ends.size(); ++p) {
+    const uint64_t end = ends[p].end;
+    const uint64_t window = config.window_messages();
+    decided[p] = std::max(decided[p], end - std::min(end, window));
+  }
+  return decided;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::ScanInputResult> ScanTopic(
     const v1::InputSource::Kafka& config, const v1::ScanInput& request,
-    const std::atomic<bool>* stopped, Topic* topic) {
+    absl::Time now, const std::atomic<bool>* stopped, Topic* topic) {
   ASSIGN_OR_RETURN(std::vector<Topic::Ends> ends, topic->FindEnds(stopped));
-  return Scan(config, request, std::move(ends), *topic).Run();
+  std::vector<uint64_t> decided;
+  if (config.has_join()) {
+    ASSIGN_OR_RETURN(decided, FindDecided(config.join(), ends, now, topic));
+  }
+  return Scan(config, request, std::move(ends), std::move(decided), *topic)
+      .Run();
 }
 
 }  // namespace paramd

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -28,7 +29,7 @@ class TopicScanTest : public ::testing::Test {
   }
   // Scans, and if that found something knows it from now on.
   absl::StatusOr<v1::ScanInputResult> Scan() {
-    auto result = ScanTopic(config_, request_, nullptr, &topic_);
+    auto result = ScanTopic(config_, request_, now_, nullptr, &topic_);
     if (!result.ok()) return result;
     for (const auto& found : result->found().partitions()) {
       bool is_new = true;
@@ -57,6 +58,7 @@ class TopicScanTest : public ::testing::Test {
   FakeTopic topic_{2};
   Kafka config_;
   v1::ScanInput request_;
+  absl::Time now_ = absl::FromUnixMillis(100'000);
 };
 
 TEST_F(TopicScanTest, TheFirstLookOnlySaysWhereTheRunBegins) {
@@ -192,6 +194,106 @@ TEST_F(TopicScanTest, TheInputEndsAfterSoManyMessages) {
   EXPECT_TRUE(found->ended());
   EXPECT_THAT(Ranges(Scan()), IsEmpty());
   EXPECT_TRUE(Scan()->ended());
+}
+
+// ---- labels that come later -------------------------------------------------
+
+class JoinedScanTest : public TopicScanTest {
+ protected:
+  JoinedScanTest() {
+    config_.mutable_join()->set_window_ms(10'000);
+    config_.mutable_join()->set_window_messages(1000);
+  }
+  void AddAt(uint32_t partition, int64_t seconds) {
+    topic_.AddKeyed(partition, "key", seconds * 1000, "m");
+  }
+  // "0:[0, 7)" of each partition: where clicks are looked for.
+  static std::vector<std::string> Clicks(
+      const absl::StatusOr<v1::ScanInputResult>& result) {
+    std::vector<std::string> ranges;
+    for (const auto& one : result->found().partitions()) {
+      ranges.push_back(absl::StrCat(one.number(), ":[", one.clicks_begin(),
+                                    ", ", one.clicks_end(), ")"));
+    }
+    return ranges;
+  }
+};
+
+TEST_F(JoinedScanTest, AMessageIsFoundOnceItsWindowHasPassed) {
+  ASSERT_TRUE(Scan().ok());
+  for (const int64_t seconds : {80, 89, 90, 95}) AddAt(0, seconds);
+  auto found = Scan();  // At 100 s.
+  EXPECT_THAT(Ranges(found), ElementsAre("0:[0, 2)"));
+  EXPECT_THAT(Clicks(found), ElementsAre("0:[0, 4)"));
+  EXPECT_EQ(found->held(), 2u);
+  EXPECT_FALSE(found->more());
+  found = Scan();
+  EXPECT_THAT(Ranges(found), IsEmpty());
+  EXPECT_EQ(found->held(), 2u);
+  now_ += absl::Seconds(5);
+  AddAt(0, 105);
+  found = Scan();
+  EXPECT_THAT(Ranges(found), ElementsAre("0:[2, 3)"));
+  EXPECT_THAT(Clicks(found), ElementsAre("0:[0, 5)"));
+  EXPECT_EQ(found->held(), 2u);
+  now_ += absl::Minutes(1);
+  found = Scan();
+  EXPECT_THAT(Ranges(found), ElementsAre("0:[3, 5)"));
+  EXPECT_EQ(found->held(), 0u);
+}
+
+TEST_F(JoinedScanTest, SoManyMessagesBehindItEndAWindow) {
+  config_.mutable_join()->set_window_messages(3);
+  ASSERT_TRUE(Scan().ok());
+  for (int i = 0; i < 10; ++i) AddAt(0, 99);
+  auto found = Scan();
+  EXPECT_THAT(Ranges(found), ElementsAre("0:[0, 7)"));
+  EXPECT_THAT(Clicks(found), ElementsAre("0:[0, 10)"));
+  for (int i = 0; i < 10; ++i) AddAt(0, 99);
+  found = Scan();
+  EXPECT_THAT(Ranges(found), ElementsAre("0:[7, 17)"));
+  EXPECT_THAT(Clicks(found), ElementsAre("0:[4, 20)"));
+}
+
+TEST_F(JoinedScanTest, AnEpochThatIsCutLooksNoFurtherThanItsWindow) {
+  config_.mutable_join()->set_window_messages(2);
+  config_.set_epoch_messages(4);
+  ASSERT_TRUE(Scan().ok());
+  for (int i = 0; i < 10; ++i) AddAt(0, 0);
+  EXPECT_THAT(Clicks(Scan()), ElementsAre("0:[0, 6)"));
+  topic_.Delete(0, 3);
+  const auto found = Scan();
+  EXPECT_THAT(Ranges(found), ElementsAre("0:[4, 8)"));
+  EXPECT_THAT(Clicks(found), ElementsAre("0:[3, 10)"));
+}
+
+TEST_F(JoinedScanTest, TheEndOfTheInputWaitsForItsClicks) {
+  config_.set_until(Kafka::UNTIL_LATEST);
+  AddAt(0, 80);
+  AddAt(0, 99);
+  ASSERT_TRUE(Scan().ok());
+  AddAt(0, 100);
+  auto found = Scan();
+  EXPECT_THAT(Ranges(found), ElementsAre("0:[0, 1)"));
+  EXPECT_EQ(found->held(), 1u);
+  EXPECT_FALSE(found->ended());
+  now_ += absl::Seconds(10);
+  found = Scan();
+  EXPECT_THAT(Ranges(found), ElementsAre("0:[1, 2)"));
+  EXPECT_THAT(Clicks(found), ElementsAre("0:[0, 3)"));
+  EXPECT_TRUE(found->ended());
+}
+
+TEST_F(JoinedScanTest, AClockThatGoesBackGivesNothingAway) {
+  ASSERT_TRUE(Scan().ok());
+  AddAt(0, 80);
+  AddAt(0, 81);
+  ASSERT_EQ(Scan()->found().examples(), 2u);
+  now_ -= absl::Minutes(1);
+  AddAt(0, 82);
+  const auto found = Scan();
+  EXPECT_THAT(Ranges(found), IsEmpty());
+  EXPECT_EQ(found->held(), 1u);
 }
 
 // ---- what is gone -----------------------------------------------------------

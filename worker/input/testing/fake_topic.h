@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
+
+#include "base/random.h"
 #include "worker/input/topic.h"
 
 namespace paramd {
@@ -22,7 +25,13 @@ class FakeTopic : public Topic {
   // Adds a message behind the last one; none leaves its offset without one.
   void Add(uint32_t partition, const std::string& message) {
     Partition& one = partitions_[partition];
-    one.messages[one.ends.end++] = message;
+    one.messages[one.ends.end++] = {message, {}};
+  }
+  // The same of one with a key and a time.
+  void AddKeyed(uint32_t partition, const std::string& key, int64_t time_ms,
+                const std::string& message) {
+    Partition& one = partitions_[partition];
+    one.messages[one.ends.end++] = {message, {StableHash(key), time_ms, true}};
   }
   void AddGap(uint32_t partition, uint64_t offsets = 1) {
     partitions_[partition].ends.end += offsets;
@@ -47,6 +56,22 @@ class FakeTopic : public Topic {
     for (const Partition& one : partitions_) ends.push_back(one.ends);
     return ends;
   }
+  absl::StatusOr<std::vector<uint64_t>> FindTime(
+      absl::Time time, const std::vector<Ends>& ends) override {
+    if (!error_.ok()) return error_;
+    std::vector<uint64_t> offsets;
+    for (size_t p = 0; p < ends.size(); ++p) {
+      uint64_t offset = ends[p].end;
+      for (const auto& [at, one] : partitions_[p].messages) {
+        if (at < ends[p].begin) continue;
+        if (one.stamp.time_ms < absl::ToUnixMillis(time)) continue;
+        offset = std::min(offset, at);
+        break;
+      }
+      offsets.push_back(offset);
+    }
+    return offsets;
+  }
   absl::StatusOr<Messages> Read(uint32_t partition, uint64_t begin,
                                 uint64_t end) override {
     ++reads_;
@@ -60,8 +85,10 @@ class FakeTopic : public Topic {
     for (const auto& [offset, message] : one.messages) {
       if (offset < std::max(begin, one.ends.begin) || offset >= end) continue;
       messages.list.push_back({messages.content.size(),
-                               static_cast<uint32_t>(message.size()), offset});
-      messages.content += message;
+                               static_cast<uint32_t>(message.value.size()),
+                               offset});
+      messages.stamps.push_back(message.stamp);
+      messages.content += message.value;
     }
     return messages;
   }
@@ -69,9 +96,13 @@ class FakeTopic : public Topic {
   void Stop() override {}
 
  private:
+  struct Message {
+    std::string value;
+    Stamp stamp;
+  };
   struct Partition {
     Ends ends;
-    std::map<uint64_t, std::string> messages;
+    std::map<uint64_t, Message> messages;
   };
 
   std::vector<Partition> partitions_;

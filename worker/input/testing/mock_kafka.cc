@@ -50,6 +50,11 @@ void MockKafka::Produce(uint32_t partition, absl::string_view message) {
   Send(partition, message.data(), message.size(), "");
 }
 
+void MockKafka::ProduceKeyed(uint32_t partition, absl::string_view key,
+                             absl::string_view message) {
+  Send(partition, message.data(), message.size(), key);
+}
+
 void MockKafka::ProduceTombstone(uint32_t partition, absl::string_view key) {
   Send(partition, nullptr, 0, key);
 }

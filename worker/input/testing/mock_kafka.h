@@ -28,6 +28,9 @@ class MockKafka {
   // Appends a message, whose offset is one above that of the last; Flush waits
   // until all are there.
   void Produce(uint32_t partition, absl::string_view message);
+  // One with a key.
+  void ProduceKeyed(uint32_t partition, absl::string_view key,
+                    absl::string_view message);
   // One without a value.
   void ProduceTombstone(uint32_t partition, absl::string_view key);
   void Flush();
