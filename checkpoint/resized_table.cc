@@ -89,7 +89,7 @@ absl::StatusOr<ResizedTable> ResizedTable::Open(
   }
   const uint64_t first = rows.begin / table.bucket_rows_;
   const uint64_t end = rows.end / table.bucket_rows_;
-  table.sources_ = SavedRowsOf(
+  table.sources_ = SavedPartsOf(
       entry, {table.RangeOf(first).begin, table.RangeOf(end - 1).end});
   table.JoinCounts();
   for (uint64_t bucket = first; bucket < end; ++bucket) {
@@ -102,7 +102,7 @@ void ResizedTable::JoinCounts() {
   std::map<uint32_t, v1::PushRecord> joined;  // By worker.
   uint64_t most_recorded = 0;
   float rms = 0;
-  for (const SavedRows& part : sources_) {
+  for (const SavedPart& part : sources_) {
     const v1::SavedSlice& slice = *part.saved->slice;
     uint64_t recorded = 0;
     for (const v1::PushRecord& record : slice.records()) {
@@ -134,7 +134,7 @@ void ResizedTable::JoinCounts() {
 
 absl::Status ResizedTable::FindRows(uint64_t bucket) {
   const size_t first = rows_.size();
-  for (const SavedRows& part : SavedRowsOf(*entry_, RangeOf(bucket))) {
+  for (const SavedPart& part : SavedPartsOf(*entry_, RangeOf(bucket))) {
     RETURN_IF_ERROR(FindIn(part, bucket));
   }
   ends_.push_back(rows_.size());
@@ -155,7 +155,7 @@ absl::Status ResizedTable::FindRows(uint64_t bucket) {
   return absl::OkStatus();
 }
 
-absl::Status ResizedTable::FindIn(const SavedRows& part, uint64_t bucket) {
+absl::Status ResizedTable::FindIn(const SavedPart& part, uint64_t bucket) {
   const std::vector<uint64_t> applied = AppliedOf(*part.saved->slice);
   const uint64_t first = part.saved->slice->row_begin();
   std::vector<uint64_t> keys;
@@ -186,8 +186,8 @@ absl::Status ResizedTable::FindIn(const SavedRows& part, uint64_t bucket) {
 absl::Status ResizedTable::ReadThere(const std::string& slot, RowRange rows,
                                      absl::Span<std::byte> bytes) const {
   SpanTarget target(bytes);
-  for (const SavedRows& part : SavedRowsOf(*entry_, rows)) {
-    RETURN_IF_ERROR(ReadSavedRows(part, *entry_, slot, source_, &target));
+  for (const SavedPart& part : SavedPartsOf(*entry_, rows)) {
+    RETURN_IF_ERROR(ReadSavedPart(part, *entry_, slot, source_, &target));
   }
   return absl::OkStatus();
 }

@@ -53,7 +53,7 @@ class ResizedTable {
   // tensors.
   const v1::SavedSlice& counts() const { return counts_; }
   // Where the rows may come from.
-  const std::vector<SavedRows>& sources() const { return sources_; }
+  const std::vector<SavedPart>& sources() const { return sources_; }
 
   // The values of all wanted rows, or one of their slots. What ReadSaved fails
   // with; then `out` holds a part.
@@ -79,7 +79,7 @@ class ResizedTable {
   // Appends those of a bucket, as they lie there, and says where they go.
   absl::Status FindRows(uint64_t bucket);
   // Appends those that one saved slice has.
-  absl::Status FindIn(const SavedRows& part, uint64_t bucket);
+  absl::Status FindIn(const SavedPart& part, uint64_t bucket);
   // What those rows there have, into `bytes`, which is as long.
   absl::Status ReadThere(const std::string& slot, RowRange rows,
                          absl::Span<std::byte> bytes) const;
@@ -93,7 +93,7 @@ class ResizedTable {
   RowRange wanted_;
   uint64_t all_rows_;
   uint64_t bucket_rows_;
-  std::vector<SavedRows> sources_;
+  std::vector<SavedPart> sources_;
   v1::SavedSlice counts_;
   uint64_t pushes_ = 0;       // That each block here counts.
   std::vector<Row> rows_;     // By bucket, and in it by `there`.

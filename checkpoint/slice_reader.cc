@@ -140,22 +140,22 @@ absl::Status ReadSlice(const v1::ReadSlices::Want& want,
                        const std::vector<Slot>& slots,
                        const SliceIndex::Entry& entry, TensorSource* source,
                        v1::ReadSlicesResult* result, ReadTarget* out) {
-  const std::vector<SavedRows> parts =
-      SavedRowsOf(entry, {want.row_begin(), want.row_end()});
+  const std::vector<SavedPart> parts =
+      SavedPartsOf(entry, {want.row_begin(), want.row_end()});
   auto* const got = result->add_slices();
-  for (const SavedRows& part : parts) {
+  for (const SavedPart& part : parts) {
     auto* const piece = got->add_pieces();
     piece->set_row_begin(part.rows.begin);
     piece->set_row_end(part.rows.end);
     *piece->mutable_saved() = *part.saved->slice;
     NoteSource(*part.saved->file, *part.saved->slice,
                result->mutable_manifest());
-    RETURN_IF_ERROR(ReadSavedRows(part, entry, "", source, out));
+    RETURN_IF_ERROR(ReadSavedPart(part, entry, "", source, out));
   }
   for (const Slot& slot : slots) {
-    for (const SavedRows& part : parts) {
+    for (const SavedPart& part : parts) {
       RETURN_IF_ERROR(
-          ReadSavedRows(part, entry, std::string(slot.name), source, out));
+          ReadSavedPart(part, entry, std::string(slot.name), source, out));
     }
   }
   return absl::OkStatus();
@@ -172,7 +172,7 @@ absl::Status ReadResized(const v1::ReadSlices::Want& want,
   piece->set_row_begin(want.row_begin());
   piece->set_row_end(want.row_end());
   *piece->mutable_saved() = table.counts();
-  for (const SavedRows& part : table.sources()) {
+  for (const SavedPart& part : table.sources()) {
     NoteSource(*part.saved->file, table.counts(), result->mutable_manifest());
   }
   RETURN_IF_ERROR(table.Read("", out));
@@ -190,9 +190,9 @@ TensorSource::File WholeSlicesOf(const v1::ShardFile& saved) {
 }
 
 // The index's entries cover all rows, so the parts cover the wanted ones.
-std::vector<SavedRows> SavedRowsOf(const SliceIndex::Entry& entry,
-                                   RowRange rows) {
-  std::vector<SavedRows> parts;
+std::vector<SavedPart> SavedPartsOf(const SliceIndex::Entry& entry,
+                                    RowRange rows) {
+  std::vector<SavedPart> parts;
   auto saved = std::partition_point(
       entry.saved.begin(), entry.saved.end(), [&](const auto& candidate) {
         return candidate.slice->row_end() <= rows.begin;
@@ -206,7 +206,7 @@ std::vector<SavedRows> SavedRowsOf(const SliceIndex::Entry& entry,
   return parts;
 }
 
-absl::Status ReadSavedRows(const SavedRows& part,
+absl::Status ReadSavedPart(const SavedPart& part,
                            const SliceIndex::Entry& entry,
                            const std::string& slot, TensorSource* source,
                            ReadTarget* out) {

@@ -59,15 +59,15 @@ absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
                        uint64_t end, TensorSource* source, ReadTarget* out);
 
 // Of the rows of a variable, those that one saved slice has.
-struct SavedRows {
+struct SavedPart {
   const SliceIndex::Saved* saved;
   RowRange rows;
 };
 // In order, they make up `rows`. REQUIRES: the variable has these.
-std::vector<SavedRows> SavedRowsOf(const SliceIndex::Entry& entry,
-                                   RowRange rows);
+std::vector<SavedPart> SavedPartsOf(const SliceIndex::Entry& entry,
+                                    RowRange rows);
 // Reads the values, or a slot, of all rows of `part`: as ReadSaved.
-absl::Status ReadSavedRows(const SavedRows& part,
+absl::Status ReadSavedPart(const SavedPart& part,
                            const SliceIndex::Entry& entry,
                            const std::string& slot, TensorSource* source,
                            ReadTarget* out);
