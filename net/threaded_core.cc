@@ -164,15 +164,35 @@ std::string ThreadedCore::overdue(Time) const {
 }
 
 void ThreadedCore::Look(const std::function<void()>& f) {
-  bool ended = false;
-  events_->Post([this, &f, &ended] {
-    f();
+  Looking looking{f};
+  {
     const MutexLock lock(&mutex_);
-    ended = true;
-    looked_.NotifyAll();
-  });
+    looks_.push_back(&looking);
+  }
+  events_->Post([] {});  // It may be asleep.
   MutexLock lock(&mutex_);
-  while (!ended) looked_.Wait(&mutex_);
+  while (!looking.ended) looked_.Wait(&mutex_);
+}
+
+bool ThreadedCore::LookWaitsForTest() const {
+  const MutexLock lock(&mutex_);
+  return !looks_.empty();
+}
+
+// Who looks holds up the loop, and so the network of all cores of the process:
+// not for a whole queue.
+void ThreadedCore::LetLook() {
+  std::vector<Looking*> looks;
+  {
+    const MutexLock lock(&mutex_);
+    looks.swap(looks_);
+  }
+  for (Looking* const looking : looks) {
+    looking->f();
+    const MutexLock lock(&mutex_);
+    looking->ended = true;  // Then it is gone.
+    looked_.NotifyAll();
+  }
 }
 
 void ThreadedCore::Give(Call call) {
@@ -181,7 +201,10 @@ void ThreadedCore::Give(Call call) {
 
 void ThreadedCore::Run() {
   while (!stopping_) {
-    for (const auto& f : events_->Take()) f();
+    for (const auto& f : events_->Take()) {
+      LetLook();
+      f();
+    }
     if (stopping_) return;
     const Time now = MonotonicNow();
     Time next = Time::Never();

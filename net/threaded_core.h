@@ -55,12 +55,20 @@ class ThreadedCore : public Core {
   // The core is not given this request any more, if it has not been yet.
   void Withdraw(CallId call) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Runs `f` between two events of the core and waits for that: a turn of the
-  // core, as a rule a millisecond. REQUIRES: not on the core's thread.
+  // Runs `f` behind the event that the core has now, whatever else waits for
+  // it, and waits for that: a turn of the core, as a rule a millisecond.
+  // REQUIRES: not on the core's thread.
   void Look(const std::function<void()>& f) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether a Look waits: nothing else tells when it has come so far.
+  bool LookWaitsForTest() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   using Call = std::function<void(Time now, Outbox* out)>;
+  // A Look that waits.
+  struct Looking {
+    const std::function<void()>& f;
+    bool ended = false;  // Guarded by mutex_.
+  };
   // A message whose head is its own.
   struct OwnedMessage {
     Message message;
@@ -74,6 +82,7 @@ class ThreadedCore : public Core {
   std::unique_ptr<OwnedMessage> TakeUp(CallId call) ABSL_LOCKS_EXCLUDED(mutex_);
   void Run();
   // On the core's thread.
+  void LetLook() ABSL_LOCKS_EXCLUDED(mutex_);
   void Do(const Call& call) ABSL_LOCKS_EXCLUDED(mutex_);
   void StartIos(Outbox* out);
   void HandBack(Outbox out) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -86,6 +95,8 @@ class ThreadedCore : public Core {
   const std::shared_ptr<Mailbox> events_;
   mutable Mutex mutex_;
   CondVar looked_;
+  // Of those who wait in Look.
+  std::vector<Looking*> looks_ ABSL_GUARDED_BY(mutex_);
   std::vector<Outbox> done_ ABSL_GUARDED_BY(mutex_);
   // Requests that the core's thread has not taken up, and how many of events_
   // stand for one, withdrawn ones among them.

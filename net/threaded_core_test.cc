@@ -200,6 +200,7 @@ class ThreadedCoreQueueTest : public ::testing::Test {
  protected:
   ThreadedCoreQueueTest() {
     core_.on_receive = [this](Message message, Time, Outbox*) {
+      if (message.call == kLast) return last_->set_value();
       received_.push_back(message.call);
       if (message.call != 1) return;
       busy_.set_value();
@@ -222,12 +223,22 @@ class ThreadedCoreQueueTest : public ::testing::Test {
   // Lets the core go on until it has done all it was given.
   void Finish() {
     release_.set_value();
-    threaded_.Look([] {});
+    WaitForAll();
   }
+  void WaitForAll() {
+    std::promise<void> last;
+    last_ = &last;
+    while (!Give(kLast)) std::this_thread::yield();
+    last.get_future().wait();
+    threaded_.Look([] {});  // It is out of that request, too.
+  }
+
+  static constexpr CallId kLast = 1 << 20;
 
   ToyCore core_;
   std::promise<void> busy_, release_;
-  std::vector<CallId> received_;  // Of the core's thread but for Look.
+  std::promise<void>* last_ = nullptr;  // Of request kLast.
+  std::vector<CallId> received_;        // Of the core's thread but for Look.
   absl::Status refusal_;
   ThreadedCore threaded_{"toy", &core_, [] {}};
 };
@@ -242,6 +253,18 @@ TEST_F(ThreadedCoreQueueTest, WhatIsWithdrawnDoesNotReachTheCore) {
   EXPECT_EQ(received_, (std::vector<CallId>{1, 3}));
 }
 
+TEST_F(ThreadedCoreQueueTest, WhoLooksDoesNotWaitForWhatIsQueued) {
+  EXPECT_TRUE(Give(2));
+  EXPECT_TRUE(Give(3));
+  std::vector<CallId> seen;
+  std::thread looking([&] { threaded_.Look([&] { seen = received_; }); });
+  while (!threaded_.LookWaitsForTest()) std::this_thread::yield();
+  Finish();
+  looking.join();
+  EXPECT_EQ(seen, (std::vector<CallId>{1}));
+  EXPECT_EQ(received_, (std::vector<CallId>{1, 2, 3}));
+}
+
 TEST_F(ThreadedCoreQueueTest, Promise8_WhatIsQueuedCountsAlsoIfNobodyWaits) {
   for (CallId call = 2; call <= 16385; ++call) {
     ASSERT_TRUE(Give(call)) << call;
@@ -252,7 +275,7 @@ TEST_F(ThreadedCoreQueueTest, Promise8_WhatIsQueuedCountsAlsoIfNobodyWaits) {
   EXPECT_EQ(RefusalOf(refusal_).reason(), v1::Refusal::OVER_LIMIT);
   Finish();
   EXPECT_TRUE(Give(16387));
-  threaded_.Look([] {});
+  WaitForAll();
   EXPECT_EQ(received_, (std::vector<CallId>{1, 16387}));
 }
 

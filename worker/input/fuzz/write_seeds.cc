@@ -17,6 +17,12 @@ std::string With(uint8_t choice, const std::string& content) {
   return std::string(1, static_cast<char>(choice)) + content;
 }
 
+std::string Messages(uint8_t choice, const std::vector<std::string>& messages) {
+  std::string out = With(choice, "");
+  for (const std::string& message : messages) fuzz::AddSized(message, &out);
+  return out;
+}
+
 // NumPy's other order of values.
 std::string InFortransOrder(std::string npy) {
   return npy.replace(npy.find("False"), 5, "True ");
@@ -59,6 +65,16 @@ void WriteRecords(const std::string& directory) {
               {"no_features", TfExample({})},
               {"wrong_type", TfExample({Int64Feature("x", {1, 2})})},
               {"too_few", TfExample({FloatFeature("x", {1})})}});
+  WriteSeeds(
+      directory, "kafka_message",
+      {{"csv", Messages(2, {"1,2,0", "3,4.5,2"})},
+       {"csv_names", Messages(2 | 4 | 8, {"1\t2\t0", "3\t\t1"})},
+       {"csv_quotes",
+        Messages(2 | 16 | 32, {"\"a \"\"b\"\"\",\"c\nd\",1", "e,f,2\n"})},
+       {"libsvm", Messages(4, {"1 1:0.5 3:-2e1", "2 8:1 # comment"})},
+       {"tf_example", Messages(1, {some, some})},
+       {"empty", Messages(2, {"", "1,2,0"})},
+       {"two_rows", Messages(2 | 64, {"1,2,0\n3,4,1", ",,0"})}});
   WriteSeeds(directory, "tf_record",
              {{"one", TfRecordBytes(some)},
               {"two", TfRecordBytes(example) + TfRecordBytes(some)},
