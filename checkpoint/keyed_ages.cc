@@ -15,15 +15,6 @@ namespace {
 
 constexpr uint64_t kRowsAtOnce = uint64_t{4 << 20} / sizeof(uint64_t);
 
-// Pushes that each block of a saved slice contains.
-std::vector<uint64_t> AppliedOf(const v1::SavedSlice& slice) {
-  std::vector<uint64_t> applied;
-  for (const v1::AppliedRun& run : slice.applied()) {
-    applied.insert(applied.end(), run.blocks(), run.applied());
-  }
-  return applied;
-}
-
 void Add(uint64_t used, uint64_t applied, KeyedAges* ages) {
   if (used == 0) return;
   // A row that a warm start took counts as used by the push to come.

@@ -279,6 +279,14 @@ const SliceIndex::Entry* SliceIndex::Find(absl::string_view variable) const {
   return found == by_name_.end() ? nullptr : &entries_[found->second];
 }
 
+std::vector<uint64_t> AppliedOf(const v1::SavedSlice& slice) {
+  std::vector<uint64_t> applied;
+  for (const v1::AppliedRun& run : slice.applied()) {
+    applied.insert(applied.end(), run.blocks(), run.applied());
+  }
+  return applied;
+}
+
 BlockCut CutOf(const v1::Variable& variable, const RowShape& shape) {
   return BlockCut::Of(IsByRow(variable), shape.row_elements);
 }

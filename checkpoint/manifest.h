@@ -84,6 +84,9 @@ class SliceIndex {
   absl::flat_hash_map<std::string, size_t> by_name_;
 };
 
+// Pushes that each block of a saved slice contains, as far as it says.
+std::vector<uint64_t> AppliedOf(const v1::SavedSlice& slice);
+
 // How such a variable's slices lie in blocks. REQUIRES: a SliceIndex has it.
 BlockCut CutOf(const v1::Variable& variable, const RowShape& shape);
 

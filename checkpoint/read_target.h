@@ -23,6 +23,21 @@ class ReadTarget {
   virtual absl::Span<std::byte> Next(uint64_t most) = 0;
 };
 
+// Memory of somebody else, in one piece.
+class SpanTarget : public ReadTarget {
+ public:
+  explicit SpanTarget(absl::Span<std::byte> memory) : left_(memory) {}
+
+  absl::Span<std::byte> Next(uint64_t most) override {
+    const absl::Span<std::byte> taken = left_.subspan(0, most);
+    left_.remove_prefix(taken.size());
+    return taken;
+  }
+
+ private:
+  absl::Span<std::byte> left_;
+};
+
 // Appends them to a chain, in pieces of at most 4 MiB of memory that is used
 // again when the chain is gone.
 //

@@ -6,17 +6,22 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
-#include "tensor/shape.h"
+#include "checkpoint/resized_table.h"
 
 namespace paramd {
 namespace {
 
-// Rows [begin, end) of a saved slice.
-struct Part {
-  const SliceIndex::Saved* saved;
-  uint64_t begin;
-  uint64_t end;
-};
+// Whether rows of the variable may be the wanted ones: a keyed one may have had
+// another number of them.
+bool HasWantedShape(const v1::Variable& variable,
+                    const v1::ReadSlices::Want& want) {
+  const auto& saved = variable.shape();
+  if (want.keyed() && variable.keyed()) {
+    return want.shape_size() == 2 && want.shape(1) == saved.Get(1);
+  }
+  return std::equal(want.shape().begin(), want.shape().end(), saved.begin(),
+                    saved.end());
+}
 
 absl::Status CheckWant(const v1::ReadSlices::Want& want,
                        const SliceIndex::Entry* entry) {
@@ -24,9 +29,8 @@ absl::Status CheckWant(const v1::ReadSlices::Want& want,
     return absl::InvalidArgumentError(
         absl::StrCat("the checkpoint has no variable '", want.variable(), "'"));
   }
-  const auto& saved_shape = entry->variable->shape();
-  if (!std::equal(want.shape().begin(), want.shape().end(), saved_shape.begin(),
-                  saved_shape.end())) {
+  if (!HasWantedShape(*entry->variable, want)) {
+    const auto& saved_shape = entry->variable->shape();
     return absl::InvalidArgumentError(absl::StrCat(
         "'", want.variable(), "' has the shape ",
         ShapeName(
@@ -41,31 +45,13 @@ absl::Status CheckWant(const v1::ReadSlices::Want& want,
         " for its rows in the checkpoint; the job wants ",
         want.keyed() ? "keys" : "numbers"));
   }
-  if (want.row_begin() >= want.row_end() ||
-      want.row_end() > entry->shape.rows) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rows [", want.row_begin(), ", ", want.row_end(), ") of '",
-        want.variable(), "' do not exist; it has ", entry->shape.rows));
+  const uint64_t rows = want.keyed() ? want.shape(0) : entry->shape.rows;
+  if (want.row_begin() >= want.row_end() || want.row_end() > rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows [", want.row_begin(), ", ", want.row_end(), ") of '",
+                     want.variable(), "' do not exist; it has ", rows));
   }
   return absl::OkStatus();
-}
-
-// The index's entries cover all rows, so the parts cover the wanted ones.
-std::vector<Part> PartsOf(const v1::ReadSlices::Want& want,
-                          const SliceIndex::Entry& entry) {
-  std::vector<Part> parts;
-  auto saved = std::partition_point(
-      entry.saved.begin(), entry.saved.end(), [&](const auto& candidate) {
-        return candidate.slice->row_end() <= want.row_begin();
-      });
-  for (;
-       saved != entry.saved.end() && saved->slice->row_begin() < want.row_end();
-       ++saved) {
-    parts.push_back({&*saved,
-                     std::max(want.row_begin(), saved->slice->row_begin()),
-                     std::min(want.row_end(), saved->slice->row_end())});
-  }
-  return parts;
 }
 
 SlotOwner OwnerOf(const v1::ReadSlices::Want& want) {
@@ -131,29 +117,69 @@ absl::Status ReadChanged(const SavedNumbers& numbers,
   return ReadTensor(file, *tensor, begin, end, source, out);
 }
 
-absl::Status ReadPart(const Part& part, const SliceIndex::Entry& entry,
-                      const std::string& slot, TensorSource* source,
-                      ReadTarget* out) {
-  const uint64_t row_bytes = BytesBeside(entry.shape.row_elements, slot, entry);
-  const uint64_t first = part.saved->slice->row_begin();
-  return ReadSaved({&entry, part.saved, slot}, (part.begin - first) * row_bytes,
-                   (part.end - first) * row_bytes, source, out);
-}
-
-void NoteSource(const SliceIndex::Saved& saved, v1::Manifest* manifest) {
+// `saved` is, at least in part, out of that file.
+void NoteSource(const v1::ShardFile& from, const v1::SavedSlice& saved,
+                v1::Manifest* manifest) {
   v1::ShardFile* file = nullptr;
   for (v1::ShardFile& known : *manifest->mutable_files()) {
-    if (known.name() == saved.file->name()) file = &known;
+    if (known.name() == from.name()) file = &known;
   }
   if (file == nullptr) {
     file = manifest->add_files();
-    file->set_name(saved.file->name());
-    *file->mutable_lost() = saved.file->lost();
+    file->set_name(from.name());
+    *file->mutable_lost() = from.lost();
   }
   v1::SavedSlice* const slice = file->add_slices();
-  slice->set_variable(saved.slice->variable());
-  slice->set_row_begin(saved.slice->row_begin());
-  slice->set_row_end(saved.slice->row_end());
+  slice->set_variable(saved.variable());
+  slice->set_row_begin(saved.row_begin());
+  slice->set_row_end(saved.row_end());
+}
+
+// A slice whose rows lie as they were saved.
+absl::Status ReadSlice(const v1::ReadSlices::Want& want,
+                       const std::vector<Slot>& slots,
+                       const SliceIndex::Entry& entry, TensorSource* source,
+                       v1::ReadSlicesResult* result, ReadTarget* out) {
+  const std::vector<SavedPart> parts =
+      SavedPartsOf(entry, {want.row_begin(), want.row_end()});
+  auto* const got = result->add_slices();
+  for (const SavedPart& part : parts) {
+    auto* const piece = got->add_pieces();
+    piece->set_row_begin(part.rows.begin);
+    piece->set_row_end(part.rows.end);
+    *piece->mutable_saved() = *part.saved->slice;
+    NoteSource(*part.saved->file, *part.saved->slice,
+               result->mutable_manifest());
+    RETURN_IF_ERROR(ReadSavedPart(part, entry, "", source, out));
+  }
+  for (const Slot& slot : slots) {
+    for (const SavedPart& part : parts) {
+      RETURN_IF_ERROR(
+          ReadSavedPart(part, entry, std::string(slot.name), source, out));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// One of a keyed variable that had another number of rows: one piece, as if it
+// had been saved so.
+absl::Status ReadResized(const v1::ReadSlices::Want& want,
+                         const std::vector<Slot>& slots,
+                         const SliceIndex::Entry& entry, TensorSource* source,
+                         v1::ReadSlicesResult* result, ReadTarget* out) {
+  ASSIGN_OR_RETURN(ResizedTable table, ResizedTable::Open(want, entry, source));
+  auto* const piece = result->add_slices()->add_pieces();
+  piece->set_row_begin(want.row_begin());
+  piece->set_row_end(want.row_end());
+  *piece->mutable_saved() = table.counts();
+  for (const SavedPart& part : table.sources()) {
+    NoteSource(*part.saved->file, table.counts(), result->mutable_manifest());
+  }
+  RETURN_IF_ERROR(table.Read("", out));
+  for (const Slot& slot : slots) {
+    RETURN_IF_ERROR(table.Read(std::string(slot.name), out));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -161,6 +187,34 @@ void NoteSource(const SliceIndex::Saved& saved, v1::Manifest* manifest) {
 TensorSource::File WholeSlicesOf(const v1::ShardFile& saved) {
   if (!saved.has_base()) return {"", saved.name()};
   return {saved.base().directory(), saved.base().name()};
+}
+
+// The index's entries cover all rows, so the parts cover the wanted ones.
+std::vector<SavedPart> SavedPartsOf(const SliceIndex::Entry& entry,
+                                    RowRange rows) {
+  std::vector<SavedPart> parts;
+  auto saved = std::partition_point(
+      entry.saved.begin(), entry.saved.end(), [&](const auto& candidate) {
+        return candidate.slice->row_end() <= rows.begin;
+      });
+  for (; saved != entry.saved.end() && saved->slice->row_begin() < rows.end;
+       ++saved) {
+    parts.push_back({&*saved,
+                     {std::max(rows.begin, saved->slice->row_begin()),
+                      std::min(rows.end, saved->slice->row_end())}});
+  }
+  return parts;
+}
+
+absl::Status ReadSavedPart(const SavedPart& part,
+                           const SliceIndex::Entry& entry,
+                           const std::string& slot, TensorSource* source,
+                           ReadTarget* out) {
+  const uint64_t row_bytes = BytesBeside(entry.shape.row_elements, slot, entry);
+  const uint64_t first = part.saved->slice->row_begin();
+  return ReadSaved({&entry, part.saved, slot},
+                   (part.rows.begin - first) * row_bytes,
+                   (part.rows.end - first) * row_bytes, source, out);
 }
 
 absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
@@ -197,22 +251,11 @@ absl::Status ReadSlices(const v1::ReadSlices& request, const SliceIndex& index,
   for (const v1::ReadSlices::Want& want : request.slices()) {
     const SliceIndex::Entry* const entry = index.Find(want.variable());
     RETURN_IF_ERROR(CheckWant(want, entry));
-    const std::vector<Part> parts = PartsOf(want, *entry);
-    auto* const got = result->add_slices();
-    for (const Part& part : parts) {
-      auto* const piece = got->add_pieces();
-      piece->set_row_begin(part.begin);
-      piece->set_row_end(part.end);
-      *piece->mutable_saved() = *part.saved->slice;
-      NoteSource(*part.saved, result->mutable_manifest());
-      RETURN_IF_ERROR(ReadPart(part, *entry, "", source, out));
-    }
-    for (const Slot& slot : SlotsOf(request.slots(), OwnerOf(want))) {
-      for (const Part& part : parts) {
-        RETURN_IF_ERROR(
-            ReadPart(part, *entry, std::string(slot.name), source, out));
-      }
-    }
+    const std::vector<Slot> slots = SlotsOf(request.slots(), OwnerOf(want));
+    const bool is_resized = want.keyed() && want.shape(0) != entry->shape.rows;
+    RETURN_IF_ERROR(is_resized
+                        ? ReadResized(want, slots, *entry, source, result, out)
+                        : ReadSlice(want, slots, *entry, source, result, out));
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,6 +13,7 @@
 #include "checkpoint/read_target.h"
 #include "checkpoint/safetensors.h"
 #include "proto/paramd/v1/storage.pb.h"
+#include "tensor/shape.h"
 
 namespace paramd {
 
@@ -56,15 +58,30 @@ struct SavedNumbers {
 absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
                        uint64_t end, TensorSource* source, ReadTarget* out);
 
+// Of the rows of a variable, those that one saved slice has.
+struct SavedPart {
+  const SliceIndex::Saved* saved;
+  RowRange rows;
+};
+// In order, they make up `rows`. REQUIRES: the variable has these.
+std::vector<SavedPart> SavedPartsOf(const SliceIndex::Entry& entry,
+                                    RowRange rows);
+// Reads the values, or a slot, of all rows of `part`: as ReadSaved.
+absl::Status ReadSavedPart(const SavedPart& part,
+                           const SliceIndex::Entry& entry,
+                           const std::string& slot, TensorSource* source,
+                           ReadTarget* out);
+
 // Reads the rows that `request` wants, in whatever slices the manifest of
 // `index` has them: for each wanted slice in order its values, then each wanted
 // slot. `result` says which pieces they came from; to its manifest are added
 // the files that have them, with no more than what of these slices tells them
-// apart, and what they list as lost. INVALID_ARGUMENT naming the variable if
-// the checkpoint does not have it, or with another shape; FAILED_PRECONDITION
-// if it was saved without a wanted slot; DATA_LOSS if manifest and files
-// disagree, or `out` has no room for all. On error `result` and `out` hold a
-// part.
+// apart, and what they list as lost. Of a keyed variable that had another
+// number of rows they are read by key (resized_table.h). INVALID_ARGUMENT
+// naming the variable if the checkpoint does not have it, with another shape,
+// or with more rows than there is room for; FAILED_PRECONDITION if it was saved
+// without a wanted slot; DATA_LOSS if manifest and files disagree, or `out` has
+// no room for all. On error `result` and `out` hold a part.
 absl::Status ReadSlices(const v1::ReadSlices& request, const SliceIndex& index,
                         TensorSource* source, v1::ReadSlicesResult* result,
                         ReadTarget* out);

@@ -30,20 +30,6 @@ Buckets BucketsOf(uint64_t rows, uint64_t width) {
   return {bucket, std::max<uint64_t>(1, rows / bucket)};
 }
 
-// The rows of `table` that lie in buckets where keys of the bucket `bucket`,
-// one of `count`, may lie.
-RowRange RowsFor(uint64_t bucket, uint64_t count, const TrainedTable& table) {
-  // Mixed keys of a bucket are those from here on.
-  const auto first_of = [count](uint64_t b) {
-    return ((static_cast<unsigned __int128>(b) << 64) + count - 1) / count;
-  };
-  const auto first = static_cast<uint64_t>(first_of(bucket));
-  const auto last = static_cast<uint64_t>(first_of(bucket + 1) - 1);
-  return {BucketBegin(first, table.rows, table.width),
-          BucketBegin(last, table.rows, table.width) +
-              BucketsOf(table.rows, table.width).rows};
-}
-
 // With so many keys in buckets of so many rows, evenly spread as mixed keys
 // are, none is likely to have more than it has rows: five standard deviations.
 uint64_t RoomyCapacity(uint64_t keys, uint64_t bucket_rows) {
@@ -131,7 +117,8 @@ absl::Status ReadBucket(const TrainedTable& table, uint64_t bucket,
                         uint64_t variable_rows, TrainedTensors* tensors,
                         const BucketArrays& out) {
   const Buckets buckets = BucketsOf(variable_rows, table.width);
-  const RowRange there = RowsFor(bucket, buckets.count, table);
+  const RowRange there =
+      RowsWithKeysOf(bucket, buckets.count, table.rows, table.width);
   const uint64_t window =
       std::max<uint64_t>(1, kKeysWindowBytes / (table.width * sizeof(float)));
   BucketContent content;

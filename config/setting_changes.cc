@@ -61,6 +61,15 @@ bool IsOfBackup(absl::string_view path) {
   return absl::StartsWith(path, "backup_and_restore.");
 }
 
+// An embedding whose rows have keys is another layer than one without.
+bool MakesAnotherTable(const Difference& difference) {
+  if (!absl::EndsWith(difference.name, "embedding.capacity")) return false;
+  const auto has_keys = [](const std::string& capacity) {
+    return !capacity.empty() && capacity != "0";
+  };
+  return has_keys(difference.ours) != has_keys(difference.theirs);
+}
+
 // Paths of settings as if no layer was in a recompute, which changes when what
 // is computed and nothing that is trained. Those of one job are given in order.
 class LayerPaths {
@@ -137,7 +146,8 @@ SettingChanges ChangesSince(const std::vector<std::string>& recorded,
   const bool other_strategy = IsOtherStrategy(before, job);
   const auto add = [&](const Difference& difference, bool may_change) {
     const bool may =
-        may_change || IsOfBackup(difference.name) ||
+        (may_change && !MakesAnotherTable(difference)) ||
+        IsOfBackup(difference.name) ||
         FollowsFromNumber(difference.name, job) ||
         (other_strategy && FollowsFromStrategy(difference.name)) ||
         (other_model && absl::StartsWith(difference.name, "model."));

@@ -26,7 +26,7 @@ struct SettingChanges {
 // variables that may be others, the model may be another one too. There may be
 // more replicas, or fewer; of a global batch each then has another share. A
 // recompute around layers is no difference: they are counted as if it was not
-// there.
+// there. A capacity may be another one, but not come or go.
 SettingChanges ChangesSince(const std::vector<std::string>& recorded,
                             const v1::JobConfig& job);
 

@@ -1,5 +1,7 @@
 #include "config/setting_changes.h"
 
+#include <cstdint>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -42,6 +44,40 @@ TEST(SettingChangesTest, EpochsRateScheduleAndCheckpointsMayChange) {
             "optimizer.learning_rate is 0.01, was 0.1; optimizer.schedule is "
             "\"cosine\", was not there; epochs is 20, was 5; "
             "checkpoint.every_steps is 50, was 100");
+}
+
+v1::JobConfig JobOfTable(uint64_t capacity) {
+  v1::JobConfig job = Job();
+  auto& table = *job.mutable_model()->add_layers()->mutable_embedding();
+  table.set_width(4);
+  table.set_capacity(capacity);
+  return job;
+}
+
+TEST(SettingChangesTest, HowManyRowsATableHasMayChange) {
+  v1::JobConfig job = JobOfTable(2000);
+  auto& table = *job.mutable_model()->mutable_layers(1)->mutable_embedding();
+  table.set_memory_rows(100);
+  const SettingChanges changes =
+      ChangesSince(RecordedSettings(JobOfTable(1000)), job);
+  EXPECT_THAT(changes.may_not, IsEmpty());
+  EXPECT_EQ(ChangesText(changes.may),
+            "model.layers[1].embedding.capacity is 2000, was 1000; "
+            "model.layers[1].embedding.memory_rows is 100, was not there");
+  table.set_admit_after(3);
+  EXPECT_EQ(ChangesText(
+                ChangesSince(RecordedSettings(JobOfTable(1000)), job).may_not),
+            "model.layers[1].embedding.admit_after is 3, was not there");
+}
+
+TEST(SettingChangesTest, RowsByKeyAreAnotherTableThanRowsByNumber) {
+  for (const uint64_t before : {0, 1000}) {
+    const SettingChanges changes = ChangesSince(
+        RecordedSettings(JobOfTable(before)), JobOfTable(1000 - before));
+    EXPECT_THAT(changes.may, IsEmpty());
+    EXPECT_THAT(ChangesText(changes.may_not),
+                HasSubstr("embedding.capacity is "));
+  }
 }
 
 TEST(SettingChangesTest, WhenABackupIsMadeMayChange) {

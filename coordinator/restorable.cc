@@ -1,13 +1,20 @@
 #include "coordinator/restorable.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "checkpoint/read_again.h"
+#include "checkpoint/trained_keys.h"
+#include "checkpoint/trained_tensors.h"
 #include "checkpoint/verify.h"
 #include "checkpoint/warm_start.h"
 #include "coordinator/core/variable_match.h"
@@ -25,6 +32,72 @@ v1::WarmStartConfig ValuesOf(const std::string& path,
   return warm_start;
 }
 
+// The variable of the manifest whose rows by key are to be those of `variable`;
+// null if there is none.
+const v1::Variable* TableIn(const v1::Manifest& manifest,
+                            const v1::Variable& variable) {
+  const auto found = std::find_if(
+      manifest.variables().begin(), manifest.variables().end(),
+      [&](const v1::Variable& there) {
+        return there.name() == variable.name() && there.keyed() &&
+               there.shape_size() == 2 && there.shape(1) == variable.shape(1);
+      });
+  return found == manifest.variables().end() ? nullptr : &*found;
+}
+
+// Whether tables that had other rows have room for those with a key. What
+// CheckKeysFit and TrainedTensors::Open fail with.
+absl::Status CheckRoom(const v1::FindCheckpointResult& found,
+                       absl::Span<const v1::Variable> variables) {
+  std::unique_ptr<TrainedTensors> tensors;
+  for (const v1::Variable& variable : variables) {
+    if (!variable.keyed()) continue;
+    const v1::Variable* const there = TableIn(found.manifest(), variable);
+    if (there == nullptr || (there->shape(0) == variable.shape(0) &&
+                             there->memory_rows() == variable.memory_rows())) {
+      continue;
+    }
+    if (tensors == nullptr) {
+      ASSIGN_OR_RETURN(tensors, TrainedTensors::Open(found.path()));
+    }
+    const TrainedTable table = {there->name(), there->shape(0),
+                                there->shape(1)};
+    ASSIGN_OR_RETURN(const uint64_t rows,
+                     CheckKeysFit(table, variable, tensors.get()));
+    Log(LogLevel::kInfo, "a table has another number of rows than before",
+        {{"variable", variable.name()},
+         {"in_use", rows},
+         {"before", there->shape(0)},
+         {"now", variable.shape(0)}});
+  }
+  return absl::OkStatus();
+}
+
+// The same, if the checkpoint is whole as far as the answer depends on it.
+absl::Status CheckFits(const v1::FindCheckpointResult& found,
+                       absl::Span<const v1::Variable> variables) {
+  const absl::Status room = CheckRoom(found, variables);
+  if (!absl::IsInvalidArgument(room)) return room;
+  // A key that was changed on the disk may have no room either.
+  RETURN_IF_ERROR(VerifyCheckpoint(found.path()).status());
+  return absl::InvalidArgumentError(
+      absl::StrCat("checkpoint '", found.path(), "': ", room.message()));
+}
+
+// Whether all of it is to be read for its values alone: its variables are
+// others, as they may. The errors of CheckVariables.
+absl::StatusOr<bool> HasOtherVariables(
+    const v1::FindCheckpointResult& found,
+    const std::vector<v1::Variable>& variables,
+    const std::string& allow_missing) {
+  // Without leave they are compared when its settings are.
+  if (allow_missing.empty()) return false;
+  ASSIGN_OR_RETURN(
+      const auto differences,
+      CheckVariables(found.path(), found.manifest(), variables, allow_missing));
+  return !differences.empty();
+}
+
 }  // namespace
 
 // Each turn passes one more over: as many as there are checkpoints.
@@ -38,14 +111,17 @@ absl::StatusOr<v1::FindCheckpointResult> FindRestorable(
     if (!found.ok() && may_pass && absl::IsDataLoss(found.status())) {
       return absl::UnavailableError(found.status().message());
     }
-    if (!found.ok() || !found->has_manifest() || find.allow_missing().empty()) {
+    if (!found.ok() || !found->has_manifest()) return found;
+    ASSIGN_OR_RETURN(
+        const bool has_others,
+        HasOtherVariables(*found, variables, find.allow_missing()));
+    const absl::Status whole = has_others
+                                   ? VerifyCheckpoint(found->path()).status()
+                                   : CheckFits(*found, variables);
+    if (!has_others && (whole.ok() || absl::IsInvalidArgument(whole))) {
+      if (!whole.ok()) return whole;
       return found;
     }
-    ASSIGN_OR_RETURN(const auto differences,
-                     CheckVariables(found->path(), found->manifest(), variables,
-                                    find.allow_missing()));
-    if (differences.empty()) return found;
-    const absl::Status whole = VerifyCheckpoint(found->path()).status();
     if (whole.ok()) {
       *found->mutable_warm_start() =
           ValuesOf(found->path(), find.allow_missing());

@@ -110,28 +110,82 @@ TEST_F(RestorableTest, OfTheSameVariablesServersCheckTheSums) {
   EXPECT_FALSE(found->has_warm_start());
 }
 
-TEST_F(RestorableTest, RowsByKeyAreTakenIntoAnotherCapacity) {
-  v1::Variable table = SampleVariable("table", {40, 4});
-  table.set_sparse(true);
-  table.set_keyed(true);
-  const std::string path =
-      *CommitSample(root_, {w_, table}, {"key", "used"}, 1, 1, 10, 1, 1 << 20);
+class RestorableTableTest : public RestorableTest {
+ protected:
+  // A checkpoint of a table of 40 rows, of which 39 have a key.
+  std::string CommitTable(uint64_t counter = 1) {
+    const auto path = CommitSample(root_, {w_, Table(40)}, {"key", "used"}, 1,
+                                   counter, 10 * counter, 1, 1 << 20);
+    EXPECT_TRUE(path.ok()) << path.status();
+    return *path;
+  }
+  static v1::Variable Table(uint64_t rows) {
+    v1::Variable table = SampleVariable("table", {rows, 4});
+    table.set_sparse(true);
+    table.set_keyed(true);
+    return table;
+  }
+  // For a job whose table has so many.
+  absl::StatusOr<v1::FindCheckpointResult> Find(uint64_t rows,
+                                                uint64_t memory_rows = 0) {
+    find_.clear_variables();
+    *find_.add_variables() = w_;
+    *find_.add_variables() = Table(rows);
+    find_.mutable_variables(1)->set_memory_rows(memory_rows);
+    return FindRestorable(find_, &directory_);
+  }
+};
+
+TEST_F(RestorableTableTest, ATableOfAnotherCapacityIsRestoredIfItHasRoom) {
+  const std::string path = CommitTable();
+  for (const std::string allowed : {"", "head", "table"}) {
+    find_.set_allow_missing(allowed);
+    for (const uint64_t rows : {39, 50}) {
+      const auto found = Find(rows);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(found->path(), path);
+      EXPECT_FALSE(found->has_warm_start()) << "slots are taken too";
+    }
+    // None of the rows there is dropped.
+    const absl::Status full = Find(30).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(full)) << full;
+    EXPECT_EQ(full.message(),
+              absl::StrCat("checkpoint '", path,
+                           "': 'table' has 39 rows with a key; variable "
+                           "'table' has room for 30: give it a capacity of "
+                           "39"));
+  }
+}
+
+TEST_F(RestorableTableTest, SpareRowsOfATableOnDiskAreNoRoom) {
+  CommitTable();
+  EXPECT_TRUE(Find(40).ok());
+  EXPECT_THAT(std::string(Find(40, /*memory_rows=*/20).status().message()),
+              HasSubstr("'table' has room for 35: "));
+}
+
+TEST_F(RestorableTableTest, Promise3_WhatIsDamagedSaysNothingOfTheRoom) {
+  find_.set_allow_missing("");
+  const std::string old = CommitTable(1);
+  const std::string newest = CommitTable(2);
+  Damage(newest);  // The use of the last row.
+  // It may have room; servers will find what is wrong.
+  EXPECT_EQ(Find(50)->path(), newest);
+  const absl::Status full = Find(30).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(full)) << full;
+  EXPECT_THAT(std::string(full.message()), HasSubstr(old));
+}
+
+TEST_F(RestorableTableTest, BesideOtherVariablesItsValuesAreTaken) {
+  find_.set_allow_missing("head");
+  const std::string path = CommitTable();
   find_.clear_variables();
   *find_.add_variables() = w_;
-  table.set_shape(0, 50);
-  *find_.add_variables() = table;
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(FindRestorable(find_, &directory_).status()));
-  find_.set_allow_missing("table");
+  *find_.add_variables() = Table(50);
+  *find_.add_variables() = head_;
   const auto found = FindRestorable(find_, &directory_);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->warm_start().path(), path);
-  // The rows there are not dropped because the variable may differ.
-  find_.mutable_variables(1)->set_shape(0, 30);
-  const absl::Status full = FindRestorable(find_, &directory_).status();
-  EXPECT_THAT(std::string(full.message()),
-              HasSubstr("'table' has 39 rows with a key; variable 'table' has "
-                        "room for 30"));
 }
 
 TEST_F(RestorableTest, WithoutACheckpointNothingIsFound) {

@@ -69,6 +69,20 @@ inline uint64_t BucketBegin(uint64_t mixed, uint64_t rows, uint64_t width) {
   return BucketOf(mixed, BucketCount(rows, width)) * BucketRows(width);
 }
 
+// Where keys of the bucket `bucket`, one of `buckets`, lie in a variable of
+// `rows` rows: the rows of its buckets that may have one of them.
+inline RowRange RowsWithKeysOf(uint64_t bucket, uint64_t buckets, uint64_t rows,
+                               uint64_t width) {
+  // Mixed keys of a bucket are those from here on.
+  const auto first_of = [buckets](uint64_t b) {
+    return ((static_cast<unsigned __int128>(b) << 64) + buckets - 1) / buckets;
+  };
+  const auto first = static_cast<uint64_t>(first_of(bucket));
+  const auto last = static_cast<uint64_t>(first_of(bucket + 1) - 1);
+  return {BucketBegin(first, rows, width),
+          BucketBegin(last, rows, width) + std::min(rows, BucketRows(width))};
+}
+
 }  // namespace paramd
 
 #endif  // PARAMD_TENSOR_KEYED_ROWS_H_

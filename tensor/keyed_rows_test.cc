@@ -66,5 +66,25 @@ TEST(KeyedRows, BucketsAreInTheOrderOfMixedKeysAndEquallyFull) {
   }
 }
 
+// Whatever two variables have for rows.
+TEST(KeyedRows, KeysOfABucketLieInFewBucketsOfAnotherVariable) {
+  for (const uint64_t here : {1, 3, 7, 20}) {
+    for (const uint64_t there : {1, 2, 7, 9, 60}) {
+      const uint64_t rows = there * BucketRows(10);
+      for (uint64_t key = 0; key < 2000; ++key) {
+        const uint64_t mixed = MixKey(key);
+        const RowRange range =
+            RowsWithKeysOf(BucketOf(mixed, here), here, rows, 10);
+        const uint64_t begin = BucketBegin(mixed, rows, 10);
+        EXPECT_LE(range.begin, begin);
+        EXPECT_LE(begin + BucketRows(10), range.end);
+        EXPECT_LE(range.end - range.begin, (there / here + 2) * BucketRows(10));
+      }
+    }
+  }
+  // Of a variable that has no whole bucket, all.
+  EXPECT_EQ(RowsWithKeysOf(2, 3, 1000, 10), (RowRange{0, 1000}));
+}
+
 }  // namespace
 }  // namespace paramd

@@ -1,10 +1,13 @@
 #include "coordinator/core/variable_match.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 
 #include "config/name_pattern.h"
 #include "tensor/shape.h"
@@ -15,7 +18,12 @@ namespace {
 // Differences that are said; of a large model all may differ.
 constexpr size_t kMost = 50;
 
-using ShapesByName = std::map<std::string, std::string>;
+struct NamedShape {
+  std::string text;
+  // Equal where the checkpoint has what the job wants.
+  std::string compared;
+};
+using ShapesByName = std::map<std::string, NamedShape>;
 
 // Counts are saved by block: where the blocks of its rows are not those of a
 // dense variable, it can't become one, nor have been one.
@@ -28,13 +36,20 @@ template <typename Variables>
 ShapesByName ShapesOf(const Variables& variables) {
   ShapesByName shapes;
   for (const v1::Variable& variable : variables) {
-    shapes[variable.name()] = ShapeName(
-        {variable.shape().data(), static_cast<size_t>(variable.shape_size())});
+    const absl::Span<const uint64_t> dimensions(
+        variable.shape().data(), static_cast<size_t>(variable.shape_size()));
+    NamedShape& shape = shapes[variable.name()];
+    shape.text = ShapeName(dimensions);
     if (variable.keyed()) {
-      shapes[variable.name()] += " by key";
-    } else if (HasBlocksOfItsOwn(variable)) {
-      shapes[variable.name()] += " by row";
+      shape.text += " by key";
+      // Its rows are found whatever the capacity was.
+      shape.compared =
+          absl::StrCat("by key ", ShapeName(dimensions.subspan(
+                                      std::min<size_t>(1, dimensions.size()))));
+      continue;
     }
+    if (HasBlocksOfItsOwn(variable)) shape.text += " by row";
+    shape.compared = shape.text;
   }
   return shapes;
 }
@@ -56,16 +71,16 @@ absl::StatusOr<std::vector<std::string>> CheckVariables(
   for (const auto& [name, shape] : wanted) {
     const auto there = saved.find(name);
     if (there == saved.end()) {
-      add(name, absl::StrCat("'", name, "' (", shape, ") is not in it"));
-    } else if (there->second != shape) {
-      add(name, absl::StrCat("'", name, "' has the shape ", there->second,
-                             " there and ", shape, " here"));
+      add(name, absl::StrCat("'", name, "' (", shape.text, ") is not in it"));
+    } else if (there->second.compared != shape.compared) {
+      add(name, absl::StrCat("'", name, "' has the shape ", there->second.text,
+                             " there and ", shape.text, " here"));
     }
   }
   for (const auto& [name, shape] : saved) {
     if (wanted.count(name) != 0) continue;
-    add(name,
-        absl::StrCat("'", name, "' (", shape, ") is not one of the job's"));
+    add(name, absl::StrCat("'", name, "' (", shape.text,
+                           ") is not one of the job's"));
   }
   if (differences.empty()) return allowed;
   const size_t all = differences.size();

@@ -14,7 +14,8 @@ namespace paramd {
 
 // Whether the checkpoint at `path` has the variables of the job, all of them
 // and no others, in their shapes; those that `allow_missing` names (MatchesAny)
-// need not. The differences that there are, each with name and shapes.
+// need not. A keyed one may have another number of rows there. The differences
+// that there are, each with name and shapes.
 // INVALID_ARGUMENT, one sentence with all that may not be, if there are others.
 absl::StatusOr<std::vector<std::string>> CheckVariables(
     const std::string& path, const v1::Manifest& manifest,

@@ -60,6 +60,24 @@ TEST(VariableMatchTest, RowsByKeyAreOthersThanRowsByNumber) {
               HasSubstr("'t' has the shape 4x2 by key there and 4x2 here"));
 }
 
+TEST(VariableMatchTest, ATableMayHaveHadAnotherCapacityButNoOtherWidth) {
+  const auto keyed = [](uint64_t rows, uint64_t width) {
+    v1::Variable variable = Variable("t", {rows, width});
+    variable.set_sparse(true);
+    variable.set_keyed(true);
+    return variable;
+  };
+  const auto same =
+      CheckVariables("/c", With({keyed(4, 2)}), {keyed(9, 2)}, "");
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_TRUE(same->empty());
+  EXPECT_THAT(
+      CheckVariables("/c", With({keyed(4, 2)}), {keyed(9, 3)}, "")
+          .status()
+          .message(),
+      HasSubstr("'t' has the shape 4x2 by key there and 9x3 by key here"));
+}
+
 TEST(VariableMatchTest, ATableWhoseBlocksAreOthersWhenItIsSparseStaysSparse) {
   v1::Variable table = Variable("t", {4, 3});
   const v1::Variable dense = table;

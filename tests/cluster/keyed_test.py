@@ -89,7 +89,8 @@ class KeyedTest(KeyedCase):
             self.assertIn(f"the table {TABLE} is too small", run.output)
             keys, capacity = (int(number) for number in re.search(
                 r"about (\d+) asked for a row: give its layer a capacity of "
-                r"(\d+)$", warning).groups())
+                r"(\d+), with which the job can be resumed$",
+                warning).groups())
             self.assertTrue(3300 < keys < 4200, warning)
             self.assertGreater(capacity, keys)
             settings = job(capacity=capacity, policy={"when_full": when_full})
@@ -162,6 +163,69 @@ class KeyedTest(KeyedCase):
             run.kill_task("ps-1")
             self.assertEqual(run.wait(), 0, run.output)
             self.assert_same(by_key(run.tensors()), by_key(undisturbed), where)
+
+    def resume(self, run, settings, *flags):
+        """Goes on with that run of `paramd local`, with other settings."""
+        with open(run.job, "w", encoding="utf-8") as file:
+            json.dump(settings, file)
+        resumed = paramd.Run("local", *flags, "--resume", "--job", run.job,
+                             directory=run.directory)
+        resumed.job = run.job
+        self.addCleanup(resumed.kill)
+        return resumed
+
+    def test_a_run_goes_on_with_any_capacity_that_has_room(self):
+        def adam(**settings):
+            return job("adam", staleness="sync", **settings)
+
+        processes = ("--workers=1", "--servers=2")
+        alone = by_key(self.train(adam(epochs=3), "local",
+                                  *processes).tensors())
+        run = self.train(adam(capacity=60000), "local", *processes)
+        larger = self.resume(run, adam(capacity=200000, epochs=2), *processes)
+        self.assertEqual(larger.wait(), 0, larger.output)
+        self.assertIn({"name": "model.layers[0].embedding.capacity",
+                       "before": "60000", "now": "200000"},
+                      larger.result()["changed"])
+        rows = len(rows_of(larger.tensors()))
+        small = self.resume(run, adam(capacity=1000, epochs=3), *processes)
+        self.assertEqual(small.wait(), 2, small.output)
+        self.assertIn(f"'{TABLE}' has {rows} rows with a key; variable "
+                      f"'{TABLE}' has room for 1000: give it a capacity of "
+                      f"{rows}", small.output)
+        # Nearly full.
+        smaller = self.resume(run, adam(capacity=rows + 50, epochs=3),
+                              *processes)
+        self.assertEqual(smaller.wait(), 0, smaller.output)
+        self.assert_same(by_key(smaller.tensors()), alone,
+                         "in tables of three sizes")
+        # Who evaluates needs no room.
+        with open(run.job, "w", encoding="utf-8") as file:
+            json.dump(adam(capacity=1000), file)
+        evaluated = json.loads(subprocess.check_output(
+            [paramd.BINARY, "evaluate", "--job", run.job, "--json",
+             "--checkpoint", run.run_directory()], text=True))
+        self.assertAlmostEqual(
+            evaluated["metrics"]["loss"],
+            smaller.result()["evaluation"]["metrics"]["loss"], places=6)
+
+    def test_promise5_a_server_returns_with_rows_of_another_capacity(self):
+        processes = ("--workers=2", "--servers=2")
+        settings = dict(examples=16000, staleness="sync", lease_ms=5000,
+                        heartbeat_ms=100)
+        undisturbed = by_key(self.train(job(epochs=2, **settings), "local",
+                                        *processes).tensors())
+        run = self.train(job(capacity=70000, **settings), "local", *processes)
+        before = paramd.checkpoints(run.run_directory())
+        resumed = self.resume(run, job(capacity=140000, epochs=2, **settings),
+                              *processes)
+        resumed.wait_for("all 2 servers are filled")
+        self.assertEqual(paramd.checkpoints(run.run_directory()), before,
+                         "what it restores has the other capacity")
+        resumed.kill_task("ps-1")
+        self.assertEqual(resumed.wait(), 0, resumed.output)
+        self.assert_same(by_key(resumed.tensors()), undisturbed,
+                         "in tables of two sizes")
 
     def test_promise1_a_killed_worker_loses_and_doubles_nothing(self):
         run = self.start(job(examples=40000, lease_ms=1000, heartbeat_ms=100,

@@ -1,11 +1,14 @@
 #include "worker/evaluator/checkpoint_weights.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "checkpoint/restore_reader.h"
+#include "checkpoint/verify.h"
+#include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/buffer.h"
 #include "worker/evaluator/keyed_rows_reader.h"
@@ -45,6 +48,20 @@ absl::Status ReadWhole(RestoreReader* reader, const std::string& path,
   return absl::OkStatus();
 }
 
+// With as many rows as it has there: of another capacity they lie in other
+// buckets.
+v1::Variable AsSaved(const v1::Variable& variable,
+                     const v1::Manifest& manifest) {
+  v1::Variable saved = variable;
+  for (const v1::Variable& there : manifest.variables()) {
+    if (there.name() == variable.name() && there.keyed() &&
+        there.shape_size() == 2) {
+      saved.set_shape(0, there.shape(0));
+    }
+  }
+  return saved;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
@@ -55,6 +72,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
   std::vector<const v1::Variable*> whole;
   std::vector<std::vector<float>*> into;
   size_t keyed = 0;
+  absl::optional<v1::Manifest> manifest;
   for (size_t v = 0; v < variables.size(); ++v) {
     if (!variables[v].keyed()) {
       whole.push_back(&variables[v]);
@@ -62,7 +80,12 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
       continue;
     }
     CHECK(keyed < keys.size(), "each keyed variable has keys, or none");
-    ASSIGN_OR_RETURN(weights[v], ReadKeyedRows(&reader, path, variables[v],
+    if (!manifest.has_value()) {
+      // Whatever is wrong with it, the reader says.
+      manifest = ReadManifest(path).value_or(v1::Manifest());
+    }
+    ASSIGN_OR_RETURN(weights[v], ReadKeyedRows(&reader, path,
+                                               AsSaved(variables[v], *manifest),
                                                seed, keys[keyed++]));
   }
   RETURN_IF_ERROR(ReadWhole(&reader, path, whole, into));

@@ -14,7 +14,8 @@ namespace paramd {
 
 // The values of a model's variables in the checkpoint at `path`, row-major, in
 // the order of the variables; of keyed ones the rows of `keys`, which has those
-// of each of them in order, as ReadKeyedRows gives them. Every file that they
+// of each of them in order, as ReadKeyedRows gives them, whatever the capacity
+// there is. Every file that they
 // come from has the size and checksum of the manifest, for which all of it is
 // read once. The errors of RestoreReader: the checkpoint lacks a variable, has
 // it in another shape, or is damaged.
