@@ -1,6 +1,7 @@
 #include "checkpoint/read_target.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -29,6 +30,16 @@ TEST(ChainTargetTest, MemoryIsUsedAgainWhenTheChainIsGone) {
   EXPECT_NE(target.Next(kTargetPiece).data(), first);
   chain.clear();
   EXPECT_EQ(target.Next(kTargetPiece).data(), first);
+}
+
+TEST(SpanTargetTest, ItsMemoryIsHandedOutInOrderAndOnce) {
+  std::vector<std::byte> memory(5);
+  SpanTarget target(absl::MakeSpan(memory));
+  EXPECT_EQ(target.Next(3).data(), memory.data());
+  const absl::Span<std::byte> rest = target.Next(8);
+  EXPECT_EQ(rest.data(), memory.data() + 3);
+  EXPECT_EQ(rest.size(), 2u);
+  EXPECT_TRUE(target.Next(1).empty());
 }
 
 }  // namespace

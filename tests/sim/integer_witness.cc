@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "coordinator/core/push_audit.h"
 #include "proto/refusal.h"
+#include "tests/sim/resized_rows.h"
 
 namespace paramd {
 namespace {
@@ -470,6 +471,7 @@ absl::Status IntegerWitness::CheckCheckpoints() {
     status.Update(loss_.CheckCheckpoint(manifest));
     status.Update(manifests_.CheckCheckpoint(manifest));
     status.Update(CheckAudit(manifest));
+    status.Update(CheckResized(storage_, job_, manifest));
     if (status.ok()) continue;
     return absl::Status(
         status.code(),
