@@ -234,6 +234,37 @@ static void SaysWhoDoesNotAnswer(void) {
   paramd_weights_free(weights);
 }
 
+static void SaysWhatStagesComputeWhen(void) {
+  const paramd_schedule* schedule = NULL;
+  const paramd_pass* pass;
+  size_t i, last = 0;
+  Check(paramd_schedule_make("1f1b", 3, 1, 4, &schedule) == PARAMD_OK,
+        "there is a schedule");
+  if (schedule == NULL) return;
+  Check(schedule->count == 24, "each micro-batch passes each stage twice");
+  pass = schedule->passes;
+  Check(pass->kind == PARAMD_FORWARD && pass->stage == 0 &&
+            pass->micro_batch == 0 && pass->device == 0,
+        "the first micro-batch begins");
+  for (i = 0; i < schedule->count; ++i) {
+    if (schedule->passes[i].stage == 0) last = i;
+  }
+  Check(last + 1 == schedule->count &&
+            schedule->passes[last].kind == PARAMD_BACKWARD &&
+            schedule->passes[last].micro_batch == 3,
+        "the first stage ends");
+  Check(schedule->kept[0] == 3 && schedule->kept[1] == 2 &&
+            schedule->kept[2] == 1,
+        "1f1b keeps few");
+  paramd_schedule_free(schedule);
+  Check(paramd_schedule_make("2bw", 3, 1, 4, &schedule) ==
+            PARAMD_INVALID_ARGUMENT,
+        "it has no flush");
+  Check(schedule == NULL && strstr(paramd_error(), "'2bw'") != NULL,
+        "it is named");
+  paramd_schedule_free(schedule);
+}
+
 int main(void) {
   Check(paramd_abi_version() == PARAMD_ABI_VERSION, "the version fits");
   Check(paramd_crc32c("123456789", 9) == 0xe3069283, "it is crc32c");
@@ -241,5 +272,6 @@ int main(void) {
   TrainsToTheEnd();
   SaysWhatIsWrong();
   SaysWhoDoesNotAnswer();
+  SaysWhatStagesComputeWhen();
   return failures == 0 ? 0 : 1;
 }

@@ -17,6 +17,8 @@
 #include "cli/process/version.h"
 #include "client/cluster.h"
 #include "program/program_worker.h"
+#include "worker/pipeline/schedule.h"
+#include "worker/pipeline/stage_order.h"
 
 struct paramd_worker {
   std::unique_ptr<paramd::ProgramWorker> worker;
@@ -40,6 +42,8 @@ static_assert(sizeof(paramd_epoch) == 24);
 static_assert(sizeof(paramd_pulled) == 32);
 static_assert(sizeof(paramd_saved) == 32);
 static_assert(sizeof(paramd_weights) == 32);
+static_assert(sizeof(paramd_pass) == 16);
+static_assert(sizeof(paramd_schedule) == 24);
 
 // What paramd_pull hands out, with what it points to.
 struct OwnedWeights : paramd_weights {
@@ -53,7 +57,14 @@ struct OwnedSaved : paramd_saved {
   std::vector<const float*> views;
 };
 
+// What paramd_schedule_make hands out, with what it points to.
+struct OwnedSchedule : paramd_schedule {
+  std::vector<paramd_pass> list;
+  std::vector<uint32_t> live;
+};
+
 using paramd::Metrics;
+using paramd::PipelineOp;
 using paramd::ProgramWork;
 using paramd::ProgramWorker;
 
@@ -161,6 +172,19 @@ paramd_work_kind KindOf(ProgramWork::Kind kind) {
       return PARAMD_FIND_TEST_ROWS;
   }
   return PARAMD_END;
+}
+
+int PassKindOf(PipelineOp::Kind kind) {
+  switch (kind) {
+    case PipelineOp::Kind::kForward:
+      return PARAMD_FORWARD;
+    case PipelineOp::Kind::kBackwardInput:
+      return PARAMD_BACKWARD_INPUT;
+    case PipelineOp::Kind::kBackwardWeights:
+      return PARAMD_BACKWARD_VARIABLES;
+    default:  // An order has passes alone.
+      return PARAMD_BACKWARD;
+  }
 }
 
 absl::Status NoVariable(size_t variable) {
@@ -391,4 +415,32 @@ int paramd_pull(const char* address, const char* tls_dir,
 
 void paramd_weights_free(const paramd_weights* weights) {
   delete static_cast<const OwnedWeights*>(weights);
+}
+
+int paramd_schedule_make(const char* name, uint32_t stages,
+                         uint32_t stages_per_device, uint32_t micro_batches,
+                         const paramd_schedule** schedule) {
+  *schedule = nullptr;
+  const auto made = paramd::ScheduleByName(OrEmpty(name), stages,
+                                           stages_per_device, micro_batches);
+  if (!made.ok()) return Report(made.status());
+  auto needs = paramd::CheckSchedule(*made);
+  if (!needs.ok()) return Report(needs.status());
+  auto owned = std::make_unique<OwnedSchedule>();
+  for (const PipelineOp& op : paramd::InOneOrder(*made)) {
+    owned->list.push_back({.kind = PassKindOf(op.kind),
+                           .stage = op.stage,
+                           .micro_batch = op.micro_batch,
+                           .device = made->DeviceOf(op.stage)});
+  }
+  owned->live = std::move(needs->live);
+  owned->passes = owned->list.data();
+  owned->count = owned->list.size();
+  owned->kept = owned->live.data();
+  *schedule = owned.release();
+  return PARAMD_OK;
+}
+
+void paramd_schedule_free(const paramd_schedule* schedule) {
+  delete static_cast<const OwnedSchedule*>(schedule);
 }

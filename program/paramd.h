@@ -40,7 +40,7 @@ extern "C" {
 /* Grows when something is added; a library of a greater one serves: only
  * paramd_worker_options grows, by fields whose zero means what it was without
  * them; everything else that is new is a function. */
-#define PARAMD_ABI_VERSION 9
+#define PARAMD_ABI_VERSION 10
 
 #define PARAMD_PUBLIC __attribute__((visibility("default")))
 
@@ -341,6 +341,49 @@ PARAMD_PUBLIC int paramd_pull(const char* address, const char* tls_dir,
 
 /* Null is left alone. */
 PARAMD_PUBLIC void paramd_weights_free(const paramd_weights* weights);
+
+/* A model in stages, and a batch in micro-batches, both counted from 0: what a
+ * program computes when. */
+typedef enum paramd_pass_kind {
+  PARAMD_FORWARD = 1,
+  /* The gradients of the stage's input and of its variables; ... */
+  PARAMD_BACKWARD = 2,
+  /* ... or each by itself, of the schedule zero_bubble. Who can't tell them
+   * apart computes both in the first. */
+  PARAMD_BACKWARD_INPUT = 3,
+  PARAMD_BACKWARD_VARIABLES = 4
+} paramd_pass_kind;
+
+typedef struct paramd_pass {
+  int kind; /* paramd_pass_kind */
+  uint32_t stage;
+  uint32_t micro_batch;
+  uint32_t device; /* stage modulo the number of devices */
+} paramd_pass;
+
+typedef struct paramd_schedule {
+  /* One order for a thread that does all: each comes after what it needs, those
+   * of a device in the device's order, and those of a stage in the order of
+   * micro-batches. So a sum of gradients that is taken in this order has the
+   * same bits whatever the schedule. */
+  const paramd_pass* passes;
+  size_t count;
+  /* By stage: of how many micro-batches at most what a forward pass keeps is
+   * kept at once. */
+  const uint32_t* kept;
+} paramd_schedule;
+
+/* The schedule 1f1b, gpipe, interleaved, naive or zero_bubble. A device has one
+ * stage, or of interleaved so many, at least 2. PARAMD_INVALID_ARGUMENT for
+ * another name, for numbers that do not fit, and above 1048576 passes. Needs no
+ * worker. */
+PARAMD_PUBLIC int paramd_schedule_make(const char* name, uint32_t stages,
+                                       uint32_t stages_per_device,
+                                       uint32_t micro_batches,
+                                       const paramd_schedule** schedule);
+
+/* Null is left alone. */
+PARAMD_PUBLIC void paramd_schedule_free(const paramd_schedule* schedule);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@ from typing import Any, Optional
 from paramd._errors import Error
 from paramd._version import __version__
 
-ABI_VERSION = 9
+ABI_VERSION = 10
 
 END, STEP, EVALUATE, FIND_ROWS, FIND_TEST_ROWS = range(5)
 OK, DEADLINE_EXCEEDED, NOT_FOUND, ABORTED = 0, 4, 5, 10
@@ -74,6 +74,18 @@ class Result(ctypes.Structure):
     """paramd_result"""
     _fields_ = [("loss_sum", ctypes.c_double), ("examples", ctypes.c_uint64),
                 ("correct", ctypes.c_uint64), ("labels", ctypes.c_uint64)]
+
+
+class Pass(ctypes.Structure):
+    """paramd_pass"""
+    _fields_ = [("kind", ctypes.c_int), ("stage", ctypes.c_uint32),
+                ("micro_batch", ctypes.c_uint32), ("device", ctypes.c_uint32)]
+
+
+class Schedule(ctypes.Structure):
+    """paramd_schedule"""
+    _fields_ = [("passes", ctypes.POINTER(Pass)), ("count", ctypes.c_size_t),
+                ("kept", ctypes.POINTER(ctypes.c_uint32))]
 
 
 class TrainedEpoch(ctypes.Structure):
@@ -168,6 +180,12 @@ def _open() -> Any:
         ctypes.c_size_t, ctypes.c_double, ctypes.POINTER(weights)]
     library.paramd_weights_free.argtypes = [weights]
     library.paramd_weights_free.restype = None
+    schedule = ctypes.POINTER(Schedule)
+    library.paramd_schedule_make.argtypes = [
+        ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32,
+        ctypes.POINTER(schedule)]
+    library.paramd_schedule_free.argtypes = [schedule]
+    library.paramd_schedule_free.restype = None
     return library
 
 

@@ -29,6 +29,7 @@ from paramd._gradients import Gradients
 from paramd._optimizers import with_defaults
 from paramd._session import Session, Work, find_saved
 from paramd._source import Collate, Source, has_numbers, source_of
+from paramd._stages import MICRO_BATCHES, SCHEDULE, Cut, Loss, Stages, in_stages
 from paramd._staging import Staging
 from paramd._weights import Picked, Weights, assign, describe, pick
 from paramd.checkpoint import load as _load
@@ -110,18 +111,34 @@ class Worker:
         much, as torch.nn.utils.clip_grad_norm_ has it, over all parameters; then
         nothing leaves before all are there. The optimizer's clip_norm is the
         servers', block by block.
+      stages: for step_stages, in place of the model the modules that compute one
+        after the other, each on a device of its own if you like, and each handing
+        one tensor on to the next. Or of a model that is an nn.Sequential into how
+        many stages of about equally many layers it is cut, or the numbers of the
+        layers that the second stage and those after it begin with. What shares a
+        parameter is in one stage.
+      micro_batches: into how many a batch is cut for the stages; if it can't be
+        divided the last one is short, and a batch of fewer examples has fewer.
+      schedule: what a stage computes when: 1f1b, gpipe, interleaved, naive or
+        zero_bubble. The gradients have the same bits.
+      stages_per_device: of the schedule interleaved, how many a device has, at
+        least 2; stage s is on device s modulo their number.
       insecure, tls_dir: as the flags of `paramd run`.
       settings: settings of the job file: staleness, checkpoint, run_dir and so on.
     """
 
-    def __init__(self, model: torch.nn.Module, *, optimizer: Any = None,
+    def __init__(self, model: Optional[torch.nn.Module] = None, *,
+                 optimizer: Any = None,
                  job: _job.Job = None, test: Optional[Sequence[Any]] = None,
                  evaluate: Optional[Evaluate] = None,
                  test_collate_fn: Collate = default_collate,
                  lookups: Optional[Mapping[str, Lookup]] = None,
                  missing_gradients: str = "zeros",
-                 clip_grad_norm: Optional[float] = None, insecure: bool = False,
-                 tls_dir: Optional[str] = None, **settings: Any):
+                 clip_grad_norm: Optional[float] = None,
+                 stages: Optional[Cut] = None, micro_batches: int = MICRO_BATCHES,
+                 schedule: str = SCHEDULE, stages_per_device: int = 1,
+                 insecure: bool = False, tls_dir: Optional[str] = None,
+                 **settings: Any):
         if clip_grad_norm is not None and not 0 < clip_grad_norm < math.inf:
             raise _errors.InvalidArgument(
                 "clip_grad_norm is a number above 0, or None to clip nothing; found "
@@ -132,6 +149,18 @@ class Worker:
             raise _errors.InvalidArgument(
                 "missing_gradients is 'zeros' or 'error'; found "
                 f"'{missing_gradients}'")
+        self._stages: Optional[Stages] = None
+        if stages is not None:
+            model, cut = in_stages(model, stages)
+            self._stages = Stages(cut, micro_batches, schedule, stages_per_device)
+        elif (micro_batches, schedule, stages_per_device) != (
+                MICRO_BATCHES, SCHEDULE, 1):
+            raise _errors.InvalidArgument(
+                "micro_batches, schedule and stages_per_device are for stages: give "
+                "stages=, too")
+        elif model is None:
+            raise _errors.InvalidArgument(
+                "give a model, or its stages: stages=[first, second, ...]")
         self.model = model
         self._settings = dict(settings, optimizer=self._complete(optimizer))
         self._job = job
@@ -233,6 +262,33 @@ class Worker:
             self._weights.fill_other(work)
             session.finish(value)
             return True
+
+    def step_stages(self, loss: Loss, inputs: Any, targets: Any) -> float:
+        """A step of a model in stages, which computes them itself: returns the
+        batch's mean loss. `inputs` is a tensor with an example in each row, or a
+        tuple of several, which the first stage takes; of the last stage's output and
+        of the targets, given likewise, `loss` makes the mean loss of a micro-batch.
+
+            worker = ps.Worker(stages=[first, second, third], micro_batches=8)
+            ...
+            worker.step_stages(F.cross_entropy, x, y)
+
+        The gradients are, to the bit, what a loop over the micro-batches leaves in
+        `grad` that calls backward for the share of each in the mean loss, without
+        stages and in their order; where something draws random numbers, dropout for
+        one, it is the same in law alone. Batch norm normalises by micro-batch, and
+        its running statistics move once in each. What was in `grad` before is
+        dropped. Raises as step(loss, backward=False) does, and InvalidArgument, with
+        nothing pushed and the batch still to be stepped, if the batch can't be cut or
+        a stage does not take what the one before it gives."""
+        with self._computing("step_stages") as (session, work):
+            if self._stages is None:
+                raise _errors.InvalidArgument(
+                    "step_stages is of a worker with stages: give Worker stages=, or "
+                    "call step(loss)")
+            mean = self._stages.compute(loss, inputs, targets)
+            self._step_computed(session, work, mean, None, None)
+            return mean
 
     def _numbers_of(self, only: Part) -> Set[int]:
         """Of the parameters that a batch is a step of."""
