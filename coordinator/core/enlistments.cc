@@ -1,5 +1,6 @@
 #include "coordinator/core/enlistments.h"
 
+#include <algorithm>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -41,9 +42,11 @@ absl::Status CheckTakesAny(const JobView& job) {
   return absl::OkStatus();
 }
 
-// As of Joins: longer than a heartbeat is under way.
+// Longer than a busy machine delays a heartbeat: who gets the index of one that
+// is alive is refused when it joins.
 bool IsSilent(const WorkerRecord& worker, const JobView& job, Time now) {
-  return worker.fencing || now - worker.heard > 2 * job.heartbeat();
+  return worker.fencing ||
+         now - worker.heard > std::max(2 * job.heartbeat(), job.lease() / 2);
 }
 
 }  // namespace

@@ -27,10 +27,11 @@ class Enlistments {
 
   // Answers with the index that the caller's certificate names, or else with
   // that which this process has already, one that nobody has, or one whose
-  // session is silent: its join waits until the lease of that is over. Refuses
-  // with INVALID where the job takes no such worker or the certificate's index
-  // is not one of theirs, with OVER_LIMIT where all are taken, NOT_READY before
-  // the sessions are known, and JOB_FINISHED.
+  // session is silent for half a lease (two heartbeats, if that is longer): its
+  // join waits until the lease of that is over. Refuses with INVALID where the
+  // job takes no such worker or the certificate's index is not one of theirs,
+  // with OVER_LIMIT where all are taken, NOT_READY before the sessions are
+  // known, and JOB_FINISHED.
   void OnEnlist(const Message& message, const v1::EnlistRequest& request,
                 IsJoining is_joining, Turn* turn);
 

@@ -10,7 +10,8 @@ from tests.cluster import paramd
 
 STEPS_AN_EPOCH = 8
 EPOCHS = 8000  # So long that processes come and go meanwhile.
-SHORT_LEASE = ("--lease_ms=1000", "--heartbeat_ms=100")
+# Long enough for workers that are alive on a busy machine.
+SHORT_LEASE = ("--lease_ms=2000", "--heartbeat_ms=100")
 
 
 def command(*arguments):
