@@ -222,7 +222,8 @@ TEST_F(ModelFactoryTest, ReplicasNeedADeviceEach) {
   setenv("PARAMD_FAKE_PJRT", "cpu", 1);
   const auto model = MakeOn(std::string(kPlugin) + "0");
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ((*model)->CloneForReplica(1)->device(), "pjrt fake kind");
+  EXPECT_EQ((*model)->replicated()->CloneForReplica(1)->device(),
+            "pjrt fake kind");
 }
 
 }  // namespace

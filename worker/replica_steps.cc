@@ -85,7 +85,9 @@ ReplicaSteps::ReplicaSteps(const v1::JobConfig& job, uint32_t replicas,
     Replica& replica = replicas_.emplace_back();
     replica.model = model;
     if (r > 0) {
-      replica.clone = model->CloneForReplica(r);
+      ReplicatedModel* const replicated = model->replicated();
+      replica.clone = replicated == nullptr ? model->Clone()
+                                            : replicated->CloneForReplica(r);
       replica.model = replica.clone.get();
       replica.thread =
           std::make_unique<WorkerThread>(absl::StrCat("replica-", r));
@@ -125,7 +127,9 @@ void ReplicaSteps::Join() {
   OnReplicas(replicas_.size(), [&](size_t r) {
     ReplicaGroup group = group_;
     group.rank += r;
-    joined[r] = replicas_[r].model->JoinReplicas(group);
+    ReplicatedModel* const replicated = replicas_[r].model->replicated();
+    joined[r] = replicated == nullptr ? ReplicatedModel::RefuseToSum(group)
+                                      : replicated->JoinReplicas(group);
   });
   has_asked_ = true;
   joined_ = joined.front().ok();

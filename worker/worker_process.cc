@@ -115,8 +115,10 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   // What somebody wrote there after one batch would be in the next of the
   // push.
   const v1::JobConfig& job = options.job;
-  if (job.accumulate() <= 1 && job.push_every() <= 1 && ReplicasOf(job) == 1) {
-    worker.weight_memory.lent = parts.model->lent_weights();
+  BroughtModel* const brought = parts.model->brought();
+  if (brought != nullptr && job.accumulate() <= 1 && job.push_every() <= 1 &&
+      ReplicasOf(job) == 1) {
+    worker.weight_memory.lent = brought->lent_weights();
   }
   PinMemory(GradientBytes(*parts.model), parts.model->link());
   worker.weight_memory.device = UnifiedMemoryOf(parts.model.get());
@@ -125,9 +127,11 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
       return pinned->Allocate(size);
     };
   }
-  worker.on_end = [model = parts.model.get()](const v1::HeartbeatReply& end) {
-    model->JobEnded({end.training().begin(), end.training().end()});
-  };
+  if (brought != nullptr) {
+    worker.on_end = [brought](const v1::HeartbeatReply& end) {
+      brought->JobEnded({end.training().begin(), end.training().end()});
+    };
+  }
   if (trace != nullptr) {
     parts.observer = std::make_unique<TraceObserver>(trace);
     worker.observer = parts.observer.get();
@@ -182,9 +186,11 @@ Prefetcher::Options WorkerProcess::PrefetcherOptions() const {
   const uint32_t replicas =
       member_.replicas > 0 ? member_.replicas : ReplicasOf(options_.job);
   options.depth = std::max<uint32_t>(training_->prefetch(), 2 * replicas - 1);
-  options.on_made = [model = model_.get()](const Batch& batch) {
-    model->Announce(batch);
-  };
+  if (BroughtModel* const brought = model_->brought()) {
+    options.on_made = [brought](const Batch& batch) {
+      brought->Announce(batch);
+    };
+  }
   return options;
 }
 

@@ -69,7 +69,8 @@ class WorkerProcess {
   }
   // Null: what their initializers say.
   const std::vector<std::vector<float>>* initial_values() const {
-    return model_->initial_values();
+    BroughtModel* const brought = model_->brought();
+    return brought == nullptr ? nullptr : brought->initial_values();
   }
   // What the model computes on.
   std::string device() const { return model_->device(); }

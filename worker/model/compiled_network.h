@@ -22,7 +22,7 @@ namespace paramd {
 //
 // Fails as Network does, a device that is lost with UNAVAILABLE, and INTERNAL
 // if a program can't be compiled.
-class CompiledNetwork : public TrainedModel {
+class CompiledNetwork : public TrainedModel, public ReplicatedModel {
  public:
   // INVALID_ARGUMENT as Network::Create. REQUIRES: the client has that device;
   // the format is fp32 or bf16.
@@ -36,6 +36,7 @@ class CompiledNetwork : public TrainedModel {
     return plan_->variables;
   }
   std::unique_ptr<TrainedModel> Clone() const override;
+  ReplicatedModel* replicated() override { return this; }
   // On the device that is so many behind. REQUIRES: the client has it.
   std::unique_ptr<TrainedModel> CloneForReplica(
       uint32_t replica) const override;

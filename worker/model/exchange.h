@@ -53,7 +53,7 @@ class Exchange {
   // `device` outlives it.
   Exchange(Device* device, size_t variables, size_t inputs = 1);
 
-  // See TrainedModel::JoinReplicas.
+  // See ReplicatedModel::JoinReplicas.
   absl::Status Join(const ReplicaGroup& group);
 
   // A pass begins: the one before it has ended, or Finish was called.

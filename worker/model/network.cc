@@ -209,7 +209,7 @@ void Network::SetTrace(ChromeTrace* trace) {
 
 absl::Status Network::JoinReplicas(const ReplicaGroup& group) {
   // Each has a scale of its own, and may compute its gradients again.
-  if (scaler_.scales()) return TrainedModel::JoinReplicas(group);
+  if (scaler_.scales()) return RefuseToSum(group);
   const absl::Status joined = exchange_.Join(group);
   if (joined.ok()) replicas_ = group.meeting;
   return joined;

@@ -34,7 +34,7 @@ class Teachers;
 //
 //   ASSIGN_OR_RETURN(auto model, Network::Create(job.model(), input.spec()));
 //   for (const v1::Variable& variable : model->variables()) ...
-class Network : public TrainedModel {
+class Network : public TrainedModel, public ReplicatedModel {
  public:
   using MakeDevice = std::function<std::unique_ptr<Device>()>;
 
@@ -61,6 +61,7 @@ class Network : public TrainedModel {
     return plan_->variables;
   }
   std::unique_ptr<TrainedModel> Clone() const override;
+  ReplicatedModel* replicated() override { return this; }
   std::unique_ptr<TrainedModel> CloneForReplica(
       uint32_t replica) const override;
   absl::Status JoinReplicas(const ReplicaGroup& group) override;

@@ -19,7 +19,10 @@ absl::Status Of(const std::string& name, const absl::Status& status) {
 std::unique_ptr<Teachers> Teachers::CloneForReplica(uint32_t replica) const {
   std::vector<Teacher> clones = teachers_;
   for (Teacher& teacher : clones) {
-    teacher.model = teacher.model->CloneForReplica(replica);
+    ReplicatedModel* const replicated = teacher.model->replicated();
+    teacher.model = replicated == nullptr
+                        ? teacher.model->Clone()
+                        : replicated->CloneForReplica(replica);
   }
   return std::make_unique<Teachers>(std::move(clones), temperature_, alpha_);
 }

@@ -107,9 +107,55 @@ enum class Sharing {
   kContribute,
 };
 
-// A model as the training loop sees it. Owns no weights: they are handed in,
-// one span per variable in the order of variables(), and may lie anywhere. The
-// same weights, batch and options give the same bits.
+class TrainedModel;
+
+// What a model has whose replicas in a process compute on devices that are
+// their own, or sum their gradients there. Of one that has not, replicas are
+// clones.
+class ReplicatedModel {
+ public:
+  virtual ~ReplicatedModel() = default;
+
+  // Another one for replica `replica` of a process, of which this is number 0,
+  // on the device that is its own where replicas have some.
+  virtual std::unique_ptr<TrainedModel> CloneForReplica(
+      uint32_t replica) const = 0;
+  // From now on its steps may be summed with those of the other replicas of the
+  // group, by their devices. Called for each of them, on its thread; returns
+  // when it was for all. Where one's can't (UNIMPLEMENTED: nothing is missing
+  // that could be had), none's are.
+  virtual absl::Status JoinReplicas(const ReplicaGroup& group) {
+    return RefuseToSum(group);
+  }
+
+  // What JoinReplicas of a replica does whose device sums nothing.
+  static absl::Status RefuseToSum(const ReplicaGroup& group) {
+    return group.meeting->Meet(
+        absl::UnimplementedError("its device sums nothing"));
+  }
+};
+
+// What a model has that a program brings and computes itself.
+class BroughtModel {
+ public:
+  virtual ~BroughtModel() = default;
+
+  // What the variables begin with, row-major, in their order; null: what their
+  // initializers say. Only the chief's count.
+  virtual const std::vector<std::vector<float>>* initial_values() const = 0;
+  // Where weights that it is trained on may lie; sparse ones do not.
+  virtual LentWeights lent_weights() const = 0;
+  // A batch of the input is made, and will likely be trained soon. Called on
+  // another thread, beside whatever the model does.
+  virtual void Announce(const Batch& batch) = 0;
+  // The job has ended; these are the epochs that all workers were trained on.
+  // Called on another thread.
+  virtual void JobEnded(const std::vector<v1::EpochTraining>& epochs) = 0;
+};
+
+// A model as the training loop sees it: what all models have. Owns no weights:
+// they are handed in, one span per variable in the order of variables(), and
+// may lie anywhere. The same weights, batch and options give the same bits.
 //
 // Not thread-safe: one per thread, by Clone; weights may be shared.
 class TrainedModel {
@@ -153,25 +199,11 @@ class TrainedModel {
 
   // Another one with the same variables, for another thread.
   virtual std::unique_ptr<TrainedModel> Clone() const = 0;
-  // The same for replica `replica` of a process, of which this is number 0, on
-  // the device that is its own where replicas have some.
-  virtual std::unique_ptr<TrainedModel> CloneForReplica(
-      uint32_t /*replica*/) const {
-    return Clone();
-  }
   // Another one on the same devices, whose steps may be computed at the same
   // time as its own: what a device waits for in one step is filled by the
   // other. Null: it has nothing to fill.
   virtual std::unique_ptr<TrainedModel> CloneForConcurrentSteps() const {
     return nullptr;
-  }
-  // From now on its steps may be summed with those of the other replicas of the
-  // group, by their devices. Called for each of them, on its thread; returns
-  // when it was for all. Where one's can't (UNIMPLEMENTED: nothing is missing
-  // that could be had), none's are.
-  virtual absl::Status JoinReplicas(const ReplicaGroup& group) {
-    return group.meeting->Meet(
-        absl::UnimplementedError("its device sums nothing"));
   }
 
   // Overwrites the gradients with the derivative, by each variable, of the sum
@@ -244,23 +276,6 @@ class TrainedModel {
   // Names of what may be counted besides the loss, as Metrics::Values has them.
   virtual std::vector<std::string> metrics() const { return {}; }
 
-  // What the variables begin with, row-major, in their order; null: what their
-  // initializers say. Only the chief's count.
-  virtual const std::vector<std::vector<float>>* initial_values() const {
-    return nullptr;
-  }
-
-  // Where weights that it is trained on may lie; sparse ones do not.
-  virtual LentWeights lent_weights() const { return {}; }
-
-  // A batch of the input is made, and will likely be trained soon. Called on
-  // another thread, beside whatever the model does.
-  virtual void Announce(const Batch& /*batch*/) {}
-
-  // The job has ended; these are the epochs that all workers were trained on.
-  // Called on another thread.
-  virtual void JobEnded(const std::vector<v1::EpochTraining>& /*epochs*/) {}
-
   // What it computes on, so far as the bits of a step depend on that: "cpu", a
   // GPU's name.
   virtual std::string device() const { return "cpu"; }
@@ -278,6 +293,11 @@ class TrainedModel {
 
   // Whether Evaluate says anything. If not, it is never called.
   virtual bool evaluates() const { return true; }
+
+  // What only some models have, as a face of its own; null: this one has not.
+  // May be called on any thread, and gives the same each time.
+  virtual ReplicatedModel* replicated() { return nullptr; }
+  virtual BroughtModel* brought() { return nullptr; }
 };
 
 }  // namespace paramd

@@ -62,7 +62,7 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::PipelineConfig& config,
 // Clones for concurrent steps share the devices' threads: a device goes on with
 // the next step where it waits in the last one. So pipelines without a flush
 // have no schedule of their own.
-class PipelineModel : public TrainedModel {
+class PipelineModel : public TrainedModel, public ReplicatedModel {
  public:
   // Makes the device of each place of a plan, for replica 0 first, then 1.
   using MakeDevice = std::function<std::unique_ptr<Device>()>;
@@ -85,6 +85,7 @@ class PipelineModel : public TrainedModel {
     return network_->variables;
   }
   std::unique_ptr<TrainedModel> Clone() const override;
+  ReplicatedModel* replicated() override { return this; }
   std::unique_ptr<TrainedModel> CloneForReplica(
       uint32_t replica) const override;
   std::unique_ptr<TrainedModel> CloneForConcurrentSteps() const override;

@@ -19,7 +19,7 @@ namespace paramd {
 // "index"; what they stand for the program knows.
 //
 // Not thread-safe, as every model; its clones hand over to the same program.
-class ProgramModel : public TrainedModel {
+class ProgramModel : public TrainedModel, public BroughtModel {
  public:
   struct Options {
     std::vector<v1::Variable> variables;
@@ -42,6 +42,7 @@ class ProgramModel : public TrainedModel {
     return options_.variables;
   }
   std::unique_ptr<TrainedModel> Clone() const override;
+  BroughtModel* brought() override { return this; }
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override;

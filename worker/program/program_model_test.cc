@@ -131,6 +131,18 @@ TEST_F(ProgramModelTest, WhatIsAnnouncedIsTakenInOrder) {
   EXPECT_THAT(exchange_.TakeAnnounced(), ElementsAre(0));  // {1} is forgotten.
 }
 
+TEST_F(ProgramModelTest, WhatOnlyAProgramsModelHasIsAFaceOfItsOwn) {
+  ProgramModel program(&options_, &exchange_);
+  TrainedModel& model = program;
+  EXPECT_EQ(model.replicated(), nullptr);
+  ASSERT_NE(model.brought(), nullptr);
+  EXPECT_EQ(model.brought()->initial_values(), nullptr);
+  options_.initial_values = {{1, 2}};
+  EXPECT_EQ(model.brought()->initial_values(), &options_.initial_values);
+  model.brought()->Announce(Indices({5}));
+  EXPECT_THAT(exchange_.TakeAnnounced(), ElementsAre(5));
+}
+
 TEST_F(ProgramModelTest, VariablesThatMakeNoSenseAreNamed) {
   EXPECT_EQ(ProgramModel::Check(options_), absl::OkStatus());
   options_.initial_values = {{1, 2, 3}};
