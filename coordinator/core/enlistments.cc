@@ -77,6 +77,20 @@ void Enlistments::OnEnlist(const Message& message,
       {{"worker", *index}, {"pid", request.pid()}, {"host", request.host()}});
 }
 
+void Enlistments::GiveUp(uint64_t incarnation) {
+  std::erase_if(kept_, [incarnation](const auto& kept) {
+    return kept.second.incarnation == incarnation;
+  });
+}
+
+void Enlistments::KeepSessions(const Turn& turn) {
+  const JobView& job = turn.job;
+  for (const auto& [index, worker] : job.workers) {
+    if (job.IsListed(index) || !job.IsLive(worker, turn.now)) continue;
+    kept_[index] = {worker.incarnation, turn.now + job.lease()};
+  }
+}
+
 absl::StatusOr<uint32_t> Enlistments::Choose(PeerId from, uint64_t incarnation,
                                              IsJoining is_joining,
                                              const Turn& turn) {
