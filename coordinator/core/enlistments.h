@@ -52,7 +52,7 @@ class Enlistments {
   // Of those that are not kept for others: the best for this process.
   absl::StatusOr<uint32_t> ChooseAny(uint64_t incarnation, IsJoining is_joining,
                                      const Turn& turn) const;
-  // Who has joined, or has not come in time.
+  // Who has joined, can't any more, or has not come in time.
   void Forget(const Turn& turn);
 
   std::map<uint32_t, Kept> kept_;  // By index. Bound: max_joined_workers.

@@ -169,6 +169,21 @@ TEST_F(EnlistmentsTest, TheIndexOfASilentSessionIsGivenToOneProcess) {
   EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
 }
 
+TEST_F(EnlistmentsTest, TheIndexOfOneThatIsHeardAgainIsKeptForNobodyElse) {
+  AddSession(2, 11);
+  AddSession(3, 12);
+  bench_.now = bench_.now + absl::Seconds(6);
+  bench_.workers[3].heard = bench_.now;
+  Enlist(13);
+  EXPECT_EQ(Index(), 2u);
+  bench_.workers[2].heard = bench_.now;
+  Enlist(14);
+  EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
+  bench_.workers.erase(2);  // It leaves.
+  Enlist(14);
+  EXPECT_EQ(Index(), 2u);
+}
+
 TEST_F(EnlistmentsTest, AnIndexThatNobodyHasComesBeforeASilentOne) {
   AddSession(2, 11);
   bench_.now = bench_.now + absl::Seconds(6);
