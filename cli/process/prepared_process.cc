@@ -388,6 +388,19 @@ absl::Status LogRecovered(const PreparedProcess& prepared) {
   return absl::OkStatus();
 }
 
+absl::Status CheckStartOf(const RunOptions& options,
+                          const PreparedProcess& prepared) {
+  return CheckStart(
+      {options, prepared.job.config, prepared.cluster, prepared.role});
+}
+
+// One that can't start takes nobody's place before it says so.
+absl::Status Join(const RunOptions& options, PreparedProcess* prepared) {
+  InitLog("worker", prepared->job.config);
+  RETURN_IF_ERROR(CheckStartOf(options, *prepared));
+  return Enlist(options, prepared);
+}
+
 absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
                         bool* made_run_dir, PreparedProcess* prepared) {
   ASSIGN_OR_RETURN(Configuration all, options.process.Load());
@@ -398,14 +411,10 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
   if (!prepared->nothing_to_do.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(prepared->role,
                    RoleIn(prepared->cluster, prepared->job.config, options));
-  if (prepared->cluster.joins()) {
-    InitLog("worker", prepared->job.config);
-    RETURN_IF_ERROR(Enlist(options, prepared));
-    if (!prepared->nothing_to_do.empty()) return absl::OkStatus();
-  }
+  if (prepared->cluster.joins()) RETURN_IF_ERROR(Join(options, prepared));
+  if (!prepared->nothing_to_do.empty()) return absl::OkStatus();
   LogStart(*prepared);
-  RETURN_IF_ERROR(CheckStart(
-      {options, prepared->job.config, prepared->cluster, prepared->role}));
+  RETURN_IF_ERROR(CheckStartOf(options, *prepared));
   const bool had_run_dir = !prepared->job.config.run_dir().empty();
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
   *made_run_dir = !had_run_dir && !prepared->job.config.run_dir().empty();

@@ -139,6 +139,23 @@ TEST_F(CoordinatorEnlistTest, AnIndexBehindTheLimitIsRefused) {
             "beside those that its cluster names");
 }
 
+TEST_F(CoordinatorEnlistTest, WhoseJoinIsRefusedKeepsNoIndex) {
+  Enlist(202);
+  Enlist(203);
+  EXPECT_EQ(RefusalOf(Enlist(204).status).reason(), v1::Refusal::OVER_LIMIT);
+  v1::JoinRequest request;
+  request.mutable_task()->set_type(v1::WORKER);
+  request.mutable_task()->set_index(2);
+  request.set_joined(true);
+  request.set_incarnation(202);
+  request.set_job_digest("another digest");
+  const absl::Status status = driver().Call(PeerId::Worker(2), request).status;
+  EXPECT_EQ(RefusalOf(status).reason(), v1::Refusal::OTHER_JOB);
+  const CoreDriver::Answer answer = Enlist(204);
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(static_cast<const v1::EnlistReply&>(*answer.head).index(), 2u);
+}
+
 TEST_F(CoordinatorEnlistTest, OneOfTheListDoesNotJoinBesideIt) {
   v1::JoinRequest request;
   request.mutable_task()->set_type(v1::WORKER);

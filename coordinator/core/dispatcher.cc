@@ -170,7 +170,9 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
         turn);
   } else if (const auto* join =
                  DynamicCastToGenerated<v1::JoinRequest>(message.head)) {
-    parts_.joins.OnJoin(message, *join, turn);
+    if (!parts_.joins.OnJoin(message, *join, turn)) {
+      parts_.enlistments.GiveUp(join->incarnation());
+    }
   } else if (const auto* heartbeat =
                  DynamicCastToGenerated<v1::HeartbeatRequest>(message.head)) {
     OnHeartbeat(message, *heartbeat, turn);

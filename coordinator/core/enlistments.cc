@@ -77,6 +77,20 @@ void Enlistments::OnEnlist(const Message& message,
       {{"worker", *index}, {"pid", request.pid()}, {"host", request.host()}});
 }
 
+void Enlistments::GiveUp(uint64_t incarnation) {
+  std::erase_if(kept_, [incarnation](const auto& kept) {
+    return kept.second.incarnation == incarnation;
+  });
+}
+
+void Enlistments::KeepSessions(const Turn& turn) {
+  const JobView& job = turn.job;
+  for (const auto& [index, worker] : job.workers) {
+    if (job.IsListed(index) || !job.IsLive(worker, turn.now)) continue;
+    kept_[index] = {worker.incarnation, turn.now + job.lease()};
+  }
+}
+
 absl::StatusOr<uint32_t> Enlistments::Choose(PeerId from, uint64_t incarnation,
                                              IsJoining is_joining,
                                              const Turn& turn) {
@@ -135,11 +149,14 @@ absl::StatusOr<uint32_t> Enlistments::ChooseAny(uint64_t incarnation,
 void Enlistments::Forget(const Turn& turn) {
   for (auto it = kept_.begin(); it != kept_.end();) {
     const auto worker = turn.job.workers.find(it->first);
-    const bool has_joined =
+    // The process itself has joined, or it will be refused: the session whose
+    // index it got was silent and is not any more.
+    const bool is_taken =
         worker != turn.job.workers.end() &&
-        worker->second.incarnation == it->second.incarnation;
-    it = has_joined || turn.now > it->second.until ? kept_.erase(it)
-                                                   : std::next(it);
+        (worker->second.incarnation == it->second.incarnation ||
+         !IsSilent(worker->second, turn.job, turn.now));
+    it = is_taken || turn.now > it->second.until ? kept_.erase(it)
+                                                 : std::next(it);
   }
 }
 

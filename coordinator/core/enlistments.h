@@ -15,9 +15,10 @@ namespace paramd {
 // worker: one of the max_joined_workers behind those of the list. It then joins
 // as every worker does.
 //
-// Invariant: an index is kept for one process at a time, until it has a session
-// or start_timeout_ms is over. Which life of a worker a session is its
-// generation says, not the index: that may be used again at once.
+// Invariant: an index is kept for one process at a time, until it has a
+// session, is refused one, or start_timeout_ms is over. Which life of a worker
+// a session is its generation says, not the index: that may be used again at
+// once.
 //
 // Not thread-safe: a part of the coordinator's core.
 class Enlistments {
@@ -34,6 +35,11 @@ class Enlistments {
   // known, and JOB_FINISHED.
   void OnEnlist(const Message& message, const v1::EnlistRequest& request,
                 IsJoining is_joining, Turn* turn);
+  // This process does not join: the index that is kept for it is free.
+  void GiveUp(uint64_t incarnation);
+  // All sessions are about to end, and their processes join again with the
+  // index that they have: it is kept for them, for as long as a lease.
+  void KeepSessions(const Turn& turn);
 
  private:
   struct Kept {
@@ -46,7 +52,7 @@ class Enlistments {
   // Of those that are not kept for others: the best for this process.
   absl::StatusOr<uint32_t> ChooseAny(uint64_t incarnation, IsJoining is_joining,
                                      const Turn& turn) const;
-  // Who has joined, or has not come in time.
+  // Who has joined, can't any more, or has not come in time.
   void Forget(const Turn& turn);
 
   std::map<uint32_t, Kept> kept_;  // By index. Bound: max_joined_workers.

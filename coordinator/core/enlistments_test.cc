@@ -110,6 +110,41 @@ TEST_F(EnlistmentsTest, AnIndexIsKeptForAsLongAsAStartMayTake) {
   EXPECT_EQ(Index(), 2u);
 }
 
+TEST_F(EnlistmentsTest, WhoDoesNotJoinKeepsNoIndex) {
+  Enlist(11);
+  Enlist(12);
+  enlistments_.GiveUp(11);
+  Enlist(13);
+  EXPECT_EQ(Index(), 2u);
+  enlistments_.GiveUp(11);
+  Enlist(14);
+  EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
+}
+
+TEST_F(EnlistmentsTest, WhoseSessionsAllEndKeepTheirIndicesForALease) {
+  AddSession(1, 10);
+  AddSession(2, 11);
+  bench_.Do([&](Turn* turn) { enlistments_.KeepSessions(*turn); });
+  bench_.workers.clear();
+  Enlist(13);
+  EXPECT_EQ(Index(), 3u);
+  Enlist(14);
+  EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
+  bench_.now = bench_.now + bench_.job.lease() + absl::Milliseconds(1);
+  Enlist(14);
+  EXPECT_EQ(Index(), 2u);
+}
+
+TEST_F(EnlistmentsTest, WhoIsBackAfterAllSessionsHaveEndedIsKeptNoMore) {
+  AddSession(2, 11);
+  bench_.Do([&](Turn* turn) { enlistments_.KeepSessions(*turn); });
+  Enlist(13);  // The session is there again.
+  EXPECT_EQ(Index(), 3u);
+  bench_.workers.clear();  // And has left.
+  Enlist(14);
+  EXPECT_EQ(Index(), 2u);
+}
+
 TEST_F(EnlistmentsTest, WhoAsksForASessionKeepsItsIndexForLonger) {
   Enlist(11);
   joining_ = {2};
@@ -132,6 +167,21 @@ TEST_F(EnlistmentsTest, TheIndexOfASilentSessionIsGivenToOneProcess) {
   EXPECT_EQ(Index(), 3u);
   Enlist(14);
   EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
+}
+
+TEST_F(EnlistmentsTest, TheIndexOfOneThatIsHeardAgainIsKeptForNobodyElse) {
+  AddSession(2, 11);
+  AddSession(3, 12);
+  bench_.now = bench_.now + absl::Seconds(6);
+  bench_.workers[3].heard = bench_.now;
+  Enlist(13);
+  EXPECT_EQ(Index(), 2u);
+  bench_.workers[2].heard = bench_.now;
+  Enlist(14);
+  EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
+  bench_.workers.erase(2);  // It leaves.
+  Enlist(14);
+  EXPECT_EQ(Index(), 2u);
 }
 
 TEST_F(EnlistmentsTest, AnIndexThatNobodyHasComesBeforeASilentOne) {

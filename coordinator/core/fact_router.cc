@@ -240,6 +240,7 @@ void FactRouter::On(const SessionEnded& ended, Turn* turn) {
 
 void FactRouter::EndSessions(absl::string_view why, Turn* turn) {
   parts_.checkpoints.accounts().SessionsEnd(turn->job);
+  parts_.enlistments.KeepSessions(*turn);
   parts_.sessions.EndAll(why, turn);
   parts_.input.OnSessionsEnded();
   turn->live->mutable_plan()->clear_contributors();

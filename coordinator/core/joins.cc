@@ -67,9 +67,22 @@ absl::Status CheckJoin(PeerId from, const v1::JoinRequest& request,
   return absl::OkStatus();
 }
 
+absl::Status TaskTaken(uint32_t index, const WorkerRecord& present,
+                       const JobView& job) {
+  const std::string name = absl::StrCat("worker-", index);
+  return Refuse(
+      v1::Refusal::TASK_TAKEN, name,
+      absl::StrCat(name, " is process ", present.pid, " on ", present.host,
+                   ", which is alive: ",
+                   job.IsListed(index)
+                       ? "give this one another index, or stop that one"
+                       : "start this one again, which gives it another index, "
+                         "or give it a certificate of its own"));
+}
+
 }  // namespace
 
-void Joins::OnJoin(const Message& message, const v1::JoinRequest& request,
+bool Joins::OnJoin(const Message& message, const v1::JoinRequest& request,
                    Turn* turn) {
   const JobView& job = turn->job;
   const uint32_t index = request.task().index();
@@ -78,10 +91,14 @@ void Joins::OnJoin(const Message& message, const v1::JoinRequest& request,
     turn->out->Refuse(message.call, why);
   };
   const absl::Status ours = CheckJoin(message.from, request, job.options);
-  if (!ours.ok()) return refuse(ours);
+  if (!ours.ok()) {
+    refuse(ours);
+    return false;
+  }
   if (job.phase >= JobPhase::kTellingEnd) {
     turn->Raise(HeardOfEnd{index});
-    return refuse(JobFinished(name));
+    refuse(JobFinished(name));
+    return true;
   }
   const auto worker = job.workers.find(index);
   const bool is_present = worker != job.workers.end() &&
@@ -94,8 +111,9 @@ void Joins::OnJoin(const Message& message, const v1::JoinRequest& request,
       std::max(is_present ? worker->second.left_sessions : 0,
                is_known ? known->second.request.left_sessions() : 0);
   if (request.left_sessions() < left) {
-    return refuse(Refuse(v1::Refusal::SUPERSEDED, name,
-                         "a later join of this process is known"));
+    refuse(Refuse(v1::Refusal::SUPERSEDED, name,
+                  "a later join of this process is known"));
+    return true;
   }
   if (is_present && worker->second.left_sessions == left) {
     turn->Raise(WorkerHeard{index});
@@ -113,6 +131,7 @@ void Joins::OnJoin(const Message& message, const v1::JoinRequest& request,
   joining.call = message.call;
   joining.request = request;
   joining.answer_until = turn->now + kJoinPatience;
+  return true;
 }
 
 // ---- who gets a session -----------------------------------------------------
@@ -148,14 +167,7 @@ void Joins::AdvanceOne(uint32_t index, bool held, Turn* turn) {
   } else if (present.heard > joining.since + 2 * job.heartbeat()) {
     // Not by what was still under way when it died.
     if (joining.call != 0) {
-      const std::string name = absl::StrCat("worker-", index);
-      turn->out->Refuse(
-          joining.call,
-          Refuse(v1::Refusal::TASK_TAKEN, name,
-                 absl::StrCat(name, " is process ", present.pid, " on ",
-                              present.host,
-                              ", which is alive: give this one another index, "
-                              "or stop that one")));
+      turn->out->Refuse(joining.call, TaskTaken(index, present, job));
     }
     joining.call = 0;
     joining.since = turn->now;

@@ -19,8 +19,9 @@ namespace paramd {
 // Not thread-safe: a part of the coordinator's core.
 class Joins {
  public:
-  // Raises WorkerHeard, and HeardOfEnd.
-  void OnJoin(const Message& message, const v1::JoinRequest& request,
+  // Raises WorkerHeard, and HeardOfEnd. False: refused, as it would be again,
+  // by what the process is.
+  bool OnJoin(const Message& message, const v1::JoinRequest& request,
               Turn* turn);
   // Raises Admitted and SessionOver. `held`: nobody gets a session now.
   void Advance(bool held, Turn* turn);

@@ -15,6 +15,9 @@ using ::paramd::testing::PartBench;
 
 class JoinsTest : public ::testing::Test {
  protected:
+  JoinsTest() : JoinsTest(JobOptions()) {}
+  explicit JoinsTest(const CoordinatorOptions& options) : bench_(options) {}
+
   v1::JoinRequest RequestOf(uint32_t index, uint64_t incarnation) const {
     v1::JoinRequest request;
     request.mutable_task()->set_type(v1::WORKER);
@@ -43,7 +46,7 @@ class JoinsTest : public ::testing::Test {
     return RefusalOf(bench_.out.replies.at(0).status).reason();
   }
 
-  PartBench bench_{JobOptions()};
+  PartBench bench_;
   Joins joins_;
   CallId call_ = 0;
 };
@@ -98,6 +101,34 @@ TEST_F(JoinsTest, ASecondProcessIsRefusedWhileTheFirstIsHeard) {
   bench_.workers[1].heard = bench_.now;
   Advance();
   EXPECT_EQ(v1::Refusal::TASK_TAKEN, Refused());
+}
+
+CoordinatorOptions WithTwoBeside() {
+  CoordinatorOptions options = JobOptions();
+  options.job.set_max_joined_workers(2);
+  return options;
+}
+
+class JoinsBesideTheListTest : public JoinsTest {
+ protected:
+  JoinsBesideTheListTest() : JoinsTest(WithTwoBeside()) {}
+};
+
+TEST_F(JoinsBesideTheListTest, WhoseIndexIsTakenIsToldHowItGetsAnother) {
+  AddSession(2, 6);
+  bench_.workers[2].pid = 12;
+  bench_.workers[2].host = "here";
+  v1::JoinRequest request = RequestOf(2, 7);
+  request.set_joined(true);
+  Join(request);
+  bench_.now = bench_.now + 3 * bench_.job.heartbeat();
+  bench_.workers[2].heard = bench_.now;
+  Advance();
+  EXPECT_EQ(v1::Refusal::TASK_TAKEN, Refused());
+  EXPECT_EQ(bench_.out.replies.at(0).status.message(),
+            "worker-2 is process 12 on here, which is alive: start this one "
+            "again, which gives it another index, or give it a certificate of "
+            "its own");
 }
 
 TEST_F(JoinsTest, WhoSawTheFirstOneEndTakesItsPlaceAtOnce) {

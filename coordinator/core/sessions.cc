@@ -368,9 +368,13 @@ uint64_t Sessions::FillJoined(const JobView& job, Time now,
                               absl::FunctionRef<bool(uint32_t)> is_joining,
                               v1::JobStats* status) const {
   const uint32_t most = job.options.job.max_joined_workers();
+  // A chief that begins anew with a lower limit has those that were there.
+  const uint32_t end =
+      std::max(job.options.workers + most,
+               sessions_.empty() ? 0 : sessions_.rbegin()->first + 1);
   uint64_t given_up = 0;
   uint32_t count = 0;
-  for (uint32_t w = job.options.workers; w < job.options.workers + most; ++w) {
+  for (uint32_t w = job.options.workers; w < end; ++w) {
     const auto present = sessions_.find(w);
     if (present == sessions_.end() && !is_joining(w)) continue;
     v1::Member* const member = AddMember(v1::WORKER, w, status);

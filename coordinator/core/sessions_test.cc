@@ -258,5 +258,17 @@ TEST_F(SessionsTest, PeopleSeeWhoIsThereWhoJoinsAndWhoWasLost) {
   EXPECT_EQ(v1::Member::STARTING, status().members(0).state());
 }
 
+TEST_F(SessionsTest, PeopleSeeWhoJoinedUnderAHigherLimitThanTheChiefHasNow) {
+  Admit(5, 7);
+  v1::JobStats stats;
+  sessions_.FillStatus(
+      bench_.job, bench_.now, [](uint32_t) { return false; }, &stats);
+  EXPECT_EQ(1u, stats.joined_workers());
+  EXPECT_EQ(0u, stats.max_joined_workers());
+  ASSERT_EQ(3, stats.members_size());
+  EXPECT_TRUE(stats.members(2).joined());
+  EXPECT_EQ(5u, stats.members(2).task().index());
+}
+
 }  // namespace
 }  // namespace paramd
