@@ -207,7 +207,7 @@ class KeyedTest(KeyedCase):
              "--checkpoint", run.run_directory()], text=True))
         self.assertAlmostEqual(
             evaluated["metrics"]["loss"],
-            smaller.result()["evaluation"]["metrics"]["loss"], places=6)
+            smaller.result()["evaluation"]["loss"], places=6)
 
     def test_promise5_a_server_returns_with_rows_of_another_capacity(self):
         processes = ("--workers=2", "--servers=2")
