@@ -392,6 +392,25 @@ TEST_F(ResizedTableTest, Promise1_APushThatIsInSomewhereCountsAsInEverywhere) {
   EXPECT_EQ(saved.applied(0).applied(), 16u);
 }
 
+// Of its pushes the most count, whatever session they were of.
+TEST_F(ResizedTableTest, Promise1_OfAWorkersSessionsTheNewestIsKnown) {
+  SavedTable from(32, {20});
+  v1::SavedSlice* const a = from.manifest().mutable_files(0)->mutable_slices(0);
+  v1::SavedSlice* const b = from.manifest().mutable_files(1)->mutable_slices(0);
+  AddRecord(0, 20, a);
+  AddRecord(0, 2, b);
+  *b->mutable_records(0)->mutable_generation() = Pair(1, 9);
+  b->mutable_records(0)->set_earlier(12);
+  const auto got = ReadResizedRows(&from, 8, {0, 8});
+  ASSERT_TRUE(got.ok()) << got.status();
+  ASSERT_EQ(got->saved().records_size(), 1);
+  const v1::PushRecord& record = got->saved().records(0);
+  EXPECT_EQ(record.generation(), Pair(1, 9));
+  EXPECT_EQ(record.sequence(), 2u);
+  EXPECT_EQ(record.earlier(), 19u);
+  EXPECT_EQ(got->saved().applied(0).applied(), 20u);
+}
+
 TEST_F(ResizedTableTest, WhatTheFilesLostIsHandedOnWithTheSlice) {
   SavedTable from(32, {15});
   from.manifest().mutable_files(0)->add_lost()->set_to(3);
