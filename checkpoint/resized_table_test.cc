@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -105,24 +106,60 @@ class SavedTable : public TensorSource {
     }
   }
 
+  // Files have a base now, but for the second block of their first slices.
+  void PutOverBase() {
+    manifest_.mutable_snapshot()->set_counter(1);
+    for (v1::ShardFile& file : *manifest_.mutable_files()) {
+      file.mutable_base()->set_directory("before");
+      file.mutable_base()->set_name(file.name());
+      v1::SavedSlice* const slice = file.mutable_slices(0);
+      const uint64_t begin = slice->row_begin() + bucket();
+      files_[begin] = file.name();
+      v1::ChangedBlocks* const changed = slice->add_changed();
+      changed->set_first_block(1);
+      changed->set_blocks(1);
+      const auto name = [&](const std::string& slot) {
+        const std::string tensor = absl::StrCat("t/", slot, "#", begin);
+        tensors_[tensor] = {slot, {begin, begin + bucket()}};
+        return tensor;
+      };
+      changed->set_values_tensor(name(""));
+      for (const std::string& slot : kTableSlots) {
+        (*changed->mutable_slot_tensors())[slot] = name(slot);
+      }
+    }
+  }
+
   absl::StatusOr<const TensorInfo*> Find(const File& file,
                                          const std::string& tensor) override {
     const auto [slot, rows] = tensors_.at(tensor);
+    const uint64_t count = rows.end - rows.begin;
     EXPECT_EQ(file.name, files_.at(rows.begin));
     info_ = {tensor,
              SlotNamed(slot).dtype == v1::INT64 ? "I64" : "F32",
-             {rows.end - rows.begin},
+             {count},
              0,
-             (rows.end - rows.begin) * RowBytesOf(slot)};
-    if (!SlotNamed(slot).by_row) info_.shape.push_back(kTableWidth);
+             count * RowBytesOf(slot)};
+    if (SlotNamed(slot).by_row) return &info_;
+    // Of changed blocks there is one dimension.
+    if (absl::StrContains(tensor, "#")) {
+      info_.shape = {count * kTableWidth};
+    } else {
+      info_.shape.push_back(kTableWidth);
+    }
     return &info_;
   }
-  absl::Status Read(const File&, const std::string& tensor, uint64_t offset,
-                    absl::Span<std::byte> out) override {
+  absl::Status Read(const File& file, const std::string& tensor,
+                    uint64_t offset, absl::Span<std::byte> out) override {
     const auto& [slot, rows] = tensors_.at(tensor);
-    std::memcpy(out.data(),
-                &bytes_.at(slot)[rows.begin * RowBytesOf(slot) + offset],
-                out.size());
+    const uint64_t row_bytes = RowBytesOf(slot);
+    const uint64_t begin = rows.begin * row_bytes + offset;
+    std::memcpy(out.data(), &bytes_.at(slot)[begin], out.size());
+    if (file.directory.empty()) return absl::OkStatus();
+    // A base has something else in each second block.
+    for (size_t i = 0; i < out.size(); ++i) {
+      if ((begin + i) / row_bytes / bucket() % 2 == 1) out[i] = std::byte{5};
+    }
     return absl::OkStatus();
   }
 
@@ -282,6 +319,20 @@ TEST_F(ResizedTableTest, EachRowKeepsItsValuesSlotsAndAgeInAnyCapacity) {
   }
 }
 
+TEST_F(ResizedTableTest, BlocksThatChangedSinceTheBaseAreTakenAsTheyAre) {
+  SavedTable from(32, {100, 103});
+  for (uint64_t key = 0; key < 16; ++key) from.Add(key, key);
+  from.PutOverBase();
+  for (const uint64_t rows : {24, 80}) {
+    auto left = from.ages();
+    ASSERT_EQ(left.size(), 16u);
+    const auto got = ReadResizedRows(&from, rows, {0, rows});
+    ASSERT_TRUE(got.ok()) << got.status();
+    ExpectSameRows(from, *got, rows, {0, rows}, &left);
+    EXPECT_TRUE(left.empty());
+  }
+}
+
 TEST_F(ResizedTableTest, OfTheSameCapacityRowsLieAsTheyWereSaved) {
   SavedTable from(32, {100, 103});
   from.Add(17, 5);
@@ -339,6 +390,25 @@ TEST_F(ResizedTableTest, Promise1_APushThatIsInSomewhereCountsAsInEverywhere) {
   EXPECT_EQ(saved.partial_size(), 0);
   // So many the records have, which are compared.
   EXPECT_EQ(saved.applied(0).applied(), 16u);
+}
+
+// Of its pushes the most count, whatever session they were of.
+TEST_F(ResizedTableTest, Promise1_OfAWorkersSessionsTheNewestIsKnown) {
+  SavedTable from(32, {20});
+  v1::SavedSlice* const a = from.manifest().mutable_files(0)->mutable_slices(0);
+  v1::SavedSlice* const b = from.manifest().mutable_files(1)->mutable_slices(0);
+  AddRecord(0, 20, a);
+  AddRecord(0, 2, b);
+  *b->mutable_records(0)->mutable_generation() = Pair(1, 9);
+  b->mutable_records(0)->set_earlier(12);
+  const auto got = ReadResizedRows(&from, 8, {0, 8});
+  ASSERT_TRUE(got.ok()) << got.status();
+  ASSERT_EQ(got->saved().records_size(), 1);
+  const v1::PushRecord& record = got->saved().records(0);
+  EXPECT_EQ(record.generation(), Pair(1, 9));
+  EXPECT_EQ(record.sequence(), 2u);
+  EXPECT_EQ(record.earlier(), 19u);
+  EXPECT_EQ(got->saved().applied(0).applied(), 20u);
 }
 
 TEST_F(ResizedTableTest, WhatTheFilesLostIsHandedOnWithTheSlice) {

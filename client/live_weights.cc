@@ -37,6 +37,15 @@ constexpr absl::Duration kAgainAfter = absl::Milliseconds(200);
 
 using PullCall = UnaryCall<v1::PullRequest, v1::PullReply>;
 
+// Whether that is the shape of the variable in the running job; rows by key are
+// found whatever the capacity is.
+bool HasShapeOf(const v1::Variable& there, const v1::Variable& wanted) {
+  if (there.shape_size() != wanted.shape_size()) return false;
+  const int first = there.keyed() && wanted.keyed() ? 1 : 0;
+  return std::equal(there.shape().begin() + first, there.shape().end(),
+                    wanted.shape().begin() + first);
+}
+
 // Blocks of one server, with what was pulled of them last.
 struct Chunk : BlockChunk {
   explicit Chunk(BlockChunk chunk)
@@ -121,8 +130,7 @@ absl::Status Attempt::Choose(absl::Span<const v1::Variable> wanted) {
     }
     const v1::Variable& there =
         configuration_.layout().variables(static_cast<int>(found->second));
-    if (!std::equal(there.shape().begin(), there.shape().end(),
-                    wanted[i].shape().begin(), wanted[i].shape().end())) {
+    if (!HasShapeOf(there, wanted[i])) {
       return absl::InvalidArgumentError(absl::StrCat(
           "variable '", name, "' is ", ShapeName(wanted[i].shape()),
           " here; in the running job it is ", ShapeName(there.shape())));

@@ -265,6 +265,21 @@ TEST_F(LiveWeightsTest, RowsOfAKeyedVariableArePulledByKey) {
             "wanted");
 }
 
+TEST_F(LiveWeightsTest, RowsArePulledByKeyWhateverTheCapacity) {
+  v1::Variable keyed = AddKeyed();
+  keyed.set_shape(0, 20);
+  const std::vector<std::vector<uint64_t>> keys = {{3, 70}};
+  const auto pulled = Live().Pull({keyed, MakeVariable("b", {2})}, keys);
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_THAT(pulled->values,
+              ElementsAre(ElementsAre(3, 4, 70, 71), ElementsAre(0, 1)));
+  keyed.set_shape(1, 3);
+  const auto wider = Live().Pull({keyed}, keys);
+  EXPECT_TRUE(absl::IsInvalidArgument(wider.status())) << wider.status();
+  EXPECT_EQ(wider.status().message(),
+            "variable 't' is 20x3 here; in the running job it is 8x2");
+}
+
 TEST_F(LiveWeightsTest, WhatTheJobDoesNotHaveIsNamed) {
   const auto unknown = Live().Pull({MakeVariable("v", {2})});
   EXPECT_TRUE(absl::IsNotFound(unknown.status())) << unknown.status();

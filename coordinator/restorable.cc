@@ -64,6 +64,7 @@ absl::Status CheckRoom(const v1::FindCheckpointResult& found,
                                 there->shape(1)};
     ASSIGN_OR_RETURN(const uint64_t rows,
                      CheckKeysFit(table, variable, tensors.get()));
+    if (there->shape(0) == variable.shape(0)) continue;
     Log(LogLevel::kInfo, "a table has another number of rows than before",
         {{"variable", variable.name()},
          {"in_use", rows},

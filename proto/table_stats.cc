@@ -67,8 +67,8 @@ std::string TableWarning(const v1::TableStats& table) {
   }
   return absl::StrFormat(
       "the table %s is too small: %s; it has room for %d keys, and about %d "
-      "asked for a row: give its layer a capacity of %d, with which the job "
-      "can be resumed",
+      "asked for a row: give its layer a capacity of %d (the job can be "
+      "resumed with another one)",
       table.variable(), what, table.capacity(), table.keys(),
       CapacityFor(std::max(table.keys(), table.capacity())));
 }

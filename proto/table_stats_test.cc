@@ -65,7 +65,8 @@ TEST(TableStatsTest, ATableThatEvicts_NamesTheCapacityThatWouldDo) {
       "the table user/table is too small: 3000 of the 4000 rows that it gave "
       "to keys (75 %) were taken from other keys, and what those had learnt "
       "is lost; it has room for 1000 keys, and about 2503 asked for a row: "
-      "give its layer a capacity of 2800, with which the job can be resumed",
+      "give its layer a capacity of 2800 (the job can be resumed with another "
+      "one)",
       TableWarning(table));
 }
 
@@ -77,7 +78,7 @@ TEST(TableStatsTest, ATableThatIgnores_NamesTheCapacityThatWouldDo) {
       "the table user/table is too small: 500 gradients of keys for which no "
       "row was left were dropped, where 50000 rows were looked up; it has "
       "room for 1000 keys, and about 1200 asked for a row: give its layer a "
-      "capacity of 1400, with which the job can be resumed",
+      "capacity of 1400 (the job can be resumed with another one)",
       TableWarning(table));
 }
 

@@ -14,6 +14,7 @@
 #include "proto/testing/pair.h"
 #include "tensor/buffer.h"
 #include "tensor/keyed_rows.h"
+#include "worker/evaluator/checkpoint_weights.h"
 
 namespace paramd {
 namespace {
@@ -115,6 +116,25 @@ TEST(KeyedRowsReaderTest, RowsAreFoundByTheirKeysAndOthersAreInitial) {
   EXPECT_TRUE(row(3) == std::vector<float>(kWidth, 7));
   EXPECT_TRUE(row(4) == InitialOf(kHalf + 3));
   EXPECT_TRUE(ReadKeyedRows(&reader, path, MakeVariable(), kSeed, {})->empty());
+}
+
+// Of which one has no room for them.
+TEST(CheckpointWeightsTest, RowsAreFoundByTheirKeysWhateverTheCapacity) {
+  const std::string path =
+      Commit("capacity", {30, 10, 0, 20, 0, kHalf + 2, kHalf + 1, 0});
+  const std::vector<std::vector<uint64_t>> keys = {{10, 15, kHalf + 1}};
+  for (const uint64_t rows : {4, 8, 16}) {
+    v1::Variable variable = MakeVariable();
+    variable.set_shape(0, rows);
+    const auto weights = ReadWeights(path, {variable}, kSeed, keys);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    ASSERT_EQ(weights->size(), 1u);
+    const std::vector<float>& values = weights->front();
+    ASSERT_EQ(values.size(), 3 * kWidth);
+    EXPECT_EQ(values[0], 2);
+    EXPECT_EQ(values[kWidth], InitialOf(15)[0]);
+    EXPECT_EQ(values[2 * kWidth], 7);
+  }
 }
 
 TEST(KeyedRowsReaderTest, WhatTheCheckpointDoesNotHaveIsNamed) {
