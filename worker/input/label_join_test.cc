@@ -28,8 +28,9 @@ class LabelJoinTest : public ::testing::Test {
     join->set_label("label");
     join->set_window_ms(1000);
     join->set_window_messages(100);
-    spec_.features = {{.name = "ad"},
-                      {.name = "label", .dtype = DType::kInt32, .classes = 2}};
+    spec_.features = {
+        {.name = "ad", .dims = {}},
+        {.name = "label", .dtype = DType::kInt32, .dims = {}, .classes = 2}};
   }
 
   void AddExample(const std::string& key, int64_t time_ms = 0) {
