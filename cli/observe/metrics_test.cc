@@ -116,9 +116,10 @@ std::map<std::string, double> Samples(const v1::StatusReply& status) {
 TEST(MetricsTest, EveryNameKeepsToTheRule) {
   const std::regex rule(
       "paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|batches|bytes|blocks|"
-      "checkpoints|chunks|directories|epochs|examples|gradients|keys|messages|"
+      "checkpoints|chunks|clicks|directories|epochs|examples|gradients|keys|"
+      "messages|"
       "offsets|processes|pulls|pushes|refusals|rows|servers|sessions|shards|"
-      "steps|threads|value|"
+      "steps|threads|value|workers|"
       "per_example|per_second)"
       "(_total)?");
   std::set<std::string> names;
