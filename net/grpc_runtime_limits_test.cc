@@ -216,22 +216,6 @@ TEST(GrpcRuntimeUnreadTest, Promise8_ACallWhoseAnswerNobodyTakesIsCut) {
   EXPECT_FALSE(reader.Finish().ok());
 }
 
-TEST_F(GrpcRuntimeLimitsTest, ARequestWhoseCallerHasGivenUpReachesNoCore) {
-  ps_->Start();
-  for (int i = 0; i < 20; ++i) {
-    RawConnection hasty(ps_address_);
-    hasty.Call(kPull, /*timeout=*/"1n");
-    // Whole, and empty.
-    hasty.SendData(std::string(5, '\0'));
-    hasty.ReadToTheEnd();
-  }
-  RawCaller caller(ps_address_);
-  EXPECT_TRUE(caller.Call(kPull, "", "").ok());
-  ps_->Stop();
-  (void)ps_->Wait();
-  EXPECT_EQ(received_, 1) << "the one that was awaited";
-}
-
 TEST_F(GrpcRuntimeLimitsTest, ACoreHearsOfRequestsWhoseCallersWaitNoMore) {
   CallId asked = 0;
   int pulls = 0;

@@ -45,20 +45,6 @@ absl::Status CheckSize(const Method& method, size_t bytes) {
                              " bytes; the limit is ", method.most_bytes()));
 }
 
-// How long its caller still waits.
-absl::Duration PatienceOf(const grpc::ServerContext& context) {
-  return absl::FromChrono(context.deadline() -
-                          std::chrono::system_clock::now());
-}
-
-// Whoever called has given up, and may have asked again: the answer is
-// nobody's.
-absl::Status CheckIsAwaited(const grpc::ServerContext& context) {
-  if (PatienceOf(context) > absl::ZeroDuration()) return absl::OkStatus();
-  return absl::DeadlineExceededError(
-      "the caller's deadline had passed when its turn came");
-}
-
 PeerId FirstServer(const Identity& self) {
   return PeerId::Ps(self.task.index() * self.shards_per_server);
 }
@@ -253,7 +239,6 @@ absl::Status RequestServer::Take(Request* request) {
   RETURN_IF_ERROR(refuse_all_);
   RETURN_IF_ERROR(CheckSize(method, request->bytes.Length()));
   RETURN_IF_ERROR(CheckMayCall(caller, method));
-  RETURN_IF_ERROR(CheckIsAwaited(request->context));
   ASSIGN_OR_RETURN(WireMessage message,
                    DecodeMessage(request->bytes, *method.request));
   TellOfOperator(caller, request, message.head.get());
@@ -373,7 +358,8 @@ absl::Status RequestServer::GiveToCore(Request* request, const Caller& caller,
         absl::StrCat(most_waiting_in_, " calls of ", method.name, " wait for ",
                      PeerName(core)));
   }
-  const absl::Duration patience = PatienceOf(request->context);
+  const absl::Duration patience = absl::FromChrono(
+      request->context.deadline() - std::chrono::system_clock::now());
   request->deadline =
       MonotonicNow() + std::min(patience + kAnswerGrace, kLongestWait);
   request->core = core;

@@ -44,11 +44,10 @@ namespace paramd {
 //
 // Invariant: every request is answered exactly once: by its core, or refused at
 // the caller's deadline (60 s if it gave none), or forgotten when its caller
-// has gone. One whose deadline has passed when its turn comes is not looked
-// into, and reaches no core. Bound: of each method 1,024 requests wait for a
-// core, or 64 for each worker if that is more; more are refused with OVER_LIMIT
-// and a retry hint. So calls that a core keeps take nothing of those that would
-// release them. Of answers: see AnswersUnderWay.
+// has gone. Bound: of each method 1,024 requests wait for a core, or 64 for
+// each worker if that is more; more are refused with OVER_LIMIT and a retry
+// hint. So calls that a core keeps take nothing of those that would release
+// them. Of answers: see AnswersUnderWay.
 //
 // Not thread-safe: lives on the loop thread, the one that reads queue(). The
 // host outlives it.

@@ -69,13 +69,12 @@ RawConnection::RawConnection(const std::string& address) {
 
 RawConnection::~RawConnection() { close(fd_); }
 
-void RawConnection::Call(absl::string_view path, absl::string_view timeout) {
-  std::string headers = absl::StrCat(
-      Literal(":method", "POST"), Literal(":scheme", "http"),
-      Literal(":path", path), Literal(":authority", "ps"),
-      Literal("content-type", "application/grpc"), Literal("te", "trailers"));
-  if (!timeout.empty()) headers += Literal("grpc-timeout", timeout);
-  SendFrame(kHeaders, kEndHeaders, 1, headers);
+void RawConnection::Call(absl::string_view path) {
+  SendFrame(kHeaders, kEndHeaders, 1,
+            absl::StrCat(Literal(":method", "POST"), Literal(":scheme", "http"),
+                         Literal(":path", path), Literal(":authority", "ps"),
+                         Literal("content-type", "application/grpc"),
+                         Literal("te", "trailers")));
 }
 
 bool RawConnection::SendData(absl::string_view data) {

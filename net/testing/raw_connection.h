@@ -19,9 +19,8 @@ class RawConnection {
   RawConnection(const RawConnection&) = delete;
   RawConnection& operator=(const RawConnection&) = delete;
 
-  // Begins a call of gRPC as stream 1. `timeout`: how long it waits, as gRPC
-  // writes it ("1n" is a nanosecond); empty: for ever.
-  void Call(absl::string_view path, absl::string_view timeout = "");
+  // Begins a call of gRPC as stream 1.
+  void Call(absl::string_view path);
   // Data of stream 1, as fast as the windows of the protocol allow. False if
   // the call or the connection is over.
   bool SendData(absl::string_view data);
