@@ -141,13 +141,13 @@ TEST(SettingTest, NumbersThatAreNotSetGetTheirDefaults) {
   EXPECT_EQ(adam.beta2(), 0.999);
   EXPECT_EQ(adam.epsilon(), 1e-7);
   v1::OptimizerConfig config;
-  config.mutable_pruning()->set_sparsity(0.5);
+  config.add_pruning()->set_sparsity(0.5);
   SetDefaultNumbers(&config);
   EXPECT_EQ(config.decay_factor(), 0.1);
   EXPECT_FALSE(config.has_learning_rate()) << "it has none";
-  EXPECT_FALSE(config.pruning().has_power()) << "a message of its own";
+  EXPECT_FALSE(config.pruning(0).has_power()) << "a message of its own";
   EXPECT_FALSE(config.has_schedule()) << "no number";
-  EXPECT_EQ(WithDefaultNumbers(config.pruning()).every_steps(), 100u);
+  EXPECT_EQ(WithDefaultNumbers(config.pruning(0)).every_steps(), 100u);
   v1::ModelConfig model;
   SetDefaultNumbers(&model);
   EXPECT_EQ(model.ignore_label(), -100);
