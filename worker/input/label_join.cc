@@ -30,7 +30,7 @@ uint64_t TimeApart(int64_t a, int64_t b) {
 
 }  // namespace
 
-// The messages of a range, found by their keys.
+// The messages of a range whose fate is open, found by their keys.
 class LabelJoin::Keyed {
  public:
   struct Message {
@@ -41,46 +41,48 @@ class LabelJoin::Keyed {
     bool is_click = false;
   };
 
-  Keyed(std::vector<Message> messages, std::vector<Fate> fates,
+  Keyed(const std::vector<Message>& messages, std::vector<Fate> fates,
         const v1::InputSource::Kafka::Join& config)
-      : messages_(std::move(messages)),
-        fates_(std::move(fates)),
+      : fates_(std::move(fates)),
         window_ms_(config.window_ms()),
         window_messages_(config.window_messages()) {
-    std::sort(messages_.begin(), messages_.end(),
-              [](const Message& a, const Message& b) { return a.key < b.key; });
-    for (size_t i = 0; i < messages_.size(); ++i) {
-      first_of_.insert({messages_[i].key, i});
+    for (const Message& message : messages) {
+      open_[Key(message.key, message.is_click)].push_back(message);
     }
   }
 
-  // What a message of a chunk is to those of the range.
+  // What a message of a chunk is to those of the range. One that has met
+  // another within the window is done with, so that very many of one key don't
+  // meet each other.
   void Meet(const Entry& other, uint64_t offset) {
-    const auto first = first_of_.find(other.key);
-    if (first == first_of_.end()) return;
-    for (size_t i = first->second;
-         i < messages_.size() && messages_[i].key == other.key; ++i) {
-      const Message& one = messages_[i];
-      if (one.is_click == other.is_click) continue;
-      if (Apart(one.offset, offset) > window_messages_) continue;
-      const bool is_near = TimeApart(one.time_ms, other.time_ms) <= window_ms_;
+    const auto found = open_.find(Key(other.key, !other.is_click));
+    if (found == open_.end()) return;
+    std::vector<Message>& open = found->second;
+    for (size_t i = 0; i < open.size();) {
+      const Message& one = open[i];
       Fate& fate = fates_[one.number];
-      if (is_near) {
+      const bool is_within = Apart(one.offset, offset) <= window_messages_;
+      if (is_within && TimeApart(one.time_ms, other.time_ms) <= window_ms_) {
         fate = one.is_click ? Fate::kJoinedClick : Fate::kClicked;
-      } else if (fate == Fate::kStrayClick) {
-        fate = Fate::kLateClick;
+        open[i] = open.back();
+        open.pop_back();
+        continue;
       }
+      if (is_within && one.is_click) fate = Fate::kLateClick;
+      ++i;
     }
+    if (open.empty()) open_.erase(found);
   }
 
   std::vector<Fate> TakeFates() { return std::move(fates_); }
 
  private:
-  std::vector<Message> messages_;  // By key.
-  std::vector<Fate> fates_;        // By number.
+  using Key = std::pair<uint64_t, bool>;  // And whether it is a click's.
+
+  std::vector<Fate> fates_;  // By number.
   const uint64_t window_ms_;
   const uint64_t window_messages_;
-  absl::flat_hash_map<uint64_t, size_t> first_of_;  // In messages_, by key.
+  absl::flat_hash_map<Key, std::vector<Message>> open_;
 };
 
 absl::StatusOr<std::unique_ptr<LabelJoin>> LabelJoin::Create(
@@ -121,7 +123,7 @@ absl::StatusOr<std::vector<LabelJoin::Fate>> LabelJoin::Join(
         {stamp.key, messages.list[i].offset, stamp.time_ms, i, is_click});
   }
   if (own.empty()) return fates;
-  Keyed keyed(std::move(own), std::move(fates), config_.join());
+  Keyed keyed(own, std::move(fates), config_.join());
   const uint64_t window = config_.join().window_messages();
   const uint64_t begin =
       std::max(range.clicks_begin, range.begin - std::min(range.begin, window));
@@ -146,18 +148,20 @@ bool LabelJoin::IsClick(const Topic::Messages& messages, size_t number) const {
       config_.join().click());
 }
 
-// One that was read less far, since less of it was there, is read again.
+// One that was read less far, since less of it was there, is read again; then
+// as far as before, too, so that ranges by turns don't each read it again.
 absl::StatusOr<const LabelJoin::Chunk*> LabelJoin::ChunkOf(const Range& range,
                                                            uint64_t offset) {
   const uint64_t base = offset - offset % kChunkOffsets;
   const uint64_t begin = std::max(base, range.clicks_begin);
-  const uint64_t end = std::min(base + kChunkOffsets, range.clicks_end);
+  uint64_t end = std::min(base + kChunkOffsets, range.clicks_end);
   const auto found = chunks_.find({range.partition, base});
   if (found != chunks_.end() && found->second.begin <= begin &&
       found->second.end >= end) {
     found->second.last_use = ++uses_;
     return &found->second;
   }
+  if (found != chunks_.end()) end = std::max(end, found->second.end);
   ASSIGN_OR_RETURN(const Topic::Messages messages,
                    topic_.Read(range.partition, begin, end));
   RETURN_IF_ERROR(CheckGone(config_, topic_, range.partition, messages));

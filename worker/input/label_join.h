@@ -27,7 +27,7 @@ namespace paramd {
 // around it alone, as far as the chief says that they are looked at, so whoever
 // reads it at any time finds the same label. What was read of messages around
 // (key, time, click or not: 24 bytes each) stays for the next ones, up to a
-// limit.
+// limit. Keys are compared by their hashes of 64 bits.
 //
 // Thread-safe.
 class LabelJoin {

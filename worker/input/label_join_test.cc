@@ -202,6 +202,41 @@ TEST_F(LabelJoinTest, MessagesAroundAreFetchedOnce) {
   EXPECT_EQ(topic_.reads(), reads + 1) << "its own";
 }
 
+TEST_F(LabelJoinTest, RangesByTurnsFetchWhatIsAroundThemOnce) {
+  for (int i = 0; i < 300; ++i) AddExample("a");
+  const auto join = Open();
+  const LabelJoin::Range first = {.begin = 0, .end = 100, .clicks_end = 150};
+  const LabelJoin::Range second = {
+      .begin = 150, .end = 250, .clicks_begin = 50, .clicks_end = 300};
+  const auto ones = topic_.Read(0, 0, 100);
+  const auto others = topic_.Read(0, 150, 250);
+  const int reads = topic_.reads();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(join->Join(first, *ones).ok());
+    ASSERT_TRUE(join->Join(second, *others).ok());
+  }
+  EXPECT_EQ(topic_.reads(), reads + 3);
+}
+
+TEST_F(LabelJoinTest, AFloodOfClicksIsOneLabel) {
+  config_.mutable_join()->set_window_messages(100000);
+  AddExample("a");
+  for (int i = 0; i < 20000; ++i) AddClick("a", i);
+  EXPECT_EQ(Letters(Open().get(), 0, 20001),
+            "1" + std::string(1001, 'j') + std::string(18999, 'l'));
+}
+
+TEST_F(LabelJoinTest, AFloodOfOneKeyHasALabelEach) {
+  config_.mutable_join()->set_window_messages(100000);
+  std::string expected;
+  for (int i = 0; i < 3000; ++i) {
+    AddExample("a", i);
+    AddClick("a", i);
+    expected += "1j";
+  }
+  EXPECT_EQ(Letters(Open().get(), 0, 6000), expected);
+}
+
 TEST_F(LabelJoinTest, OffsetsWithoutAMessageAreNotInTheWay) {
   AddExample("a");
   topic_.AddGap(0, 5);

@@ -149,13 +149,14 @@ class Scan {
     return decided;
   }
 
-  // Where the clicks of these messages are looked for.
+  // Where the clicks of these messages are looked for: around all of them, also
+  // of none before an end of the input that the topic has deleted.
   void SayWhereClicksAre(Partition* partition) const {
     const uint64_t window = config_.join().window_messages();
     const Topic::Ends& ends = ends_[partition->number()];
     const uint64_t begin = partition->begin();
     partition->set_clicks_begin(
-        std::max(ends.begin, begin - std::min(begin, window)));
+        std::min(begin, std::max(ends.begin, begin - std::min(begin, window))));
     partition->set_clicks_end(std::min(ends.end, partition->end() + window));
   }
 

@@ -284,6 +284,23 @@ TEST_F(JoinedScanTest, TheEndOfTheInputWaitsForItsClicks) {
   EXPECT_TRUE(found->ended());
 }
 
+// The epoch has a partition without an offset, which is no mistake.
+TEST_F(JoinedScanTest, WhatWasDeletedUpToTheEndIsEnclosedByItsClicks) {
+  config_.set_until(Kafka::UNTIL_LATEST);
+  config_.set_on_gone(Kafka::ON_GONE_SKIP);
+  AddAt(0, 80);
+  AddAt(0, 80);
+  AddAt(1, 80);
+  ASSERT_TRUE(Scan().ok());
+  for (int i = 0; i < 3; ++i) AddAt(0, 80);
+  topic_.Delete(0, 4);
+  const auto found = Scan();
+  EXPECT_THAT(Ranges(found), ElementsAre("0:[2, 2)", "1:[0, 1)"));
+  EXPECT_THAT(Clicks(found), ElementsAre("0:[2, 5)", "1:[0, 1)"));
+  EXPECT_EQ(found->found().partitions(0).gone(), 2u);
+  EXPECT_TRUE(found->ended());
+}
+
 TEST_F(JoinedScanTest, AClockThatGoesBackGivesNothingAway) {
   ASSERT_TRUE(Scan().ok());
   AddAt(0, 80);
