@@ -414,6 +414,25 @@ TEST(JobConfigTest, OneThresholdForAllServersNeedsSteps) {
   EXPECT_EQ(message("strategy", "mirrored"), "");
 }
 
+TEST(JobConfigTest, FewThresholdsAreForAllServers) {
+  JobSources sources = From(kJob);
+  const auto message = [&](int entries) {
+    std::string list;
+    for (int i = 0; i < entries; ++i) {
+      absl::StrAppend(&list, i == 0 ? "[" : ", ", R"({"variables": "v)", i,
+                      R"(", "sparsity": 0.5, "end_step": 5,
+              "scope": "global"})");
+    }
+    sources.settings = {{"optimizer.pruning", list + "]"},
+                        {"staleness", "sync"}};
+    return MessageOf(sources);
+  };
+  EXPECT_EQ(message(8), "");
+  EXPECT_THAT(message(9),
+              HasSubstr("optimizer.pruning: may have at most 8 entries of "
+                        "scope \"global\"; found 9"));
+}
+
 TEST(JobConfigTest, NesterovNeedsMomentum) {
   JobSources sources = From(kJob);
   sources.settings = {{"optimizer", R"({"sgd": {"nesterov": true},

@@ -10,7 +10,24 @@ namespace {
 // The share of zeros with structure two_of_four.
 constexpr double kTwoOfFour = 0.5;
 
+// Of scope global: what a server answers with holds the histograms of all, and
+// some ten thousand classes of each, in a control message.
+constexpr int kMostGlobal = 8;
+
+void CheckGlobalPruning(const v1::OptimizerConfig& config,
+                        const AddMistake& add) {
+  int global = 0;
+  for (const v1::OptimizerConfig::Pruning& pruning : config.pruning()) {
+    if (pruning.scope() == v1::OptimizerConfig::Pruning::GLOBAL) ++global;
+  }
+  if (global <= kMostGlobal) return;
+  add("optimizer.pruning",
+      absl::StrCat("may have at most ", kMostGlobal,
+                   " entries of scope \"global\"; found ", global));
+}
+
 void CheckPruning(const v1::OptimizerConfig& config, const AddMistake& add) {
+  CheckGlobalPruning(config, add);
   for (int p = 0; p < config.pruning_size(); ++p) {
     const v1::OptimizerConfig::Pruning& pruning = config.pruning(p);
     const std::string path = absl::StrCat("optimizer.pruning[", p, "]");

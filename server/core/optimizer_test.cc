@@ -621,7 +621,7 @@ TEST(OptimizerTest, TwoOfFourAreOfTheInputsOfAKernel) {
   EXPECT_EQ(optimizer.CheckNames({&kernel, &bias}).message(),
             "optimizer.pruning names 'conv/bias' with structure two_of_four, "
             "which is of the inputs of outputs; name kernels alone");
-  // The block begins behind the first input: three of its first four are here.
+  // The block begins behind the first input: of the three others one stays.
   const VariableOptions options = optimizer.OptionsOf(kernel);
   State state{{1, 1, 2, 2, 3, 3, 4, 3, 2, 1, 3, 2, 1, 4}, {}};
   const BufferChain gradient = Flat(std::vector<float>(14));
@@ -634,7 +634,7 @@ TEST(OptimizerTest, TwoOfFourAreOfTheInputsOfAKernel) {
                    .new_slots = nullptr},
                   {.staleness = 0, .variable = options, .first_element = 2});
   EXPECT_EQ(state.values,
-            (std::vector<float>{0, 0, 2, 2, 3, 3, 4, 3, 0, 0, 3, 0, 0, 4}));
+            (std::vector<float>{0, 0, 0, 0, 3, 3, 4, 3, 0, 0, 3, 0, 0, 4}));
 }
 
 TEST(OptimizerTest, WhatIsBelowTheThresholdIsPruned) {

@@ -134,9 +134,9 @@ class ShardContent {
   // The same where it is sparse: `rows` numbers or keys, then their gradients.
   void ApplyRows(Slice* slice, int block, uint32_t rows, ChainReader* gradient);
 
-  // Of each entry of optimizer.pruning with one threshold for all, whose time
-  // it is: how large the weights here are that it names. Sync mode, where all
-  // blocks have taken as many gradients. REQUIRES: filled.
+  // Of each entry of optimizer.pruning with one threshold for all: how large
+  // the weights here are that it names, of blocks whose time it is, if there
+  // are any. REQUIRES: filled.
   std::vector<v1::MagnitudeCounts> CountMagnitudes() const;
   using Thresholds = google::protobuf::RepeatedPtrField<v1::PruningThreshold>;
   // INVALID if one is of no such entry, or is no magnitude.

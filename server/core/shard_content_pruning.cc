@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
 #include "config/magnitudes.h"
@@ -16,26 +17,25 @@ std::vector<v1::MagnitudeCounts> ShardContent::CountMagnitudes() const {
   const std::vector<Pruning>& pruning = optimizer_.pruning();
   for (size_t p = 0; p < pruning.size(); ++p) {
     if (!pruning[p].is_global()) continue;
-    std::vector<const Block*> blocks;
-    uint64_t applied = 0;
+    absl::optional<Magnitudes> magnitudes;
+    double share = 0;
     for (const Slice* const slice : owned_) {
       if (slice->options().pruning != static_cast<int>(p)) continue;
       for (int b = 0; b < slice->block_count(); ++b) {
-        blocks.push_back(&slice->block(b));
-        applied = std::max(applied, slice->block(b).applied());
+        const Block& block = slice->block(b);
+        if (!pruning[p].IsTime(block.applied())) continue;
+        if (!magnitudes.has_value()) magnitudes.emplace();
+        magnitudes->AddValues(absl::MakeConstSpan(
+            reinterpret_cast<const float*>(block.values().bytes().data()),
+            block.elements()));
+        share = std::max(share, pruning[p].Sparsity(block.applied()));
       }
     }
-    if (blocks.empty() || !pruning[p].IsTime(applied)) continue;
-    Magnitudes magnitudes;
-    for (const Block* const block : blocks) {
-      magnitudes.AddValues(absl::MakeConstSpan(
-          reinterpret_cast<const float*>(block->values().bytes().data()),
-          block->elements()));
-    }
+    if (!magnitudes.has_value()) continue;
     v1::MagnitudeCounts& counts = counted.emplace_back();
     counts.set_pruning(static_cast<uint32_t>(p));
-    counts.set_share(pruning[p].Sparsity(applied));
-    magnitudes.Fill(&counts);
+    counts.set_share(share);
+    magnitudes->Fill(&counts);
   }
   return counted;
 }

@@ -44,10 +44,12 @@ size_t CountBits(const Bits& bits) {
   return count;
 }
 
-// How many stay of a part of a group.
-size_t KeptOf(size_t part, size_t group) {
-  if (part == group) return std::min(part, kTwo);
-  return part == kFour - 1 ? kTwo : part / kTwo;
+// How many stay of `part` consecutive inputs, from that rank on, of a group: as
+// many as of ranks 0 and 2 are among them, hence two of three or four, wherever
+// these are cut.
+size_t KeptOf(size_t rank, size_t part, size_t group) {
+  if (group <= kTwo) return part;
+  return (rank + part + 1) / kTwo - (rank + 1) / kTwo;
 }
 
 // All but the two largest of each four, of equals the first.
@@ -60,23 +62,19 @@ Bits BeyondTwoOfFour(const float* values, size_t elements,
     // Looked at with the first of its group that lies in the block.
     if (rank > 0 && i >= place.outputs) continue;
     const size_t group = std::min(kFour, place.inputs - (input - rank));
-    size_t part[kFour] = {};
+    const size_t rest = std::min(kFour - rank, place.inputs - input);
+    size_t part[kFour] = {};  // Smallest first.
     size_t count = 0;
-    for (size_t at = i; count < group - rank && at < elements;
-         at += place.outputs) {
-      part[count++] = at;
-    }
-    for (size_t left = KeptOf(count, group); left < count; ++left) {
-      size_t least = count;
-      for (size_t k = 0; k < count; ++k) {
-        if (HasBit(beyond, part[k])) continue;
-        if (least == count ||
-            std::abs(values[part[k]]) < std::abs(values[part[least]])) {
-          least = k;
-        }
+    for (size_t at = i; count < rest && at < elements; at += place.outputs) {
+      size_t k = count++;
+      for (; k > 0 && std::abs(values[at]) < std::abs(values[part[k - 1]]);
+           --k) {
+        part[k] = part[k - 1];
       }
-      SetBit(&beyond, part[least]);
+      part[k] = at;
     }
+    const size_t gone = count - KeptOf(rank, count, group);
+    for (size_t k = 0; k < gone; ++k) SetBit(&beyond, part[k]);
   }
   return beyond;
 }
@@ -180,9 +178,10 @@ bool Pruning::IsTime(uint64_t applied) const {
 std::vector<uint64_t> Pruning::Mask(const float* values, size_t elements,
                                     uint64_t applied, float below) const {
   if (applied < begin_step_) return {};
+  const float threshold = IsTime(applied) ? below : 0;
   Bits mask = NoneOf(elements);
   for (size_t i = 0; i < elements; ++i) {
-    const bool goes = values[i] == 0 || std::abs(values[i]) < below;
+    const bool goes = values[i] == 0 || std::abs(values[i]) < threshold;
     mask[i / kWordBits] |= uint64_t{goes} << (i % kWordBits);
   }
   return mask;

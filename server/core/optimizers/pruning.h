@@ -30,9 +30,9 @@ struct KernelPlace {
 //
 // Structure two_of_four: only what is not among the two largest of each four
 // consecutive inputs of an output becomes zero, and behind e all of that. Fewer
-// than four at the end of the inputs keep two as well. Where a border of blocks
-// cuts four, a part of three keeps two, one of two keeps one, one of one none:
-// so there are never more than two.
+// than four at the end of the inputs keep two as well. Where borders of blocks
+// cut four, each part keeps as many as it has of the first and the third of
+// them: so they are two for any cut, though perhaps not the two largest.
 //
 // Scope global: one threshold for all blocks, which somebody else finds in what
 // all weights are behind application t of those, and which is handed in with
@@ -43,7 +43,8 @@ struct KernelPlace {
 // that a checkpoint, a backup or a move could lose.
 //
 // Plain operations only: the same bits on every machine. At least one weight
-// is left.
+// is left of a block, but for two_of_four where a block has only second and
+// fourth inputs.
 //
 // Immutable, hence thread-safe.
 class Pruning {
@@ -59,8 +60,8 @@ class Pruning {
   bool IsTime(uint64_t applied) const;
 
   // Which weights are zero behind the application after `applied` others, a bit
-  // each: those that are now, and those smaller than `below`; empty: none has
-  // to be.
+  // each: those that are now, and, if it is time behind those others, those
+  // smaller than `below`; empty: none has to be.
   std::vector<uint64_t> Mask(const float* values, size_t elements,
                              uint64_t applied, float below = 0) const;
   // Behind that application: what `mask` names becomes zero, and if it is time,

@@ -199,6 +199,32 @@ TEST(PruningTest, WhereABorderCutsFourTwoOfThemAreLeft) {
   }
 }
 
+// As of a kernel with more outputs than a block has numbers.
+TEST(PruningTest, BlocksSmallerThanFourInputsKeepTwoOfThemTogether) {
+  constexpr size_t kOutputs = 5;
+  const Pruning pruning = Make(TwoOfFour(1, 1));
+  for (const size_t inputs : {4, 3, 2, 1}) {
+    const std::vector<float> kernel = Ascending(inputs * kOutputs);
+    for (size_t size = 1; size <= kernel.size(); ++size) {
+      std::vector<size_t> nonzero(kOutputs);
+      for (size_t begin = 0; begin < kernel.size(); begin += size) {
+        const size_t end = std::min(begin + size, kernel.size());
+        Block block(
+            std::vector<float>(kernel.begin() + static_cast<ptrdiff_t>(begin),
+                               kernel.begin() + static_cast<ptrdiff_t>(end)));
+        block.Step(pruning, 0,
+                   {.first = begin, .inputs = inputs, .outputs = kOutputs});
+        for (size_t i = begin; i < end; ++i) {
+          if (block.values[i - begin] != 0) ++nonzero[i % kOutputs];
+        }
+      }
+      EXPECT_EQ(nonzero,
+                std::vector<size_t>(kOutputs, std::min<size_t>(inputs, 2)))
+          << inputs << " " << size;
+    }
+  }
+}
+
 TEST(PruningTest, TwoOfFourAreReachedAlongTheSameCurve) {
   v1::OptimizerConfig::Pruning config = TwoOfFour(1, 3);
   config.set_power(1);
@@ -242,7 +268,8 @@ TEST(PruningTest, ByOneThresholdForAllWhatIsBelowGoesAndNothingElse) {
   block.Step(pruning, 1);
   block.Step(pruning, 1);
   EXPECT_EQ(block.values, (std::vector<float>{0, 0, 7, 0}));
-  block.Step(pruning, 1);
+  // Nor with one when it is not time.
+  block.Step(pruning, 1, {}, 100);
   EXPECT_EQ(block.values, (std::vector<float>{0, 0, 8, 0}));
 }
 
