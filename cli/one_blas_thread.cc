@@ -1,6 +1,6 @@
 // OpenBLAS starts a thread a processor when it is loaded, before main, and ends
 // the process, or never gets on, where it can't. Products use one thread each
-// (worker/device/matrix.h), so it is told before that there is one processor:
+// (compute/device/matrix.h), so it is told before that there is one processor:
 // what stands in .preinit_array runs before any library is initialised, when
 // nothing of theirs may be called. Linked into each program of paramd.
 

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "base/worker_thread.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/fetched_files.h"
 #include "checkpoint/restore_reader.h"
@@ -21,7 +22,6 @@
 #include "coordinator/core/coordinator.h"
 #include "coordinator/summary/summary_writer.h"
 #include "net/runtime.h"
-#include "net/worker_thread.h"
 
 namespace paramd {
 

@@ -13,11 +13,11 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
+#include "base/worker_thread.h"
 #include "net/grpc_runtime.h"
 #include "net/in_process_runtime.h"
 #include "net/testing/loopback_address.h"
 #include "net/testing/toy_core.h"
-#include "net/worker_thread.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "proto/refusal.h"

@@ -14,11 +14,11 @@
 #include "absl/types/span.h"
 
 #include "base/crc32c.h"
-#include "cli/process/version.h"
 #include "client/cluster.h"
+#include "compute/pipeline/schedule.h"
+#include "compute/pipeline/stage_order.h"
+#include "process/version.h"
 #include "program/program_worker.h"
-#include "worker/pipeline/schedule.h"
-#include "worker/pipeline/stage_order.h"
 
 struct paramd_worker {
   std::unique_ptr<paramd::ProgramWorker> worker;

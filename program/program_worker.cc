@@ -14,12 +14,12 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
-#include "cli/process/prepared_process.h"
+#include "checkpoint/checkpoint_weights.h"
 #include "client/core/untouched.h"
+#include "process/prepared_process.h"
 #include "proto/job_end.h"
 #include "proto/refusal.h"
 #include "proto/stopped_job.h"
-#include "worker/evaluator/checkpoint_weights.h"
 #include "worker/model_factory.h"
 
 namespace paramd {

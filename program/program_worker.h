@@ -14,12 +14,12 @@
 #include "absl/types/optional.h"
 
 #include "base/mutex.h"
+#include "compute/program/program_exchange.h"
+#include "compute/program/program_model.h"
 #include "net/runtime.h"
 #include "program/lent_gradients.h"
 #include "program/saved_run.h"
 #include "proto/paramd/v1/config.pb.h"
-#include "worker/program/program_exchange.h"
-#include "worker/program/program_model.h"
 
 namespace paramd {
 

@@ -9,6 +9,7 @@
 
 #include "base/crc32c.h"
 #include "base/log.h"
+#include "base/worker_thread.h"
 #include "checkpoint/nonce_file.h"
 #include "checkpoint/restore_reader.h"
 #include "checkpoint/shard_file.h"
@@ -16,7 +17,6 @@
 #include "net/heard_setting.h"
 #include "net/threaded_core.h"
 #include "net/traced_core.h"
-#include "net/worker_thread.h"
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "server/shard_stats.h"

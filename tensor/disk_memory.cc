@@ -62,7 +62,7 @@ int OpenUnnamed(const std::string& directory) {
 
 // ---- a disk that fails ------------------------------------------------------
 
-constexpr int kExitRetry = 138;          // As cli/process/exit_code.h has it.
+constexpr int kExitRetry = 138;          // As process/exit_code.h has it.
 std::string* why_disk_failed = nullptr;  // Written once, by whoever is first.
 
 void EndForTheDisk(int) {

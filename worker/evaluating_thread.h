@@ -5,14 +5,14 @@
 #include <memory>
 
 #include "base/chrome_trace.h"
+#include "base/worker_thread.h"
+#include "compute/model/trained_model.h"
+#include "input/pipeline.h"
 #include "net/runtime.h"
-#include "net/worker_thread.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "worker/collective/gradient_exchange.h"
 #include "worker/gradient_step.h"
-#include "worker/input/pipeline.h"
-#include "worker/model/trained_model.h"
 
 namespace paramd {
 

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
-#include "worker/input/pipeline.h"
-#include "worker/model/trained_model.h"
+#include "compute/model/trained_model.h"
+#include "input/pipeline.h"
 
 namespace paramd {
 

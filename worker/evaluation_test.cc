@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "worker/input/testing/fake_source.h"
+#include "input/testing/fake_source.h"
 
 namespace paramd {
 namespace {

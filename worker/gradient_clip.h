@@ -5,9 +5,9 @@
 
 #include "absl/types/span.h"
 
+#include "compute/model/trained_model.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/types.pb.h"
-#include "worker/model/trained_model.h"
 
 namespace paramd {
 

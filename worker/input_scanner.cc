@@ -6,9 +6,9 @@
 #include "absl/time/clock.h"
 
 #include "base/status_macros.h"
-#include "worker/input/growing_source.h"
-#include "worker/input/kafka_topic.h"
-#include "worker/input/topic_scan.h"
+#include "input/growing_source.h"
+#include "input/kafka_topic.h"
+#include "input/topic_scan.h"
 
 namespace paramd {
 

@@ -6,11 +6,11 @@
 
 #include "absl/status/statusor.h"
 
+#include "base/worker_thread.h"
+#include "input/topic.h"
 #include "net/runtime.h"
-#include "net/worker_thread.h"
 #include "proto/paramd/v1/input.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
-#include "worker/input/topic.h"
 
 namespace paramd {
 

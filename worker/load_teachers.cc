@@ -13,13 +13,13 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "checkpoint/checkpoint_weights.h"
 #include "checkpoint/file.h"
 #include "checkpoint/verify.h"
+#include "compute/model/quantization_aware.h"
 #include "config/recorded_model.h"
+#include "input/open_pipeline.h"
 #include "proto/paramd/v1/snapshot.pb.h"
-#include "worker/evaluator/checkpoint_weights.h"
-#include "worker/input/open_pipeline.h"
-#include "worker/model/quantization_aware.h"
 
 namespace paramd {
 namespace {

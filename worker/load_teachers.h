@@ -8,12 +8,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "compute/model/network.h"
+#include "compute/model/network_plan.h"
+#include "compute/model/teachers.h"
+#include "input/batch.h"
+#include "input/pipeline.h"
 #include "proto/paramd/v1/config.pb.h"
-#include "worker/input/batch.h"
-#include "worker/input/pipeline.h"
-#include "worker/model/network.h"
-#include "worker/model/network_plan.h"
-#include "worker/model/teachers.h"
 
 namespace paramd {
 

@@ -13,13 +13,13 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
+#include "checkpoint/checkpoint_weights.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/shard_file.h"
 #include "checkpoint/testing/sample.h"
+#include "compute/device/cpu_device.h"
 #include "config/job_config.h"
 #include "config/setting_changes.h"
-#include "worker/device/cpu_device.h"
-#include "worker/evaluator/checkpoint_weights.h"
 
 namespace paramd {
 namespace {

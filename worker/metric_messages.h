@@ -3,10 +3,10 @@
 
 #include "absl/status/statusor.h"
 
+#include "compute/model/metrics.h"
 #include "proto/paramd/v1/evaluated_part.pb.h"
 #include "proto/paramd/v1/status.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
-#include "worker/model/metrics.h"
 
 namespace paramd {
 

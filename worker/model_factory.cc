@@ -10,17 +10,17 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "compute/device/cpu_device.h"
+#include "compute/device/cuda_device.h"
+#include "compute/device/device_claims.h"
+#include "compute/model/compiled_network.h"
+#include "compute/model/network.h"
+#include "compute/model/network_plan.h"
+#include "compute/pipeline/activation_budget.h"
+#include "compute/pipeline/pipeline_model.h"
+#include "compute/pjrt/pjrt_client.h"
 #include "config/strategy.h"
-#include "worker/device/cpu_device.h"
-#include "worker/device/cuda_device.h"
-#include "worker/device/device_claims.h"
 #include "worker/load_teachers.h"
-#include "worker/model/compiled_network.h"
-#include "worker/model/network.h"
-#include "worker/model/network_plan.h"
-#include "worker/pipeline/activation_budget.h"
-#include "worker/pipeline/pipeline_model.h"
-#include "worker/pjrt/pjrt_client.h"
 
 namespace paramd {
 namespace {

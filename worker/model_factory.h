@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 
+#include "compute/model/trained_model.h"
+#include "input/batch.h"
 #include "proto/paramd/v1/config.pb.h"
-#include "worker/input/batch.h"
-#include "worker/model/trained_model.h"
 
 namespace paramd {
 

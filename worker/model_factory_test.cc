@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kPlugin[] = "pjrt:worker/pjrt/testing/libfake_plugin.so:";
+constexpr char kPlugin[] = "pjrt:compute/pjrt/testing/libfake_plugin.so:";
 
 // Jobs on a plugin that does wrong what a test tells it to.
 class ModelFactoryTest : public ::testing::Test {
@@ -86,7 +86,7 @@ TEST_F(ModelFactoryTest, APluginThatCantBeUsedIsRefusedWithADeviceThatCan) {
   setenv("PARAMD_FAKE_PJRT", "major", 1);
   EXPECT_EQ(
       RefusalOn(std::string(kPlugin) + "0"),
-      "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: "
+      "device pjrt:compute/pjrt/testing/libfake_plugin.so:0 can't be used: "
       "it has version 1.7 of PJRT's C API; this program needs 0.x; every "
       "strategy also runs on cpu");
 }
@@ -94,7 +94,7 @@ TEST_F(ModelFactoryTest, APluginThatCantBeUsedIsRefusedWithADeviceThatCan) {
 TEST_F(ModelFactoryTest, ADeviceThatThePluginDoesNotHaveIsRefused) {
   EXPECT_EQ(
       RefusalOn(std::string(kPlugin) + "3"),
-      "device pjrt:worker/pjrt/testing/libfake_plugin.so:3 can't be used: "
+      "device pjrt:compute/pjrt/testing/libfake_plugin.so:3 can't be used: "
       "the plugin has 1 device: number 0; every strategy also runs on "
       "cpu");
 }
@@ -103,7 +103,7 @@ TEST_F(ModelFactoryTest, AFormatThatAPluginHasNotIsRefused) {
   job_.set_compute_format(v1::JobConfig::COMPUTE_FORMAT_FP16);
   EXPECT_EQ(
       RefusalOn(std::string(kPlugin) + "0"),
-      "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: "
+      "device pjrt:compute/pjrt/testing/libfake_plugin.so:0 can't be used: "
       "a plugin computes in fp32 or bf16, and compute_format is fp16");
   job_.set_compute_format(v1::JobConfig::COMPUTE_FORMAT_BF16);
   EXPECT_TRUE(MakeOn(std::string(kPlugin) + "0").ok());
@@ -205,7 +205,7 @@ TEST_F(ModelFactoryTest, APluginHasNoTeachers) {
   job_.mutable_distill()->add_teachers("runs/teacher");
   EXPECT_EQ(
       RefusalOn(std::string(kPlugin) + "0"),
-      "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: a "
+      "device pjrt:compute/pjrt/testing/libfake_plugin.so:0 can't be used: a "
       "program that a plugin compiles learns of labels alone, and can't have "
       "distill; every strategy also runs on cpu");
 }
@@ -215,7 +215,7 @@ TEST_F(ModelFactoryTest, ReplicasNeedADeviceEach) {
   job_.set_replicas(2);
   EXPECT_EQ(
       RefusalOn(std::string(kPlugin) + "0"),
-      "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: "
+      "device pjrt:compute/pjrt/testing/libfake_plugin.so:0 can't be used: "
       "the plugin has 1 device: number 0; 2 replicas need as many, so give "
       "fewer, or choose strategy \"one_device\"");
   // The processor's has as many as one asks for.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/device/device_link.h"
+#include "compute/device/device_link.h"
 
 namespace paramd {
 

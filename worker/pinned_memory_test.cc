@@ -6,8 +6,8 @@
 #include "gtest/gtest.h"
 
 #include "base/random.h"
-#include "worker/device/testing/emulated_device.h"
-#include "worker/model/network.h"
+#include "compute/device/testing/emulated_device.h"
+#include "compute/model/network.h"
 
 namespace paramd {
 namespace {

@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
+#include "compute/device/device_ring.h"
 #include "config/batch_rule.h"
 #include "config/strategy.h"
-#include "worker/device/device_ring.h"
 
 namespace paramd {
 namespace {

@@ -12,12 +12,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "net/worker_thread.h"
+#include "base/worker_thread.h"
+#include "compute/model/trained_model.h"
+#include "input/batch.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "worker/gradient_step.h"
-#include "worker/input/batch.h"
-#include "worker/model/trained_model.h"
 
 namespace paramd {
 

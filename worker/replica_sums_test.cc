@@ -17,10 +17,10 @@
 #include "base/check.h"
 #include "base/chrome_trace.h"
 #include "base/random.h"
-#include "worker/device/cpu_device.h"
-#include "worker/device/testing/emulated_device.h"
-#include "worker/device/testing/emulated_kernels.h"
-#include "worker/model/network.h"
+#include "compute/device/cpu_device.h"
+#include "compute/device/testing/emulated_device.h"
+#include "compute/device/testing/emulated_kernels.h"
+#include "compute/model/network.h"
 #include "worker/replica_steps.h"
 
 namespace paramd {

@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 
-#include "worker/model/metrics.h"
+#include "compute/model/metrics.h"
 
 namespace paramd {
 

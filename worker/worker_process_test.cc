@@ -21,10 +21,10 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "client/core/testing/configurations.h"
+#include "compute/device/testing/emulated_device.h"
+#include "compute/model/network.h"
 #include "coordinator/core/testing/core_driver.h"
 #include "proto/paramd/v1/data.pb.h"
-#include "worker/device/testing/emulated_device.h"
-#include "worker/model/network.h"
 
 namespace paramd {
 namespace {

@@ -15,11 +15,11 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "base/worker_thread.h"
 #include "config/job_config.h"
 #include "coordinator/coordinator_process.h"
 #include "net/grpc_runtime.h"
 #include "net/testing/loopback_address.h"
-#include "net/worker_thread.h"
 #include "server/parameter_server.h"
 #include "worker/core/worker.h"
 

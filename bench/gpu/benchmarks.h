@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
-#include "worker/device/cuda_device.h"
+#include "compute/device/cuda_device.h"
 
 // What gpu_benchmark measures, each on the first GPU unless it says more.
 namespace paramd {

@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "bench/gpu/cuda_limits.h"
-#include "worker/device/cuda_accelerator.cuh"
+#include "compute/device/cuda_accelerator.cuh"
 
 namespace paramd {
 namespace {

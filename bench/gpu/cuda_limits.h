@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "worker/device/compute_format.h"
+#include "compute/device/compute_format.h"
 
 namespace paramd {
 

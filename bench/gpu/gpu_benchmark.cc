@@ -11,8 +11,8 @@
 
 #include "bench/gpu/benchmarks.h"
 #include "bench/harness/report.h"
-#include "worker/device/cuda_device.h"
-#include "worker/device/device_choice.h"
+#include "compute/device/cuda_device.h"
+#include "compute/device/device_choice.h"
 
 int main(int argc, char** argv) {
   paramd::Report report("gpu", argc, argv);

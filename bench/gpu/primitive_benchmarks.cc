@@ -8,7 +8,7 @@
 
 #include "bench/gpu/benchmarks.h"
 #include "bench/gpu/cuda_limits.h"
-#include "worker/device/device_link.h"
+#include "compute/device/device_link.h"
 
 namespace paramd {
 

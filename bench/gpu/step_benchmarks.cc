@@ -8,13 +8,13 @@
 
 #include "bench/gpu/benchmarks.h"
 #include "bench/gpu/cuda_limits.h"
+#include "compute/device/device_link.h"
+#include "compute/model/network.h"
+#include "compute/model/network_plan.h"
 #include "server/core/optimizer.h"
 #include "server/core/optimizer_kernels.h"
 #include "server/device/cuda_loops.h"
 #include "tensor/shape.h"
-#include "worker/device/device_link.h"
-#include "worker/model/network.h"
-#include "worker/model/network_plan.h"
 
 namespace paramd {
 

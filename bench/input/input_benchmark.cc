@@ -27,11 +27,11 @@
 #include "base/random.h"
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
-#include "worker/input/growing_source.h"
-#include "worker/input/open_pipeline.h"
-#include "worker/input/testing/input_test_files.h"
-#include "worker/input/testing/mock_kafka.h"
-#include "worker/model/network.h"
+#include "compute/model/network.h"
+#include "input/growing_source.h"
+#include "input/open_pipeline.h"
+#include "input/testing/input_test_files.h"
+#include "input/testing/mock_kafka.h"
 
 namespace paramd {
 namespace {

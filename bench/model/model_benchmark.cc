@@ -17,8 +17,8 @@
 #include "base/random.h"
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
-#include "worker/input/testing/random_batch.h"
-#include "worker/model/network.h"
+#include "compute/model/network.h"
+#include "input/testing/random_batch.h"
 
 namespace paramd {
 namespace {

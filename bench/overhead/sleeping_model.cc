@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/status_macros.h"
-#include "worker/input/batch.h"
-#include "worker/model/trained_model.h"
+#include "compute/model/trained_model.h"
+#include "input/batch.h"
 
 namespace paramd {
 namespace {

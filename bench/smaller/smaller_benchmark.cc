@@ -18,13 +18,13 @@
 #include "bench/harness/samples.h"
 #include "checkpoint/file.h"
 #include "checkpoint/quantization.h"
-#include "worker/device/cpu_device.h"
-#include "worker/input/pipeline.h"
-#include "worker/model/network.h"
-#include "worker/quantized/affine.h"
-#include "worker/quantized/integer_kernels.h"
-#include "worker/quantized/quantize.h"
-#include "worker/quantized/quantized_network.h"
+#include "compute/device/cpu_device.h"
+#include "compute/model/network.h"
+#include "compute/quantized/affine.h"
+#include "compute/quantized/integer_kernels.h"
+#include "compute/quantized/quantize.h"
+#include "compute/quantized/quantized_network.h"
+#include "input/pipeline.h"
 
 namespace paramd {
 namespace {

@@ -1,8 +1,8 @@
 #include "base/print.h"
 #include "checkpoint/inspect.h"
 #include "cli/commands/command.h"
-#include "cli/process/exit_code.h"
-#include "cli/process/flags.h"
+#include "process/exit_code.h"
+#include "process/flags.h"
 
 namespace paramd {
 

@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "cli/commands/command.h"
 #include "cli/commands/operator_client.h"
-#include "cli/process/exit_code.h"
+#include "process/exit_code.h"
 
 namespace paramd {
 namespace {

@@ -10,11 +10,11 @@
 #include "base/escape.h"
 #include "checkpoint/verify.h"
 #include "cli/commands/command.h"
-#include "cli/process/exit_code.h"
-#include "cli/process/flags.h"
-#include "cli/terminal/byte_progress.h"
-#include "cli/terminal/console.h"
-#include "cli/terminal/dashboard.h"
+#include "process/exit_code.h"
+#include "process/flags.h"
+#include "process/terminal/byte_progress.h"
+#include "process/terminal/console.h"
+#include "process/terminal/dashboard.h"
 
 namespace paramd {
 namespace {

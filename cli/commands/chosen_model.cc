@@ -9,15 +9,15 @@
 #include "absl/time/time.h"
 
 #include "base/status_macros.h"
+#include "checkpoint/checkpoint_weights.h"
 #include "checkpoint/quantization.h"
 #include "checkpoint/verify.h"
 #include "cli/commands/operator_client.h"
 #include "client/live_weights.h"
+#include "compute/model/network_plan.h"
+#include "compute/quantized/quantized_network.h"
 #include "config/task_address.h"
-#include "worker/evaluator/checkpoint_weights.h"
-#include "worker/input/open_pipeline.h"
-#include "worker/model/network_plan.h"
-#include "worker/quantized/quantized_network.h"
+#include "input/open_pipeline.h"
 
 namespace paramd {
 namespace {

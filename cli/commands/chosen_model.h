@@ -11,12 +11,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-#include "cli/process/flags.h"
-#include "cli/process/job_flags.h"
+#include "compute/model/trained_model.h"
+#include "input/pipeline.h"
+#include "process/flags.h"
+#include "process/job_flags.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "worker/evaluation.h"
-#include "worker/input/pipeline.h"
-#include "worker/model/trained_model.h"
 #include "worker/model_factory.h"
 
 namespace paramd {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
-#include "cli/terminal/text_layout.h"
+#include "process/terminal/text_layout.h"
 
 namespace paramd {
 namespace {

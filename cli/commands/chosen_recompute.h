@@ -6,7 +6,7 @@
 
 #include "absl/types/span.h"
 
-#include "worker/model/trained_model.h"
+#include "compute/model/trained_model.h"
 
 namespace paramd {
 

@@ -11,8 +11,8 @@
 #include "base/print.h"
 #include "base/resource_limits.h"
 #include "cli/main.h"
-#include "cli/process/exit_code.h"
 #include "config/nearest_name.h"
+#include "process/exit_code.h"
 
 namespace paramd {
 

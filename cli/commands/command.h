@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 
 #include "cli/commands/command_help.h"
-#include "cli/process/flags.h"
+#include "process/flags.h"
 #include "worker/model_factory.h"
 
 namespace paramd {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/process/flags.h"
+#include "process/flags.h"
 
 namespace paramd {
 

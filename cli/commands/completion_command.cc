@@ -5,7 +5,7 @@
 #include "base/print.h"
 #include "cli/commands/command.h"
 #include "cli/commands/completion.h"
-#include "cli/process/exit_code.h"
+#include "process/exit_code.h"
 
 namespace paramd {
 

@@ -14,12 +14,12 @@
 #include "cli/commands/command.h"
 #include "cli/commands/stage_fit.h"
 #include "cli/commands/stage_run.h"
-#include "cli/process/exit_code.h"
-#include "cli/process/process_flags.h"
-#include "cli/process/run_options.h"
-#include "cli/process/start_checks.h"
 #include "config/print_config.h"
 #include "config/stages.h"
+#include "process/exit_code.h"
+#include "process/process_flags.h"
+#include "process/run_options.h"
+#include "process/start_checks.h"
 
 namespace paramd {
 namespace {

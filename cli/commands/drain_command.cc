@@ -12,8 +12,8 @@
 #include "base/status_macros.h"
 #include "cli/commands/command.h"
 #include "cli/commands/operator_client.h"
-#include "cli/process/exit_code.h"
-#include "cli/process/incarnation.h"
+#include "process/exit_code.h"
+#include "process/incarnation.h"
 
 namespace paramd {
 namespace {

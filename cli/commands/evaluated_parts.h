@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "compute/model/metrics.h"
 #include "proto/paramd/v1/evaluated_part.pb.h"
-#include "worker/model/metrics.h"
 
 namespace paramd {
 

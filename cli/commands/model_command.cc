@@ -10,12 +10,12 @@
 #include "base/status_macros.h"
 #include "cli/commands/chosen_recompute.h"
 #include "cli/commands/command.h"
-#include "cli/process/exit_code.h"
-#include "cli/process/job_flags.h"
-#include "cli/terminal/text_layout.h"
 #include "config/batch_rule.h"
 #include "config/strategy.h"
-#include "worker/input/open_pipeline.h"
+#include "input/open_pipeline.h"
+#include "process/exit_code.h"
+#include "process/job_flags.h"
+#include "process/terminal/text_layout.h"
 #include "worker/model_factory.h"
 
 namespace paramd {

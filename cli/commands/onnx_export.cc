@@ -13,16 +13,16 @@
 #include "base/escape.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "checkpoint/checkpoint_weights.h"
 #include "checkpoint/file.h"
 #include "checkpoint/quantization.h"
 #include "checkpoint/verify.h"
-#include "cli/process/version.h"
-#include "cli/terminal/dashboard.h"
-#include "worker/evaluator/checkpoint_weights.h"
-#include "worker/input/open_pipeline.h"
-#include "worker/model/network_plan.h"
-#include "worker/model/quantization_aware.h"
-#include "worker/onnx/write_model.h"
+#include "compute/model/network_plan.h"
+#include "compute/model/quantization_aware.h"
+#include "compute/onnx/write_model.h"
+#include "input/open_pipeline.h"
+#include "process/terminal/dashboard.h"
+#include "process/version.h"
 
 namespace paramd {
 namespace {

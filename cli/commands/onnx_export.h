@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "cli/process/job_flags.h"
+#include "process/job_flags.h"
 
 namespace paramd {
 

@@ -11,8 +11,8 @@
 #include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
-#include "cli/observe/status_client.h"
 #include "net/operator_socket.h"
+#include "process/observe/status_client.h"
 
 namespace paramd {
 namespace {

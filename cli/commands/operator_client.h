@@ -7,9 +7,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "cli/process/flags.h"
 #include "client/operator_calls.h"
 #include "net/tls.h"
+#include "process/flags.h"
 
 namespace paramd {
 

@@ -13,7 +13,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
-#include "cli/process/incarnation.h"
+#include "process/incarnation.h"
 
 namespace paramd {
 namespace {

@@ -10,8 +10,8 @@
 #include "cli/commands/command.h"
 #include "cli/commands/output_file.h"
 #include "cli/commands/prediction_file.h"
-#include "cli/process/exit_code.h"
-#include "cli/process/flags.h"
+#include "process/exit_code.h"
+#include "process/flags.h"
 #include "worker/evaluation.h"
 
 namespace paramd {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-#include "worker/input/batch.h"
+#include "input/batch.h"
 
 namespace paramd {
 

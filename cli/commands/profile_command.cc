@@ -12,10 +12,10 @@
 #include "cli/commands/command.h"
 #include "cli/commands/operator_client.h"
 #include "cli/commands/output_file.h"
-#include "cli/process/exit_code.h"
-#include "cli/process/incarnation.h"
-#include "cli/profile/flame_graph.h"
 #include "client/operator_calls.h"
+#include "process/exit_code.h"
+#include "process/incarnation.h"
+#include "process/profile/flame_graph.h"
 
 namespace paramd {
 namespace {

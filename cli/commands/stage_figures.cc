@@ -17,8 +17,8 @@
 #include "checkpoint/quantization.h"
 #include "checkpoint/verify.h"
 #include "cli/commands/chosen_model.h"
+#include "input/batch.h"
 #include "worker/evaluation.h"
-#include "worker/input/batch.h"
 
 namespace paramd {
 namespace {

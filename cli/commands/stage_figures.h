@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-#include "cli/process/job_flags.h"
 #include "cli/stages/stage_record.h"
+#include "process/job_flags.h"
 #include "worker/model_factory.h"
 
 namespace paramd {

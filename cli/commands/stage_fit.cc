@@ -9,11 +9,11 @@
 #include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
+#include "compute/model/network_plan.h"
 #include "config/name_pattern.h"
 #include "config/nearest_name.h"
 #include "config/stages.h"
-#include "worker/input/open_pipeline.h"
-#include "worker/model/network_plan.h"
+#include "input/open_pipeline.h"
 
 namespace paramd {
 namespace {

@@ -10,11 +10,11 @@
 #include "checkpoint/verify.h"
 #include "cli/commands/stage_figures.h"
 #include "cli/commands/stage_fit.h"
-#include "cli/process/exit_code.h"
-#include "cli/process/run_directory.h"
 #include "cli/stages/stages_page.h"
 #include "config/setting.h"
 #include "config/stages.h"
+#include "process/exit_code.h"
+#include "process/run_directory.h"
 
 namespace paramd {
 namespace {

@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 
 #include "cli/commands/command.h"
-#include "cli/process/job_flags.h"
 #include "cli/stages/stage_plan.h"
 #include "config/job_config.h"
+#include "process/job_flags.h"
 
 namespace paramd {
 

@@ -4,10 +4,10 @@
 #include "base/print.h"
 #include "cli/commands/command.h"
 #include "cli/commands/operator_client.h"
-#include "cli/observe/cluster_report.h"
-#include "cli/observe/status_client.h"
-#include "cli/process/exit_code.h"
 #include "config/task_address.h"
+#include "process/exit_code.h"
+#include "process/observe/cluster_report.h"
+#include "process/observe/status_client.h"
 
 namespace paramd {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/print.h"
 #include "cli/commands/command.h"
-#include "cli/process/exit_code.h"
-#include "cli/process/tls_directory.h"
+#include "process/exit_code.h"
+#include "process/tls_directory.h"
 
 namespace paramd {
 namespace {

@@ -11,10 +11,10 @@
 #include "cli/commands/command.h"
 #include "cli/commands/operator_client.h"
 #include "cli/commands/output_file.h"
-#include "cli/process/exit_code.h"
-#include "cli/process/incarnation.h"
-#include "cli/trace/cluster_trace.h"
-#include "cli/trace/trace_collector.h"
+#include "process/exit_code.h"
+#include "process/incarnation.h"
+#include "process/trace/cluster_trace.h"
+#include "process/trace/trace_collector.h"
 
 namespace paramd {
 namespace {

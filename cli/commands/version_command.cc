@@ -2,11 +2,11 @@
 
 #include "base/print.h"
 #include "cli/commands/command.h"
-#include "cli/process/exit_code.h"
-#include "cli/process/flags.h"
-#include "cli/process/version.h"
-#include "worker/device/cuda_device.h"
-#include "worker/device/device_choice.h"
+#include "compute/device/cuda_device.h"
+#include "compute/device/device_choice.h"
+#include "process/exit_code.h"
+#include "process/flags.h"
+#include "process/version.h"
 
 namespace paramd {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "cli/process/exit_code.h"
+#include "process/exit_code.h"
 
 namespace paramd {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "cli/process/incarnation.h"
+#include "process/incarnation.h"
 
 namespace paramd {
 

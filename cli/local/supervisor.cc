@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/clock.h"
-#include "cli/process/exit_code.h"
+#include "process/exit_code.h"
 
 namespace paramd {
 namespace {

@@ -16,7 +16,7 @@
 #include "base/time.h"
 #include "cli/local/child_process.h"
 #include "cli/local/restart_policy.h"
-#include "cli/process/signal_pipe.h"
+#include "process/signal_pipe.h"
 
 namespace paramd {
 

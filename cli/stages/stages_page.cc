@@ -10,7 +10,7 @@
 
 #include "base/escape.h"
 #include "base/status_macros.h"
-#include "cli/terminal/text_layout.h"
+#include "process/terminal/text_layout.h"
 
 namespace paramd {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "absl/types/span.h"
 
-#include "client/core/lent_weights.h"
 #include "client/core/placement.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/buffer.h"
+#include "tensor/lent_weights.h"
 #include "tensor/number_reader.h"
 #include "tensor/unified_memory.h"
 

@@ -15,10 +15,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "compute/model/trained_model.h"
+#include "input/batch.h"
+#include "input/own_map.h"
 #include "proto/paramd/v1/types.pb.h"
-#include "worker/input/batch.h"
-#include "worker/input/own_map.h"
-#include "worker/model/trained_model.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-"""What the stages of a model compute when, as worker/pipeline has it: a list."""
+"""What the stages of a model compute when, as compute/pipeline has it: a list."""
 
 import ctypes
 from typing import List, NamedTuple, Tuple

@@ -157,7 +157,7 @@ class Stages:
                 raise _errors.InvalidArgument(
                     "inputs and targets have the same number of examples, at least 1; "
                     f"found {examples} and {len(tensor)}")
-        # As worker/pipeline: the last micro-batch may be short.
+        # As compute/pipeline: the last micro-batch may be short.
         size = -(-examples // self._micro_batches)
         batch = _Batch(self._stages, loss, _split(inputs, size), _split(targets, size))
         for one in self._schedule_of(-(-examples // size)).passes:

@@ -26,7 +26,7 @@ constexpr unsigned kThreads = 256;
 constexpr size_t kMostBlocks = 4096;
 constexpr size_t kPage = 4096;
 constexpr uint64_t kLeastBytes = uint64_t{4} << 20;
-constexpr int kExitRetry = 138;  // As cli/process/exit_code.h has it.
+constexpr int kExitRetry = 138;  // As process/exit_code.h has it.
 
 unsigned BlocksFor(size_t count) {
   const size_t blocks = (count + kThreads - 1) / kThreads;

@@ -12,9 +12,9 @@
 #include "absl/strings/string_view.h"
 
 #include "cli/main.h"
+#include "compute/device/testing/emulated_device.h"
+#include "compute/model/network.h"
 #include "config/strategy.h"
-#include "worker/device/testing/emulated_device.h"
-#include "worker/model/network.h"
 
 namespace paramd {
 namespace {

@@ -8,7 +8,7 @@
 //   up
 //
 //     mock_kafka TOPIC PARTITIONS
-#include "worker/input/testing/mock_kafka.h"
+#include "input/testing/mock_kafka.h"
 
 #include <cstdio>
 #include <iostream>

@@ -27,7 +27,7 @@ LINE = "{:18} {:>12} {:>9} {:>6} {:>6}  {}"
 @dataclasses.dataclass(frozen=True)
 class Target:
     """One of the tree's fuzz targets."""
-    package: str  # "worker/input/fuzz"
+    package: str  # "input/fuzz"
     name: str     # "idx"
 
     @property

@@ -3,9 +3,9 @@
 # that they need (but those of glibc, of the driver and of CUDA), without symbols,
 # into FOLDER/packed.tar.gz, and copies the scripts beside it: to be carried to a
 # machine that has a GPU and its driver. Says how large it is. Before it:
-#   bazel build -c opt --define=gpu=all //worker/device:gpu_device_test \
-#     //worker/device:gpu_ring_test //worker/device:gpu_sum_test \
-#     //worker/model:layers_gpu_test //worker/model:network_gpu_test \
+#   bazel build -c opt --define=gpu=all //compute/device:gpu_device_test \
+#     //compute/device:gpu_ring_test //compute/device:gpu_sum_test \
+#     //compute/model:layers_gpu_test //compute/model:network_gpu_test \
 #     //server/device:gpu_apply_test //bench/gpu //cli:paramd
 # (--define=gpu=all: for each generation; without it, for Hopper and, more slowly
 # started, for what came after Turing).
@@ -20,9 +20,9 @@ root=${PARAMD_BIN:-$here/../../bazel-bin}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/tests" "$work/bench" "$work/lib" "$work/gcc" "$1"
-cp -f "$root"/worker/device/gpu_device_test \
-  "$root"/worker/device/gpu_ring_test "$root"/worker/device/gpu_sum_test \
-  "$root"/worker/model/layers_gpu_test "$root"/worker/model/network_gpu_test \
+cp -f "$root"/compute/device/gpu_device_test \
+  "$root"/compute/device/gpu_ring_test "$root"/compute/device/gpu_sum_test \
+  "$root"/compute/model/layers_gpu_test "$root"/compute/model/network_gpu_test \
   "$root"/server/device/gpu_apply_test "$work/tests/"
 cp -f "$root/bench/gpu/gpu" "$root/cli/paramd" "$work/bench/"
 own='/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so'

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "compute/device/testing/emulated_accelerator.h"
+#include "compute/device/testing/emulated_unified_memory.h"
 #include "server/core/optimizers/loop_device.h"
 #include "tensor/buffer_arena.h"
-#include "worker/device/testing/emulated_accelerator.h"
-#include "worker/device/testing/emulated_unified_memory.h"
 
 namespace paramd {
 

@@ -6,9 +6,9 @@
 
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "compute/model/network.h"
 #include "config/job_config.h"
-#include "worker/input/open_pipeline.h"
-#include "worker/model/network.h"
+#include "input/open_pipeline.h"
 
 namespace paramd {
 namespace {

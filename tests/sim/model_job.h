@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 
+#include "input/pipeline.h"
 #include "proto/paramd/v1/config.pb.h"
-#include "worker/input/pipeline.h"
 
 namespace paramd {
 

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-#include "worker/input/testing/idx_test_files.h"
+#include "input/testing/idx_test_files.h"
 
 namespace paramd {
 namespace {

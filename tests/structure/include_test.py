@@ -95,8 +95,8 @@ class ArrowTest(PlantedTree):
     def test_a_worker_draws_nothing_but_the_order_of_examples(self):
         for header in ('"base/random.h"', "<random>", '"absl/random/random.h"'):
             self.assert_refused(
-                {"worker/model/dropout.cc": f"#include {header}\n"},
-                "worker/model/dropout.cc:1", "a worker has no state")
+                {"compute/model/dropout.cc": f"#include {header}\n"},
+                "compute/model/dropout.cc:1", "a worker has no state")
         self.assertEqual([], self.violations_in(
             {path: '#include "base/random.h"\n' for path in rooms.MAY_DRAW} |
             {"worker/a_test.cc": '#include "base/random.h"\n',

@@ -15,7 +15,7 @@ WRITES = re.compile(
 MAY = {
     "base/print.cc": "it is the function",
     "base/check.cc": "the sentences are the program's own",
-    "cli/terminal/console.cc": "it moves the cursor",
+    "process/terminal/console.cc": "it moves the cursor",
     "cli/commands/output_file.cc": "a file",
     "cli/commands/prediction_file.cc": "numbers, as a file",
     "cli/local/supervisor.cc": "a process's log file",

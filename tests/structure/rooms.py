@@ -22,9 +22,12 @@ MAY_INCLUDE = {
     "server": ["net", "checkpoint"],
     "client": ["net"],
     "coordinator": ["net", "checkpoint"],
-    "worker": ["client", "coordinator"],
+    "input": ["config"],
+    "compute": ["input", "checkpoint"],
+    "worker": ["compute", "client", "coordinator"],
+    "process": ["worker", "server"],
     "cli": "all",
-    "program": "all",
+    "program": ["process"],
     "tests": "all",
     "bench": "all",
     "deploy": [],
@@ -53,22 +56,23 @@ CORES = {
 # What a worker does follows from its weights and its input: of what it is made of
 # nothing draws numbers but these. docs/decisions/0024-workers-have-no-state.md
 _DRAWS = ("base/random.h", "random", "absl/random/")
+_OF_WORKERS = ("worker/", "compute/", "input/", "client/")
 MAY_DRAW = {
-    "worker/input/example_order.cc",  # A function of seed and epoch.
+    "input/example_order.cc",  # A function of seed and epoch.
     # Of seed, epoch, layer, the example's place in the epoch, and element.
-    "worker/model/drops.cc",
-    "worker/device/reference_device.cc",
+    "compute/model/drops.cc",
+    "compute/device/reference_device.cc",
     # Functions of seed, epoch and the offset in the epoch's order.
-    "worker/input/transform.h",
-    "worker/input/rand_augment.h",
-    "worker/input/cache_key.cc",  # A hash of texts.
-    "worker/input/kafka_topic.cc",  # A hash of keys.
-    "worker/input/combined_source.cc",  # Of seed and place.
-    "worker/input/own_map.h",
-    "worker/input/pipeline.cc",
-    "worker/input/sources.cc",  # A function of feature and index.
-    "worker/input/csv_feature.cc",  # A hash of texts.
-    "worker/input/describe_meaning.cc",  # The same.
+    "input/transform.h",
+    "input/rand_augment.h",
+    "input/cache_key.cc",  # A hash of texts.
+    "input/kafka_topic.cc",  # A hash of keys.
+    "input/combined_source.cc",  # Of seed and place.
+    "input/own_map.h",
+    "input/pipeline.cc",
+    "input/sources.cc",  # A function of feature and index.
+    "input/csv_feature.cc",  # A hash of texts.
+    "input/describe_meaning.cc",  # The same.
     "client/core/session.h",  # The first id of its requests, of no account.
 }
 
@@ -85,7 +89,7 @@ _BASE_FOR_SHELLS = {
     "base/chrome_trace.h": "lock", "base/clock.h": "clock", "base/log.h": "log",
     "base/mutex.h": "lock",
     "base/lock_cycles.h": "lock", "base/print.h": "file",
-    "base/resource_limits.h": "thread",
+    "base/resource_limits.h": "thread", "base/worker_thread.h": "thread",
 }
 
 # All that a core may include of the standard library: nothing here waits,
@@ -243,7 +247,7 @@ class Tree:
         return found
 
     def _check_drawing(self, path):
-        if (not path.startswith(("worker/", "client/")) or path in MAY_DRAW or
+        if (not path.startswith(_OF_WORKERS) or path in MAY_DRAW or
                 "/testing/" in path or path.endswith("_test.cc")):
             return []
         return [f"{path}:{include.line}: includes {include.path}: a worker has "

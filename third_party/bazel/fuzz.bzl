@@ -4,7 +4,7 @@
 
     fuzz_target(
         name = "idx",
-        deps = ["//worker/input"],
+        deps = ["//input"],
     )
 
 `idx_target.cc` defines LLVMFuzzerTestOneInput, and `corpus/idx/` has inputs.

@@ -110,10 +110,10 @@ def device_tests(name, srcs, deps, devices, data = [], size = "small"):
     Args:
       name: of the library of the tests.
       srcs: files named *_test.cc, which take their device from
-        worker/device/testing/test_device.h.
+        compute/device/testing/test_device.h.
       deps: of all of them.
       devices: (test, device, tags): a cc_test, the library in
-        //worker/device/testing that it is linked with, and its tags.
+        //compute/device/testing that it is linked with, and its tags.
       data: as of a cc_test.
       size: as of a cc_test.
     """
@@ -123,7 +123,7 @@ def device_tests(name, srcs, deps, devices, data = [], size = "small"):
         srcs = srcs,
         data = data,
         visibility = ["//visibility:private"],
-        deps = deps + ["//worker/device/testing:test_device"],
+        deps = deps + ["//compute/device/testing:test_device"],
         # The tests register themselves.
         alwayslink = True,
     )
@@ -135,6 +135,6 @@ def device_tests(name, srcs, deps, devices, data = [], size = "small"):
             deps = [
                 ":" + name,
                 "//third_party:gtest_main",
-                "//worker/device/testing:" + device,
+                "//compute/device/testing:" + device,
             ],
         )

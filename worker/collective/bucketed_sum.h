@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 
 #include "base/mutex.h"
-#include "net/worker_thread.h"
+#include "base/worker_thread.h"
 #include "worker/collective/collective.h"
 
 namespace paramd {

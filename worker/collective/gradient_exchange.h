@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 
+#include "compute/device/device_ring.h"
+#include "compute/device/replica_meeting.h"
+#include "compute/model/trained_model.h"
 #include "proto/paramd/v1/storage.pb.h"
-#include "worker/device/device_ring.h"
-#include "worker/device/replica_meeting.h"
-#include "worker/model/trained_model.h"
 
 namespace paramd {
 

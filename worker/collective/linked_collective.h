@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "compute/device/device_ring.h"
 #include "worker/collective/collective.h"
-#include "worker/device/device_ring.h"
 
 namespace paramd {
 

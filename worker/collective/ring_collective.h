@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "compute/device/device_ring.h"
 #include "worker/collective/linked_collective.h"
-#include "worker/device/device_ring.h"
 
 namespace paramd {
 

@@ -11,8 +11,8 @@
 #include "gtest/gtest.h"
 
 #include "base/mutex.h"
+#include "compute/device/testing/emulated_accelerator.h"
 #include "worker/collective/gloo_collective.h"
-#include "worker/device/testing/emulated_accelerator.h"
 
 namespace paramd {
 namespace {

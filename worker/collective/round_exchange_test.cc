@@ -9,9 +9,9 @@
 #include "gtest/gtest.h"
 
 #include "base/clock.h"
+#include "compute/device/testing/emulated_accelerator.h"
 #include "worker/collective/gloo_collective.h"
 #include "worker/collective/ring_collective.h"
-#include "worker/device/testing/emulated_accelerator.h"
 #include "worker/rendezvous/rendezvous.h"
 
 namespace paramd {

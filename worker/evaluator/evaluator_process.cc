@@ -9,14 +9,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "checkpoint/checkpoint_weights.h"
 #include "checkpoint/file.h"
 #include "checkpoint/verify.h"
 #include "config/setting_changes.h"
+#include "input/open_pipeline.h"
 #include "proto/metric_values.h"
 #include "proto/refusal.h"
 #include "worker/evaluation.h"
-#include "worker/evaluator/checkpoint_weights.h"
-#include "worker/input/open_pipeline.h"
 #include "worker/metric_messages.h"
 
 namespace paramd {

@@ -12,17 +12,17 @@
 #include "absl/types/optional.h"
 
 #include "base/time.h"
+#include "base/worker_thread.h"
 #include "checkpoint/verify.h"
 #include "coordinator/failure_note.h"
 #include "coordinator/summary/summary_writer.h"
+#include "input/pipeline.h"
 #include "net/runtime.h"
-#include "net/worker_thread.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "worker/core/evaluator.h"
 #include "worker/evaluator/evaluation_log.h"
-#include "worker/input/pipeline.h"
 #include "worker/model_factory.h"
 
 namespace paramd {

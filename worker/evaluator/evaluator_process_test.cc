@@ -19,10 +19,10 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/testing/sample.h"
 #include "checkpoint/verify.h"
+#include "compute/device/cpu_device.h"
+#include "compute/model/network.h"
+#include "input/testing/idx_test_files.h"
 #include "tensor/buffer.h"
-#include "worker/device/cpu_device.h"
-#include "worker/input/testing/idx_test_files.h"
-#include "worker/model/network.h"
 
 namespace paramd {
 namespace {

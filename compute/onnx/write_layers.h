@@ -1,0 +1,75 @@
+#ifndef PARAMD_COMPUTE_ONNX_WRITE_LAYERS_H_
+#define PARAMD_COMPUTE_ONNX_WRITE_LAYERS_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+
+#include "compute/model/layer.h"
+#include "compute/model/sequence.h"
+#include "compute/onnx/onnx_graph.h"
+#include "compute/onnx/onnx_value.h"
+#include "compute/onnx/onnx_weights.h"
+
+namespace paramd {
+
+class Conv2d;
+
+// What a layer is written with.
+struct OnnxPass {
+  OnnxGraph* graph = nullptr;
+  OnnxWeights* weights = nullptr;
+  // What layers read of each feature, [batch, dims...].
+  const std::vector<OnnxValue>* inputs = nullptr;
+  size_t first_variable = 0;  // Of the layer, among those of the network.
+  OnnxValue input = {};
+
+  std::string Weight(size_t which) const {
+    return weights->Of(first_variable, which);
+  }
+};
+
+// Writes a layer's forward pass, as it is when the network is used.
+// INVALID_ARGUMENT, naming the layer and what can be done, if it has no form in
+// ONNX.
+absl::StatusOr<OnnxValue> WriteOnnx(const Layer& layer, const OnnxPass& pass);
+// All of them in a row.
+absl::StatusOr<OnnxValue> WriteSequence(const Sequence& layers,
+                                        const OnnxPass& pass);
+
+// The kinds of layers that hold no others, in a file each: nullopt if it is
+// none of them.
+absl::optional<OnnxValue> WritePlainLayer(const Layer& layer,
+                                          const OnnxPass& pass);
+absl::optional<OnnxValue> WriteImageLayer(const Layer& layer,
+                                          const OnnxPass& pass);
+absl::optional<OnnxValue> WritePlaceLayer(const Layer& layer,
+                                          const OnnxPass& pass);
+
+// What `write` makes of the layer as the one of these kinds that it is; nullopt
+// if it is none of them.
+template <class... Kinds, class Function>
+absl::optional<OnnxValue> WriteIfOneOf(const Layer& layer, Function write) {
+  absl::optional<OnnxValue> made;
+  const auto is = [&](auto* none) {
+    const auto* const kind = dynamic_cast<decltype(none)>(&layer);
+    if (kind != nullptr) made = write(*kind);
+    return kind != nullptr;
+  };
+  (void)(is(static_cast<const Kinds*>(nullptr)) || ...);
+  return made;
+}
+
+// The attributes of a convolution's window.
+OnnxGraph::Attributes WindowOf(const Conv2d& layer);
+// y = x W + b over the last dimension, of x in the order of its dims. W is the
+// layer's variable `kernel`, b the one behind it.
+std::string WriteAffine(const OnnxPass& pass, const std::string& x,
+                        size_t kernel);
+
+}  // namespace paramd
+
+#endif  // PARAMD_COMPUTE_ONNX_WRITE_LAYERS_H_

@@ -1,0 +1,464 @@
+#include "compute/pipeline/pipeline_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "compute/device/cpu_device.h"
+#include "compute/model/network_batch.h"
+#include "compute/pipeline/partition.h"
+#include "config/strategy.h"
+
+namespace paramd {
+namespace {
+
+using Kind = PipelineOp::Kind;
+
+// Unless the job says how many. The same for any number of stages, as what is
+// computed depends on it.
+constexpr uint32_t kMicroBatches = 16;
+
+// Each stage once forward: what an evaluation is.
+PipelineSchedule ForwardSchedule(uint32_t stages, uint32_t devices) {
+  PipelineSchedule schedule;
+  schedule.stages = stages;
+  schedule.devices.resize(devices);
+  for (uint32_t s = 0; s < stages; ++s) {
+    schedule.devices[schedule.DeviceOf(s)].push_back({Kind::kForward, s, 0});
+  }
+  return WithTransfers(std::move(schedule));
+}
+
+bool IsReceived(const PipelineOp& op) {
+  return op.kind == Kind::kReceiveActivation ||
+         op.kind == Kind::kReceiveGradient;
+}
+
+StageMail::Key KeyOf(const PipelineOp& op) {
+  switch (op.kind) {
+    case Kind::kSendActivation:
+      return {false, op.stage, op.peer, op.micro_batch};
+    case Kind::kReceiveActivation:
+      return {false, op.peer, op.stage, op.micro_batch};
+    case Kind::kSendGradient:
+      return {true, op.stage, op.peer, op.micro_batch};
+    default:
+      return {true, op.peer, op.stage, op.micro_batch};
+  }
+}
+
+// The derivative by a variable that several layers share is a sum of theirs.
+bool HasFurtherUses(const NetworkPlan& network) {
+  return network.shared.size() > network.variables.size();
+}
+
+absl::StatusOr<std::vector<size_t>> BeginsByName(
+    const v1::PipelineConfig& config, const Sequence& layers) {
+  std::vector<size_t> begins = {0};
+  for (const std::string& name : config.begin_at()) {
+    size_t i = begins.back() + 1;
+    while (i < layers.size() && layers.layer(i).name() != name) ++i;
+    if (i == layers.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("pipeline.begin_at names the layer '", name,
+                       "'; there is none of that name after '",
+                       layers.layer(begins.back()).name(),
+                       "', with which the stage before it begins"));
+    }
+    begins.push_back(i);
+  }
+  if (begins.size() != config.stages()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "pipeline.begin_at has the names of ", config.begin_at_size(),
+        " layers, which makes ", begins.size(), " stages; pipeline.stages is ",
+        config.stages()));
+  }
+  return begins;
+}
+
+absl::StatusOr<std::vector<size_t>> BeginsByCost(uint32_t stages,
+                                                 const Sequence& layers) {
+  std::vector<LayerTimes> times;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const Layer& layer = layers.layer(i);
+    LayerTimes& one = times.emplace_back();
+    one.name = layer.name();
+    one.forward_s = layer.is_view() ? 0 : static_cast<double>(layer.flops());
+    one.backward_s = 2 * one.forward_s;
+  }
+  PartitionOptions options;
+  options.stages = stages;
+  ASSIGN_OR_RETURN(Partition partition, PartitionLayers(times, options));
+  return std::move(partition.begins);
+}
+
+}  // namespace
+
+absl::StatusOr<PipelinePlan> PlanPipeline(const v1::PipelineConfig& config,
+                                          const NetworkPlan& network) {
+  if (network.tasks.front().loss->IsOfBatch()) {
+    return absl::InvalidArgumentError(
+        "a pipeline computes parts of a batch by themselves, but the loss "
+        "in_batch_softmax compares an example with all of its batch");
+  }
+  const uint32_t stages = std::max(1u, config.stages());
+  const uint32_t chunks = std::max(1u, config.stages_per_device());
+  PipelinePlan plan;
+  ASSIGN_OR_RETURN(plan.begins, config.begin_at().empty()
+                                    ? BeginsByCost(stages, *network.layers)
+                                    : BeginsByName(config, *network.layers));
+  plan.devices = stages / chunks;
+  const bool is_pipedream =
+      config.schedule() == v1::PipelineConfig::SCHEDULE_PIPEDREAM;
+  plan.micro_batches = config.micro_batches() > 0    ? config.micro_batches()
+                       : stages > 1 && !is_pipedream ? kMicroBatches
+                                                     : 1;
+  plan.concurrent = ConcurrentSteps(config);
+  switch (config.schedule()) {
+    case v1::PipelineConfig::SCHEDULE_NAIVE:
+      plan.schedule = [stages](uint32_t m) { return NaiveSchedule(stages, m); };
+      break;
+    case v1::PipelineConfig::SCHEDULE_GPIPE:
+      plan.schedule = [stages](uint32_t m) { return GpipeSchedule(stages, m); };
+      break;
+    case v1::PipelineConfig::SCHEDULE_INTERLEAVED:
+      plan.schedule = [stages, chunks](uint32_t m) {
+        return InterleavedSchedule(stages / chunks, chunks, m);
+      };
+      break;
+    case v1::PipelineConfig::SCHEDULE_ZERO_BUBBLE:
+      plan.schedule = [stages](uint32_t m) {
+        return ZeroBubbleSchedule(stages, m);
+      };
+      break;
+    default:
+      plan.schedule = [stages](uint32_t m) {
+        return OneForwardOneBackward(stages, m);
+      };
+  }
+  return plan;
+}
+
+PipelineModel::PipelineModel(std::shared_ptr<const NetworkPlan> network,
+                             PipelinePlan plan,
+                             std::vector<MakeDevice> make_devices,
+                             std::string device_name, uint32_t replica,
+                             std::shared_ptr<DeviceThreads> threads)
+    : network_(std::move(network)),
+      plan_(std::move(plan)),
+      make_devices_(std::move(make_devices)),
+      device_name_(std::move(device_name)),
+      inference_{ForwardSchedule(static_cast<uint32_t>(plan_.begins.size()),
+                                 plan_.devices),
+                 std::vector<uint32_t>(plan_.begins.size(), 1)},
+      activations_(plan_.begins.size()),
+      output_gradients_(plan_.begins.size()),
+      threads_(threads != nullptr
+                   ? std::move(threads)
+                   : std::make_shared<DeviceThreads>(plan_.devices)) {
+  for (size_t s = 0; s < plan_.begins.size(); ++s) {
+    const size_t place = replica * plan_.devices + s % plan_.devices;
+    stages_.push_back(std::make_unique<PipelineStage>(
+        network_, plan_.begins[s],
+        s + 1 < plan_.begins.size() ? plan_.begins[s + 1]
+                                    : network_->layers->size(),
+        make_devices_.empty() ? std::make_unique<CpuDevice>()
+                              : make_devices_[place % make_devices_.size()]()));
+  }
+}
+
+std::unique_ptr<TrainedModel> PipelineModel::Clone() const {
+  return CloneForReplica(0);
+}
+
+std::unique_ptr<TrainedModel> PipelineModel::CloneForReplica(
+    uint32_t replica) const {
+  return CloneOn(replica, nullptr);
+}
+
+std::unique_ptr<TrainedModel> PipelineModel::CloneForConcurrentSteps() const {
+  return CloneOn(/*replica=*/0, threads_);
+}
+
+std::unique_ptr<TrainedModel> PipelineModel::CloneOn(
+    uint32_t replica, std::shared_ptr<DeviceThreads> threads) const {
+  std::unique_ptr<PipelineModel> clone(
+      new PipelineModel(network_, plan_, make_devices_, device_name_, replica,
+                        std::move(threads)));
+  if (teachers_ != nullptr) {
+    clone->LearnFrom(teachers_->CloneForReplica(replica));
+  }
+  return clone;
+}
+
+absl::Status PipelineModel::FindRows(
+    const Batch& batch, absl::Span<std::vector<uint64_t>> rows) const {
+  return paramd::FindRows(*network_, batch, rows);
+}
+
+absl::Status PipelineModel::CheckTestData(const InputSpec& test) const {
+  return paramd::CheckTestData(*network_, test);
+}
+
+uint64_t PipelineModel::CountedExamples(const Batch& batch) const {
+  return paramd::CountedExamples(*network_, batch);
+}
+
+const PipelineModel::Scheduled& PipelineModel::ScheduledFor(
+    uint32_t micro_batches) {
+  const auto [found, added] = scheduled_.try_emplace(micro_batches);
+  if (added) {
+    found->second.schedule = WithTransfers(plan_.schedule(micro_batches));
+    // Nothing waits for room under way: what is handed on is memory of a slot.
+    const auto needs = CheckSchedule(found->second.schedule, micro_batches);
+    CHECK(needs.ok(), "a schedule is sound");
+    found->second.slots = needs->live;
+  }
+  return found->second;
+}
+
+void PipelineModel::Cut(const Batch& batch, uint64_t size, RowNumbers rows,
+                        const Layer::Context& context) {
+  parts_.resize((batch.size() + size - 1) / size);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    MicroBatch& part = parts_[i];
+    part.batch.CopyExamples(batch, i * size,
+                            std::min((i + 1) * size, batch.size()));
+    part.places.resize(network_->inputs.size());
+    part.inputs.resize(network_->inputs.size());
+    for (size_t f = 0; f < part.inputs.size(); ++f) {
+      part.inputs[f] = InputOf(*network_, f, part.batch, rows, &part.places[f]);
+    }
+    part.metrics = Metrics();
+    part.context = context;
+    part.context.draws = network_->draws;
+    part.context.starts = network_->starts;
+    part.context.examples = part.batch.size();
+    part.context.epoch = part.batch.range.epoch;
+    part.context.first = part.batch.range.begin;
+  }
+}
+
+absl::Status PipelineModel::SetTargets() {
+  for (MicroBatch& part : parts_) {
+    part.targets = TargetsOf(*network_, part.batch);
+    if (teachers_ == nullptr) continue;
+    Loss::Target& target = part.targets.front();
+    RETURN_IF_ERROR(teachers_->AddTo(part.batch, &target));
+    // The next call writes over it.
+    const auto soft = target.soft.values<float>();
+    part.soft.assign(soft.begin(), soft.end());
+    target.soft.data = part.soft.data();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PipelineModel::RunAll(const MiniBatch& mini,
+                                   const std::function<absl::Status()>& use) {
+  const auto& lists = mini.scheduled->schedule.devices;
+  const size_t last = mini.scheduled->schedule.DeviceOf(stages_.size() - 1);
+  // Each begins with the weights.
+  std::vector<size_t> operations;
+  for (const auto& list : lists) operations.push_back(list.size() + 1);
+  if (use != nullptr) ++operations[last];
+  mail_.Begin();
+  const auto ready = [&](uint32_t d, size_t i) {
+    if (i == 0 || i > lists[d].size()) return true;
+    const PipelineOp& op = lists[d][i - 1];
+    return !IsReceived(op) || mail_.Has(KeyOf(op));
+  };
+  const auto run = [&](uint32_t d, size_t i) {
+    if (i == 0) return BeginDevice(mini, d);
+    return i > lists[d].size() ? use() : RunOp(mini, lists[d][i - 1]);
+  };
+  return threads_->Run({std::move(operations), ready, run});
+}
+
+absl::Status PipelineModel::BeginDevice(const MiniBatch& mini,
+                                        uint32_t device) {
+  for (uint32_t s = device; s < stages_.size(); s += plan_.devices) {
+    RETURN_IF_ERROR(
+        stages_[s]->Begin(mini.weights, mini.rows, mini.scheduled->slots[s]));
+    if (mini.gradients.empty()) continue;
+    const auto wanted =
+        mini.gradients.subspan(stages_[s]->first_use(), stages_[s]->uses());
+    RETURN_IF_ERROR(stages_[s]->PlaceGradients({wanted.begin(), wanted.end()}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PipelineModel::RunOp(const MiniBatch& mini, const PipelineOp& op) {
+  PipelineStage& stage = *stages_[op.stage];
+  MicroBatch& part = parts_[op.micro_batch];
+  const size_t slot = op.micro_batch % mini.scheduled->slots[op.stage];
+  const bool is_last = op.stage + 1 == stages_.size();
+  // Where two stages that follow each other are on one device nothing is sent.
+  const bool alone = plan_.devices == 1;
+  if (part.context.IsAbandoned()) {
+    return absl::CancelledError("the step was abandoned");
+  }
+  switch (op.kind) {
+    case Kind::kForward: {
+      RETURN_IF_ERROR(stage.Forward(slot, part.context, part.batch.offsets,
+                                    part.inputs,
+                                    std::move(activations_[op.stage])));
+      if (!alone || is_last) return absl::OkStatus();
+      ASSIGN_OR_RETURN(activations_[op.stage + 1], stage.TakeOutput(slot));
+      return absl::OkStatus();
+    }
+    case Kind::kBackward:
+    case Kind::kBackwardInput: {
+      if (is_last) {
+        ASSIGN_OR_RETURN(part.metrics, stage.ComputeLoss(slot, part.targets,
+                                                         1 / mini.divisor));
+      }
+      Buffer gradient = std::move(output_gradients_[op.stage]);
+      RETURN_IF_ERROR(op.kind == Kind::kBackward
+                          ? stage.Backward(slot, std::move(gradient))
+                          : stage.BackwardInput(slot, std::move(gradient)));
+      if (!alone || op.stage == 0) return absl::OkStatus();
+      ASSIGN_OR_RETURN(output_gradients_[op.stage - 1],
+                       stage.TakeInputGradient());
+      return absl::OkStatus();
+    }
+    case Kind::kSendActivation: {
+      ASSIGN_OR_RETURN(Buffer sent, stage.TakeOutput(slot));
+      mail_.Put(KeyOf(op), std::move(sent));
+      return absl::OkStatus();
+    }
+    case Kind::kSendGradient: {
+      ASSIGN_OR_RETURN(Buffer sent, stage.TakeInputGradient());
+      mail_.Put(KeyOf(op), std::move(sent));
+      return absl::OkStatus();
+    }
+    case Kind::kReceiveActivation: {
+      activations_[op.stage] = mail_.Take(KeyOf(op));
+      return absl::OkStatus();
+    }
+    case Kind::kReceiveGradient: {
+      output_gradients_[op.stage] = mail_.Take(KeyOf(op));
+      return absl::OkStatus();
+    }
+    case Kind::kBackwardWeights:
+      return stage.BackwardVariables(slot);
+    case Kind::kUpdate:
+      return stage.TakeGradients();
+  }
+  return absl::InternalError("there is no such operation");
+}
+
+std::vector<absl::Span<float>> PipelineModel::PlaceUses(
+    GradientSpans gradients) {
+  further_.resize(network_->shared.size());
+  std::vector<absl::Span<float>> uses;
+  for (size_t i = 0; i < network_->shared.size(); ++i) {
+    const absl::Span<float> gradient = gradients[network_->shared[i]];
+    if (!HasFurtherUses(*network_) || !network_->IsUsedBehind(i)) {
+      uses.push_back(gradient);
+      continue;
+    }
+    further_[i].resize(gradient.size());
+    uses.push_back(absl::MakeSpan(further_[i]));
+  }
+  return uses;
+}
+
+void PipelineModel::AddUses(GradientSpans gradients) {
+  if (!HasFurtherUses(*network_)) return;
+  for (size_t i = network_->shared.size(); i-- > 0;) {
+    if (!network_->IsUsedBehind(i)) continue;
+    const absl::Span<float> gradient = gradients[network_->shared[i]];
+    for (size_t j = 0; j < gradient.size(); ++j) gradient[j] += further_[i][j];
+  }
+}
+
+absl::StatusOr<Metrics> PipelineModel::Step(WeightSpans weights,
+                                            const Batch& batch,
+                                            const StepOptions& options,
+                                            GradientSpans gradients,
+                                            Ready ready) {
+  CHECK(options.sharing == Sharing::kAlone, "a pipeline sums with no others");
+  CHECK(gradients.size() == network_->variables.size(),
+        "there is one gradient per variable");
+  if (batch.size() == 0) {
+    for (size_t v = gradients.size(); v-- > 0;) {
+      std::fill(gradients[v].begin(), gradients[v].end(), 0.0f);
+      ready(v);
+    }
+    return Metrics();
+  }
+  RETURN_IF_ERROR(CheckBatch(*network_, batch));
+  Layer::Context context;
+  context.training = true;
+  context.seed = options.seed;
+  context.abandoned = options.abandoned;
+  Cut(batch, (batch.size() + plan_.micro_batches - 1) / plan_.micro_batches,
+      options.rows, context);
+  RETURN_IF_ERROR(SetTargets());
+  for (MicroBatch& part : parts_) {
+    part.context.share =
+        static_cast<double>(CountedExamples(part.batch)) / options.divisor;
+  }
+  const std::vector<absl::Span<float>> uses = PlaceUses(gradients);
+  const absl::Status ran =
+      RunAll({.weights = weights,
+              .rows = options.rows,
+              .scheduled = &ScheduledFor(static_cast<uint32_t>(parts_.size())),
+              .gradients = uses,
+              .divisor = options.divisor});
+  if (context.IsAbandoned()) return Metrics();
+  RETURN_IF_ERROR(ran);
+  AddUses(gradients);
+  Metrics metrics;
+  for (const MicroBatch& part : parts_) metrics += part.metrics;
+  if (!std::isfinite(metrics.loss_sum)) return metrics;
+  for (size_t v = gradients.size(); v-- > 0;) ready(v);
+  return metrics;
+}
+
+absl::Status PipelineModel::Infer(
+    WeightSpans weights, const Batch& batch, RowNumbers rows,
+    absl::FunctionRef<absl::Status(PipelineStage*)> use) {
+  Cut(batch, batch.size(), rows, Layer::Context());
+  const MiniBatch mini = {
+      .weights = weights, .rows = rows, .scheduled = &inference_};
+  return RunAll(mini, [&] { return use(stages_.back().get()); });
+}
+
+absl::StatusOr<Metrics> PipelineModel::EvaluateRows(WeightSpans weights,
+                                                    const Batch& batch,
+                                                    RowNumbers rows) {
+  if (batch.size() == 0) return Metrics();
+  RETURN_IF_ERROR(CheckBatch(*network_, batch));
+  absl::StatusOr<Metrics> metrics = Metrics();
+  RETURN_IF_ERROR(
+      Infer(weights, batch, rows, [&](PipelineStage* last) -> absl::Status {
+        if (!network_->NeedsScores()) {
+          metrics =
+              last->ComputeLoss(0, TargetsOf(*network_, batch), /*scale=*/0);
+          return metrics.status();
+        }
+        ASSIGN_OR_RETURN(const ConstTensor outputs, last->TakeOutputs(0));
+        metrics = CountMetrics(*network_, outputs, batch);
+        return metrics.status();
+      }));
+  return metrics;
+}
+
+absl::Status PipelineModel::PredictRows(WeightSpans weights, const Batch& batch,
+                                        RowNumbers rows, Batch* out) {
+  LayOutPrediction(*network_, batch, out);
+  if (batch.size() == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckBatch(*network_, batch, /*labels=*/false));
+  return Infer(weights, batch, rows, [&](PipelineStage* last) -> absl::Status {
+    ASSIGN_OR_RETURN(const ConstTensor outputs, last->TakeOutputs(0));
+    WritePrediction(*network_, outputs, out);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace paramd

@@ -1,0 +1,193 @@
+#ifndef PARAMD_COMPUTE_PIPELINE_PIPELINE_MODEL_H_
+#define PARAMD_COMPUTE_PIPELINE_PIPELINE_MODEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
+#include "compute/device/device.h"
+#include "compute/model/network_plan.h"
+#include "compute/model/teachers.h"
+#include "compute/model/trained_model.h"
+#include "compute/pipeline/device_threads.h"
+#include "compute/pipeline/pipeline_stage.h"
+#include "compute/pipeline/schedule.h"
+#include "compute/pipeline/stage_mail.h"
+#include "input/batch.h"
+#include "proto/paramd/v1/config.pb.h"
+
+namespace paramd {
+
+// How a model is cut into stages, and a batch into micro-batches.
+struct PipelinePlan {
+  // Layers of the top level, from begins[s] on, are stage s.
+  std::vector<size_t> begins;
+  // Stage s is on device s modulo their number.
+  uint32_t devices = 1;
+  uint32_t micro_batches = 1;
+  // Batches that are under way at the same time.
+  uint32_t concurrent = 1;
+  // For so many micro-batches; a batch may have fewer.
+  std::function<PipelineSchedule(uint32_t micro_batches)> schedule;
+};
+
+// The plan that the job asks for, of a model with these layers. Without
+// pipeline.begin_at stages have about equal numbers of operations, the slowest
+// as few as can be. INVALID_ARGUMENT, a sentence, if there are more stages than
+// layers, if a name is of no layer or names are not in their order, or if the
+// loss compares the examples of a batch.
+absl::StatusOr<PipelinePlan> PlanPipeline(const v1::PipelineConfig& config,
+                                          const NetworkPlan& network);
+
+// The built-in model cut into stages, each on a device and a thread of its own,
+// which compute micro-batches of a batch at the same time, by a schedule. What
+// stages hand each other goes from one to the next; weights and gradients are
+// where they are for any model, so it trains under every strategy.
+//
+// The gradient is the sum over micro-batches in their order, each with the
+// batch's divisor: the same bits for any number of stages and any schedule, and
+// those of gradients that are accumulated over the micro-batches. (Of a
+// variable that several layers share, the sums of its uses are added, the last
+// use's first.) Batch norm normalises by micro-batch, and moves its statistics
+// once in a step, by the mean over the micro-batches. Evaluations and
+// predictions pass stage after stage with all of their examples.
+//
+// Clones for concurrent steps share the devices' threads: a device goes on with
+// the next step where it waits in the last one. So pipelines without a flush
+// have no schedule of their own.
+class PipelineModel : public TrainedModel, public ReplicatedModel {
+ public:
+  // Makes the device of each place of a plan, for replica 0 first, then 1.
+  using MakeDevice = std::function<std::unique_ptr<Device>()>;
+
+  // `make_devices`: as many as the plan has devices, or that for each replica;
+  // empty: all are the processor. REQUIRES: devices do not compute in fp16,
+  // whose loss is scaled.
+  PipelineModel(std::shared_ptr<const NetworkPlan> network, PipelinePlan plan,
+                std::vector<MakeDevice> make_devices, std::string device_name)
+      : PipelineModel(std::move(network), std::move(plan),
+                      std::move(make_devices), std::move(device_name),
+                      /*replica=*/0, /*threads=*/nullptr) {}
+
+  // See Network::LearnFrom. They compute one micro-batch after the other.
+  void LearnFrom(std::unique_ptr<Teachers> teachers) {
+    teachers_ = std::move(teachers);
+  }
+
+  const std::vector<v1::Variable>& variables() const override {
+    return network_->variables;
+  }
+  std::unique_ptr<TrainedModel> Clone() const override;
+  ReplicatedModel* replicated() override { return this; }
+  std::unique_ptr<TrainedModel> CloneForReplica(
+      uint32_t replica) const override;
+  std::unique_ptr<TrainedModel> CloneForConcurrentSteps() const override;
+  absl::Status FindRows(const Batch& batch,
+                        absl::Span<std::vector<uint64_t>> rows) const override;
+  absl::Status CheckTestData(const InputSpec& test) const override;
+  uint64_t CountedExamples(const Batch& batch) const override;
+  absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
+                               const StepOptions& options,
+                               GradientSpans gradients, Ready ready) override;
+  absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
+                                   const Batch& batch) override {
+    return EvaluateRows(weights, batch, {});
+  }
+  absl::StatusOr<Metrics> EvaluateRows(WeightSpans weights, const Batch& batch,
+                                       RowNumbers rows) override;
+  absl::Status Predict(WeightSpans weights, const Batch& batch,
+                       Batch* out) override {
+    return PredictRows(weights, batch, {}, out);
+  }
+  absl::Status PredictRows(WeightSpans weights, const Batch& batch,
+                           RowNumbers rows, Batch* out) override;
+  ModelCost cost() const override { return network_->cost(); }
+  std::string device() const override { return device_name_; }
+  std::vector<std::string> metrics() const override {
+    return network_->metrics();
+  }
+
+  const PipelinePlan& plan() const { return plan_; }
+
+ private:
+  // Some examples of a batch, one after the other.
+  struct MicroBatch {
+    Batch batch;
+    // Of each feature that layers read: see InputOf.
+    std::vector<std::vector<int32_t>> places;
+    std::vector<ConstTensor> inputs;
+    Targets targets;
+    std::vector<float> soft;  // Of the first one.
+    Layer::Context context;
+    Metrics metrics;
+  };
+  // What a schedule of so many micro-batches needs.
+  struct Scheduled {
+    PipelineSchedule schedule;
+    std::vector<uint32_t> slots;  // Of each stage.
+  };
+  // One mini-batch: what all stages see of it.
+  struct MiniBatch {
+    WeightSpans weights;
+    RowNumbers rows;
+    const Scheduled* scheduled = nullptr;
+    // By use; empty: nothing is trained.
+    absl::Span<const absl::Span<float>> gradients = {};
+    double divisor = 1;
+  };
+
+  // `threads`: those of another one, or null.
+  PipelineModel(std::shared_ptr<const NetworkPlan> network, PipelinePlan plan,
+                std::vector<MakeDevice> make_devices, std::string device_name,
+                uint32_t replica, std::shared_ptr<DeviceThreads> threads);
+
+  std::unique_ptr<TrainedModel> CloneOn(
+      uint32_t replica, std::shared_ptr<DeviceThreads> threads) const;
+  const Scheduled& ScheduledFor(uint32_t micro_batches);
+  // Cuts the batch into micro-batches of so many examples, but for the last.
+  void Cut(const Batch& batch, uint64_t size, RowNumbers rows,
+           const Layer::Context& context);
+  // Sets the target of each micro-batch.
+  absl::Status SetTargets();
+  // Has all devices do their lists, and then the last stage's `use`, which may
+  // be null, on its thread.
+  absl::Status RunAll(const MiniBatch& mini,
+                      const std::function<absl::Status()>& use = nullptr);
+  absl::Status BeginDevice(const MiniBatch& mini, uint32_t device);
+  absl::Status RunOp(const MiniBatch& mini, const PipelineOp& op);
+  // Forward alone, of the whole batch; then calls `use` on the thread of the
+  // last stage.
+  absl::Status Infer(WeightSpans weights, const Batch& batch, RowNumbers rows,
+                     absl::FunctionRef<absl::Status(PipelineStage*)> use);
+  // Where each use's gradient goes: a variable's, or memory of its own.
+  std::vector<absl::Span<float>> PlaceUses(GradientSpans gradients);
+  void AddUses(GradientSpans gradients);
+
+  const std::shared_ptr<const NetworkPlan> network_;
+  const PipelinePlan plan_;
+  const std::vector<MakeDevice> make_devices_;
+  const std::string device_name_;
+  std::vector<std::unique_ptr<PipelineStage>> stages_;
+  StageMail mail_;
+  std::map<uint32_t, Scheduled> scheduled_;  // By number of micro-batches.
+  const Scheduled inference_;
+  std::vector<MicroBatch> parts_;
+  std::unique_ptr<Teachers> teachers_;  // Null: it learns of labels alone.
+  // Of uses of a variable but the last one's.
+  std::vector<std::vector<float>> further_;
+  // What has arrived for the next op: of a stage.
+  std::vector<Buffer> activations_;
+  std::vector<Buffer> output_gradients_;
+  const std::shared_ptr<DeviceThreads> threads_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COMPUTE_PIPELINE_PIPELINE_MODEL_H_

@@ -1,0 +1,166 @@
+#ifndef PARAMD_COMPUTE_PIPELINE_PIPELINE_STAGE_H_
+#define PARAMD_COMPUTE_PIPELINE_PIPELINE_STAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "compute/device/device.h"
+#include "compute/model/exchange.h"
+#include "compute/model/network_plan.h"
+#include "compute/model/trained_model.h"
+#include "compute/pipeline/stage_mail.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// One stage of a network that is cut: the layers [begin, end) of the top level
+// on a device of their own. Of each micro-batch under way it keeps what the
+// backward pass needs in a slot; a slot is used again once that has ended.
+//
+// The gradient of a variable is the sum over micro-batches in the order of
+// Backward, on the device. A variable of several layers has one for each of
+// these uses: see NetworkPlan::shared.
+//
+// Not thread-safe: of the thread of its device. Errors are those of the device.
+class PipelineStage {
+ public:
+  PipelineStage(std::shared_ptr<const NetworkPlan> plan, size_t begin,
+                size_t end, std::unique_ptr<Device> device);
+
+  // Its uses of variables: `uses()` of NetworkPlan::shared, from here on.
+  size_t first_use() const { return first_use_; }
+  size_t uses() const { return weights_.size(); }
+
+  // A mini-batch begins, on these weights, in the order of the plan's
+  // variables. `rows`: see TrainedModel::StepOptions; empty but for training
+  // and where they are handed in. At most `slots` micro-batches are under way.
+  absl::Status Begin(WeightSpans weights, RowNumbers rows, size_t slots);
+
+  // Runs the forward pass. `context` is that of the micro-batch, but for
+  // device, dtype, offsets and inputs, which are set here. `inputs` is what
+  // layers read of each feature (see InputOf), in host memory that stays until
+  // the backward pass has ended; `input` is the TakeOutput of the stage before,
+  // which the first one has not.
+  absl::Status Forward(size_t slot, const Layer::Context& context,
+                       absl::Span<const uint64_t> offsets,
+                       absl::Span<const ConstTensor> inputs, Buffer input);
+  // What Forward has computed, for the next stage.
+  absl::StatusOr<Buffer> TakeOutput(size_t slot);
+
+  // Of the last stage: the loss of what Forward has computed, and, unless
+  // `scale` is 0, its derivative for Backward. See Exchange::ComputeLoss.
+  absl::StatusOr<Metrics> ComputeLoss(size_t slot,
+                                      absl::Span<const Loss::Target> targets,
+                                      double scale);
+  // Of the last stage: what Forward has computed, as Exchange::TakeOutput.
+  absl::StatusOr<ConstTensor> TakeOutputs(size_t slot);
+
+  // Where the sums of the gradients go, one for each use, in host memory.
+  // Before the first Backward of a mini-batch.
+  absl::Status PlaceGradients(std::vector<absl::Span<float>> gradients);
+  // Runs the backward pass with the derivative by the output: that of
+  // ComputeLoss, or what the next stage's TakeInputGradient gave.
+  absl::Status Backward(size_t slot, Buffer output_gradient) {
+    return BeginBackward(Layer::Part::kWhole, slot, std::move(output_gradient));
+  }
+  // The same in two halves: first what the stage before it waits for, then the
+  // gradients of the variables.
+  absl::Status BackwardInput(size_t slot, Buffer output_gradient) {
+    return BeginBackward(Layer::Part::kInput, slot, std::move(output_gradient));
+  }
+  absl::Status BackwardVariables(size_t slot) {
+    return RunBackward(Layer::Part::kVariables, slot);
+  }
+  // For the stage before it, the gradient of what that one gave.
+  absl::StatusOr<Buffer> TakeInputGradient();
+  // The last Backward of the mini-batch has been called: the sums are where
+  // they were wanted.
+  absl::Status TakeGradients();
+
+  // Of the device and for examples of a micro-batch: kept for each of them from
+  // the forward to the backward pass, border included.
+  uint64_t KeptBytes(uint64_t examples) const;
+  // Kept besides from the first half of a backward pass to the second, the
+  // gradient of the output included.
+  uint64_t DeferredBytes(uint64_t examples) const;
+
+ private:
+  // A backward pass that has begun.
+  struct Unfinished {
+    Layer::BackwardPass pass;
+    Buffer output_gradient;  // Of the stage after; keeps it alive.
+    GrowingMemory output_gradient_there;
+    GrowingMemory deferred;
+  };
+
+  struct Slot {
+    Layer::Context context;
+    Layer::Pass pass;
+    Buffer input;   // Of the stage before; keeps it alive.
+    Buffer output;  // Where the device's memory is the host's.
+    GrowingMemory kept;
+    // Of each feature.
+    std::vector<ConstTensor> inputs;
+    std::vector<GrowingMemory> inputs_there;
+    std::vector<GrowingMemory> half_inputs;
+    GrowingMemory input_there;
+    GrowingMemory output_there;
+    GrowingMemory offsets_there;
+    std::unique_ptr<Unfinished> backward;
+  };
+
+  bool is_first() const { return begin_ == 0; }
+  bool is_last() const { return end_ == plan_->layers->size(); }
+  bool crosses() const { return device_->link() != nullptr; }
+  // Host memory of so many bytes as the device may read it.
+  const void* Bring(const void* from, uint64_t bytes, GrowingMemory* memory);
+  // What the device has written, in host memory of a border.
+  absl::StatusOr<Buffer> Hand(const void* from, uint64_t bytes,
+                              BorderMemory* memory);
+  // A feature, or the output of the stage before, as the layers read it.
+  absl::StatusOr<ConstTensor> BringInput(const ConstTensor& input,
+                                         GrowingMemory* there,
+                                         GrowingMemory* half);
+  // That of the slot, which begins with this.
+  Unfinished* UnfinishedOf(size_t slot);
+  // Begins a backward pass and runs it, or its first half.
+  absl::Status BeginBackward(Layer::Part part, size_t slot,
+                             Buffer output_gradient);
+  absl::Status RunBackward(Layer::Part part, size_t slot);
+  // Gradients of one use after another, where those of one layer do not
+  // overlap; bytes.
+  uint64_t LayOutParts(std::byte* memory);
+
+  const std::shared_ptr<const NetworkPlan> plan_;
+  const size_t begin_;
+  const size_t end_;
+  const size_t first_use_;
+  const std::unique_ptr<Sequence> layers_;
+  const std::unique_ptr<Device> device_;
+  Exchange exchange_;
+  std::vector<Slot> slots_;
+  GrowingMemory scratch_;
+  std::vector<ConstTensor> weights_;
+  // By use: the sum, and the part of a micro-batch after the first.
+  std::vector<Tensor> sums_;
+  std::vector<Tensor> parts_;
+  std::vector<absl::Span<float>> wanted_;
+  GrowingMemory parts_memory_;
+  bool has_gradients_ = false;
+  std::vector<std::unique_ptr<Unfinished>> free_;
+  GrowingMemory input_gradient_there_;
+  Buffer input_gradient_;
+  Tensor present_input_gradient_;
+  BorderMemory outputs_;
+  BorderMemory input_gradients_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COMPUTE_PIPELINE_PIPELINE_STAGE_H_

@@ -1,0 +1,178 @@
+#include "compute/quantized/integer_product.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace paramd {
+namespace {
+
+// Writes the results of one row, or of one place of an image, from its sums.
+void Finish(const IntegerProduct& product, const std::vector<int32_t>& sums,
+            uint64_t row, void* output) {
+  const uint64_t first = row * product.outputs;
+  for (uint64_t c = 0; c < product.outputs; ++c) {
+    if (product.result == IntegerProduct::Result::kSums) {
+      static_cast<int32_t*>(output)[first + c] = sums[c];
+      continue;
+    }
+    const float scaled = ScaledSum(product, c, sums[c]);
+    if (product.result == IntegerProduct::Result::kFloat) {
+      static_cast<float*>(output)[first + c] = scaled;
+      continue;
+    }
+    const float cut = std::min(std::max(scaled, 0.0f), 255.0f);
+    static_cast<uint8_t*>(output)[first + c] =
+        static_cast<uint8_t>(std::lrintf(cut));
+  }
+}
+
+void AddRow(int32_t factor, const int8_t* weights, uint64_t count,
+            int32_t* sums) {
+  for (uint64_t i = 0; i < count; ++i) sums[i] += factor * weights[i];
+}
+
+void MultiplyRows(const IntegerProduct& product, uint64_t rows,
+                  const uint8_t* input, void* output) {
+  std::vector<int32_t> sums(product.outputs);
+  for (uint64_t row = 0; row < rows; ++row) {
+    std::fill(sums.begin(), sums.end(), 0);
+    for (uint64_t k = 0; k < product.inputs; ++k) {
+      AddRow(input[row * product.inputs + k],
+             product.weights.data() + k * product.outputs, product.outputs,
+             sums.data());
+    }
+    Finish(product, sums, row, output);
+  }
+}
+
+// The sums of one place of the output: (image, y, x).
+struct Place {
+  uint64_t image;
+  uint64_t y;
+  uint64_t x;
+};
+
+void SumWindow(const IntegerProduct& product, const Place& place,
+               const uint8_t* input, std::vector<int32_t>* sums) {
+  const Convolution& shape = *product.convolution;
+  const Window& w = shape.window;
+  const uint64_t in = shape.group_inputs();
+  const uint64_t out = shape.group_outputs();
+  std::fill(sums->begin(), sums->end(), 0);
+  for (uint64_t ky = 0; ky < w.kernel_height; ++ky) {
+    const uint64_t y = place.y * w.stride_height + ky - w.top;
+    for (uint64_t kx = 0; kx < w.kernel_width; ++kx) {
+      const uint64_t x = place.x * w.stride_width + kx - w.left;
+      // Above the image y is beyond it, too: it is unsigned.
+      const bool inside = y < w.height && x < w.width;
+      const uint8_t* const pixel =
+          inside ? input +
+                       ((place.image * w.height + y) * w.width + x) * w.channels
+                 : nullptr;
+      const int8_t* weights = product.weights.data() +
+                              (ky * w.kernel_width + kx) * in * product.outputs;
+      for (uint64_t i = 0; i < in; ++i, weights += product.outputs) {
+        for (uint64_t group = 0; group < shape.groups; ++group) {
+          const int32_t factor =
+              inside ? pixel[group * in + i] : product.zero_point;
+          AddRow(factor, weights + group * out, out,
+                 sums->data() + group * out);
+        }
+      }
+    }
+  }
+}
+
+void Larger(const uint8_t* values, uint64_t count, uint8_t* largest) {
+  uint64_t i = 0;
+#if defined(__SSE2__)
+  for (; i + 16 <= count; i += 16) {
+    auto* const to = reinterpret_cast<__m128i*>(largest + i);
+    _mm_storeu_si128(
+        to, _mm_max_epu8(
+                _mm_loadu_si128(to),
+                _mm_loadu_si128(reinterpret_cast<const __m128i*>(values + i))));
+  }
+#endif
+  for (; i < count; ++i) largest[i] = std::max(largest[i], values[i]);
+}
+
+}  // namespace
+
+void SetScales(float input_scale, uint8_t zero_point,
+               const std::vector<float>& weight_scales,
+               const std::vector<float>& bias, float output_scale,
+               IntegerProduct* product) {
+  const std::vector<int32_t> sums = WeightSums(*product);
+  product->zero_point = zero_point;
+  product->bias.resize(product->outputs);
+  product->scale.resize(product->outputs);
+  for (uint64_t c = 0; c < product->outputs; ++c) {
+    const double unit = static_cast<double>(input_scale) *
+                        weight_scales[weight_scales.size() == 1 ? 0 : c];
+    const double shift = bias.empty() ? 0 : bias[c] / unit;
+    product->bias[c] =
+        static_cast<float>(shift - static_cast<double>(zero_point) * sums[c]);
+    product->scale[c] = static_cast<float>(unit / output_scale);
+  }
+}
+
+std::vector<int32_t> WeightSums(const IntegerProduct& product) {
+  std::vector<int32_t> sums(product.outputs);
+  for (size_t i = 0; i < product.weights.size(); ++i) {
+    sums[i % product.outputs] += product.weights[i];
+  }
+  return sums;
+}
+
+float ScaledSum(const IntegerProduct& product, uint64_t output, int32_t sum) {
+  const float scaled =
+      (static_cast<float>(sum) + product.bias[output]) * product.scale[output];
+  return product.relu && !(scaled > 0) ? 0.0f : scaled;
+}
+
+void MultiplyPlainly(const IntegerProduct& product, uint64_t examples,
+                     const uint8_t* input, void* output) {
+  if (!product.convolution.has_value()) {
+    return MultiplyRows(product, examples, input, output);
+  }
+  const Window& w = product.convolution->window;
+  std::vector<int32_t> sums(product.outputs);
+  uint64_t row = 0;
+  for (uint64_t image = 0; image < examples; ++image) {
+    for (uint64_t y = 0; y < w.out_height; ++y) {
+      for (uint64_t x = 0; x < w.out_width; ++x) {
+        SumWindow(product, {image, y, x}, input, &sums);
+        Finish(product, sums, row++, output);
+      }
+    }
+  }
+}
+
+void MaxPoolIntegers(const Window& w, const uint8_t* input, uint8_t* output) {
+  for (uint64_t image = 0; image < w.batch; ++image) {
+    for (uint64_t y = 0; y < w.out_height; ++y) {
+      for (uint64_t x = 0; x < w.out_width; ++x, output += w.channels) {
+        std::memset(output, 0, w.channels);
+        for (uint64_t ky = 0; ky < w.kernel_height; ++ky) {
+          const uint64_t row = y * w.stride_height + ky - w.top;
+          if (row >= w.height) continue;
+          for (uint64_t kx = 0; kx < w.kernel_width; ++kx) {
+            const uint64_t column = x * w.stride_width + kx - w.left;
+            if (column >= w.width) continue;
+            Larger(input + ((image * w.height + row) * w.width + column) *
+                               w.channels,
+                   w.channels, output);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace paramd

@@ -1,0 +1,79 @@
+#ifndef PARAMD_PROCESS_OBSERVE_HTTP_SERVER_H_
+#define PARAMD_PROCESS_OBSERVE_HTTP_SERVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "base/time.h"
+#include "process/observe/http_answer.h"
+
+namespace paramd {
+
+// As much of an HTTP/1.1 server as a scrape needs: answers GET and HEAD, one
+// request to a connection, on one thread of its own.
+//
+// Bounds: 32 connections, further ones wait in the kernel; 8 KiB of a request;
+// `patience` for a connection. What exceeds the latter two is closed.
+//
+// The thread is ours, with the usual stack: the server that prometheus-cpp
+// brings has threads of 100 KB, which are too small beside libraries with much
+// thread-local storage, and takes 2 s to end.
+class HttpServer {
+ public:
+  using Request = HttpRequest;
+  using Response = HttpResponse;
+  // Called on the server's thread. While it runs other connections wait.
+  using Handler = HttpHandler;
+  using HostCheck = HttpHostCheck;
+
+  // Answers whoever connects to one of `listeners`, listening sockets that do
+  // not block, at least one; closes them at its end. `is_ours` null: any host.
+  HttpServer(std::vector<int> listeners, Handler handler,
+             HostCheck is_ours = nullptr,
+             absl::Duration patience = absl::Seconds(5));
+  // Closes all connections and joins the thread.
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // Of the first of them.
+  int port() const { return port_; }
+  // Any thread: how often somebody had to wait for want of a descriptor.
+  uint64_t without_descriptor() const { return without_descriptor_; }
+
+ private:
+  struct Connection {
+    int fd;
+    Time deadline;
+    std::string request = {};
+    std::string answer = {};  // Empty until the request is whole.
+    size_t sent = 0;
+  };
+
+  void Loop();
+  // False if the process has no descriptor left for whoever waits.
+  bool Accept(int listener);
+  // Each false: the connection is over.
+  bool Read(Connection* connection);
+  static bool Write(Connection* connection);
+
+  const std::vector<int> listeners_;
+  const Handler handler_;
+  const HostCheck is_ours_;  // May be null.
+  const absl::Duration patience_;
+  int port_ = 0;
+  const int stop_;  // An eventfd: readable when the thread shall end.
+  std::vector<Connection> connections_;
+  Time accept_again_;  // Not before: there was no descriptor.
+  std::atomic<uint64_t> without_descriptor_{0};
+  std::thread thread_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_PROCESS_OBSERVE_HTTP_SERVER_H_
