@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 
 #include "config/consistency.h"
+#include "config/custom_model.h"
 #include "config/growing_input.h"
 #include "config/input_files.h"
 #include "config/name_pattern.h"
@@ -86,22 +87,10 @@ void CheckConsistency(
   }
 }
 
-// Adds what the settings about a model's numbers say wrongly.
+// Adds what the settings about formats of numbers say wrongly.
 void CheckFormats(const v1::JobConfig& config,
                   const std::function<void(const std::string& path,
                                            absl::string_view sentence)>& add) {
-  if (config.model().custom() &&
-      config.compute_format() > v1::JobConfig::COMPUTE_FORMAT_FP32) {
-    add("compute_format",
-        "is of a model in the job file; with model.custom the program decides "
-        "what it computes in, so leave it out");
-  }
-  if (config.model().custom() &&
-      config.model().kernel_initializer() > v1::ModelConfig::GLOROT_UNIFORM) {
-    add("model.kernel_initializer",
-        "is of a model in the job file; with model.custom the program decides "
-        "what its weights begin with, so leave it out");
-  }
   if (config.loss_scale() > 0 &&
       config.compute_format() != v1::JobConfig::COMPUTE_FORMAT_FP16) {
     add("loss_scale",
@@ -152,11 +141,6 @@ void CheckPipeline(const v1::JobConfig& config,
                                             absl::string_view sentence)>& add) {
   const v1::PipelineConfig& pipeline = config.pipeline();
   if (!IsPipelined(config)) return;
-  if (config.model().custom()) {
-    add("pipeline",
-        "cuts a model in the job file; with model.custom the program decides "
-        "how it computes, so leave it out");
-  }
   if (config.compute_format() == v1::JobConfig::COMPUTE_FORMAT_FP16) {
     add("pipeline",
         "is not for compute_format \"fp16\", whose loss is scaled step by "
@@ -197,11 +181,6 @@ bool IsPlainName(absl::string_view name, absl::string_view others) {
 void CheckSlices(const v1::ModelConfig& model,
                  const std::function<void(const std::string& path,
                                           absl::string_view sentence)>& add) {
-  if (!model.slices().empty() && model.custom()) {
-    add("model.slices",
-        "are of a model in the job file; with model.custom the program "
-        "evaluates it, so leave them out");
-  }
   for (int i = 0; i < model.slices_size(); ++i) {
     const std::string& name = model.slices(i);
     if (!name.empty() && IsPlainName(name, "_-./")) continue;
@@ -224,11 +203,6 @@ void CheckOutputs(const v1::JobConfig& config, const SettingReader& reader,
           "is of a model with several outputs (model.outputs); leave it out");
     }
     return;
-  }
-  if (config.model().custom()) {
-    add("model.outputs",
-        "are of a model in the job file; with model.custom the program decides "
-        "what it learns, so leave them out");
   }
   const auto leave_out = [&](absl::string_view key) {
     add(absl::StrCat("model.", key),
@@ -273,11 +247,6 @@ void CheckQuantizationAware(
     const std::function<void(const std::string& path,
                              absl::string_view sentence)>& add) {
   if (!config.model().has_quantization_aware()) return;
-  if (config.model().custom()) {
-    add("model.quantization_aware",
-        "is for a model in the job file; with model.custom the program decides "
-        "what it rounds, so leave it out");
-  }
   if (config.compute_format() > v1::JobConfig::COMPUTE_FORMAT_FP32) {
     add("compute_format",
         "must be \"fp32\" with model.quantization_aware, which rounds to what "
@@ -297,11 +266,7 @@ void CheckDistill(const v1::JobConfig& config,
                   const std::function<void(const std::string& path,
                                            absl::string_view sentence)>& add) {
   if (!config.has_distill()) return;
-  if (config.model().custom()) {
-    add("distill",
-        "is for a model in the job file; with model.custom the program decides "
-        "what it learns from, so leave it out");
-  } else if (!config.model().outputs().empty()) {
+  if (!config.model().outputs().empty()) {
     add("distill",
         "is for a model with one output, which has classes; with model.outputs "
         "leave it out");
@@ -423,6 +388,20 @@ void CheckInput(const v1::InputConfig& config,
   }
 }
 
+void CheckName(const std::string& name,
+               const std::function<void(const std::string& path,
+                                        absl::string_view sentence)>& add) {
+  const auto is_allowed = [](char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+  };
+  if (name.empty() || name.size() > 128 || name[0] == '.' ||
+      !absl::c_all_of(name, is_allowed)) {
+    add("name", absl::StrCat("must be 1 to 128 letters, digits, '.', '_' or "
+                             "'-' and not begin with '.'; found \"",
+                             Excerpt(name), "\""));
+  }
+}
+
 void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
               Mistakes* mistakes) {
   const auto add = [&](const std::string& path, absl::string_view sentence) {
@@ -430,30 +409,16 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
       mistakes->Add(reader.PlaceOf(path), path, sentence);
     }
   };
-  const auto is_allowed = [](char c) {
-    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
-  };
-  const std::string& name = config.name();
-  if (name.empty() || name.size() > 128 || name[0] == '.' ||
-      !absl::c_all_of(name, is_allowed)) {
-    add("name", absl::StrCat("must be 1 to 128 letters, digits, '.', '_' or "
-                             "'-' and not begin with '.'; found \"",
-                             Excerpt(name), "\""));
-  }
+  CheckName(config.name(), add);
   CheckStrategySettings(config, add);  // First: it says more of staleness.
   CheckConsistency(config, add);
   if (config.global_batch() > 0 &&
       KindOf(reader.PlaceOf("batch_per_replica")) != OriginKind::kDefault) {
     add("batch_per_replica", "follows from global_batch; give one of them");
   }
+  CheckCustomModel(config, add);
   CheckFormats(config, add);
   CheckPipeline(config, add);
-  if (config.model().custom() &&
-      config.memory().activation_budget_bytes() > 0) {
-    add("memory.activation_budget_bytes",
-        "is for a model in the job file; with model.custom the program decides "
-        "what it keeps, so leave it out");
-  }
   CheckSlices(config.model(), add);
   CheckOutputs(config, reader, add);
   CheckDistill(config, add);

@@ -146,15 +146,17 @@ TEST(JobConfigTest, AFormatToComputeInIsOfAModelInTheFile) {
   sources = From(R"({"name": "own", "model": {"custom": true},
       "optimizer": {"sgd": {}, "learning_rate": 0.1}})");
   sources.settings = {{"compute_format", "bf16"}};
-  EXPECT_EQ(MessageOf(sources),
-            "--compute_format: compute_format: is of a model in the job file; "
-            "with model.custom the program decides what it computes in, so "
-            "leave it out");
+  EXPECT_EQ(
+      MessageOf(sources),
+      "--compute_format: compute_format: is for a model in the job "
+      "file; with model.custom the program decides what it computes in, so "
+      "leave it out");
   sources.settings = {{"model.kernel_initializer", "he_uniform"}};
-  EXPECT_EQ(MessageOf(sources),
-            "--set: model.kernel_initializer: is of a model in the job file; "
-            "with model.custom the program decides what its weights begin "
-            "with, so leave it out");
+  EXPECT_EQ(
+      MessageOf(sources),
+      "--set: model.kernel_initializer: is for a model in the job "
+      "file; with model.custom the program decides what its weights begin "
+      "with, so leave it out");
   sources.settings = {{"memory.activation_budget_bytes", "1000"}};
   EXPECT_EQ(MessageOf(sources),
             "--set: memory.activation_budget_bytes: is for a model in the job "
@@ -647,9 +649,9 @@ TEST(JobConfigTest, SlicesArePartOfTheNamesOfMetrics) {
   sources.settings = {{"model.slices", "[\"device\"]"},
                       {"model.custom", "true"}};
   EXPECT_THAT(MessageOf(sources),
-              HasSubstr("model.slices: are of a model in the job file; with "
-                        "model.custom the program evaluates it, so leave them "
-                        "out"));
+              HasSubstr("model.slices: is for a model in the job file; with "
+                        "model.custom the program decides what it evaluates, "
+                        "so leave it out"));
 }
 
 TEST(JobConfigTest, ALossOverABatchNeedsABatch) {

@@ -181,13 +181,7 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
     OnTakePortion(message, *portion, turn);
   } else if (const auto* set =
                  DynamicCastToGenerated<v1::SetRequest>(message.head)) {
-    if (set->key() == RateScale::kKey) {
-      parts_.rate_scale.OnSet(message, *set, turn);
-    } else if (RunningSettings::Has(set->key())) {
-      parts_.settings.OnSet(message, *set, turn);
-    } else {
-      parts_.modes.OnSet(message, *set, parts_.ToModeChange(), turn);
-    }
+    OnSet(message, *set, turn);
   } else if (const auto* asked =
                  DynamicCastToGenerated<v1::CheckpointRequest>(message.head)) {
     parts_.requested.OnRequest(message, *asked, parts_.ForRequests(), turn);
@@ -247,6 +241,17 @@ void Dispatcher::OnHeartbeat(const Message& message,
   // What it holds is not leased to it before.
   if (request.leaving() && parts_.phase >= JobPhase::kRunning) {
     parts_.sessions.Fence(index, turn);
+  }
+}
+
+void Dispatcher::OnSet(const Message& message, const v1::SetRequest& request,
+                       Turn* turn) {
+  if (request.key() == RateScale::kKey) {
+    parts_.rate_scale.OnSet(message, request, turn);
+  } else if (RunningSettings::Has(request.key())) {
+    parts_.settings.OnSet(message, request, turn);
+  } else {
+    parts_.modes.OnSet(message, request, parts_.ToModeChange(), turn);
   }
 }
 
