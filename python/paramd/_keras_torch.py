@@ -18,9 +18,15 @@ class Worker(_torch.Worker):
             for x, y in epoch.batches(rows, 64):
                 worker.step(loss_function(y, model(x, training=True)))
 
-    Args: as paramd.torch.Worker's. `model` is built, and `optimizer` has the job
-    file's defaults, as everywhere in paramd.keras.
+    Args: as paramd.torch.Worker's, without stages. `model` is built, and `optimizer`
+    has the job file's defaults, as everywhere in paramd.keras.
     """
+
+    @staticmethod
+    def _in_stages(model: Any, cut: Any) -> Any:
+        raise _errors.InvalidArgument(
+            "a Keras model is not cut into stages: leave out stages=, or bring the "
+            "model as an nn.Module to paramd.torch.Worker")
 
     @staticmethod
     def _complete(optimizer: Any) -> Any:

@@ -151,7 +151,7 @@ class Worker:
                 f"'{missing_gradients}'")
         self._stages: Optional[Stages] = None
         if stages is not None:
-            model, cut = in_stages(model, stages)
+            model, cut = self._in_stages(model, stages)
             self._stages = Stages(cut, micro_batches, schedule, stages_per_device)
         elif (micro_batches, schedule, stages_per_device) != (
                 MICRO_BATCHES, SCHEDULE, 1):
@@ -289,6 +289,9 @@ class Worker:
             mean = self._stages.compute(loss, inputs, targets)
             self._step_computed(session, work, mean, None, None)
             return mean
+
+    # A subclass whose models can't be cut refuses.
+    _in_stages = staticmethod(in_stages)
 
     def _numbers_of(self, only: Part) -> Set[int]:
         """Of the parameters that a batch is a step of."""

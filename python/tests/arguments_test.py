@@ -229,23 +229,28 @@ class TorchTest(ArgumentsCase, unittest.TestCase):
             {"optimizer": SGD, "run_dir": self.new_run(), **SETTINGS}, **arguments))
 
     def all_Worker(self):
-        return {"optimizer": SGD, "job": {"name": "mine", "optimizer": SGD},
-                "test": self.data,
+        return {"model": self.network(), "optimizer": SGD,
+                "job": {"name": "mine", "optimizer": SGD}, "test": self.data,
                 "evaluate": lambda model, x, y: ((model(x)[:, 0] - y) ** 2).mean(),
                 "test_collate_fn": torch.utils.data.default_collate,
                 "lookups": {"0.weight": rows_of}, "missing_gradients": "error",
                 "clip_grad_norm": 1.0,
+                "stages": 2, "micro_batches": 4, "schedule": "interleaved",
+                "stages_per_device": 2,
                 "insecure": False, "tls_dir": None}
 
     def call_Worker(self, **arguments):
         import paramd.torch as ps
-        self.train(ps.Worker(self.network(), run_dir=self.new_run(), **SETTINGS,
-                             **arguments))
+        self.train(ps.Worker(run_dir=self.new_run(), **SETTINGS, **arguments))
 
     def test_lookups_need_no_test_data(self):
         every = self.all_Worker()
         del every["test"], every["evaluate"]
         self.call_Worker(**every)
+
+    def test_a_model_or_its_stages_are_enough(self):
+        self.call_Worker(model=self.network(), optimizer=SGD)
+        self.call_Worker(stages=list(self.network()), optimizer=SGD)
 
     def all_Worker_epochs(self):
         return {"count": 1}
@@ -364,8 +369,9 @@ class KerasTest(ArgumentsCase, unittest.TestCase):
         self.begun().on_train_end(**arguments)
 
     def all_Worker(self):
-        return {key: value for key, value in TorchTest.all_Worker(self).items()
-                if key != "lookups"} | {"lookups": None, "missing_gradients": "zeros"}
+        return TorchTest.all_Worker(self) | {
+            "lookups": None, "missing_gradients": "zeros", "stages": None,
+            "micro_batches": 16, "schedule": "1f1b", "stages_per_device": 1}
 
     @property
     def data(self):
@@ -377,11 +383,19 @@ class KerasTest(ArgumentsCase, unittest.TestCase):
         from paramd import keras as pk
         if evaluate is not None:
             arguments["evaluate"] = lambda model, x, y: ((model(x) - y) ** 2).mean()
-        model = self.network()
-        worker = pk.Worker(model, run_dir=self.new_run(), **SETTINGS, **arguments)
+        worker = pk.Worker(run_dir=self.new_run(), **SETTINGS, **arguments)
+        model = worker.model
         for epoch in worker.epochs(1):
             for x, y in epoch.batches(self.data):
                 worker.step(((model(x) - y) ** 2).mean())
+
+    def test_a_model_is_not_cut(self):
+        import paramd
+        from paramd import keras as pk
+        for stages in (1, 2, [1], [self.network()]):
+            with self.subTest(stages=stages):
+                with self.assertRaisesRegex(paramd.Error, "leave out stages="):
+                    pk.Worker(self.network(), optimizer=SGD, stages=stages)
 
 
 if __name__ == "__main__":
