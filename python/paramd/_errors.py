@@ -47,6 +47,8 @@ class JobStopped(Cancelled, SystemExit):
     A program that doesn't catch it ends with exit code 0, as every process of a
     stopped job does, so that nothing starts it again."""
 
+    code: int  # Of an Error, and of a SystemExit, which takes others too.
+
     def __init__(self, message: str):
         super().__init__(message, 0)
 
