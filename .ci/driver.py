@@ -45,15 +45,16 @@ FRAMEWORK_FOLDERS = ("python/", "program/", "client/")
 # Of the simulator's planted bugs so many are looked for under --all.
 PLANTED_BUGS = 12
 # What computes, and the processors that OpenBLAS and oneDNN can be told to be.
-COMPUTING = ("worker", "server/core", "tensor", "client", "tests/resident")
+COMPUTING = ("client", "compute", "input", "process", "program", "server/core",
+             "tensor", "tests/resident", "worker")
 PROCESSORS = {
     "OPENBLAS_CORETYPE": ["Prescott", "Sandybridge", "Haswell", "Zen", "SkylakeX"],
     "ONEDNN_MAX_CPU_ISA": ["SSE41", "AVX2", "AVX512_CORE"],
 }
 # Packages without threads: ThreadSanitizer has nothing to look for there.
-SINGLE_THREADED = ("bench", "checkpoint", "client/core", "config",
-                   "coordinator/core", "proto", "server/core", "tensor",
-                   "tests/sim", "worker/core")
+SINGLE_THREADED = ("client/core", "config", "coordinator/core", "proto",
+                   "server/core", "tests/sim", "worker/core",
+                   "worker/rendezvous", "worker/strategy")
 
 
 # What came of tests ---------------------------------------------------------
