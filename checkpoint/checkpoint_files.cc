@@ -53,7 +53,7 @@ absl::StatusOr<const TensorInfo*> CheckpointFiles::Find(
   ASSIGN_OR_RETURN(const SafetensorsFile* const open, Open(file));
   const TensorInfo* const info = open->Find(tensor);
   if (info != nullptr && BytesOfNarrow(info->dtype) > 0 &&
-      open->metadata().count(kQuantizationKey) > 0) {
+      (info->dtype == "BF16" || open->metadata().count(kQuantizationKey) > 0)) {
     widened_ = *info;
     widened_.dtype = "F32";
     return &widened_;

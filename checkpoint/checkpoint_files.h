@@ -21,8 +21,8 @@ namespace paramd {
 // The files of the checkpoint in one directory, and their bases in those beside
 // it. Each is opened as it is asked for; at most 64 are open at once.
 //
-// A tensor of fewer bits, as a quantised checkpoint has them (quantization.h),
-// is found and read as float32.
+// A tensor of fewer bits, as a quantised checkpoint (quantization.h) and tables
+// of bf16 have them, is found and read as float32.
 //
 // Not thread-safe.
 class CheckpointFiles : public TensorSource {

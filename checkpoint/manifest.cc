@@ -343,11 +343,13 @@ bool IsShardFileName(absl::string_view name) {
 
 absl::string_view SafetensorsDType(v1::DType dtype) {
   if (dtype == v1::INT64) return "I64";
+  if (dtype == v1::BFLOAT16) return "BF16";
   return dtype == v1::FLOAT32 ? "F32" : "";
 }
 
 uint64_t ElementBytes(v1::DType dtype) {
   if (dtype == v1::INT64) return 8;
+  if (dtype == v1::BFLOAT16) return 2;
   return dtype == v1::FLOAT32 ? 4 : 0;
 }
 

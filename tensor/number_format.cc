@@ -177,6 +177,26 @@ void DecodeNumbers(NumberFormat format, const std::byte* bytes, size_t count,
   }
 }
 
+void EncodeBf16ByChance(const float* numbers, size_t count,
+                        const CounterRandom& random, uint64_t first,
+                        std::byte* out) {
+  constexpr uint64_t kInDraw = 4;  // Of 16 bits each.
+  uint64_t drawn = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t place = first + i;
+    if (i == 0 || place % kInDraw == 0) drawn = random.Bits(place / kInDraw);
+    const auto chance =
+        static_cast<uint16_t>(drawn >> (16 * (place % kInDraw)));
+    const uint32_t bits = std::bit_cast<uint32_t>(numbers[i]);
+    uint16_t half = static_cast<uint16_t>((bits + chance) >> 16);
+    const bool is_finite = (bits & ~kSign) < kInfinity;
+    if (!is_finite || (half & 0x7f80) == 0x7f80) {
+      half = is_finite ? static_cast<uint16_t>(bits >> 16) : ToBf16(numbers[i]);
+    }
+    std::memcpy(out + 2 * i, &half, 2);
+  }
+}
+
 bool AreFinite(NumberFormat format, const std::byte* bytes, size_t count) {
   const bool is_bf16 = format == NumberFormat::kBf16;
   CHECK(is_bf16 || format == NumberFormat::kFp16, "a format of two bytes");
@@ -190,6 +210,15 @@ Buffer Encoded(Buffer numbers, NumberFormat format) {
   EncodeNumbers(format, reinterpret_cast<const float*>(numbers.bytes().data()),
                 count, encoded.mutable_bytes().data());
   return encoded;
+}
+
+Buffer Decoded(Buffer encoded, NumberFormat format) {
+  if (format == NumberFormat::kFp32) return encoded;
+  const size_t count = encoded.size() / BytesOf(format);
+  Buffer numbers = Buffer::Allocate(count * sizeof(float));
+  DecodeNumbers(format, encoded.bytes().data(), count,
+                reinterpret_cast<float*>(numbers.mutable_bytes().data()));
+  return numbers;
 }
 
 }  // namespace paramd

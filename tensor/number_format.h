@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/random.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -31,11 +32,23 @@ void EncodeNumbers(NumberFormat format, const float* numbers, size_t count,
 void DecodeNumbers(NumberFormat format, const std::byte* bytes, size_t count,
                    float* out);
 
+// Writes `count` numbers as bf16, each rounded up with the probability that its
+// distance from the lower neighbour is of the distance between both, so that
+// the mean of many is right ("stochastic rounding"; Gupta et al., "Deep
+// learning with limited numerical precision", ICML 2015). What bf16 has is
+// written as it is; what is finite stays so. Number i takes its chance from 16
+// bits of `random` that belong to first + i.
+void EncodeBf16ByChance(const float* numbers, size_t count,
+                        const CounterRandom& random, uint64_t first,
+                        std::byte* out);
+
 // Whether none of `count` numbers in a format of two bytes is infinite or NaN.
 bool AreFinite(NumberFormat format, const std::byte* bytes, size_t count);
 
 // A buffer of float32 in that format: the same one, or a new one.
 Buffer Encoded(Buffer numbers, NumberFormat format);
+// The other way round.
+Buffer Decoded(Buffer encoded, NumberFormat format);
 
 }  // namespace paramd
 

@@ -154,6 +154,63 @@ INSTANTIATE_TEST_SUITE_P(Both, HalfTest,
                          ::testing::Values(NumberFormat::kBf16,
                                            NumberFormat::kFp16));
 
+std::vector<uint16_t> ByChance(const std::vector<float>& numbers, uint64_t key,
+                               uint64_t first) {
+  std::vector<uint16_t> halves(numbers.size());
+  EncodeBf16ByChance(numbers.data(), numbers.size(), CounterRandom(key), first,
+                     reinterpret_cast<std::byte*>(halves.data()));
+  return halves;
+}
+
+TEST(RoundedByChanceTest, EveryHalfIsWrittenAsItself) {
+  for (int half = 0; half < 1 << 16; ++half) {
+    const float number =
+        Decoded(NumberFormat::kBf16, static_cast<uint16_t>(half));
+    if (std::isnan(number)) continue;
+    ASSERT_EQ(ByChance({number}, 5, half)[0], half);
+  }
+}
+
+TEST(RoundedByChanceTest, TheMeanOfManyIsTheNumber) {
+  constexpr int kMany = 40000;
+  // Between 1 and 1 + 2^-7, a fifth of the way; and so below zero.
+  for (const float number : {1 + 0.2f / 128, -1 - 0.2f / 128}) {
+    double sum = 0;
+    for (const uint16_t half :
+         ByChance(std::vector<float>(kMany, number), 3, 0)) {
+      const float rounded = Decoded(NumberFormat::kBf16, half);
+      ASSERT_LE(std::abs(rounded - number), 1.0f / 128);
+      sum += rounded;
+    }
+    // Five standard deviations of the mean of so many.
+    EXPECT_NEAR(sum / kMany, number, 5 * std::sqrt(0.2 * 0.8 / kMany) / 128);
+  }
+}
+
+TEST(RoundedByChanceTest, WhatIsFiniteStaysSo) {
+  const float largest = std::numeric_limits<float>::max();
+  for (uint64_t key = 0; key < 100; ++key) {
+    EXPECT_EQ(ByChance({largest, -largest}, key, 0),
+              (std::vector<uint16_t>{0x7f7f, 0xff7f}));
+  }
+  EXPECT_EQ(ByChance({kInfinity, -kInfinity}, 1, 0),
+            (std::vector<uint16_t>{0x7f80, 0xff80}));
+  EXPECT_TRUE(std::isnan(
+      Decoded(NumberFormat::kBf16, ByChance({std::nanf("")}, 1, 0)[0])));
+}
+
+TEST(RoundedByChanceTest, ChanceBelongsToTheElementHoweverRowsAreCut) {
+  std::vector<float> numbers(103);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = 1 + static_cast<float>(i) / 1000;
+  }
+  const std::vector<uint16_t> all = ByChance(numbers, 7, 11);
+  EXPECT_NE(all, ByChance(numbers, 8, 11));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(ByChance({numbers[i]}, 7, 11 + i)[0], all[i]) << i;
+  }
+}
+
 TEST(NumberFormatTest, Fp32IsTheNumbersThemselves) {
   const float numbers[] = {1.5f, -0.0f, kInfinity};
   std::byte bytes[sizeof(numbers)];

@@ -591,7 +591,9 @@ absl::Status LayerBuilder::CheckKeys(const v1::Layer::Embedding& embedding) {
         : embedding.admit_after() > 1                 ? "admit_after"
         : embedding.expire_after() > 0                ? "expire_after"
         : embedding.memory_rows() > 0                 ? "memory_rows"
-                                                      : "";
+        : embedding.row_format() == v1::Variable::ROW_FORMAT_BF16
+            ? "row_format bf16"
+            : "";
     if (!lone.empty()) {
       return refuse(absl::StrCat(lone, ", which needs a capacity"));
     }
@@ -639,6 +641,7 @@ absl::StatusOr<Embedding::Table> LayerBuilder::TableOf(
                           : v1::Variable::EVICT;
     table.admit_after = embedding.admit_after();
     table.expire_after = embedding.expire_after();
+    table.row_format = embedding.row_format();
     RETURN_IF_ERROR(ToRowShape({table.rows, table.width}).status());
     return table;
   }

@@ -162,6 +162,7 @@ absl::Status ShareVariables(NetworkPlan* plan) {
         : first.admit_after() != variable.admit_after()   ? "admit_after"
         : first.expire_after() != variable.expire_after() ? "expire_after"
         : first.memory_rows() != variable.memory_rows()   ? "memory_rows"
+        : first.row_format() != variable.row_format()     ? "row_format"
                                                           : "";
     if (!differs.empty()) {
       return absl::InvalidArgumentError(

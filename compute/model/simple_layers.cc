@@ -103,6 +103,9 @@ Embedding::Embedding(std::string name, const Dims& input, const Table& table)
   variable.set_admit_after(table.admit_after);
   variable.set_expire_after(table.expire_after);
   variable.set_memory_rows(table.memory_rows);
+  if (table.row_format == v1::Variable::ROW_FORMAT_BF16) {
+    variable.set_row_format(table.row_format);
+  }
 }
 
 ConstTensor Embedding::IndicesOf(const Pass& pass) const {

@@ -93,6 +93,7 @@ class Embedding : public Layer {
     uint32_t admit_after = 0;
     uint64_t expire_after = 0;
     uint64_t memory_rows = 0;
+    v1::Variable::RowFormat row_format = v1::Variable::ROW_FORMAT_FP32;
     // How many embeddings there are before it: see Context::starts.
     size_t number = 0;
     bool padding = false;  // Integers may be below 0.

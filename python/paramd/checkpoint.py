@@ -46,11 +46,14 @@ def _check_sum(content: np.ndarray, wanted: int) -> None:
 
 def _tensor(content: np.ndarray, info: Any) -> np.ndarray:
     """A tensor as safetensors describes it, in what follows the header."""
-    if info["dtype"] not in _DTYPES:
+    if info["dtype"] not in _DTYPES and info["dtype"] != "BF16":
         raise _Damaged(f"its numbers are {info['dtype']}, which NumPy does not have")
     begin, end = info["data_offsets"]
     if not 0 <= begin <= end <= content.size:
         raise _Damaged(f"the bytes {begin} to {end} are beyond its end")
+    if info["dtype"] == "BF16":  # The upper half of a float32, which NumPy has.
+        halves = content[begin:end].view(np.uint16).astype(np.uint32)
+        return (halves << 16).view(np.float32).reshape(info["shape"])
     tensor: np.ndarray = content[begin:end].view(_DTYPES[info["dtype"]])
     return tensor.reshape(info["shape"])
 

@@ -284,12 +284,20 @@ class OneProcessTest(unittest.TestCase):
 
     def test_numbers_that_numpy_does_not_have_are_named(self):
         from paramd import checkpoint
-        with self.assertRaisesRegex(checkpoint._Damaged, "numbers are BF16"):
+        with self.assertRaisesRegex(checkpoint._Damaged, "numbers are F8_E5M2"):
             checkpoint._tensor(np.zeros(4, np.uint8),
-                               {"dtype": "BF16", "data_offsets": [0, 4]})
+                               {"dtype": "F8_E5M2", "data_offsets": [0, 4]})
         with self.assertRaisesRegex(checkpoint._Damaged, "beyond its end"):
             checkpoint._tensor(np.zeros(4, np.uint8),
                                {"dtype": "F32", "data_offsets": [0, 8]})
+
+    def test_rows_of_bf16_are_read_as_float32(self):
+        from paramd import checkpoint
+        tensor = checkpoint._tensor(
+            np.array([0x80, 0x3F, 0x40, 0xC0], np.uint8),
+            {"dtype": "BF16", "data_offsets": [0, 4], "shape": [2, 1]})
+        self.assertEqual(tensor.dtype, np.float32)
+        self.assertEqual(tensor.tolist(), [[1], [-3]])
 
     def test_a_mistake_in_the_job_is_named(self):
         import paramd

@@ -8,6 +8,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
 
+#include "base/check.h"
+#include "base/random.h"
 #include "tensor/keyed_rows.h"
 
 namespace paramd {
@@ -86,7 +88,8 @@ BlockMemory Block::MakeMemory(size_t elements, size_t slot_words,
                               const BlockPlacement* placement,
                               SpareBuffers* spare) {
   BlockMemory memory;
-  memory.values = spare->Take(elements * sizeof(float), placement->values);
+  memory.values =
+      spare->Take(elements * BytesOf(placement->format), placement->values);
   if (slot_words > 0) {
     memory.slots = spare->Take(slot_words * sizeof(float), placement->slots);
   }
@@ -189,17 +192,18 @@ void Block::ApplyRows(const Optimizer& optimizer, const Rows& rows,
 }
 
 void Block::CopyRows(const Rows& rows, float* out) const {
-  const float* const values = Floats(values_);
+  const std::byte* const values = values_.bytes().data();
   const size_t width = rows.width;
+  const size_t row_bytes = width * value_bytes();
   // A row is seldom in a cache: those after it are fetched meanwhile.
   constexpr size_t kAhead = 8;
   for (size_t i = 0; i < rows.numbers.size(); ++i) {
     if (i + kAhead < rows.numbers.size()) {
-      __builtin_prefetch(values + rows.numbers[i + kAhead] * width);
+      __builtin_prefetch(values + rows.numbers[i + kAhead] * row_bytes);
     }
     if (rows.numbers[i] == kNoRow) continue;
-    std::memcpy(out + i * width, values + rows.numbers[i] * width,
-                width * sizeof(float));
+    DecodeNumbers(placement_->format, values + rows.numbers[i] * row_bytes,
+                  width, out + i * width);
   }
 }
 
@@ -232,35 +236,71 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
   table_.FindOrCreate(keys.mixed, /*now=*/applied_ + 1, policy, Columns(width),
                       absl::MakeSpan(rows), &fresh, &moves, counts);
   if (WritesSlowRows(rows, moves, placement_->fast_rows)) SeparateDisk(spare);
-  float* const values = MutableFloats(&values_);
+  std::byte* const values = values_.mutable_bytes().data();
+  const size_t row_bytes = width * value_bytes();
+  for (const auto& [from, to] : moves) {
+    std::copy_n(values + from * row_bytes, row_bytes, values + to * row_bytes);
+  }
+  const KeyedRows keyed = {rows, fresh, moves};
+  if (!is_narrow()) {
+    ApplyKeyedRows(optimizer, keys, keyed, gradient, MutableFloats(&values_),
+                   options);
+  } else {
+    // The rows as float32, each at its place among as many as the block has.
+    Buffer wide = spare->Take(elements_ * sizeof(float));
+    float* const floats = MutableFloats(&wide);
+    for (const uint32_t row : rows) {
+      if (row == kNoRow) continue;
+      DecodeNumbers(placement_->format, values + row * row_bytes, width,
+                    floats + row * width);
+    }
+    ApplyKeyedRows(optimizer, keys, keyed, gradient, floats, options);
+    const CounterRandom random(applied_);
+    for (const uint32_t row : rows) {
+      if (row == kNoRow) continue;
+      EncodeBf16ByChance(floats + row * width, width, random,
+                         options.first_element + row * width,
+                         values + row * row_bytes);
+    }
+    spare->Give(std::move(wide));
+  }
+  changed_ = ++applied_;
+  slots_are_zeros_ = false;
+}
+
+void Block::ApplyKeyedRows(const Optimizer& optimizer, const Keys& keys,
+                           const KeyedRows& keyed, const NumberReader& gradient,
+                           float* values, const ApplyOptions& options) {
+  const size_t width = keys.width;
   float* const slots = MutableFloats(&slots_);
   const Optimizer::Arrays arrays = {.elements = elements_,
                                     .values = values,
                                     .slots = slots,
                                     .new_values = values,
                                     .new_slots = slots};
-  for (const auto& [from, to] : moves) {
-    std::copy_n(values + from * width, width, values + to * width);
+  for (const auto& [from, to] : keyed.moves) {
     optimizer.CopyRow(from, to, width, arrays, options.variable);
   }
-  for (const size_t i : fresh) {
+  for (const size_t i : keyed.fresh) {
+    const uint32_t row = keyed.rows[i];
     keys.initial->FillRow(UnmixKey(keys.mixed[i]),
-                          {values + rows[i] * width, width});
-    optimizer.BeginRow(rows[i], width, arrays, options.variable);
+                          {values + row * width, width});
+    optimizer.BeginRow(row, width, arrays, options.variable);
   }
-  optimizer.ApplyRows(gradient, applied_, {rows, width}, arrays, options);
-  changed_ = ++applied_;
-  slots_are_zeros_ = false;
+  optimizer.ApplyRows(gradient, applied_, {keyed.rows, width}, arrays, options);
 }
 
 void Block::BeginTrained(const Optimizer& optimizer,
                          const VariableOptions& variable, size_t width) {
   if (!variable.trained || slots_.empty()) return;
+  Buffer wide;
+  if (is_narrow()) wide = Decoded(values_, placement_->format);
+  Buffer* const values = is_narrow() ? &wide : &values_;
   float* const slots = MutableFloats(&slots_);
   const Optimizer::Arrays arrays = {.elements = elements_,
-                                    .values = Floats(values_),
+                                    .values = Floats(*values),
                                     .slots = slots,
-                                    .new_values = MutableFloats(&values_),
+                                    .new_values = MutableFloats(values),
                                     .new_slots = slots};
   if (!variable.keyed) {
     return optimizer.Hold(0, elements_, arrays, variable);
@@ -302,20 +342,21 @@ void Block::Fetch(FetchStep step, const Touched& touched) const {
     }
   }
   if (step != FetchStep::kRows) return;
-  const float* const values = Floats(values_);
   const Rows rows = {mixed.empty() ? numbers : found, width};
   if (pushes != nullptr) {
     const float* const slots = slots_.empty() ? nullptr : Floats(slots_);
-    return pushes->FetchRows(rows,
-                             {.elements = elements_,
-                              .values = values,
-                              .slots = slots,
-                              .new_values = nullptr,
-                              .new_slots = nullptr},
-                             variable);
+    pushes->FetchRows(rows,
+                      {.elements = elements_,
+                       .values = is_narrow() ? nullptr : Floats(values_),
+                       .slots = slots,
+                       .new_values = nullptr,
+                       .new_slots = nullptr},
+                      variable);
+    if (!is_narrow()) return;
   }
+  const std::byte* const values = values_.bytes().data();
   for (const uint32_t row : rows.numbers) {
-    if (row != kNoRow) __builtin_prefetch(values + row * width);
+    if (row != kNoRow) __builtin_prefetch(values + row * width * value_bytes());
   }
 }
 
@@ -324,16 +365,24 @@ void Block::AddSlowRows(const Keys& keys,
   std::vector<uint32_t> rows(keys.mixed.size());
   table_.Find(keys.mixed, Columns(keys.width), absl::MakeSpan(rows));
   const size_t bytes = keys.width * sizeof(float);
+  const size_t value_row = keys.width * value_bytes();
   for (const uint32_t row : rows) {
     if (row == kNoRow || row < placement_->fast_rows) continue;
-    pieces->push_back(values_.bytes().subspan(row * bytes, bytes));
+    pieces->push_back(values_.bytes().subspan(row * value_row, value_row));
     for (const size_t begin : placement_->slot_begins) {
       pieces->push_back(slots_.bytes().subspan(begin + row * bytes, bytes));
     }
   }
 }
 
+void Block::SetValues(absl::Span<const float> values) {
+  CHECK(values.size() == elements_, "there is a value for each element");
+  EncodeNumbers(placement_->format, values.data(), values.size(),
+                values_.mutable_bytes().data());
+}
+
 absl::Span<float> Block::mutable_values() {
+  CHECK(!is_narrow(), "values of 16 bits are no floats");
   return {MutableFloats(&values_), elements_};
 }
 

@@ -16,6 +16,7 @@
 #include "server/core/spare_buffers.h"
 #include "tensor/buffer.h"
 #include "tensor/disk_memory.h"
+#include "tensor/number_format.h"
 #include "tensor/number_reader.h"
 
 namespace paramd {
@@ -27,10 +28,11 @@ struct BlockMemory {
   Buffer slots;
 };
 
-// Which bytes of them may lie on a disk, as pages: of rows that are not fast,
-// the values, and slots of a number for each value. The same for all blocks of
-// a slice.
+// How values are written, and which bytes of values and slots may lie on a
+// disk, as pages: of rows that are not fast, the values, and slots of a number
+// for each value. The same for all blocks of a slice.
 struct BlockPlacement {
+  NumberFormat format = NumberFormat::kFp32;
   size_t fast_rows = 0;  // 0: all.
   DiskRanges values;
   DiskRanges slots;
@@ -88,7 +90,8 @@ class Block {
   // it lies on a device.
   v1::BlockVersion changed() const;
 
-  // References to the present content: values, and all slots one after another.
+  // References to the present content: values in the placement's format, and
+  // all slots one after another.
   const Buffer& values() const { return values_; }
   const Buffer& slots() const { return slots_; }
 
@@ -113,7 +116,9 @@ class Block {
   void CopyRows(const Rows& rows, float* out) const;
 
   // The same for gradients of keys, each named once. One without a row gets
-  // one, if the policy gives it one, or its gradient is dropped.
+  // one, if the policy gives it one, or its gradient is dropped. Values of 16
+  // bits are rounded by chance (EncodeBf16ByChance), which is a function of the
+  // pushes contained and of the element of the variable.
   void ApplyKeys(const Optimizer& optimizer, const Keys& keys,
                  const KeyPolicy& policy, const NumberReader& gradient,
                  SpareBuffers* spare, const ApplyOptions& options,
@@ -149,8 +154,16 @@ class Block {
                     size_t width);
 
   // To fill a fresh block. REQUIRES: no reference was handed out.
-  absl::Span<float> mutable_values();
   absl::Span<float> mutable_slots();
+  // REQUIRES: they are float32.
+  absl::Span<float> mutable_values();
+  // In whatever format.
+  absl::Span<std::byte> mutable_value_bytes() {
+    return values_.mutable_bytes();
+  }
+  // Rounded to nearest, where they are not float32. REQUIRES: elements() of
+  // them.
+  void SetValues(absl::Span<const float> values);
   void set_applied(uint64_t applied) { applied_ = changed_ = applied; }
 
  private:
@@ -158,6 +171,18 @@ class Block {
   bool Rests(const Optimizer& optimizer, const VariableOptions& variable);
   // Of a keyed variable; to be written only if nobody else reads them.
   KeyTable::Columns Columns(size_t width) const;
+  bool is_narrow() const { return placement_->format != NumberFormat::kFp32; }
+  size_t value_bytes() const { return BytesOf(placement_->format); }
+  // What ApplyKeys does once keys have rows, of which those at `fresh` in
+  // `rows` are new.
+  struct KeyedRows {
+    absl::Span<const uint32_t> rows;
+    absl::Span<const size_t> fresh;
+    absl::Span<const KeyTable::Move> moves;
+  };
+  void ApplyKeyedRows(const Optimizer& optimizer, const Keys& keys,
+                      const KeyedRows& keyed, const NumberReader& gradient,
+                      float* values, const ApplyOptions& options);
   // Others read neither thereafter. What lies on a disk may not be written yet.
   void MakeUnique(SpareBuffers* spare);
   // Now it may. REQUIRES: MakeUnique.

@@ -1,6 +1,7 @@
 #include "server/core/block.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "gtest/gtest.h"
 
+#include "config/initial_values.h"
 #include "tensor/keyed_rows.h"
 
 namespace paramd {
@@ -238,6 +240,95 @@ TEST_F(BlockOnDiskTest, ACopyOfRowsOnDiskIsMadeWhenOneIsWritten) {
   EXPECT_EQ(Numbers(frozen.values()), values);
   EXPECT_FALSE(SharesTheDiskWith(frozen));
   EXPECT_EQ(budget_.used(), 2 * in_memory);
+}
+
+// 64 rows of 8 that are kept as bf16, and begin with 1.
+class NarrowBlockTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kRows = 64;
+  static constexpr size_t kWidth = 8;
+
+  NarrowBlockTest() {
+    v1::Variable variable;
+    variable.set_name("table");
+    variable.mutable_initializer()->set_kind(v1::Initializer::UNIFORM);
+    variable.mutable_initializer()->set_low(1);
+    variable.mutable_initializer()->set_high(1);
+    initial_ = std::make_unique<InitialValues>(variable, /*seed=*/1);
+    const absl::Span<float> slots = block_.mutable_slots();
+    std::fill(slots.begin(), slots.end(), 0.0f);
+  }
+
+  void PushKeys(const std::vector<uint64_t>& keys, float by, Block* block) {
+    std::vector<uint64_t> mixed;
+    for (const uint64_t key : keys) mixed.push_back(MixKey(key));
+    const std::vector<float> gradient(keys.size() * kWidth, by);
+    const BufferChain chain = {
+        Buffer::Copy(AsBytes(absl::MakeConstSpan(gradient)))};
+    ChainReader reader(chain);
+    block->ApplyKeys(sgd_, {mixed, kWidth, initial_.get()}, {}, &reader,
+                     &spare_, {}, &counts_);
+  }
+  std::vector<float> Row(uint64_t key) {
+    const std::vector<uint64_t> mixed = {MixKey(key)};
+    std::vector<float> row(kWidth);
+    block_.CopyKeys({mixed, kWidth, initial_.get()}, row.data(), &counts_);
+    return row;
+  }
+
+  const Optimizer sgd_ = Make(false);  // Of rate 0.5.
+  const BlockPlacement placement_ = [] {
+    BlockPlacement placement;
+    placement.format = NumberFormat::kBf16;
+    return placement;
+  }();
+  SpareBuffers spare_;
+  TableCounts counts_;
+  std::unique_ptr<InitialValues> initial_;
+  Block block_{kRows * kWidth, /*life=*/9,
+               Block::MakeMemory(kRows* kWidth, /*slot_words=*/4 * kRows,
+                                 &placement_, &spare_),
+               &placement_};
+};
+
+TEST_F(NarrowBlockTest, AValueTakesTwoBytes) {
+  EXPECT_EQ(block_.values().size(), kRows * kWidth * 2);
+  PushKeys({3, 4}, 0.5f, &block_);
+  EXPECT_EQ(Row(3), std::vector<float>(kWidth, 0.75f));
+  EXPECT_EQ(Row(5), std::vector<float>(kWidth, 1)) << "it has no row";
+  PushKeys({4}, 0.25f, &block_);
+  EXPECT_EQ(Row(3), std::vector<float>(kWidth, 0.75f));
+  EXPECT_EQ(Row(4), std::vector<float>(kWidth, 0.625f));
+}
+
+// Of each a sixteenth of what the next smaller bf16 is away.
+TEST_F(NarrowBlockTest, SmallStepsAreNotLost) {
+  constexpr int kPushes = 640;
+  constexpr float kStep = 1.0f / 256 / 16;
+  for (int i = 0; i < kPushes; ++i) PushKeys({7}, 2 * kStep, &block_);
+  double sum = 0;
+  for (const float number : Row(7)) sum += number;
+  // A step down has a variance of at most unit^2 / 16; five deviations of the
+  // mean of eight.
+  EXPECT_NEAR(sum / kWidth, 1 - kPushes * kStep,
+              5 * std::sqrt(kPushes / 16.0 / kWidth) / 256);
+}
+
+TEST_F(NarrowBlockTest, TheSamePushesGiveTheSameBits) {
+  PushKeys({1, 2, 3}, 0.3f, &block_);
+  Block other = block_;
+  const Buffer frozen = block_.values();
+  const std::vector<std::byte> before(frozen.bytes().begin(),
+                                      frozen.bytes().end());
+  for (Block* const block : {&block_, &other}) {
+    PushKeys({2, 9}, 0.001f, block);
+    PushKeys({9, 1}, 0.001f, block);
+  }
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), frozen.bytes().begin()))
+      << "what a snapshot reads changed";
+  EXPECT_TRUE(std::equal(block_.values().bytes().begin(),
+                         block_.values().bytes().end(),
+                         other.values().bytes().begin()));
 }
 
 TEST_F(BlockOnDiskTest, WhatASnapshotHeldInMemoryGoesBackWithIt) {

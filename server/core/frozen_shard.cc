@@ -19,12 +19,19 @@ void AddTensor(const std::string& name, absl::Span<const uint64_t> shape,
   v1::WriteShard::Tensor* const tensor = head->add_tensors();
   tensor->set_name(name);
   tensor->set_dtype(dtype);
-  uint64_t bytes = dtype == v1::INT64 ? sizeof(int64_t) : sizeof(float);
+  uint64_t bytes = dtype == v1::INT64      ? sizeof(int64_t)
+                   : dtype == v1::BFLOAT16 ? sizeof(uint16_t)
+                                           : sizeof(float);
   for (const uint64_t dimension : shape) {
     tensor->add_shape(dimension);
     bytes *= dimension;
   }
   tensor->set_bytes(bytes);
+}
+
+v1::DType DTypeOf(const Slice& slice) {
+  return slice.value_format() == NumberFormat::kBf16 ? v1::BFLOAT16
+                                                     : v1::FLOAT32;
 }
 
 void AddValues(const SnapshotFork& fork, const Slice& slice, const Run& run,
@@ -90,7 +97,7 @@ void AddWhole(const SnapshotFork& fork, const Slice& slice,
   AddSlice(fork, slice, frozen);
   const Run all = {0, slice.block_count()};
   const std::vector<uint64_t> shape = slice.TensorShape();
-  AddTensor(slice.TensorName(), shape, v1::FLOAT32, frozen->head.get());
+  AddTensor(slice.TensorName(), shape, DTypeOf(slice), frozen->head.get());
   AddValues(fork, slice, all, frozen);
   for (size_t s = 0; s < slice.slots().size(); ++s) {
     const Slot& slot = slice.slots()[s];
@@ -117,7 +124,7 @@ void AddRun(const SnapshotFork& fork, const Slice& slice, const Run& run,
   uint64_t elements = 0;
   for (int b = run.begin; b < run.end; ++b) elements += slice.block_elements(b);
   changed->set_values_tensor(RunName(slice, "", run));
-  AddTensor(changed->values_tensor(), {elements}, v1::FLOAT32,
+  AddTensor(changed->values_tensor(), {elements}, DTypeOf(slice),
             frozen->head.get());
   AddValues(fork, slice, run, frozen);
   for (size_t s = 0; s < slice.slots().size(); ++s) {

@@ -80,6 +80,14 @@ absl::StatusOr<RowShape> CheckVariable(const v1::Variable& variable) {
       return Invalid(name, "a sparse variable is trained");
     }
   }
+  if (!v1::Variable::RowFormat_IsValid(variable.row_format()) ||
+      (!variable.keyed() &&
+       variable.row_format() == v1::Variable::ROW_FORMAT_BF16)) {
+    return Invalid(
+        name, absl::StrCat("variable '", name, "' has row format ",
+                           static_cast<int>(variable.row_format()),
+                           "; only rows that belong to keys are kept as bf16"));
+  }
   if (variable.keyed()) RETURN_IF_ERROR(CheckKeyed(variable));
   return shape;
 }

@@ -349,7 +349,9 @@ void Optimizer::FetchRows(const Rows& rows, const Arrays& block,
       2 * CountIntegers(slots(variable)) * (block.elements / rows.width);
   for (const uint32_t row : rows.numbers) {
     if (row == kNoRow) continue;
-    FetchRow(block.values + row * rows.width, rows.width);
+    if (block.values != nullptr) {
+      FetchRow(block.values + row * rows.width, rows.width);
+    }
     if (block.slots == nullptr) continue;
     FetchRow(block.slots + integers + (sums_rows ? row : row * rows.width),
              sums_rows ? 1 : rows.width);

@@ -39,7 +39,7 @@ uint64_t RelayedRestore::total() const {
   if (slice_ >= content_->owned().size()) return 0;
   const Slice& slice = *content_->owned()[slice_];
   return brought_ == Content::kInitialValues ? slice.initial_bytes()
-                                             : slice.BytesOf(slice.elements());
+                                             : slice.read_bytes();
 }
 
 v1::FillReply RelayedRestore::next() const {

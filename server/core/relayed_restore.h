@@ -42,8 +42,7 @@ class RelayedRestore {
   IoResult Take();
 
  private:
-  // Bytes of the slice that comes next: Slice::initial_bytes, or of values and
-  // slots.
+  // Of the slice that comes next: Slice::initial_bytes, or its read_bytes.
   uint64_t total() const;
 
   const ShardContent* const content_;

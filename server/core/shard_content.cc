@@ -73,10 +73,10 @@ absl::Status ShardContent::CheckMemory(
     const BlockPlacement& placement = slice->placement();
     for (int b = 0; b < slice->block_count(); ++b) {
       const uint64_t elements = slice->block_elements(b);
-      const uint64_t bytes = elements * sizeof(float);
+      const uint64_t bytes = elements * BytesOf(placement.format);
       weights += SpareBuffers::BudgetBytes(bytes, placement.values);
-      slots += SpareBuffers::BudgetBytes(slice->BytesOf(elements) - bytes,
-                                         placement.slots);
+      slots += SpareBuffers::BudgetBytes(
+          slice->SlotWords(elements) * sizeof(float), placement.slots);
       if (!slice->sparse()) dense += SpareBuffers::BudgetBytes(bytes);
       if (slice->keyed()) {
         keys += KeyTable::MostBytes(elements / slice->row_elements());

@@ -68,7 +68,9 @@ absl::Status ShardContent::PullBlocks(const v1::PullRequest& request,
     if (wanted.known().life() != version.life() ||
         wanted.known().counter() != version.counter()) {
       pulled->set_elements(static_cast<uint32_t>(block.elements()));
-      ASSIGN_OR_RETURN(Buffer encoded, Encode(block.values(), format));
+      ASSIGN_OR_RETURN(
+          Buffer encoded,
+          Encode(Decoded(block.values(), slice->value_format()), format));
       payload->push_back(std::move(encoded));
       *bytes += payload->back().size();
     }

@@ -43,6 +43,13 @@ void TouchPages(absl::Span<std::byte> memory) {
   }
 }
 
+bool AllAreFloats(const ShardContent& content) {
+  return std::all_of(content.owned().begin(), content.owned().end(),
+                     [](const Slice* slice) {
+                       return slice->value_format() == NumberFormat::kFp32;
+                     });
+}
+
 // Of block `block` of a saved slice; 0 if it is not kept.
 float GradientRmsOf(const v1::SavedSlice& saved, uint64_t block) {
   return block < static_cast<uint64_t>(saved.gradient_rms_size())
@@ -53,11 +60,15 @@ float GradientRmsOf(const v1::SavedSlice& saved, uint64_t block) {
 }  // namespace
 
 ShardFiller::ShardFiller(const Options& options)
-    : options_(options), source_(Source::kInitial), asked_all_(true) {}
+    : options_(options),
+      in_place_(false),
+      source_(Source::kInitial),
+      asked_all_(true) {}
 
 ShardFiller::ShardFiller(const Options& options,
                          const v1::WarmStartConfig& warm_start)
     : options_(options),
+      in_place_(false),
       source_(Source::kWarmStart),
       warm_start_(warm_start),
       asked_all_(options.content->owned().empty()),
@@ -65,13 +76,14 @@ ShardFiller::ShardFiller(const Options& options,
 
 ShardFiller::ShardFiller(const Options& options, const Checkpoint& checkpoint)
     : options_(options),
+      in_place_(options.in_place && AllAreFloats(*options.content)),
       source_(Source::kCheckpoint),
       checkpoint_(checkpoint),
       window_end_(EndOfWindow(0)) {}
 
 uint64_t ShardFiller::BytesOf(size_t slice) const {
   const Slice& owned = *options_.content->owned()[slice];
-  return owned.BytesOf(owned.elements());
+  return owned.read_bytes();
 }
 
 size_t ShardFiller::EndOfWindow(size_t first) const {
@@ -203,7 +215,7 @@ absl::Status ShardFiller::TakeFound(const v1::ReadWarmStartResult& read,
 bool ShardFiller::CanStep() const { return CanFill() || CanPrepare(); }
 
 bool ShardFiller::CanPrepare() const {
-  return options_.in_place && source_ == Source::kCheckpoint && !asked_all_ &&
+  return in_place_ && source_ == Source::kCheckpoint && !asked_all_ &&
          !full() && prepare_slice_ < window_end_;
 }
 
@@ -242,10 +254,10 @@ void ShardFiller::Fill() {
       continue;
     }
     if (part_ == 0 && block_ == 0) BeginSlice(slice);
-    const absl::Span<float> part = PartOf(slice, block_, part_);
-    FillPart(*slice, block_, part_, part);
-    filled += part.size();
-    filled_bytes_ += part.size() * sizeof(float);
+    FillPart(slice, block_, part_);
+    const size_t bytes = PartOf(slice, block_, part_).size();
+    filled += bytes / sizeof(float);
+    filled_bytes_ += bytes;
     if (++block_ < slice->block_count()) continue;
     block_ = 0;
     if (++part_ < 1 + slice->slots().size()) continue;
@@ -324,28 +336,35 @@ void ShardFiller::RestoreCounts(const v1::ReadSlicesResult::Got& got,
   }
 }
 
-absl::Span<float> ShardFiller::PartOf(Slice* slice, int block, size_t part) {
-  if (part == 0) return slice->block(block).mutable_values();
+absl::Span<std::byte> ShardFiller::PartOf(Slice* slice, int block,
+                                          size_t part) {
+  if (part == 0) return slice->block(block).mutable_value_bytes();
   const Slice::SlotPlace place = slice->PlaceOfSlot(block, part - 1);
-  return slice->block(block).mutable_slots().subspan(place.begin, place.words);
+  return AsWritableBytes(
+      slice->block(block).mutable_slots().subspan(place.begin, place.words));
 }
 
 // What lies on the disk begins so: to touch it would be to read and to write
 // it.
 void ShardFiller::FillWithZeros(const Slice& slice, int block, size_t part,
-                                absl::Span<float> out) {
+                                absl::Span<std::byte> out) {
   const DiskRanges& on_disk =
       part == 0 ? slice.placement().values : slice.placement().slots;
-  size_t place = part == 0 ? 0 : slice.PlaceOfSlot(block, part - 1).begin;
-  const size_t end = place + out.size();
-  float* const first = out.data() - place;
+  const size_t begin =
+      part == 0 ? 0 : slice.PlaceOfSlot(block, part - 1).begin * sizeof(float);
+  const size_t end = begin + out.size();
+  const auto clear = [&](size_t from, size_t to) {
+    std::fill(out.begin() + (from - begin), out.begin() + (to - begin),
+              std::byte{0});
+  };
+  size_t place = begin;
   for (const DiskRange& range : on_disk) {
-    if (range.end / sizeof(float) <= place) continue;
-    if (range.begin / sizeof(float) >= end) break;
-    std::fill(first + place, first + range.begin / sizeof(float), 0.0f);
-    place = range.end / sizeof(float);
+    if (range.end <= place) continue;
+    if (range.begin >= end) break;
+    if (range.begin > place) clear(place, range.begin);
+    place = range.end;
   }
-  std::fill(first + place, first + end, 0.0f);
+  if (place < end) clear(place, end);
 }
 
 bool ShardFiller::IsFound() const {
@@ -353,23 +372,34 @@ bool ShardFiller::IsFound() const {
          windows_.front().found[slice_ - windows_.front().first];
 }
 
+// With trained values come keys and uses.
+bool ShardFiller::IsRead(const Slice& slice, size_t part) const {
+  return source_ == Source::kCheckpoint ||
+         (IsFound() && part <= (slice.keyed() ? 2 : 0));
+}
+
 // Rows of a keyed variable begin when they get a key.
-void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
-                           absl::Span<float> out) {
-  // With trained values come keys and uses.
-  const bool found = IsFound() && part <= (slice.keyed() ? 2 : 0);
-  if (source_ == Source::kCheckpoint || found) {
-    CHECK(windows_.front().reader->Read(AsWritableBytes(out)),
+void ShardFiller::FillPart(Slice* slice, int block, size_t part) {
+  const absl::Span<std::byte> out = PartOf(slice, block, part);
+  const auto floats = absl::MakeSpan(reinterpret_cast<float*>(out.data()),
+                                     out.size() / sizeof(float));
+  if (IsRead(*slice, part)) {
+    const bool narrow =
+        part == 0 && slice->value_format() != NumberFormat::kFp32;
+    std::vector<float> wide(narrow ? slice->block_elements(block) : 0);
+    CHECK(windows_.front().reader->Read(
+              narrow ? AsWritableBytes(absl::MakeSpan(wide)) : out),
           "the payload's size was checked against the slices");
-  } else if (slice.keyed()) {
-    FillWithZeros(slice, block, part, out);
+    if (narrow) slice->block(block).SetValues(wide);
+  } else if (slice->keyed()) {
+    FillWithZeros(*slice, block, part, out);
   } else if (part == 0) {
-    InitialValues(slice.variable(), options_.seed)
-        .Fill(slice.block_begin(block), out);
+    InitialValues(slice->variable(), options_.seed)
+        .Fill(slice->block_begin(block), floats);
   } else {
     std::fill(
-        out.begin(), out.end(),
-        options_.content->optimizer().initial_slot(part - 1, slice.options()));
+        floats.begin(), floats.end(),
+        options_.content->optimizer().initial_slot(part - 1, slice->options()));
   }
 }
 

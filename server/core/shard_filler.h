@@ -134,17 +134,20 @@ class ShardFiller {
   bool IsFound() const;
   void RestoreCounts(const v1::ReadSlicesResult::Got& got, Slice* slice);
   // Part `part` of a block: 0 is its values, n its slot n - 1.
-  static absl::Span<float> PartOf(Slice* slice, int block, size_t part);
-  void FillPart(const Slice& slice, int block, size_t part,
-                absl::Span<float> out);
+  static absl::Span<std::byte> PartOf(Slice* slice, int block, size_t part);
+  void FillPart(Slice* slice, int block, size_t part);
+  // Whether it comes from what was read.
+  bool IsRead(const Slice& slice, size_t part) const;
   static void FillWithZeros(const Slice& slice, int block, size_t part,
-                            absl::Span<float> out);
+                            absl::Span<std::byte> out);
   void DropFilledWindow();
   size_t slices() const { return options_.content->owned().size(); }
-  // Values and slots.
+  // Values and slots, as they are read.
   uint64_t BytesOf(size_t slice) const;
 
   const Options options_;
+  // What is read lies as blocks have it.
+  const bool in_place_;
   const Source source_;
   const Checkpoint checkpoint_;
   const v1::WarmStartConfig warm_start_;

@@ -25,11 +25,15 @@ void Slice::SetTraining(const VariableOptions& options,
   options_ = options;
   slots_.assign(slots.begin(), slots.end());
   placement_ = {};
+  placement_.format = value_format();
   placement_.fast_rows = keyed() ? FastRowsOf(variable_) : 0;
   if (placement_.fast_rows == 0) return;
-  const size_t begin = placement_.fast_rows * row_elements_ * sizeof(float);
+  const size_t first = placement_.fast_rows * row_elements_;
+  const size_t value_bytes = paramd::BytesOf(placement_.format);
+  AddPages(first * value_bytes, block_elements(0) * value_bytes,
+           &placement_.values);
+  const size_t begin = first * sizeof(float);
   const size_t end = block_elements(0) * sizeof(float);
-  AddPages(begin, end, &placement_.values);
   for (size_t s = 0; s < slots_.size(); ++s) {
     if (slots_[s].by_row) continue;
     const size_t place = PlaceOfSlot(0, s).begin * sizeof(float);
@@ -60,10 +64,10 @@ uint64_t Slice::block_begin(int block) const {
   return first_element() + cut_.Begin(block);
 }
 
-uint64_t Slice::BytesOf(uint64_t elements) const {
-  uint64_t words = elements;
+size_t Slice::SlotWords(uint64_t elements) const {
+  size_t words = 0;
   for (const Slot& slot : slots_) words += slot.words(elements, row_elements_);
-  return words * sizeof(float);
+  return words;
 }
 
 uint64_t Slice::initial_bytes() const {
@@ -83,9 +87,7 @@ Slice::SlotPlace Slice::PlaceOfSlot(int block, size_t slot) const {
 
 BlockMemory Slice::MakeMemory(int block) const {
   const size_t elements = block_elements(block);
-  return Block::MakeMemory(elements,
-                           BytesOf(elements) / sizeof(float) - elements,
-                           &placement_, spare_);
+  return Block::MakeMemory(elements, SlotWords(elements), &placement_, spare_);
 }
 
 void Slice::BeginTrained(const Optimizer& optimizer) {

@@ -9,6 +9,7 @@
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/applied_pushes.h"
 #include "server/core/block.h"
+#include "tensor/number_format.h"
 #include "tensor/shape.h"
 
 namespace paramd {
@@ -41,6 +42,12 @@ class Slice {
   uint64_t row_elements() const { return row_elements_; }
   // Rows are pulled and pushed by themselves; a block has whole ones.
   bool sparse() const { return variable_.sparse(); }
+  // How its values lie in blocks and in checkpoints.
+  NumberFormat value_format() const {
+    return keyed() && variable_.row_format() == v1::Variable::ROW_FORMAT_BF16
+               ? NumberFormat::kBf16
+               : NumberFormat::kFp32;
+  }
   // By their keys, 8 bytes each; else by their numbers, 4 bytes each.
   bool keyed() const { return variable_.keyed(); }
   size_t row_id_bytes() const {
@@ -65,10 +72,19 @@ class Slice {
   size_t block_elements(int block) const;
   // Where a block begins, as an element of the whole variable.
   uint64_t block_begin(int block) const;
-  // Values and slots of `elements` of them.
-  uint64_t BytesOf(uint64_t elements) const;
-  // What is read where it begins with trained values: these, and of a keyed
-  // variable its first two slots, key and use.
+  // Slots beside `elements` of them, in 4 bytes.
+  size_t SlotWords(uint64_t elements) const;
+  // Values and slots of `elements` of them, as they lie in blocks.
+  uint64_t BytesOf(uint64_t elements) const {
+    return elements * paramd::BytesOf(value_format()) +
+           SlotWords(elements) * sizeof(float);
+  }
+  // What is read of a checkpoint to fill it: values as float32, and slots.
+  uint64_t read_bytes() const {
+    return (elements() + SlotWords(elements())) * sizeof(float);
+  }
+  // What is read where it begins with trained values: these as float32, and of
+  // a keyed variable its first two slots, key and use.
   uint64_t initial_bytes() const;
 
   // Where one of its slots lies among those of a block, in 4 bytes.

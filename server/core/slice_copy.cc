@@ -117,7 +117,8 @@ void SliceCopy::Fill(Slice* slice) {
   slice->CreateBlocks(first_.life());
   ChainReader reader(bytes_);
   for (int b = 0; b < slice->block_count(); ++b) {
-    ReadNumbers(&reader, slice->block(b).mutable_values());
+    CHECK(reader.Read(slice->block(b).mutable_value_bytes()),
+          "the pieces have as many bytes as the slice");
   }
   for (size_t s = 0; s < slice->slots().size(); ++s) {
     for (int b = 0; b < slice->block_count(); ++b) {

@@ -24,6 +24,22 @@ TEST(SliceTest, TheLastBlockHasTheRest) {
   EXPECT_EQ(slice.block(1).slots().size(), 37856u * 8);
 }
 
+TEST(SliceTest, RowsOfKeysAreKeptInTheirFormat) {
+  SpareBuffers spare;
+  v1::Variable table = Variable({64, 8});
+  table.set_sparse(true);
+  table.set_keyed(true);
+  table.set_row_format(v1::Variable::ROW_FORMAT_BF16);
+  Slice slice(table, 8, {0, 64}, &spare);
+  slice.SetTraining({}, {{"momentum"}});
+  slice.CreateBlocks(1);
+  EXPECT_EQ(slice.block(0).values().size(), 512u * 2);
+  EXPECT_EQ(slice.block(0).slots().size(), 512u * 4);
+  EXPECT_EQ(slice.BytesOf(512), 512u * 6);
+  EXPECT_EQ(slice.read_bytes(), 512u * 8);
+  EXPECT_EQ(slice.initial_bytes(), 512u * 4 + 64 * 16);
+}
+
 TEST(SliceTest, ABlockOfASparseVariableHasWholeRows) {
   SpareBuffers spare;
   v1::Variable table = Variable({600, 1000});

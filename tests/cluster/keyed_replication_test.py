@@ -50,11 +50,12 @@ class KeyedReplicationTest(KeyedCase):
             "--workers=3")
 
     def test_promise6_killed_servers_change_no_bit_of_sync(self):
-        # In memory, and on a disk.
-        for memory_rows in (0, 1000):
+        # In memory, as bf16, and on a disk.
+        for memory_rows, row_format in ((0, "bf16"), (1000, "fp32")):
             settings = job(examples=24000, staleness="sync", lease_ms=60000,
                            heartbeat_ms=100)
             table = settings["model"]["layers"][0]["embedding"]
+            table["row_format"] = row_format
             if memory_rows > 0:
                 settings["disk_directory"] = tempfile.mkdtemp(
                     dir=os.environ["TEST_TMPDIR"])

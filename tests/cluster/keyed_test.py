@@ -127,6 +127,46 @@ class KeyedTest(KeyedCase):
         table["memory_rows"] = 1000
         return settings
 
+    def test_rows_of_bf16_are_half_as_large_and_learn_as_well(self):
+        wide = self.train(job("adam", epochs=3), "run")
+        settings = job("adam", epochs=3, policy={"row_format": "bf16"})
+        alone = self.train(settings, "run")
+        self.assertEqual(2 * len(alone.tensors()[TABLE]),
+                         len(wide.tensors()[TABLE]))
+        self.assertEqual(len(alone.tensors()[TABLE + "/slot:momentum"]),
+                         len(wide.tensors()[TABLE + "/slot:momentum"]))
+        self.assertAlmostEqual(alone.result()["evaluation"]["loss"],
+                               wide.result()["evaluation"]["loss"], delta=0.05)
+        tensors = by_key(alone.tensors())
+        for servers in (1, 3):
+            over_grpc = self.train(settings, "local", "--workers=1",
+                                   f"--servers={servers}").tensors()
+            self.assert_same(by_key(over_grpc), tensors, f"{servers} servers")
+        on_disk = self.train(self.on_disk(settings), "run").tensors()
+        self.assert_same(by_key(on_disk), tensors, "on disk")
+
+    def test_a_run_goes_on_with_rows_in_another_format(self):
+        def formatted(name, **settings):
+            return job("adam", staleness="sync", policy={"row_format": name},
+                       **settings)
+
+        processes = ("--workers=2", "--servers=2")
+        alone = self.train(formatted("bf16", epochs=2), "local",
+                           *processes).tensors()
+        run = self.train(formatted("bf16"), "local", *processes)
+        again = self.resume(run, formatted("bf16", epochs=2), *processes)
+        self.assertEqual(again.wait(), 0, again.output)
+        self.assert_same(by_key(again.tensors()), by_key(alone), "resumed")
+        wide = self.resume(run, formatted("fp32", epochs=3), *processes)
+        self.assertEqual(wide.wait(), 0, wide.output)
+        self.assertIn({"name": "model.layers[0].embedding.row_format",
+                       "before": '"bf16"', "now": '"fp32"'},
+                      wide.result()["changed"])
+        self.assertEqual(2 * len(alone[TABLE]), len(wide.tensors()[TABLE]))
+        for command in ("verify", "inspect"):
+            subprocess.check_output([paramd.BINARY, "checkpoint", command,
+                                     run.run_directory()])
+
     def test_rows_on_disk_hold_what_rows_in_memory_hold(self):
         settings = job("adam")
         alone = by_key(self.train(settings, "run").tensors())

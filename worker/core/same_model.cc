@@ -31,6 +31,9 @@ std::string TextOf(const v1::Variable& variable) {
       variable.memory_rows() > 0
           ? absl::StrCat(", keeps ", variable.memory_rows(), " rows in memory")
           : "",
+      variable.row_format() == v1::Variable::ROW_FORMAT_BF16
+          ? ", keeps rows as bf16"
+          : "",
       variable.compute_dtype().empty()
           ? ""
           : absl::StrCat(", computed in ", variable.compute_dtype()));
