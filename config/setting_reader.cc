@@ -1,5 +1,6 @@
 #include "config/setting_reader.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -131,6 +132,27 @@ bool IsSigned(const FieldDescriptor& field) {
 bool IsText(const FieldDescriptor& field, absl::string_view text) {
   const bool is_list = field.is_repeated() && absl::StartsWith(text, "[");
   return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING && !is_list;
+}
+
+// Whether it is a secret, or a message that has one inside.
+bool HasSecret(const FieldDescriptor& field) {
+  if (SettingOf(field).secret()) return true;
+  std::vector<const Descriptor*> types;
+  const auto add = [&types](const FieldDescriptor& of) {
+    const Descriptor* const type = of.message_type();
+    const bool is_known =
+        std::find(types.begin(), types.end(), type) != types.end();
+    if (type != nullptr && !is_known) types.push_back(type);
+  };
+  add(field);
+  for (size_t i = 0; i < types.size(); ++i) {
+    const Descriptor& type = *types[i];
+    for (int j = 0; j < type.field_count(); ++j) {
+      if (SettingOf(*type.field(j)).secret()) return true;
+      add(*type.field(j));
+    }
+  }
+  return false;
 }
 
 JsonValue StringValue(absl::string_view text) {
@@ -416,8 +438,8 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
     at = JoinPath(at, field->name());
     if (i + 1 == keys.size()) {
       const auto value =
-          ParseAssigned(text, IsText(*field, text), SettingOf(*field).secret(),
-                        source, at, &mistakes_);
+          ParseAssigned(text, IsText(*field, text), HasSecret(*field), source,
+                        at, &mistakes_);
       ForgetInside(at);
       if (value) ReadField(*value, source, at, *field, message);
       return;
@@ -432,7 +454,7 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
     ++i;
     if (i + 1 == keys.size()) {
       const auto value =
-          ParseAssigned(text, false, false, source, at, &mistakes_);
+          ParseAssigned(text, false, HasSecret(*field), source, at, &mistakes_);
       ForgetInside(at);
       message->Clear();
       if (value) ReadMessage(*value, source, at, message);
