@@ -51,6 +51,9 @@ class EnlistmentsTest : public ::testing::Test {
   v1::Refusal::Reason Refused() const {
     return RefusalOf(bench_.out.replies.at(0).status).reason();
   }
+  uint32_t RetryAfterMs() const {
+    return RefusalOf(bench_.out.replies.at(0).status).retry_after_ms();
+  }
   std::string Sentence() const {
     return std::string(bench_.out.replies.at(0).status.message());
   }
@@ -97,6 +100,19 @@ TEST_F(EnlistmentsTest, MoreThanTheLimitAreRefusedByItsName) {
   EXPECT_EQ(Sentence(),
             "as many workers as may have joined job 'j', or are about to; "
             "max_joined_workers of its chief is 2");
+}
+
+TEST_F(EnlistmentsTest, WhileOneThatHasAnIndexMayStillComeItIsRefusedForNow) {
+  AddSession(2, 11);
+  Enlist(12);  // And dies.
+  ASSERT_EQ(Index(), 3u);
+  Enlist(13);
+  EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
+  EXPECT_GT(RetryAfterMs(), 0u);
+  AddSession(3, 12);  // Or comes.
+  Enlist(13);
+  EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
+  EXPECT_EQ(RetryAfterMs(), 0u);
 }
 
 TEST_F(EnlistmentsTest, AnIndexIsKeptForAsLongAsAStartMayTake) {
