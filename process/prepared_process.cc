@@ -301,8 +301,7 @@ absl::Status MakeMultiWorker(PreparedProcess* prepared) {
   self.task.set_index(*prepared->role.member);
   self.incarnation = prepared->role.incarnation;
   // Copies stay the same only where all compute with one program.
-  self.build =
-      absl::StrCat(ParamdVersion(), " ", ParamdCommit(), " ", ParamdBuildId());
+  self.build = ParamdBuild();
   self.job_name = prepared->job.config.name();
   self.job_digest = prepared->job.digest;
   self.job_settings =

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
@@ -19,6 +20,8 @@ struct ShardOptions {
   // Which server this is, and which life of the process: random, not zero.
   uint32_t index = 0;
   uint64_t incarnation = 0;
+  // Which program: a place of another one may not compute the same bits.
+  std::string build;
   // Which of the server's places, where it has several: the number under which
   // it is called. Unset: its index.
   absl::optional<uint32_t> peer;
