@@ -296,6 +296,7 @@ void Process::CreateServer(Runtime* runtime) {
     if (role_.replication > 1) {
       options.peer = options.index;
       options.index = ServerOfPlace(Places(), *options.peer);
+      options.places_of_a_ps = role_.places();
     }
     options.incarnation = role_.incarnation;
     options.build = ParamdBuild();

@@ -26,6 +26,8 @@ struct ShardOptions {
   // it is called. Unset: its index.
   absl::optional<uint32_t> peer;
   uint32_t peer_or_index() const { return peer.value_or(index); }
+  // How many places each ps has, which calls as one. 0: not known.
+  uint32_t places_of_a_ps = 0;
   // Key of the random lives of blocks; never the same for two processes.
   uint64_t life_seed = 0;
   // Without a word from a coordinator for this long the process ends, to be
