@@ -1,6 +1,5 @@
 #include "config/setting_reader.h"
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -136,23 +135,8 @@ bool IsText(const FieldDescriptor& field, absl::string_view text) {
 
 // Whether it is a secret, or a message that has one inside.
 bool HasSecret(const FieldDescriptor& field) {
-  if (SettingOf(field).secret()) return true;
-  std::vector<const Descriptor*> types;
-  const auto add = [&types](const FieldDescriptor& of) {
-    const Descriptor* const type = of.message_type();
-    const bool is_known =
-        std::find(types.begin(), types.end(), type) != types.end();
-    if (type != nullptr && !is_known) types.push_back(type);
-  };
-  add(field);
-  for (size_t i = 0; i < types.size(); ++i) {
-    const Descriptor& type = *types[i];
-    for (int j = 0; j < type.field_count(); ++j) {
-      if (SettingOf(*type.field(j)).secret()) return true;
-      add(*type.field(j));
-    }
-  }
-  return false;
+  return SettingOf(field).secret() ||
+         (IsMessage(field) && !SecretNames(*field.message_type()).empty());
 }
 
 JsonValue StringValue(absl::string_view text) {
