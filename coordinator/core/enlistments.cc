@@ -54,6 +54,14 @@ bool IsSilent(const WorkerRecord& worker, const JobView& job, Time now) {
 void Enlistments::OnEnlist(const Message& message,
                            const v1::EnlistRequest& request,
                            IsJoining is_joining, Turn* turn) {
+  if (request.gives_up()) {
+    GiveUp(request.incarnation());
+    turn->out->Note(absl::StrCat("process ", request.pid(), " on ",
+                                 request.host(),
+                                 " does not join: its index is free"));
+    turn->out->Reply(message.call, std::make_unique<v1::EnlistReply>());
+    return;
+  }
   const auto index =
       Choose(message.from, request.incarnation(), is_joining, *turn);
   if (!index.ok()) {

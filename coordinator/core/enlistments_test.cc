@@ -137,6 +137,25 @@ TEST_F(EnlistmentsTest, WhoDoesNotJoinKeepsNoIndex) {
   EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
 }
 
+TEST_F(EnlistmentsTest, WhoSaysThatItDoesNotJoinKeepsNoIndex) {
+  Enlist(11);
+  Enlist(12);
+  v1::EnlistRequest request;
+  request.set_incarnation(11);
+  request.set_gives_up(true);
+  Message message;
+  message.from = PeerId::AnyWorker();
+  message.call = ++call_;
+  bench_.Do([&](Turn* turn) {
+    enlistments_.OnEnlist(
+        message, request, [](uint32_t) { return false; }, turn);
+  });
+  EXPECT_TRUE(bench_.out.replies.at(0).status.ok());
+  EXPECT_EQ(Index(), 0u);
+  Enlist(13);
+  EXPECT_EQ(Index(), 2u);
+}
+
 TEST_F(EnlistmentsTest, WhoseSessionsAllEndKeepTheirIndicesForALease) {
   AddSession(1, 10);
   AddSession(2, 11);
