@@ -22,6 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::kAway;
 using testing::kAwayProcess;
+using testing::kChief;
 using testing::kHome;
 using testing::kHomeProcess;
 using testing::MakeAdamConfiguration;
