@@ -89,6 +89,16 @@ absl::StatusOr<absl::Time> CheckSigned(
   const bool is_signed = X509_verify_cert(context.get()) == 1;
   const int error = X509_STORE_CTX_get_error(context.get());
   sk_X509_free(between);
+  // Its own time is checked before.
+  if (error == X509_V_ERR_CERT_HAS_EXPIRED ||
+      error == X509_V_ERR_CERT_NOT_YET_VALID) {
+    return NotNow(
+        files.certificate,
+        absl::StrCat("is vouched for by an authority that does not "
+                     "hold now (",
+                     X509_verify_cert_error_string(error), "; it is ", Day(now),
+                     "): let another issue it, with ca.crt"));
+  }
   if (!is_signed) {
     return Wrong(files.certificate,
                  absl::StrCat("is not vouched for by '", files.authorities,

@@ -71,6 +71,14 @@ TEST_F(TlsFilesTest, OneThatOutlivesItsAuthorityHoldsAsLongAsThat) {
   ASSERT_TRUE(own.ok()) << own.status();
   EXPECT_LE(own->until, absl::Now() + absl::Hours(1));
   EXPECT_GT(own->until, absl::Now() + absl::Minutes(30));
+  const absl::Status later =
+      CheckTlsFiles(TlsFilesOf(directory, "ps-0"), absl::Now() + absl::Hours(2))
+          .status();
+  EXPECT_TRUE(absl::IsUnavailable(later)) << later;
+  EXPECT_TRUE(absl::StrContains(later.message(),
+                                "an authority that does not hold now ("
+                                "certificate has expired; it is "))
+      << later;
 }
 
 TEST_F(TlsFilesTest, OneThatHasExpiredOrDoesNotHoldYetSaysWhen) {
