@@ -54,6 +54,15 @@ def _paths(files: Files) -> List[str]:
             paths.append(name)
     if not paths:
         raise InvalidArgument("no Parquet file is named")
+    seen: Dict[str, str] = {}  # By what links lead to.
+    for path in paths:
+        real = os.path.realpath(path)
+        if real in seen:
+            raise InvalidArgument(
+                f"'{path}' is named twice: it would be read twice"
+                if seen[real] == path else
+                f"'{seen[real]}' and '{path}' are one file: it would be read twice")
+        seen[real] = path
     return paths
 
 

@@ -424,6 +424,27 @@ class ParquetTest(unittest.TestCase):
         self.assertIn("can't be read: ", self.refusal(
             self.directory / "nowhere.parquet", label="click"))
 
+    def test_a_file_that_is_named_twice_is_refused(self):
+        import paramd
+        import paramd.parquet
+        path = self.write("a.parquet", {"price": [1.0]})
+        link = self.directory / "b.parquet"
+        for files, said in (
+                ([path, path], f"'{path}' is named twice: it would be read twice"),
+                # By two patterns, one of them a directory.
+                ([self.directory, path], f"'{path}' is named twice"),
+                ([path, self.directory / "." / "a.parquet"], "is named twice"),
+                ([path, f"{self.directory}/./a.parquet"],
+                 f"'{path}' and '{self.directory}/./a.parquet' are one file: it would "
+                 "be read twice")):
+            with self.subTest(files):
+                self.assertIn(said, self.refusal(files, columns=["price"]))
+                with self.assertRaises(paramd.InvalidArgument):
+                    paramd.parquet.Dataset(files, columns=["price"])
+        link.symlink_to(path)
+        self.assertIn(f"'{path}' and '{link}' are one file",
+                      self.refusal(self.directory, columns=["price"]))
+
     def test_row_groups_are_leased(self):
         import paramd.parquet
         paths = self.write_log()
