@@ -31,8 +31,9 @@ absl::StatusOr<std::string> WriteInitialValues(
   RETURN_IF_ERROR(MakeDirectories(directory));
   ASSIGN_OR_RETURN(const std::string root, AbsolutePath(directory));
   const std::string path = absl::StrCat(root, "/", kInitialValuesFile);
-  ASSIGN_OR_RETURN(auto file,
-                   NewFile::Create(absl::StrCat(path, ".tmp-", getpid())));
+  const std::string temporary = absl::StrCat(path, ".tmp-", getpid());
+  RETURN_IF_ERROR(RemoveTree(temporary));  // Of a process that was killed.
+  ASSIGN_OR_RETURN(auto file, NewFile::Create(temporary));
   RETURN_IF_ERROR(file->Append(header));
   for (const std::vector<float>& value : values) {
     RETURN_IF_ERROR(file->Append(

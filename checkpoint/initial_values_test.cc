@@ -1,5 +1,11 @@
 #include "checkpoint/initial_values.h"
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -33,6 +39,16 @@ TEST(InitialValuesTest, AWarmStartReadsThem) {
   const auto found = FindWarmStart(config, Variables());
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->path(), *path);
+}
+
+TEST(InitialValuesTest, WhatAKilledProcessOfTheSameNumberHasLeftGoes) {
+  const std::string directory = ::testing::TempDir() + "/killed";
+  std::filesystem::create_directories(directory);
+  std::ofstream(absl::StrCat(directory, "/initial.safetensors.tmp-", getpid()))
+      << "half";
+  const auto path =
+      WriteInitialValues(directory, Variables(), {{1, 2, 3, 4, 5, 6}, {7, 8}});
+  EXPECT_TRUE(path.ok()) << path.status();
 }
 
 TEST(InitialValuesTest, TheNewOnesReplaceTheOldOnes) {

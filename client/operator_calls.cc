@@ -34,7 +34,7 @@ absl::StatusOr<Reply> CallUntil(absl::Time deadline,
                                 const Request& request) {
   for (;;) {
     UnaryCall<Request, Reply> call(chief.channel, deadline);
-    call.AddMetadata(kCallerKey, "operator/0");
+    call.AddMetadata(kCallerKey, chief.caller);
     const absl::Status status = FromGrpcStatus(call.Do(request));
     if (status.ok()) return std::move(call.reply());
     const v1::Refusal refusal = RefusalOf(status);

@@ -13,8 +13,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "client/operator_connection.h"
 #include "client/testing/scripted_process.h"
 #include "net/operator_socket.h"
+#include "net/testing/certificates.h"
 
 namespace paramd {
 namespace {
@@ -38,6 +40,20 @@ TEST_F(OperatorCallsTest, WithoutASocketThereIsNobodyToAsk) {
             none);
   EXPECT_EQ(CallCheckpoint({.socket = socket_}, absl::Seconds(60)).status(),
             none);
+}
+
+// A claim that differs from the certificate is refused.
+TEST_F(OperatorCallsTest, WithACertificateTheCallerIsWhomItNames) {
+  const Authority authority = MakeAuthority("j");
+  for (const std::string index : {"0", "1"}) {
+    const auto tls =
+        TlsOf(CertificateDirectory(authority, "j", "operator-" + index), "j",
+              "operator-" + index);
+    const auto connection =
+        ConnectToChief({.address = "127.0.0.1:1", .tls = tls});
+    ASSERT_TRUE(connection.ok()) << connection.status();
+    EXPECT_EQ(connection->caller, "operator/" + index);
+  }
 }
 
 TEST_F(OperatorCallsTest, ASocketThatWasLeftBehindIsNamed) {

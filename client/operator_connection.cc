@@ -25,6 +25,10 @@ absl::StatusOr<OperatorConnection> ConnectToChief(const ChiefAddress& chief) {
                               CertifiedName::Role::kWorker, 0};
   connection.where = chief.address;
   connection.tls = chief.tls;
+  const CertifiedName& self = chief.tls->self();
+  if (self.role == CertifiedName::Role::kOperator) {
+    connection.caller = self.RoleAndIndex();
+  }
   connection.channel = OutsideChannel(OutsideTarget(chief.address),
                                       chief.tls->CredentialsFor(name));
   return connection;

@@ -17,8 +17,9 @@ namespace paramd {
 
 // A connection of an operator to a process.
 struct OperatorConnection {
-  std::string who = "the chief";  // For people.
-  std::string where;              // The same.
+  std::string who = "the chief";      // For people.
+  std::string where;                  // The same.
+  std::string caller = "operator/0";  // As whom it calls.
   std::shared_ptr<const Tls> tls;
   std::unique_ptr<OperatorAddress> socket;  // Keeps its name valid.
   std::shared_ptr<grpc::Channel> channel;

@@ -16,7 +16,7 @@ template <typename Request, typename Reply>
 absl::StatusOr<Reply> CallOnce(const OperatorConnection& process,
                                const Request& request, absl::Duration timeout) {
   UnaryCall<Request, Reply> call(process.channel, absl::Now() + timeout);
-  call.AddMetadata(kCallerKey, "operator/0");
+  call.AddMetadata(kCallerKey, process.caller);
   const absl::Status status = FromGrpcStatus(call.Do(request));
   if (!status.ok()) return Unreached(process, status);
   return std::move(call.reply());

@@ -92,6 +92,19 @@ TEST(TopicConfigTest, ValuesOfPropertiesArePrintedNowhere) {
       {"input.train.kafka.properties", "[\"sasl.password=hunter2]"}};
   EXPECT_EQ(MistakesOf(sources),
             "--set: input.train.kafka.properties: is not valid JSON");
+  const std::string broken = "{\"properties\": [\"sasl.password=hunter2]}";
+  sources.settings = {{"input.train.kafka", broken}};
+  EXPECT_THAT(MistakesOf(sources),
+              HasSubstr("--set: input.train.kafka: is not valid JSON"));
+  EXPECT_THAT(MistakesOf(sources), Not(HasSubstr("hunter2")));
+  sources.settings = {{"input", "{\"train\": {\"kafka\": " + broken + "}}"}};
+  EXPECT_THAT(MistakesOf(sources),
+              HasSubstr("--set: input: is not valid JSON"));
+  EXPECT_THAT(MistakesOf(sources), Not(HasSubstr("hunter2")));
+  sources = OfTopic();
+  sources.text->insert(sources.text->find("hunter2") + 7, "\" \"");
+  EXPECT_THAT(MistakesOf(sources), HasSubstr("topic.json:6: not valid JSON: "));
+  EXPECT_THAT(MistakesOf(sources), Not(HasSubstr("hunter2")));
 }
 
 TEST(TopicConfigTest, WhatDoesNotGoWithATopicIsSaidInOneSentence) {

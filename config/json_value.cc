@@ -208,6 +208,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   std::string Near(size_t position) const {
+    if (!source_.is_quoted) return "";
     constexpr size_t kBefore = 20;
     constexpr size_t kAfter = 12;
     const size_t at = std::min(position, text_.size());

@@ -54,6 +54,7 @@ struct JsonLimits {
 struct JsonSource {
   std::string name;
   bool has_lines = true;  // false: mistakes name the source alone
+  bool is_quoted = true;  // false: mistakes show nothing of it
 
   Place At(int line) const { return {name, has_lines ? line : 0}; }
 };
@@ -62,7 +63,8 @@ struct JsonSource {
 // stands twice in an object is added to `mistakes`, its first value holds.
 // Nullopt, with one mistake added, if the text is too long, too deep, not
 // UTF-8, holds a NUL, a number beyond a double, or is not JSON; the sentence
-// names the likely slip (a trailing comma, single quotes, a hole).
+// names the likely slip (a trailing comma, single quotes, a hole), and quotes
+// what is around it.
 absl::optional<JsonValue> ParseJson(absl::string_view text,
                                     const JsonSource& source,
                                     const JsonLimits& limits,

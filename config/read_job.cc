@@ -50,7 +50,11 @@ void ReadJobFile(const std::string& path,
     mistakes->Add({path, 0}, "", error);
     return;
   }
-  const JsonSource source = {path};
+  JsonSource source = {path};
+  // What it has of these may stand where it is broken.
+  for (const std::string& secret : SecretNames(*config->GetDescriptor())) {
+    source.is_quoted &= !absl::StrContains(text, secret);
+  }
   absl::optional<JsonValue> value = ParseJson(text, source, {}, mistakes);
   if (!value.has_value()) return;
   // Editors look there for the schema.

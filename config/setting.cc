@@ -1,5 +1,6 @@
 #include "config/setting.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/ascii.h"
@@ -45,6 +46,22 @@ void AppendPaths(const Descriptor& message, const std::string& prefix,
 
 const v1::SettingOptions& SettingOf(const FieldDescriptor& field) {
   return field.options().GetExtension(v1::setting);
+}
+
+std::vector<std::string> SecretNames(const Descriptor& message) {
+  std::vector<std::string> names;
+  std::vector<const Descriptor*> types = {&message};
+  for (size_t i = 0; i < types.size(); ++i) {
+    for (int j = 0; j < types[i]->field_count(); ++j) {
+      const FieldDescriptor& field = *types[i]->field(j);
+      if (SettingOf(field).secret()) names.push_back(field.name());
+      const Descriptor* const type = field.message_type();
+      const bool is_known =
+          std::find(types.begin(), types.end(), type) != types.end();
+      if (type != nullptr && !is_known) types.push_back(type);
+    }
+  }
+  return names;
 }
 
 void SetDefaultNumbers(google::protobuf::Message* message) {

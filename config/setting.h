@@ -18,6 +18,11 @@ namespace paramd {
 
 const v1::SettingOptions& SettingOf(const google::protobuf::FieldDescriptor& f);
 
+// The names of the settings in a message, and in those in it, that are printed
+// nowhere.
+std::vector<std::string> SecretNames(
+    const google::protobuf::Descriptor& message);
+
 // Sets the numbers and flags of `message` that are not set to the defaults of
 // their settings, where these have some. Texts, enums, lists and messages stay
 // as they are.

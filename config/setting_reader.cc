@@ -133,6 +133,12 @@ bool IsText(const FieldDescriptor& field, absl::string_view text) {
   return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING && !is_list;
 }
 
+// Whether it is a secret, or a message that has one inside.
+bool HasSecret(const FieldDescriptor& field) {
+  return SettingOf(field).secret() ||
+         (IsMessage(field) && !SecretNames(*field.message_type()).empty());
+}
+
 JsonValue StringValue(absl::string_view text) {
   JsonValue value;
   value.kind = Kind::kString;
@@ -416,8 +422,8 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
     at = JoinPath(at, field->name());
     if (i + 1 == keys.size()) {
       const auto value =
-          ParseAssigned(text, IsText(*field, text), SettingOf(*field).secret(),
-                        source, at, &mistakes_);
+          ParseAssigned(text, IsText(*field, text), HasSecret(*field), source,
+                        at, &mistakes_);
       ForgetInside(at);
       if (value) ReadField(*value, source, at, *field, message);
       return;
@@ -432,7 +438,7 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
     ++i;
     if (i + 1 == keys.size()) {
       const auto value =
-          ParseAssigned(text, false, false, source, at, &mistakes_);
+          ParseAssigned(text, false, HasSecret(*field), source, at, &mistakes_);
       ForgetInside(at);
       message->Clear();
       if (value) ReadMessage(*value, source, at, message);

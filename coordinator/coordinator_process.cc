@@ -46,6 +46,8 @@ absl::Status AsUnavailable(const absl::Status& status) {
 absl::Status CheckWritable(const std::string& directory) {
   RETURN_IF_ERROR(AsUnavailable(MakeDirectories(directory)));
   const std::string probe = absl::StrCat(directory, "/.probe-", getpid());
+  // Of a process that was killed, and had this one's number.
+  RemoveTree(probe).IgnoreError();
   return AsUnavailable(NewFile::Create(probe).status());
 }
 
@@ -292,8 +294,9 @@ absl::Status CoordinatorProcess::WriteResult(v1::WriteResult result) const {
   }
   ASSIGN_OR_RETURN(const std::string text, MessageJson(result));
   const std::string path = absl::StrCat(paths_.run_directory, "/result.json");
-  ASSIGN_OR_RETURN(auto file,
-                   NewFile::Create(absl::StrCat(path, ".tmp-", getpid())));
+  const std::string temporary = absl::StrCat(path, ".tmp-", getpid());
+  RETURN_IF_ERROR(RemoveTree(temporary));
+  ASSIGN_OR_RETURN(auto file, NewFile::Create(temporary));
   RETURN_IF_ERROR(file->Append(absl::string_view(text)));
   return file->FinishAs(path);
 }

@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -81,10 +84,55 @@ std::string NameOf(absl::string_view path, const std::string& directory,
   return std::string(path);
 }
 
+// Where files lie, however patterns spell that.
+class Places {
+ public:
+  std::string Of(const std::filesystem::path& path) {
+    const std::filesystem::path parent =
+        path.has_parent_path() ? path.parent_path() : ".";
+    std::filesystem::path& place = parents_[parent.string()];
+    std::error_code error;
+    if (place.empty()) place = std::filesystem::weakly_canonical(parent, error);
+    if (place.empty()) place = parent;
+    return (place / path.filename()).string();
+  }
+
+ private:
+  std::map<std::string, std::filesystem::path> parents_;
+};
+
+// Of `names` each file once that is none of `known`, rather by its own name
+// than by that of a link to it.
+std::vector<std::string> EachOnce(const std::string& directory,
+                                  const std::vector<std::string>& known,
+                                  const std::set<std::string>& names) {
+  const auto path_of = [&directory](const std::string& name) {
+    return std::filesystem::path(PathIn(directory, name));
+  };
+  Places places;
+  std::set<std::string> seen;
+  for (const std::string& name : known) seen.insert(places.Of(path_of(name)));
+  std::set<std::string> once;
+  for (const bool links : {false, true}) {
+    for (const std::string& name : names) {
+      const std::filesystem::path path = path_of(name);
+      std::error_code error;
+      if (std::filesystem::is_symlink(path, error) != links) continue;
+      const std::filesystem::path real =
+          links ? std::filesystem::canonical(path, error)
+                : std::filesystem::path();
+      const std::string place = real.empty() ? places.Of(path) : real.string();
+      if (seen.insert(place).second) once.insert(name);
+    }
+  }
+  return {once.begin(), once.end()};
+}
+
 // The names of all files that are there and not known, in order.
 absl::StatusOr<std::vector<std::string>> FindNew(const v1::InputConfig& config,
                                                  const v1::ScanInput& request) {
   const std::string& directory = config.train().directory();
+  const std::string& end_file = config.follow().end_file();
   std::set<std::string> names;
   for (const std::string& pattern : PatternsOf(config.train())) {
     const auto found = FindFiles(directory, {pattern});
@@ -94,9 +142,13 @@ absl::StatusOr<std::vector<std::string>> FindNew(const v1::InputConfig& config,
       names.insert(NameOf(path, directory, pattern));
     }
   }
-  for (const std::string& name : request.known()) names.erase(name);
-  names.erase(config.follow().end_file());
-  return std::vector<std::string>(names.begin(), names.end());
+  std::vector<std::string> known = {request.known().begin(),
+                                    request.known().end()};
+  if (!end_file.empty()) known.push_back(end_file);
+  for (const std::string& name : known) names.erase(name);
+  // Where nothing is new, nobody looks for links.
+  if (names.empty()) return std::vector<std::string>();
+  return EachOnce(directory, known, names);
 }
 
 // Whether the config's patterns mean a file of this name, as ScanInput gives

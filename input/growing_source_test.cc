@@ -153,6 +153,44 @@ TEST_F(GrowingSourceTest, AFileElsewhereKeepsItsWholeName) {
   EXPECT_THAT(NamesIn(*Scan()), ElementsAre(directory_ + "/a.csv"));
 }
 
+TEST_F(GrowingSourceTest, AFileThatHasSeveralNamesIsFoundOnce) {
+  Write("b.csv", {1});
+  auto* const files = config_.mutable_train()->mutable_csv()->mutable_files();
+  *files->Add() = directory_ + "/*.csv";
+  *files->Add() = "./b.*";
+  auto found = Scan();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(NamesIn(*found), ElementsAre("./b.csv"));
+  EXPECT_EQ(found->found().examples(), 1u);
+  // A run goes on with patterns that spell it otherwise.
+  EXPECT_TRUE(NamesIn(*Scan({"b.csv"})).empty());
+  files->DeleteSubrange(0, 1);
+  EXPECT_TRUE(NamesIn(*Scan({"b.csv"})).empty());
+  EXPECT_TRUE(NamesIn(*Scan({directory_ + "/b.csv"})).empty());
+  EXPECT_TRUE(NamesIn(*Scan({"./b.csv"})).empty());
+}
+
+TEST_F(GrowingSourceTest, ALinkToAFileIsNotAnotherFile) {
+  Write("b.csv", {1});
+  std::filesystem::create_symlink("b.csv", directory_ + "/a.csv");
+  EXPECT_THAT(NamesIn(*Scan()), ElementsAre("b.csv"));
+  EXPECT_TRUE(NamesIn(*Scan({"b.csv"})).empty());
+  // One to what no pattern means is a file like others.
+  WriteTestFile("elsewhere", "ad,click\n1,1\n");
+  std::filesystem::create_symlink("elsewhere", directory_ + "/c.csv");
+  EXPECT_THAT(NamesIn(*Scan({"b.csv"})), ElementsAre("c.csv"));
+}
+
+TEST_F(GrowingSourceTest, TheMarkOfTheEndIsNoInputHoweverPatternsSpellIt) {
+  Write("a.csv", {1});
+  WriteTestFile("_SUCCESS", "");
+  std::filesystem::remove(directory_ + "/other.txt");
+  config_.mutable_train()->mutable_csv()->set_files(0, directory_ + "/*");
+  EXPECT_THAT(NamesIn(*Scan()), ElementsAre(directory_ + "/a.csv"));
+  WriteTestFile("_SUCCESS", "the end");
+  EXPECT_THAT(NamesIn(*Scan()), ElementsAre(directory_ + "/a.csv"));
+}
+
 TEST_F(GrowingSourceTest, ALookEndsWhenItIsToldTo) {
   Write("a.csv", {1});
   const std::atomic<bool> stopped = true;

@@ -138,6 +138,11 @@ absl::StatusOr<Authority> Authority::Of(KeyAndCertificate pem) {
   return Authority(std::move(pem));
 }
 
+absl::Time Authority::until() const {
+  return TimeOf(
+      X509_get0_notAfter(ReadCertificates(pem_.certificate)[0].get()));
+}
+
 absl::StatusOr<KeyAndCertificate> Authority::Issue(const CertifiedName& name,
                                                    Validity validity) const {
   const OwnedKey key(EVP_EC_gen("P-256"));

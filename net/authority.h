@@ -36,6 +36,8 @@ class Authority {
   static absl::StatusOr<Authority> Of(KeyAndCertificate pem);
 
   const KeyAndCertificate& pem() const { return pem_; }
+  // What it signs is of no use after that.
+  absl::Time until() const;
 
   // A certificate with a new key, for both ends of a connection.
   absl::StatusOr<KeyAndCertificate> Issue(const CertifiedName& name,

@@ -4,6 +4,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <time.h>
 
 #include "absl/strings/str_cat.h"
 
@@ -55,6 +56,12 @@ std::vector<std::string> UrisOf(const X509& certificate) {
   }
   GENERAL_NAMES_free(names);
   return uris;
+}
+
+absl::Time TimeOf(const ASN1_TIME* time) {
+  tm fields = {};
+  ASN1_TIME_to_tm(time, &fields);
+  return absl::FromTimeT(timegm(&fields));
 }
 
 absl::Status OpenSslError(absl::string_view what) {

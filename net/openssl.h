@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace paramd {
 
@@ -31,6 +32,8 @@ std::vector<OwnedCertificate> ReadCertificates(const std::string& pem);
 
 // The URI names of a certificate.
 std::vector<std::string> UrisOf(const X509& certificate);
+
+absl::Time TimeOf(const ASN1_TIME* time);
 
 // kInternal with OpenSSL's own words for what failed last.
 absl::Status OpenSslError(absl::string_view what);

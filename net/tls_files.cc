@@ -4,9 +4,9 @@
 #include <openssl/x509.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <vector>
@@ -48,12 +48,6 @@ absl::StatusOr<std::string> ReadTlsFile(const std::string& path) {
   return bytes;
 }
 
-absl::Time TimeOf(const ASN1_TIME* time) {
-  tm fields = {};
-  ASN1_TIME_to_tm(time, &fields);
-  return absl::FromTimeT(timegm(&fields));
-}
-
 std::string Day(absl::Time time) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", time, absl::UTCTimeZone());
 }
@@ -74,11 +68,10 @@ absl::Status CheckTime(const std::string& file, X509* certificate,
 }
 
 // That the authorities vouch for the first of the certificates, the others of
-// which may be in between.
-absl::Status CheckSigned(const TlsFiles& files,
-                         const std::vector<OwnedCertificate>& authorities,
-                         const std::vector<OwnedCertificate>& certificates,
-                         absl::Time now) {
+// which may be in between: until when all of these hold.
+absl::StatusOr<absl::Time> CheckSigned(
+    const TlsFiles& files, const std::vector<OwnedCertificate>& authorities,
+    const std::vector<OwnedCertificate>& certificates, absl::Time now) {
   const std::unique_ptr<X509_STORE, decltype(&X509_STORE_free)> store(
       X509_STORE_new(), &X509_STORE_free);
   for (const auto& authority : authorities) {
@@ -96,11 +89,29 @@ absl::Status CheckSigned(const TlsFiles& files,
   const bool is_signed = X509_verify_cert(context.get()) == 1;
   const int error = X509_STORE_CTX_get_error(context.get());
   sk_X509_free(between);
-  if (is_signed) return absl::OkStatus();
-  return Wrong(files.certificate,
-               absl::StrCat("is not vouched for by '", files.authorities, "' (",
-                            X509_verify_cert_error_string(error),
-                            "): take all three files of one authority"));
+  // Its own time is checked before.
+  if (error == X509_V_ERR_CERT_HAS_EXPIRED ||
+      error == X509_V_ERR_CERT_NOT_YET_VALID) {
+    return NotNow(
+        files.certificate,
+        absl::StrCat("is vouched for by an authority that does not "
+                     "hold now (",
+                     X509_verify_cert_error_string(error), "; it is ", Day(now),
+                     "): let another issue it, with ca.crt"));
+  }
+  if (!is_signed) {
+    return Wrong(files.certificate,
+                 absl::StrCat("is not vouched for by '", files.authorities,
+                              "' (", X509_verify_cert_error_string(error),
+                              "): take all three files of one authority"));
+  }
+  absl::Time until = absl::InfiniteFuture();
+  STACK_OF(X509)* const chain = X509_STORE_CTX_get0_chain(context.get());
+  for (int i = 0; i < sk_X509_num(chain); ++i) {
+    const X509* const link = sk_X509_value(chain, i);
+    until = std::min(until, TimeOf(X509_get0_notAfter(link)));
+  }
+  return until;
 }
 
 }  // namespace
@@ -141,13 +152,14 @@ absl::StatusOr<OwnCertificate> CheckTlsFiles(const TlsFiles& files,
                               "': take both from one place"));
   }
   RETURN_IF_ERROR(CheckTime(files.certificate, own, now));
-  RETURN_IF_ERROR(CheckSigned(files, authorities, certificates, now));
+  ASSIGN_OR_RETURN(const absl::Time until,
+                   CheckSigned(files, authorities, certificates, now));
   const auto name = NameAmong(UrisOf(*own));
   if (!name.ok()) {
     return Wrong(files.certificate,
                  absl::StrCat("names no process: ", name.status().message()));
   }
-  return OwnCertificate{*name, TimeOf(X509_get0_notAfter(own))};
+  return OwnCertificate{*name, until};
 }
 
 }  // namespace paramd

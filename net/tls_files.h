@@ -25,7 +25,7 @@ TlsFiles TlsFilesOf(const std::string& directory, absl::string_view task);
 
 struct OwnCertificate {
   CertifiedName name;
-  absl::Time until;
+  absl::Time until;  // The certificate holds, and the authorities above it.
 };
 
 // Whether a process can use them at `now`: each can be read, the key is that of

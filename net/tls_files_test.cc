@@ -64,6 +64,23 @@ TEST_F(TlsFilesTest, AKeyThatDoesNotFitIsNamed) {
                         "': take both from one place");
 }
 
+TEST_F(TlsFilesTest, OneThatOutlivesItsAuthorityHoldsAsLongAsThat) {
+  const std::string directory = CertificateDirectory(
+      authority_, "j", "ps-0", absl::Now() + absl::Hours(9));
+  const auto own = CheckTlsFiles(TlsFilesOf(directory, "ps-0"), absl::Now());
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_LE(own->until, absl::Now() + absl::Hours(1));
+  EXPECT_GT(own->until, absl::Now() + absl::Minutes(30));
+  const absl::Status later =
+      CheckTlsFiles(TlsFilesOf(directory, "ps-0"), absl::Now() + absl::Hours(2))
+          .status();
+  EXPECT_TRUE(absl::IsUnavailable(later)) << later;
+  EXPECT_TRUE(absl::StrContains(later.message(),
+                                "an authority that does not hold now ("
+                                "certificate has expired; it is "))
+      << later;
+}
+
 TEST_F(TlsFilesTest, OneThatHasExpiredOrDoesNotHoldYetSaysWhen) {
   EXPECT_TRUE(absl::StrContains(Said(absl::Hours(2)),
                                 "tls.crt' of tls_dir "

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "absl/types/optional.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -79,6 +80,25 @@ absl::Status TakeUp(const v1::EnlistReply& reply, PreparedProcess* prepared) {
   return DeriveBatch(reply.workers() * ReplicasOf(job), &job);
 }
 
+// What the chief answers; unset: the job has finished.
+absl::StatusOr<absl::optional<v1::EnlistReply>> Ask(
+    const RunOptions& run, const PreparedProcess& prepared, bool gives_up,
+    absl::Duration patience) {
+  ASSIGN_OR_RETURN(GrpcRuntimeOptions options, OptionsToEnlist(run, prepared));
+  const PeerId self = PeerId::Worker(options.self.index());
+  v1::EnlistRequest request;
+  request.set_incarnation(options.incarnation);
+  request.set_host(ReadHostName());
+  request.set_pid(static_cast<uint32_t>(getpid()));
+  request.set_gives_up(gives_up);
+  Enlisting enlisting(std::move(request), patience);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime,
+                   MakeGrpcRuntime(std::move(options)));
+  runtime->AddCore(self, &enlisting);
+  RETURN_IF_ERROR(runtime->Run());
+  return enlisting.reply();
+}
+
 }  // namespace
 
 absl::StatusOr<CertifiedName> NameToJoinWith(const std::string& tls_dir,
@@ -103,26 +123,25 @@ absl::StatusOr<CertifiedName> NameToJoinWith(const std::string& tls_dir,
 }
 
 absl::Status Enlist(const RunOptions& run, PreparedProcess* prepared) {
-  ASSIGN_OR_RETURN(GrpcRuntimeOptions options, OptionsToEnlist(run, *prepared));
-  const PeerId self = PeerId::Worker(options.self.index());
-  v1::EnlistRequest request;
-  request.set_incarnation(options.incarnation);
-  request.set_host(ReadHostName());
-  request.set_pid(static_cast<uint32_t>(getpid()));
-  Enlisting enlisting(
-      std::move(request),
-      absl::Milliseconds(prepared->job.config.start_timeout_ms()));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime,
-                   MakeGrpcRuntime(std::move(options)));
-  runtime->AddCore(self, &enlisting);
   Log(LogLevel::kInfo, "asking the chief for an index",
       {{"chief", prepared->cluster.join}});
-  RETURN_IF_ERROR(runtime->Run());
-  if (!enlisting.reply().has_value()) {
+  ASSIGN_OR_RETURN(
+      const absl::optional<v1::EnlistReply> reply,
+      Ask(run, *prepared, /*gives_up=*/false,
+          absl::Milliseconds(prepared->job.config.start_timeout_ms())));
+  if (!reply.has_value()) {
     prepared->nothing_to_do = "the job is finished: there is nothing to join";
     return absl::OkStatus();
   }
-  return TakeUp(*enlisting.reply(), prepared);
+  return TakeUp(*reply, prepared);
+}
+
+void GiveUpIndex(const RunOptions& run, const PreparedProcess& prepared) {
+  const absl::Status told =
+      Ask(run, prepared, /*gives_up=*/true, absl::ZeroDuration()).status();
+  if (told.ok()) return;
+  Log(LogLevel::kWarning, "the chief keeps an index for this process",
+      {{"why", told.message()}});
 }
 
 }  // namespace paramd

@@ -27,6 +27,10 @@ absl::StatusOr<CertifiedName> NameToJoinWith(const std::string& tls_dir,
 // REQUIRES: prepared->cluster.joins(), and the role is RoleIn's.
 absl::Status Enlist(const RunOptions& run, PreparedProcess* prepared);
 
+// This process does not join after all: tells the chief, which keeps an index
+// for it. Waits for some seconds at most.
+void GiveUpIndex(const RunOptions& run, const PreparedProcess& prepared);
+
 }  // namespace paramd
 
 #endif  // PARAMD_PROCESS_ENLIST_H_

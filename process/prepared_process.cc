@@ -301,8 +301,7 @@ absl::Status MakeMultiWorker(PreparedProcess* prepared) {
   self.task.set_index(*prepared->role.member);
   self.incarnation = prepared->role.incarnation;
   // Copies stay the same only where all compute with one program.
-  self.build =
-      absl::StrCat(ParamdVersion(), " ", ParamdCommit(), " ", ParamdBuildId());
+  self.build = ParamdBuild();
   self.job_name = prepared->job.config.name();
   self.job_digest = prepared->job.digest;
   self.job_settings =
@@ -469,6 +468,10 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
   bool made_run_dir = false;
   const absl::Status status =
       PrepareAll(options, models, &made_run_dir, prepared);
+  const ClusterSpec& cluster = prepared->cluster;
+  if (!status.ok() && cluster.joins() && cluster.knows_all_ps) {
+    GiveUpIndex(options, *prepared);
+  }
   if (!status.ok() && made_run_dir) {
     std::error_code error;  // One that holds something stays.
     std::filesystem::remove(prepared->job.config.run_dir(), error);

@@ -22,6 +22,7 @@
 #include "process/memory_limit.h"
 #include "process/run_directory.h"
 #include "process/start_checks.h"
+#include "process/version.h"
 #include "proto/job_end.h"
 
 namespace paramd {
@@ -295,8 +296,10 @@ void Process::CreateServer(Runtime* runtime) {
     if (role_.replication > 1) {
       options.peer = options.index;
       options.index = ServerOfPlace(Places(), *options.peer);
+      options.places_of_a_ps = role_.places();
     }
     options.incarnation = role_.incarnation;
+    options.build = ParamdBuild();
     options.life_seed = StableHash("life", role_.incarnation + shard);
     options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
     options.memory_limit_bytes = MemoryOfAShard(job_.config, role_.places());

@@ -95,6 +95,20 @@ absl::Status MakeEmptyDirectory(const std::string& directory) {
                    "one, or renew what is there (paramd tls renew)"));
 }
 
+// Nobody would take one that outlives its authority, though it says that it
+// holds.
+absl::Status CheckOutlived(const Authority& authority, const std::string& file,
+                           int days, absl::Time until) {
+  if (absl::ToTimeT(until) <= absl::ToTimeT(authority.until())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "certificates for ", days, " days would outlive their authority '", file,
+      "', which holds until ",
+      absl::FormatTime("%Y-%m-%d", authority.until(), absl::UTCTimeZone()),
+      ": give fewer --days, or make a new directory (paramd tls init)"));
+}
+
 std::vector<std::string> NamesOf(const TlsTasks& tasks) {
   std::vector<std::string> names;
   const auto add = [&](const char* role, int count) {
@@ -148,6 +162,8 @@ absl::StatusOr<std::vector<std::string>> RenewTlsDirectory(
   ASSIGN_OR_RETURN(pem.key, Read(directory + "/ca.key"));
   ASSIGN_OR_RETURN(pem.certificate, Read(directory + "/ca.crt"));
   ASSIGN_OR_RETURN(const Authority authority, Authority::Of(std::move(pem)));
+  RETURN_IF_ERROR(CheckOutlived(authority, directory + "/ca.crt", days,
+                                DaysFrom(now, days).until));
   ASSIGN_OR_RETURN(const std::string job, Read(directory + "/job"));
   RETURN_IF_ERROR(CheckJobName(job));
   std::vector<std::string> tasks;

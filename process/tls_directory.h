@@ -35,7 +35,8 @@ absl::Status MakeTlsDirectory(const std::string& directory,
 
 // Replaces the certificate of each task in there, one file at a time, for the
 // key it has. The tasks, in order. kInvalidArgument, naming the file, if one
-// can't be read; those before it are replaced.
+// can't be read; those before it are replaced. Also kInvalidArgument, with
+// nothing replaced, if they would outlive the authority.
 absl::StatusOr<std::vector<std::string>> RenewTlsDirectory(
     const std::string& directory, int days, absl::Time now);
 

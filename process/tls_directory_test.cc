@@ -92,6 +92,25 @@ TEST(TlsDirectoryTest, ARenewedOneHoldsLongerAndKeepsItsKey) {
   EXPECT_EQ(TextOf(files.key), key);
 }
 
+TEST(TlsDirectoryTest, NoneIsRenewedBeyondItsAuthority) {
+  const std::string directory = NewDirectory("outlive");
+  const absl::Time made = absl::Now() - absl::Hours(24 * 3600);
+  ASSERT_TRUE(MakeTlsDirectory(directory, "j", {1, 1, 0, 0}, 30, made).ok());
+  const TlsFiles files = TlsFilesOf(directory, "ps-0");
+  const std::string before = TextOf(files.certificate);
+  const absl::Status longer =
+      RenewTlsDirectory(directory, 51, absl::Now()).status();
+  EXPECT_EQ(longer.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(
+      longer.message(), absl::StrCat("certificates for 51 days would outlive "
+                                     "their authority '",
+                                     directory, "/ca.crt', which holds until")))
+      << longer;
+  EXPECT_EQ(TextOf(files.certificate), before);
+  EXPECT_TRUE(RenewTlsDirectory(directory, 49, absl::Now()).ok());
+  EXPECT_TRUE(CheckTlsFiles(files, absl::Now()).ok());
+}
+
 TEST(TlsDirectoryTest, WhatCannotBeRenewedIsNamed) {
   const std::string directory = NewDirectory("none");
   EXPECT_TRUE(absl::StrContains(

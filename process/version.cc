@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace paramd {
@@ -62,6 +63,11 @@ std::string ParamdBuildId() {
   std::string id;
   dl_iterate_phdr(&FindBuildId, &id);
   return id;
+}
+
+std::string ParamdBuild() {
+  return absl::StrCat(ParamdVersion(), " ", ParamdCommit(), " ",
+                      ParamdBuildId());
 }
 
 std::string ParamdCommit() { return *kCommit == '\0' ? "unknown" : kCommit; }

@@ -17,6 +17,9 @@ std::string ParamdCommit();
 // nothing.
 std::string ParamdBuildId();
 
+// All three: two programs of one build compute the same bits.
+std::string ParamdBuild();
+
 }  // namespace paramd
 
 #endif  // PARAMD_PROCESS_VERSION_H_

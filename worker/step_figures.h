@@ -1,8 +1,8 @@
 #ifndef PARAMD_WORKER_STEP_FIGURES_H_
 #define PARAMD_WORKER_STEP_FIGURES_H_
 
-#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -17,12 +17,15 @@ struct StepFigures {
   uint64_t left_out = 0;
 };
 
-// As numbers of which each member has as many: those of up to `sums` metrics.
-std::vector<double> ToNumbers(const StepFigures& figures, size_t sums);
+// As numbers of which each member has as many. `counted`: what the model says
+// that it counts, TrainedModel::metrics, its outputs' included.
+std::vector<double> ToNumbers(const StepFigures& figures,
+                              absl::Span<const std::string> counted);
 
 // Of ToNumbers of some members, one after the other, in their order, added up.
-// REQUIRES: `sums` as there.
-StepFigures FromNumbers(absl::Span<const double> numbers, size_t sums);
+// REQUIRES: `counted` as there.
+StepFigures FromNumbers(absl::Span<const double> numbers,
+                        absl::Span<const std::string> counted);
 
 }  // namespace paramd
 

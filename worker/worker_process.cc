@@ -505,7 +505,7 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAmongMembers(
 absl::StatusOr<StepFigures> WorkerProcess::ComputeShares(
     const v1::ComputeGradient& request, const StepWeights& weights,
     const GradientPool::Set& gradients, bool* lost) {
-  const size_t sums = model_->metrics().size();
+  const std::vector<std::string> counted = model_->metrics();
   const auto compute = [&]() -> absl::StatusOr<Metrics> {
     RETURN_IF_ERROR(Begin(request));
     steps_.SetRing(member_.exchange->ring());
@@ -517,7 +517,7 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeShares(
   const absl::StatusOr<Metrics> computed = compute();
   std::vector<double> figures;
   if (computed.ok()) {
-    figures = ToNumbers({*computed, steps_.left_out()}, sums);
+    figures = ToNumbers({*computed, steps_.left_out()}, counted);
   } else {
     // The others wait for this one in vain.
     member_.exchange->Fail(computed.status());
@@ -526,7 +526,7 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeShares(
   *lost = computed.ok() && absl::IsUnavailable(ended);
   RETURN_IF_ERROR(computed.status());
   RETURN_IF_ERROR(ended);
-  return FromNumbers(figures, sums);
+  return FromNumbers(figures, counted);
 }
 
 void WorkerProcess::FillInput(v1::InputStats* stats) const {

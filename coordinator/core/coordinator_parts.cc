@@ -20,7 +20,8 @@ CoordinatorParts::CoordinatorParts(const CoordinatorOptions& options,
           sessions.all(), input, std::move(waiting_for)},
       startup(options),
       schedule(options.job),
-      summary_writer(options.job.summary().every_steps()) {}
+      summary_writer(options.job.summary().every_steps()),
+      tables(options.servers) {}
 
 Sessions::News CoordinatorParts::NewsFor(uint32_t worker) const {
   Sessions::News news;

@@ -54,6 +54,14 @@ bool IsSilent(const WorkerRecord& worker, const JobView& job, Time now) {
 void Enlistments::OnEnlist(const Message& message,
                            const v1::EnlistRequest& request,
                            IsJoining is_joining, Turn* turn) {
+  if (request.gives_up()) {
+    GiveUp(request.incarnation());
+    turn->out->Note(absl::StrCat("process ", request.pid(), " on ",
+                                 request.host(),
+                                 " does not join: its index is free"));
+    turn->out->Reply(message.call, std::make_unique<v1::EnlistReply>());
+    return;
+  }
   const auto index =
       Choose(message.from, request.incarnation(), is_joining, *turn);
   if (!index.ok()) {
@@ -121,6 +129,7 @@ absl::StatusOr<uint32_t> Enlistments::ChooseAny(uint64_t incarnation,
   const JobView& job = turn.job;
   absl::optional<uint32_t> unused;
   absl::optional<uint32_t> silent;
+  bool may_be_free_soon = false;
   for (uint32_t index = job.options.workers; index < EndOfJoined(job.options);
        ++index) {
     const auto worker = job.workers.find(index);
@@ -130,7 +139,10 @@ absl::StatusOr<uint32_t> Enlistments::ChooseAny(uint64_t incarnation,
         (has_session && worker->second.incarnation == incarnation)) {
       return index;
     }
-    if (kept != kept_.end() || is_joining(index)) continue;
+    if (kept != kept_.end() || is_joining(index)) {
+      may_be_free_soon |= kept != kept_.end() || !has_session;
+      continue;
+    }
     if (!has_session) {
       if (!unused.has_value()) unused = index;
     } else if (!silent.has_value() && IsSilent(worker->second, job, turn.now)) {
@@ -139,8 +151,16 @@ absl::StatusOr<uint32_t> Enlistments::ChooseAny(uint64_t incarnation,
   }
   if (unused.has_value()) return *unused;
   if (silent.has_value()) return *silent;
+  v1::Refusal refusal;
+  refusal.set_reason(v1::Refusal::OVER_LIMIT);
+  refusal.set_entity(kMostJoined);
+  if (may_be_free_soon) {
+    // Who is about to join may have died instead.
+    refusal.set_retry_after_ms(
+        static_cast<uint32_t>(absl::ToInt64Milliseconds(job.heartbeat())));
+  }
   return Refuse(
-      v1::Refusal::OVER_LIMIT, kMostJoined,
+      refusal,
       absl::StrCat("as many workers as may have joined job '",
                    job.options.job.name(), "', or are about to; ", kMostJoined,
                    " of its chief is ", job.options.job.max_joined_workers()));

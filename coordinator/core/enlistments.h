@@ -16,9 +16,9 @@ namespace paramd {
 // as every worker does.
 //
 // Invariant: an index is kept for one process at a time, until it has a
-// session, is refused one, or start_timeout_ms is over. Which life of a worker
-// a session is its generation says, not the index: that may be used again at
-// once.
+// session, is refused one, gives it up, or start_timeout_ms is over. Which life
+// of a worker a session is its generation says, not the index: that may be used
+// again at once.
 //
 // Not thread-safe: a part of the coordinator's core.
 class Enlistments {
@@ -31,8 +31,9 @@ class Enlistments {
   // session is silent for half a lease (two heartbeats, if that is longer): its
   // join waits until the lease of that is over. Refuses with INVALID where the
   // job takes no such worker or the certificate's index is not one of theirs,
-  // with OVER_LIMIT where all are taken, NOT_READY before the sessions are
-  // known, and JOB_FINISHED.
+  // with OVER_LIMIT where all are taken (for now, if one of those that have
+  // them has no session yet), NOT_READY before the sessions are known, and
+  // JOB_FINISHED. One that gives up is answered in any case.
   void OnEnlist(const Message& message, const v1::EnlistRequest& request,
                 IsJoining is_joining, Turn* turn);
   // This process does not join: the index that is kept for it is free.

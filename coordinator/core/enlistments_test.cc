@@ -51,6 +51,9 @@ class EnlistmentsTest : public ::testing::Test {
   v1::Refusal::Reason Refused() const {
     return RefusalOf(bench_.out.replies.at(0).status).reason();
   }
+  uint32_t RetryAfterMs() const {
+    return RefusalOf(bench_.out.replies.at(0).status).retry_after_ms();
+  }
   std::string Sentence() const {
     return std::string(bench_.out.replies.at(0).status.message());
   }
@@ -99,6 +102,19 @@ TEST_F(EnlistmentsTest, MoreThanTheLimitAreRefusedByItsName) {
             "max_joined_workers of its chief is 2");
 }
 
+TEST_F(EnlistmentsTest, WhileOneThatHasAnIndexMayStillComeItIsRefusedForNow) {
+  AddSession(2, 11);
+  Enlist(12);  // And dies.
+  ASSERT_EQ(Index(), 3u);
+  Enlist(13);
+  EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
+  EXPECT_GT(RetryAfterMs(), 0u);
+  AddSession(3, 12);  // Or comes.
+  Enlist(13);
+  EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
+  EXPECT_EQ(RetryAfterMs(), 0u);
+}
+
 TEST_F(EnlistmentsTest, AnIndexIsKeptForAsLongAsAStartMayTake) {
   Enlist(11);
   Enlist(12);
@@ -119,6 +135,25 @@ TEST_F(EnlistmentsTest, WhoDoesNotJoinKeepsNoIndex) {
   enlistments_.GiveUp(11);
   Enlist(14);
   EXPECT_EQ(Refused(), v1::Refusal::OVER_LIMIT);
+}
+
+TEST_F(EnlistmentsTest, WhoSaysThatItDoesNotJoinKeepsNoIndex) {
+  Enlist(11);
+  Enlist(12);
+  v1::EnlistRequest request;
+  request.set_incarnation(11);
+  request.set_gives_up(true);
+  Message message;
+  message.from = PeerId::AnyWorker();
+  message.call = ++call_;
+  bench_.Do([&](Turn* turn) {
+    enlistments_.OnEnlist(
+        message, request, [](uint32_t) { return false; }, turn);
+  });
+  EXPECT_TRUE(bench_.out.replies.at(0).status.ok());
+  EXPECT_EQ(Index(), 0u);
+  Enlist(13);
+  EXPECT_EQ(Index(), 2u);
 }
 
 TEST_F(EnlistmentsTest, WhoseSessionsAllEndKeepTheirIndicesForALease) {

@@ -262,7 +262,9 @@ void FactRouter::On(const ServerConfigured& configured, Turn* turn) {
   const uint32_t index = configured.server;
   parts_.replicas.OnConfigured(index, *configured.reply);
   parts_.summary_writer.summaries().Told(index, *configured.reply);
-  parts_.tables.Told(index, configured.reply->tables());
+  if (configured.reply->restored()) {
+    parts_.tables.Told(index, configured.reply->tables());
+  }
   for (std::string& note : parts_.tables.TakeNotes(turn->now)) {
     turn->out->Warn(std::move(note));
   }

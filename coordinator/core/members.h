@@ -30,6 +30,7 @@ struct ServerRecord {
 
   uint64_t incarnation = 0;  // 0: not heard of yet.
   Time heard;                // If it was.
+  std::string build;         // Of that process. Empty: not known.
   v1::ServerLife generation;
   std::string restore_directory;
   // The life that was filled with that: an earlier one if backups took over

@@ -99,6 +99,7 @@ void Replicas::OnReply(uint32_t server, const Message& message, Turn* turn) {
   if (const auto* recalled =
           DynamicCastToGenerated<v1::RecallReply>(message.head)) {
     incarnation = recalled->incarnation();
+    place.build = recalled->build();
     place.suspected = false;
   } else if (const auto* configured =
                  DynamicCastToGenerated<v1::ConfigureReply>(message.head)) {
@@ -163,7 +164,7 @@ void Replicas::Decide(uint32_t server, Turn* turn) {
                      record.restored && record.drains_since == Time::Never() &&
                      !watch_.IsLeaving(*record.peer, record.incarnation) &&
                      !watch_.IsLeaving(place.peer, place.incarnation);
-    if (may) Tell(server, turn);
+    if (may && !IsOfAnotherBuild(server, turn)) Tell(server, turn);
     return;
   }
   const v1::Backup& backup = *record.backup;
@@ -242,6 +243,20 @@ std::string Replicas::WhyNotHandedOver(uint32_t server,
 
 v1::ServerMember Replicas::MemberOf(uint32_t server, const Turn& turn) {
   return turn.job.configuration.servers(static_cast<int>(server));
+}
+
+bool Replicas::IsOfAnotherBuild(uint32_t server, Turn* turn) {
+  Place& place = places_[server];
+  const std::string& own = turn->job.servers[server].build;
+  if (own == place.build || own.empty() || place.build.empty()) return false;
+  std::string why =
+      absl::StrCat("its process is paramd ", own, ", that of its other place ",
+                   place.build, ": start all ps with one build");
+  if (place.why != why) {
+    turn->out->Warn(absl::StrCat("ps-", server, " has no backup: ", why));
+  }
+  place.why = std::move(why);
+  return true;
 }
 
 void Replicas::Tell(uint32_t server, Turn* turn) {

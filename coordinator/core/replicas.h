@@ -92,6 +92,7 @@ class Replicas {
     uint32_t peer = 0;
     uint32_t other = 0;        // Where the server is.
     uint64_t incarnation = 0;  // 0: not heard of yet.
+    std::string build;         // Of that process. Empty: not known.
     bool suspected = true;
     bool ended = false;  // The process last heard of, for certain.
     v1::ConfigurationVersion acknowledged;
@@ -118,6 +119,8 @@ class Replicas {
   // How the server has come to answer nobody in its last place.
   enum class Last { kSilent, kEnded, kStopped };
   void LogTakeOver(uint32_t server, Last last, Turn* turn);
+  // They are of two builds: numbers might differ.
+  bool IsOfAnotherBuild(uint32_t server, Turn* turn);
   void Tell(uint32_t server, Turn* turn);
   void LogMember(uint32_t server, Turn* turn);
   void Drop(uint32_t server, const std::string& why, Turn* turn);

@@ -183,6 +183,36 @@ TEST_F(ReplicasTest, WhoIsInTheOtherPlaceIsTold) {
   EXPECT_EQ(told->configuration().servers(0).backup().incarnation(), 200u);
 }
 
+TEST_F(ReplicasTest, OneOfAnotherBuildIsNoBackup) {
+  bench_.servers[0].build = "0.1 abc 01";
+  v1::RecallReply reply;
+  reply.set_incarnation(200);
+  reply.set_build("0.1 abc 02");
+  Advance();
+  Answer(0, reply);
+  Advance();
+  EXPECT_EQ(Apply(), nullptr);
+  const std::string why =
+      "ps-0 has no backup: its process is paramd 0.1 abc 01, that of its other "
+      "place 0.1 abc 02: start all ps with one build";
+  ASSERT_EQ(bench_.out.notes.size(), 1u);
+  EXPECT_EQ(bench_.out.notes[0].sentence, why);
+  EXPECT_EQ(replicas_.WhyNotHandedOver(0, bench_.job), why);
+  EXPECT_THAT(replicas_.Missing(bench_.job), HasSubstr("ps-0: its process is"));
+  Advance();
+  EXPECT_TRUE(bench_.out.notes.empty()) << "once is enough";
+  // Another process is started there.
+  bench_.now = bench_.now + bench_.job.heartbeat();
+  Advance();
+  reply.set_incarnation(300);
+  reply.set_build("0.1 abc 01");
+  Answer(0, reply);
+  Advance();
+  const ReplicaChanged* const change = Apply();
+  ASSERT_NE(change, nullptr);
+  EXPECT_EQ(change->member.backup().incarnation(), 300u);
+}
+
 TEST_F(ReplicasTest, OneThatHasEverythingIsAMemberWhenTheLogHasIt) {
   MakeLearner();
   Report(0, false);

@@ -21,6 +21,7 @@ namespace {
 using ::google::protobuf::FieldDescriptor;
 
 constexpr absl::Duration kSetAgainIn = absl::Milliseconds(200);
+constexpr char kStaleness[] = "staleness";
 constexpr char kLogLevel[] = "log_level";
 constexpr char kEverySteps[] = "checkpoint.every_steps";
 constexpr char kEverySeconds[] = "checkpoint.every_seconds";
@@ -86,7 +87,13 @@ std::string RunningSettings::CannotSentence(absl::string_view key) {
 
 void RunningSettings::Read(const v1::LogEntry& entry) {
   for (const v1::SettingChange& change : entry.configuration().settings()) {
-    logged_[change.key()] = change;
+    // Others have entries of their own; what was made before one may be
+    // written after it.
+    if (change.key() == kStaleness) {
+      logged_[change.key()] = change;
+    } else {
+      logged_.emplace(change.key(), change);
+    }
   }
   if (entry.has_setting()) logged_[entry.setting().key()] = entry.setting();
   if (entry.has_learning_rate_scale() && entry.has_origin()) {

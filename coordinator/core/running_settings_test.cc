@@ -117,6 +117,27 @@ TEST_F(RunningSettingsTest, AnotherOneWaitsForTheFirst) {
             v1::Refusal::RETRY);
 }
 
+TEST_F(RunningSettingsTest,
+       WhatWasMadeBeforeAChangeAndIsWrittenAfterItIsOlder) {
+  v1::SettingChange info;
+  info.set_key("log_level");
+  info.set_value("info");
+  v1::SettingChange debug = info;
+  debug.set_value("debug");
+  v1::LogEntry entry;
+  *entry.mutable_setting() = info;
+  settings_.Read(entry);
+  *entry.mutable_setting() = debug;
+  settings_.Read(entry);
+  // Contributors of steps, proposed while `debug` was being logged.
+  v1::LogEntry contributors;
+  *contributors.mutable_configuration()->add_settings() = info;
+  settings_.Read(contributors);
+  v1::Configuration next;
+  settings_.Fill(&next);
+  EXPECT_EQ(RunningSetting(next, "log_level"), "debug");
+}
+
 TEST(RunningSettingsSentenceTest, EachThatCanBeSetIsNamed) {
   const std::string sentence = RunningSettings::CannotSentence("seed");
   for (const char* const key :

@@ -345,6 +345,7 @@ void Servers::OnRecalled(uint32_t index, const v1::RecallReply& reply,
                          Turn* turn) {
   ServerRecord& server = servers_[index];
   server.suspected = server.ended = false;
+  server.build = reply.build();
   turn->Raise(ServerRecalled{index, &reply});
   if (server.incarnation == reply.incarnation()) return;
   const bool is_new_life = server.incarnation != 0;

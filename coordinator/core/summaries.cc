@@ -1,6 +1,7 @@
 #include "coordinator/core/summaries.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "proto/metric_values.h"
@@ -40,13 +41,19 @@ void AddEvaluation(const v1::Evaluation& evaluation, Scalars* scalars) {
   }
 }
 
+// Whether `now` may go on from `before`: no count is lower. Another life of a
+// server may soon have more blocks, but fewer of a kind.
+bool GoesOn(const v1::Staleness& now, const v1::Staleness& before) {
+  return now.blocks() >= before.blocks() && now.sum() >= before.sum() &&
+         now.histogram_size() == before.histogram_size() &&
+         std::equal(before.histogram().begin(), before.histogram().end(),
+                    now.histogram().begin(), std::less_equal<uint64_t>());
+}
+
 // now - before, or all of `now` if it began anew.
 v1::Staleness StalenessSince(const v1::Staleness& now,
                              const v1::Staleness& before) {
-  if (now.blocks() < before.blocks() ||
-      now.histogram_size() != before.histogram_size()) {
-    return now;
-  }
+  if (!GoesOn(now, before)) return now;
   v1::Staleness difference;
   difference.set_blocks(now.blocks() - before.blocks());
   difference.set_sum(now.sum() - before.sum());

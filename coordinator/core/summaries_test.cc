@@ -157,6 +157,18 @@ TEST(SummariesTest, AServerThatCountsFromZeroIsAnotherLife) {
   EXPECT_EQ(summary->scalars().at("staleness/mean"), 0.5);
 }
 
+TEST(SummariesTest, AnotherLifeMayHaveCountedMoreThanTheOneBefore) {
+  Summaries summaries = Begun(1);
+  summaries.Told(0, Server({0, 0, 4}, 10, 0.1));
+  summaries.Take(1, {});
+  summaries.Written();
+  // More blocks, but less stale ones.
+  summaries.Told(0, Server({4, 4, 0}, 4, 0.1));
+  const auto summary = summaries.Take(2, {});
+  EXPECT_EQ(summary->scalars().at("staleness/mean"), 0.5);
+  EXPECT_EQ(summary->scalars().at("staleness/max"), 1);
+}
+
 TEST(SummariesTest, TheRateIsThatOfTheServerWhichIsFurthest) {
   Summaries summaries = Begun(1);
   EXPECT_EQ(summaries.Take(1, {})->scalars().count("learning_rate"), 0u);

@@ -14,7 +14,7 @@ constexpr absl::Duration kBetweenNotes = absl::Minutes(1);
 }  // namespace
 
 void TableWatch::Told(uint32_t server, const Tables& tables) {
-  if (!tables.empty()) servers_[server] = tables;
+  servers_[server] = tables;
 }
 
 TableWatch::Tables TableWatch::Together() const {
@@ -27,6 +27,7 @@ TableWatch::Tables TableWatch::Together() const {
 
 std::vector<std::string> TableWatch::Warnings() const {
   std::vector<std::string> warnings;
+  if (!knows_all()) return warnings;
   for (const v1::TableStats& table : Together()) {
     std::string warning = TableWarning(table);
     if (!warning.empty()) warnings.push_back(std::move(warning));
@@ -35,7 +36,9 @@ std::vector<std::string> TableWatch::Warnings() const {
 }
 
 std::vector<std::string> TableWatch::TakeNotes(Time now) {
-  if (last_note_.has_value() && now < *last_note_ + kBetweenNotes) return {};
+  const bool is_soon =
+      last_note_.has_value() && now < *last_note_ + kBetweenNotes;
+  if (is_soon || !knows_all()) return {};
   uint64_t lost = 0;
   for (const v1::TableStats& table : Together()) {
     lost += table.evicted() + table.ignored();

@@ -1,6 +1,7 @@
 #ifndef PARAMD_COORDINATOR_CORE_TABLE_WATCH_H_
 #define PARAMD_COORDINATOR_CORE_TABLE_WATCH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -23,18 +24,25 @@ class TableWatch {
  public:
   using Tables = google::protobuf::RepeatedPtrField<v1::TableStats>;
 
-  // What server `server` said last; empty if it has no such variable.
+  explicit TableWatch(uint32_t servers) : all_servers_(servers) {}
+
+  // What server `server`, which is filled, said last; empty if it has no such
+  // variable.
   void Told(uint32_t server, const Tables& tables);
 
-  // A sentence for each table that is too small: see TableWarning.
+  // A sentence for each table that is too small: see TableWarning. None until
+  // each server has said what it has: of a part of a table nobody knows how
+  // large all of it is.
   std::vector<std::string> Warnings() const;
   // The same to log: at most once a minute, and only if rows were taken or
   // gradients dropped meanwhile.
   std::vector<std::string> TakeNotes(Time now);
 
  private:
+  bool knows_all() const { return servers_.size() >= all_servers_; }
   Tables Together() const;
 
+  const size_t all_servers_;
   std::map<uint32_t, Tables> servers_;
   absl::optional<Time> last_note_;
   uint64_t noted_ = 0;  // Rows and gradients then.

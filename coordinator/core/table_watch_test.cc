@@ -28,14 +28,14 @@ TableWatch::Tables Said(uint64_t created, uint64_t evicted) {
 }
 
 TEST(TableWatchTest, WithoutKeyedVariables_ThereIsNothingToSay) {
-  TableWatch watch;
+  TableWatch watch(1);
   watch.Told(0, {});
   EXPECT_THAT(watch.TakeNotes(TimeAt(0)), IsEmpty());
   EXPECT_THAT(watch.Warnings(), IsEmpty());
 }
 
 TEST(TableWatchTest, AllServersTogether_AreOneTable) {
-  TableWatch watch;
+  TableWatch watch(2);
   // Alone the second one has lost too much.
   watch.Told(0, Said(1000, 0));
   watch.Told(1, Said(50, 40));
@@ -44,8 +44,23 @@ TEST(TableWatchTest, AllServersTogether_AreOneTable) {
   EXPECT_THAT(watch.Warnings(), ElementsAre(HasSubstr("140 of the 1050 rows")));
 }
 
+TEST(TableWatchTest, UntilEachServerHasTold_NothingIsSaidOfAPart) {
+  TableWatch watch(3);
+  watch.Told(0, Said(200, 100));
+  EXPECT_THAT(watch.TakeNotes(TimeAt(0)), IsEmpty());
+  watch.Told(2, Said(200, 100));
+  EXPECT_THAT(watch.TakeNotes(TimeAt(1)), IsEmpty());
+  EXPECT_THAT(watch.Warnings(), IsEmpty());
+  // It has no part of this table.
+  watch.Told(1, {});
+  EXPECT_THAT(watch.TakeNotes(TimeAt(2)),
+              ElementsAre(HasSubstr("it has room for 200 keys")));
+  EXPECT_THAT(watch.Warnings(),
+              ElementsAre(HasSubstr("it has room for 200 keys")));
+}
+
 TEST(TableWatchTest, WhatGetsWorse_IsNotedOnceAMinute) {
-  TableWatch watch;
+  TableWatch watch(1);
   watch.Told(0, Said(200, 100));
   EXPECT_THAT(watch.TakeNotes(TimeAt(5)),
               ElementsAre(HasSubstr("100 of the 200 rows")));
@@ -59,7 +74,7 @@ TEST(TableWatchTest, WhatGetsWorse_IsNotedOnceAMinute) {
 }
 
 TEST(TableWatchTest, AServersNextLife_BeginsToCountAnew) {
-  TableWatch watch;
+  TableWatch watch(1);
   watch.Told(0, Said(300, 200));
   EXPECT_EQ(watch.TakeNotes(TimeAt(0)).size(), 1u);
   watch.Told(0, Said(10, 0));

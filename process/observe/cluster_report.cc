@@ -292,17 +292,24 @@ void AppendWaits(const v1::ClusterReport& report, std::string* text) {
 google::protobuf::RepeatedPtrField<v1::TableStats> TablesOf(
     const v1::ClusterReport& report) {
   google::protobuf::RepeatedPtrField<v1::TableStats> tables;
+  uint64_t servers = 0;
   for (const v1::ProcessAnswer& answer : report.processes()) {
     // A backup has the rows of its server once more.
-    if (answer.status().server().replica() == v1::REPLICA_BACKUP) continue;
-    for (const v1::TableStats& part : answer.status().server().tables()) {
+    const v1::ServerStats& server = answer.status().server();
+    if (server.replica() == v1::REPLICA_BACKUP) continue;
+    if (server.restored()) ++servers;
+    for (const v1::TableStats& part : server.tables()) {
       AddTable(part, &tables);
     }
   }
   std::sort(tables.begin(), tables.end(), [](const auto& a, const auto& b) {
     return a.variable() < b.variable();
   });
-  for (v1::TableStats& table : tables) table.set_warning(TableWarning(table));
+  // Of a part of a table nobody knows how large all of it is.
+  const bool are_whole = report.has_job() && servers >= report.job().servers();
+  for (v1::TableStats& table : tables) {
+    if (are_whole) table.set_warning(TableWarning(table));
+  }
   return tables;
 }
 

@@ -26,7 +26,7 @@ absl::StatusOr<v1::ClusterReport> MakeClusterReport(const std::string& address,
                                                     const AskStatus& ask);
 
 // Rows of keyed variables on all servers, by name, each with what is wrong with
-// it.
+// it if every server has answered.
 google::protobuf::RepeatedPtrField<v1::TableStats> TablesOf(
     const v1::ClusterReport& report);
 

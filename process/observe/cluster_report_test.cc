@@ -325,6 +325,8 @@ TEST_F(ClusterReportTest, WhatAServerLostIsShownWithItAndWithTheJob) {
 TEST_F(ClusterReportTest, ATableThatIsTooSmallIsNamedForAllServers) {
   AddMember(v1::PS, 1, v1::Member::ALIVE, "p1:1");
   *replies_["p1:1"].mutable_task() = TaskOf(v1::PS, 1);
+  replies_["p1:1"].mutable_server()->set_restored(true);
+  replies_["w0:1"].mutable_job()->set_servers(2);
   for (const char* const address : {"p0:1", "p1:1"}) {
     v1::TableStats* const table =
         replies_[address].mutable_server()->add_tables();
@@ -339,6 +341,10 @@ TEST_F(ClusterReportTest, ATableThatIsTooSmallIsNamedForAllServers) {
   EXPECT_THAT(RenderReport(*ReportAt("p0:1")),
               HasSubstr("\nthe table user/table is too small: 1500 of the 4000 "
                         "rows"));
+  // Of a part of it nobody knows what would do.
+  replies_["p0:1"].clear_server();
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")), Not(HasSubstr("too small")));
+  EXPECT_EQ(TablesOf(*ReportAt("p0:1"))[0].capacity(), 500u);
 }
 
 TEST_F(ClusterReportTest, InputThatGrowsIsShownWithWhatIsSavedOfIt) {

@@ -134,15 +134,25 @@ void FillProcesses(const v1::ClusterReport& report, Page* page) {
   }
 }
 
-// Servers count in powers of two: 0, 1, 2 to 3, 4 to 7 and so on.
-std::vector<uint64_t> StalenessOf(const v1::ClusterReport& report) {
-  std::vector<uint64_t> all;
-  for (const v1::ProcessAnswer& answer : report.processes()) {
-    const auto& part = answer.status().server().staleness().histogram();
-    if (all.size() < static_cast<size_t>(part.size())) all.resize(part.size());
-    for (int i = 0; i < part.size(); ++i) all[i] += part.Get(i);
+// Of a server. They count in powers of two: 0, 1, 2 to 3, 4 to 7 and so on.
+std::vector<uint64_t> StalenessOf(const v1::ProcessAnswer& answer) {
+  const auto& counts = answer.status().server().staleness().histogram();
+  return {counts.begin(), counts.end()};
+}
+
+// Adds what a server has counted since it had `before`; all, if it began anew:
+// then some count is lower.
+void AddSince(const std::vector<uint64_t>& now, std::vector<uint64_t> before,
+              std::vector<uint64_t>* sum) {
+  before.resize(std::max(before.size(), now.size()));
+  const bool goes_on =
+      before.size() == now.size() &&
+      std::equal(before.begin(), before.end(), now.begin(),
+                 [](uint64_t was, uint64_t is) { return was <= is; });
+  sum->resize(std::max(sum->size(), now.size()));
+  for (size_t i = 0; i < now.size(); ++i) {
+    (*sum)[i] += now[i] - (goes_on ? before[i] : 0);
   }
-  return all;
 }
 
 // What `share` of what was counted is at most; nullopt: nothing was counted.
@@ -338,13 +348,14 @@ void StatusPages::AddPoint(const v1::ClusterReport& report, absl::Time wall) {
   if (workers > 0 && std::isfinite(loss)) {
     point.set_loss(static_cast<float>(loss / workers));
   }
-  std::vector<uint64_t> counted = StalenessOf(report);
-  if (before_.has_value()) {
-    // A server that began again counts from nothing.
-    for (size_t i = 0; i < std::min(counted.size(), before_->staleness.size());
-         ++i) {
-      counted[i] -= std::min(counted[i], before_->staleness[i]);
-    }
+  std::vector<uint64_t> counted;
+  for (const v1::ProcessAnswer& answer : report.processes()) {
+    const bool is_known =
+        before_.has_value() && before_->staleness.contains(answer.name());
+    AddSince(
+        StalenessOf(answer),
+        is_known ? before_->staleness[answer.name()] : std::vector<uint64_t>(),
+        &counted);
   }
   if (const auto half = Percentile(counted, 0.5); half.has_value()) {
     point.set_staleness_p50(*half);
@@ -362,7 +373,8 @@ void StatusPages::AddPoint(const v1::ClusterReport& report, absl::Time wall) {
 
 void StatusPages::AddEvents(const v1::ClusterReport& report, absl::Time wall) {
   Before now;
-  now.staleness = StalenessOf(report);
+  // What a process that did not answer had counted stays known.
+  if (before_.has_value()) now.staleness = before_->staleness;
   // A chief that is away for a moment has not taken back what it said.
   now.job = report.has_job() || !before_ ? report.job() : before_->job;
   for (int i = 0; i < report.processes_size(); ++i) {
@@ -388,6 +400,7 @@ void StatusPages::AddEvents(const v1::ClusterReport& report, absl::Time wall) {
     }
   }
   for (const v1::ProcessAnswer& answer : report.processes()) {
+    if (answer.has_status()) now.staleness[answer.name()] = StalenessOf(answer);
     AddOperatorCalls(answer, &now);
   }
   if (before_.has_value() && before_->job.members_size() > 0) {

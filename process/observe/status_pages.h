@@ -46,7 +46,8 @@ class StatusPages {
       std::string state;
       std::string generation;
     };
-    std::vector<uint64_t> staleness;  // Blocks by staleness.
+    // Of each process that ever answered, by its name: blocks by staleness.
+    std::map<std::string, std::vector<uint64_t>> staleness;
     std::map<std::string, Process> processes;
     v1::JobStats job;
     // The newest that each process told, by its name.

@@ -333,8 +333,31 @@ TEST_F(StatusPagesTest, APointIsOfWhatHappenedSinceTheReportBefore) {
   EXPECT_FALSE(page.points(0).has_staleness_p50());
   // A server that began anew counts from nothing.
   staleness->clear_histogram();
+  staleness->add_histogram(0);
   staleness->add_histogram(5);
-  EXPECT_FALSE(Next(3).points(0).has_staleness_p50());
+  EXPECT_EQ(Next(3).points(0).staleness_p50(), 1);
+}
+
+TEST_F(StatusPagesTest, AServerThatWasAwayHasNotCountedAllOfItAnew) {
+  for (const int server : {0, 1}) {
+    v1::Staleness* const staleness =
+        Status(server)->mutable_server()->mutable_staleness();
+    for (const uint64_t count : {0, 0, 0, 1000})
+      staleness->add_histogram(count);
+  }
+  Next();
+  const v1::StatusReply answer = *Status(1);
+  Kill(1, "refused");
+  Status(0)->mutable_server()->mutable_staleness()->set_histogram(0, 10);
+  // What the other one does is seen.
+  EXPECT_EQ(Next(1).points(0).staleness_p99(), 0);
+  *Status(1) = answer;
+  Status(1)->mutable_server()->mutable_staleness()->set_histogram(1, 10);
+  EXPECT_EQ(Next(2).points(0).staleness_p99(), 1);
+  // One that began anew hides none of the others.
+  Status(1)->mutable_server()->mutable_staleness()->clear_histogram();
+  Status(0)->mutable_server()->mutable_staleness()->set_histogram(2, 10);
+  EXPECT_EQ(Next(3).points(0).staleness_p50(), 3);
 }
 
 TEST_F(StatusPagesTest, WhatChangesIsAnEvent) {

@@ -15,6 +15,8 @@ _DTYPES = {"F32": np.float32, "F64": np.float64, "F16": np.float16,
            "I64": np.int64, "I32": np.int32, "U8": np.uint8, "BOOL": np.bool_}
 
 
+# Slots of one number for each row, as config/optimizer_slots.h has them.
+_BY_ROW = {"key", "used", "sketch", "steps", "row_accumulator"}
 # Of a committed checkpoint's directory: term, counter and step.
 _NAME = re.compile(r"\d{6,}-\d{8,}\.step-\d+")
 
@@ -96,7 +98,9 @@ def _join(manifest: Any, parts: Dict[str, List[Tuple[int, np.ndarray]]]
     for name, slices in parts.items():
         slices.sort(key=lambda part: part[0])
         whole = np.concatenate([values.ravel() for _, values in slices])
-        joined[name] = whole.reshape(shapes[name.split("/slot:")[0]])
+        variable, _, slot = name.partition("/slot:")
+        shape = shapes[variable]
+        joined[name] = whole.reshape(shape[:1] if slot in _BY_ROW else shape)
     return joined
 
 
@@ -107,7 +111,8 @@ def load(path: "str | os.PathLike[str]", *, slots: bool = False
     Args:
       path: a checkpoint, a directory of them or a run's directory; of several the
         newest.
-      slots: also what the optimizer keeps, as "name/slot:momentum".
+      slots: also what the optimizer keeps, as "name/slot:momentum", and of a table
+        the key of each row, as "name/slot:key", and "name/slot:used", 0 without one.
 
     Raises InvalidArgument if there is none, and naming the file if one is missing
     or is not as it was written: sizes and checksums are compared.

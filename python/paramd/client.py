@@ -57,7 +57,8 @@ class Client:
         """What `paramd status --format=json` prints: the job, its servers and its
         workers. Raises Unavailable if the process can't be reached."""
         said: Dict[str, Any] = json.loads(self._run(
-            ["status", self.address, "--format=json"], self._timeout_seconds))
+            ["status", self.address, "--format=json", *self._certificate()],
+            self._timeout_seconds))
         return said
 
     def metrics(self, address: str) -> Dict[str, float]:
@@ -132,7 +133,7 @@ class Client:
         InvalidArgument if there is no such setting or value, Unavailable if the
         chief has not answered in time: it may have changed, or not."""
         text = value if isinstance(value, str) else json.dumps(value)
-        self._run(["set", f"{setting}={text}", self._chief(run_dir)],
+        self._run(["set", f"{setting}={text}", *self._chief(run_dir)],
                   timeout_seconds)
 
     def checkpoint(self, *, run_dir: "str | None" = None,
@@ -142,27 +143,29 @@ class Client:
         chief is found as by set. Raises InvalidArgument if the job is finished,
         Unavailable if the chief or its storage fails, or if the checkpoint is not
         there in time: it is written all the same."""
-        said = self._run(["checkpoint", "now", self._chief(run_dir)],
+        said = self._run(["checkpoint", "now", *self._chief(run_dir)],
                          timeout_seconds)
         found = re.fullmatch(r"step (\d+): (.*)\n", said, re.DOTALL)
         if not found:
             raise Error(f"`paramd checkpoint now` said '{said}'")
         return Checkpointed(found[2], int(found[1]))
 
-    def _chief(self, run_dir: "str | None") -> str:
-        if run_dir:
-            return f"--run_dir={run_dir}"
+    def _certificate(self) -> List[str]:
+        return [f"--tls_dir={self._tls_dir}"] if self._tls_dir else []
+
+    def _chief(self, run_dir: "str | None") -> List[str]:
+        if run_dir:  # Its socket takes no certificate.
+            return [f"--run_dir={run_dir}"]
         if not self._tls_dir:
             raise InvalidArgument(
                 "give run_dir, that of the job, on the chief's machine; elsewhere "
                 "Client takes the chief's address and tls_dir, an operator's "
                 "certificate")
-        return f"--chief={self.address}"
+        return [f"--chief={self.address}", *self._certificate()]
 
     def _run(self, words: List[str], timeout_seconds: float) -> str:
         timeout = f"--timeout_ms={max(int(timeout_seconds * 1000), 1)}"
-        tls = [f"--tls_dir={self._tls_dir}"] if self._tls_dir else []
-        command = [program(), *words, timeout, *tls]
+        command = [program(), *words, timeout]
         try:
             run = subprocess.run(command, check=False, capture_output=True, text=True,
                                  timeout=timeout_seconds + _EXIT_SECONDS)

@@ -54,6 +54,15 @@ def _paths(files: Files) -> List[str]:
             paths.append(name)
     if not paths:
         raise InvalidArgument("no Parquet file is named")
+    seen: Dict[str, str] = {}  # By what links lead to.
+    for path in paths:
+        real = os.path.realpath(path)
+        if real in seen:
+            raise InvalidArgument(
+                f"'{path}' is named twice: it would be read twice"
+                if seen[real] == path else
+                f"'{seen[real]}' and '{path}' are one file: it would be read twice")
+        seen[real] = path
     return paths
 
 
@@ -219,7 +228,7 @@ def convert(files: Files, to: "str | os.PathLike[str]", *, source: str = "train"
     Args:
       files: paths in the order of their rows; of a directory the files in it.
       to: the directory that is made, and appears when all is in it.
-      source: what its files are called: "train" or "test".
+      source: what its files are called: "train" or "test", whose columns are named.
       part_size: bytes at which another file begins.
       progress: called with how many of how many rows are written.
       columns: the keys of `csv` in a job file: label, labels, classes, class_names,
@@ -227,12 +236,18 @@ def convert(files: Files, to: "str | os.PathLike[str]", *, source: str = "train"
         list_length, list_of, missing, features, group, weight.
 
     Raises InvalidArgument, naming file, row group and row, for what can't be read as it
-    is described, and if `to` holds something; Error without pyarrow, and if `to` can't
-    be written. Nothing is left then.
+    is described, if a file is named twice, and if `to` holds something; Error without
+    pyarrow, and if `to` can't be written. Nothing is left then.
     """
     if source not in ("train", "test"):
         raise InvalidArgument(f"source is train or test, not '{source}'")
     groups = _RowGroups(files, columns)
+    if source == "test" and not (columns.get("features") or columns.get("columns")):
+        raise InvalidArgument(
+            "test data need columns, in the order that those of train have: records "
+            "have no names of columns, so nobody could tell that two have changed "
+            f"places; '{groups.paths[0]}' has "
+            + ", ".join(column.name for column in groups.features[0].columns))
     total = sum(groups.counts)
     if total == 0:
         raise InvalidArgument(f"'{groups.paths[0]}' holds no row")

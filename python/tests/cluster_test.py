@@ -89,6 +89,8 @@ class ClusterTest(unittest.TestCase):
         with self.assertRaisesRegex(paramd.Unavailable, "refused"):
             client.metrics(_addresses(1)[0])
         client.set("staleness", 4, run_dir=self.run_dir)
+        paramd.Client(client.address, tls_dir="/not/asked/for").set(
+            "staleness", 4, run_dir=self.run_dir)
         with self.assertRaisesRegex(paramd.InvalidArgument, "staleness"):
             client.set("staleness", "often", run_dir=self.run_dir)
         for ask in (lambda: client.set("staleness", 4), client.checkpoint):

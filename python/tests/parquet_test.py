@@ -424,6 +424,48 @@ class ParquetTest(unittest.TestCase):
         self.assertIn("can't be read: ", self.refusal(
             self.directory / "nowhere.parquet", label="click"))
 
+    def test_a_file_that_is_named_twice_is_refused(self):
+        import paramd
+        import paramd.parquet
+        path = self.write("a.parquet", {"price": [1.0]})
+        link = self.directory / "b.parquet"
+        for files, said in (
+                ([path, path], f"'{path}' is named twice: it would be read twice"),
+                # By two patterns, one of them a directory.
+                ([self.directory, path], f"'{path}' is named twice"),
+                ([path, self.directory / "." / "a.parquet"], "is named twice"),
+                ([path, f"{self.directory}/./a.parquet"],
+                 f"'{path}' and '{self.directory}/./a.parquet' are one file: it would "
+                 "be read twice")):
+            with self.subTest(files):
+                self.assertIn(said, self.refusal(files, columns=["price"]))
+                with self.assertRaises(paramd.InvalidArgument):
+                    paramd.parquet.Dataset(files, columns=["price"])
+        link.symlink_to(path)
+        self.assertIn(f"'{path}' and '{link}' are one file",
+                      self.refusal(self.directory, columns=["price"]))
+
+    def test_columns_of_test_data_are_named(self):
+        path = self.write("a.parquet", {"click": [1], "age": [3.0], "price": [2.0]})
+        for options in ({}, {"columns": []}, {"features": []}, {"name": "x"}):
+            with self.subTest(options):
+                self.assertIn(
+                    "test data need columns, in the order that those of train have",
+                    self.refusal(path, source="test", label="click", **options))
+        self.assertTrue(self.refusal(path, source="test", label="click").endswith(
+            f"'{path}' has age, price"))
+        for number, options in enumerate((
+                {"columns": ["price", "age"]},
+                {"features": [{"name": "x", "columns": ["price", "age"]}]})):
+            to = self.directory / str(number)
+            self.convert(path, to, source="test", label="click", **options)
+            self.assertEqual(self.contents(to), {
+                "test-000000.records": np.array([2, 3, 1], "<f4").tobytes()})
+        # Without names those to train on have the order of their file.
+        self.convert(path, label="click")
+        self.assertEqual(self.contents(self.out), {
+            "train-000000.records": np.array([3, 2, 1], "<f4").tobytes()})
+
     def test_row_groups_are_leased(self):
         import paramd.parquet
         paths = self.write_log()

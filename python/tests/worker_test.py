@@ -241,6 +241,19 @@ class OneProcessTest(unittest.TestCase):
         self.assertIn("w/slot:momentum", names)
         self.assertNotIn("w/slot:momentum", paramd.load(self.run_dir))
 
+    def test_slots_of_rows_have_a_number_for_each(self):
+        from paramd import checkpoint
+        manifest = {"variables": [{"name": "a/t", "shape": ["4", "2"]}]}
+        slots = ("key", "used", "sketch", "steps", "row_accumulator")
+        parts = {f"a/t/slot:{slot}": [(2, np.array([3, 4])), (0, np.array([1, 2]))]
+                 for slot in slots}
+        parts["a/t"] = parts["a/t/slot:momentum"] = [(0, np.arange(8))]
+        joined = checkpoint._join(manifest, parts)
+        for slot in slots:
+            self.assertEqual(joined[f"a/t/slot:{slot}"].tolist(), [1, 2, 3, 4])
+        for name in ("a/t", "a/t/slot:momentum"):
+            self.assertEqual(joined[name].tolist(), [[0, 1], [2, 3], [4, 5], [6, 7]])
+
     def test_there_is_no_checkpoint_where_there_is_none(self):
         import paramd
         with self.assertRaisesRegex(paramd.InvalidArgument, "no checkpoint"):

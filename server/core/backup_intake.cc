@@ -119,7 +119,21 @@ bool BackupIntake::whole() const {
          taken_ > 0 && copy_.next() == view_.data.content->owned().size();
 }
 
-absl::Status BackupIntake::Check(const v1::ReplicateRequest& request) const {
+absl::Status BackupIntake::CheckCaller(PeerId from) const {
+  const uint32_t places = view_.options.places_of_a_ps;
+  const v1::ServerMember* const self = view_.FindSelf(view_.configuration);
+  if (places == 0 || self == nullptr ||
+      from == PeerId::Ps(self->peer() / places)) {
+    return absl::OkStatus();
+  }
+  return Refuse(v1::Refusal::NOT_ALLOWED, PeerName(from),
+                absl::StrCat(PeerName(from), " speaks in the name of ",
+                             view_.Name(), ", which is in ",
+                             PeerName(PeerId::Ps(self->peer() / places))));
+}
+
+absl::Status BackupIntake::Check(PeerId from,
+                                 const v1::ReplicateRequest& request) const {
   RETURN_IF_ERROR(view_.checks.CheckRunning());
   const v1::ServerLife& life = request.header().server_generation();
   const bool is_old =
@@ -140,6 +154,7 @@ absl::Status BackupIntake::Check(const v1::ReplicateRequest& request) const {
             " has not heard that it is the backup since configuration ",
             VersionName(request.since())));
   }
+  RETURN_IF_ERROR(CheckCaller(from));
   return broken_;
 }
 
@@ -154,7 +169,8 @@ void BackupIntake::Answer(CallId call, ShardTurn* turn) {
 void BackupIntake::OnReplicate(const Message& message,
                                const v1::ReplicateRequest& request,
                                const Told& told, ShardTurn* turn) {
-  if (const absl::Status status = Check(request); !status.ok()) {
+  const absl::Status status = Check(message.from, request);
+  if (!status.ok()) {
     return turn->Refuse(message.call, status);
   }
   if (request.number() <= taken_) return Answer(message.call, turn);

@@ -65,7 +65,9 @@ class BackupIntake {
     BufferChain payload;
   };
 
-  absl::Status Check(const v1::ReplicateRequest& request) const;
+  absl::Status Check(PeerId from, const v1::ReplicateRequest& request) const;
+  // That the server's process calls, and no other one.
+  absl::Status CheckCaller(PeerId from) const;
   absl::Status Take(const v1::ReplicateRequest& request,
                     const BufferChain& payload, ShardTurn* turn);
   absl::Status TakePush(const v1::ReplicateRequest& request,

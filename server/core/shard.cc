@@ -203,6 +203,7 @@ absl::Status Shard::Recall(const v1::RecallRequest& request,
   gate_.HearTerm(term);
   snapshots_.OnRecall(term, turn);
   reply->set_incarnation(options_.incarnation);
+  reply->set_build(options_.build);
   *reply->mutable_generation() = gate_.generation();
   if (!IsZero(gate_.configuration().version())) {
     *reply->mutable_configuration() = gate_.configuration();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
@@ -19,10 +20,14 @@ struct ShardOptions {
   // Which server this is, and which life of the process: random, not zero.
   uint32_t index = 0;
   uint64_t incarnation = 0;
+  // Which program: a place of another one may not compute the same bits.
+  std::string build;
   // Which of the server's places, where it has several: the number under which
   // it is called. Unset: its index.
   absl::optional<uint32_t> peer;
   uint32_t peer_or_index() const { return peer.value_or(index); }
+  // How many places each ps has, which calls as one. 0: not known.
+  uint32_t places_of_a_ps = 0;
   // Key of the random lives of blocks; never the same for two processes.
   uint64_t life_seed = 0;
   // Without a word from a coordinator for this long the process ends, to be

@@ -22,6 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::kAway;
 using testing::kAwayProcess;
+using testing::kChief;
 using testing::kHome;
 using testing::kHomeProcess;
 using testing::MakeAdamConfiguration;
@@ -403,6 +404,24 @@ TEST_F(ShardReplicationTest, WhatComesInAnotherOrderOrTwiceIsTakenOnceInOrder) {
   EXPECT_EQ(bench_.home.shard().Checksum(), bench_.away.shard().Checksum());
   EXPECT_TRUE(bench_.away.answered(calls[2]));
   EXPECT_TRUE(bench_.away.answered(calls[4]));
+}
+
+TEST_F(ShardReplicationTest, WhoIsNotTheServerTellsItsBackupNothing) {
+  bench_.BeginPush(1);
+  std::vector<Outbox::SendItem> sends = std::move(bench_.home.sends);
+  bench_.home.sends.clear();
+  ASSERT_EQ(sends.size(), 1u);
+  const uint32_t before = bench_.away.shard().Checksum();
+  const absl::Status refused =
+      bench_.away.Call(PeerId::Ps(1), *sends[0].head, sends[0].payload).status;
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::NOT_ALLOWED);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("ps-1 speaks in the name of"));
+  EXPECT_EQ(bench_.away.shard().Checksum(), before);
+  EXPECT_TRUE(
+      bench_.away.Call(PeerId::Ps(kHome), *sends[0].head, sends[0].payload)
+          .status.ok());
+  EXPECT_NE(bench_.away.shard().Checksum(), before);
 }
 
 TEST_F(ShardReplicationTest, OtherBitsAreFound) {

@@ -51,6 +51,16 @@ TEST(ShardRecallTest, ANewProcessKnowsOnlyItself) {
   EXPECT_FALSE(reply->has_configuration());
 }
 
+TEST(ShardRecallTest, AProcessSaysOfWhichBuildItIs) {
+  Shard::Options options;
+  options.incarnation = 100;
+  options.build = "0.1 abc 01";
+  ShardDriver driver(options);
+  const auto reply = driver.Ask<v1::RecallReply>(kChief, Recall(1));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->build(), "0.1 abc 01");
+}
+
 TEST(ShardRecallTest, AConfiguredServerTellsTheNewestConfiguration) {
   ShardDriver driver;
   driver.MakeReady(Small());

@@ -100,6 +100,17 @@ class JoiningTest(unittest.TestCase):
         self.assertGreaterEqual(self.check_result(cluster),
                                 EPOCHS * STEPS_AN_EPOCH)
 
+    def test_one_that_fails_before_it_joins_keeps_no_index(self):
+        cluster = self.cluster()
+        runs = self.start_all(cluster)
+        for _ in range(3):
+            failed = self.join(cluster, "--trace=/nonexistent/trace.json")
+            self.assertNotEqual(failed.wait(), 0, failed.output)
+        runs["joined"] = self.join(cluster)
+        runs["joined"].wait_for("first push of generation")
+        self.assertIn("worker-2", runs["joined"].output)
+        runs["worker-0"].wait_for("does not join: its index is free")
+
     def test_it_answers_where_it_listens(self):
         cluster = self.cluster()
         self.start_all(cluster)

@@ -30,10 +30,11 @@ class TlsTest(unittest.TestCase):
     def certificates(self, cluster, name="tls", job="tiny"):
         directory = os.path.join(cluster.directory, name)
         code, output = command("tls", "init", "--job", job, "--dir", directory,
-                               "--servers", "2", "--workers", "2")
+                               "--servers", "2", "--workers", "2",
+                               "--operators", "2")
         self.assertEqual(code, 0, output)
-        self.assertIn("5 certificates of job 'tiny'" if job == "tiny" else
-                      "5 certificates", output)
+        self.assertIn("6 certificates of job 'tiny'" if job == "tiny" else
+                      "6 certificates", output)
         return directory
 
     def start(self, cluster, task, *flags):
@@ -53,10 +54,12 @@ class TlsTest(unittest.TestCase):
         code, output = command("status", cluster.address("worker-0"), flag)
         self.assertEqual(code, 0, output)
         self.assertIn("tiny", output)
-        code, output = command("checkpoint", "now", "--chief",
-                               cluster.address("worker-0"), flag)
-        self.assertEqual(code, 0, output)
-        self.assertRegex(output, r"^step \d+: ")
+        for own in (tls, os.path.join(tls, "operator-1")):
+            code, output = command("checkpoint", "now", "--chief",
+                                   cluster.address("worker-0"),
+                                   f"--tls_dir={own}")
+            self.assertEqual(code, 0, output)
+            self.assertRegex(output, r"^step \d+: ")
         self.check_live_weights(cluster, tls)
         with open(os.path.join(tls, "ps-0", "tls.crt"),
                   encoding="utf-8") as file:

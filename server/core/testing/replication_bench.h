@@ -25,6 +25,7 @@ inline Shard::Options PlaceOptions(uint32_t peer, uint64_t incarnation) {
   options.incarnation = incarnation;
   options.life_seed = incarnation;
   options.peer = peer;
+  options.places_of_a_ps = 1;
   options.disk = DiskMemory::CreateInMemory();
   return options;
 }
