@@ -106,9 +106,11 @@ absl::Status CheckStagesFit(absl::Span<const LoadedJob> stages) {
   StageModels models;
   for (const LoadedJob& stage : stages) {
     if (KindOf(stage.stage) != StageKind::kTrain) continue;
-    const auto data = OpenTrainingData(stage.config);
+    v1::JobConfig job = stage.config;
+    ForgetLabelsOfStages(stage.as_stage.input(), job.mutable_input());
+    const auto data = OpenTrainingData(job);
     if (!data.ok()) return OfStage(stage, data.status());
-    auto plan = PlanNetwork(stage.config.model(), (*data)->spec());
+    auto plan = PlanNetwork(job.model(), (*data)->spec());
     if (!plan.ok()) return OfStage(stage, plan.status());
     StageModel model{&stage, *std::move(plan)};
     RETURN_IF_ERROR(OfStage(stage, CheckStart(model, models)));
