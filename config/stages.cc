@@ -420,6 +420,15 @@ std::string LabelsIn(absl::string_view run_dir) {
   return Below(run_dir, "labels.records");
 }
 
+std::vector<std::string> LabelStagesOf(v1::InputConfig as_stage) {
+  std::vector<std::string> names;
+  ForEachFile(&as_stage, [&](const std::string&, std::string* file) {
+    absl::string_view name = *file;
+    if (absl::ConsumePrefix(&name, kReference)) names.emplace_back(name);
+  });
+  return names;
+}
+
 void ForgetLabelsOfStages(v1::InputConfig as_stage, v1::InputConfig* input) {
   std::vector<bool> is_of_stage;
   ForEachFile(&as_stage, [&](const std::string&, std::string* file) {

@@ -2,6 +2,7 @@
 #define PARAMD_CONFIG_STAGES_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -45,6 +46,10 @@ void CheckStageJob(const v1::JobConfig& whole, int number,
 
 // Where a stage that labels, whose run's directory this is, writes.
 std::string LabelsIn(absl::string_view run_dir);
+
+// Names of the stages whose labels `as_stage`, an input as it stands in the
+// job, reads.
+std::vector<std::string> LabelStagesOf(v1::InputConfig as_stage);
 
 // Leaves out the files of labels that `as_stage`, the input as it stands in the
 // job, has from other stages, so that examples look as they will, and these

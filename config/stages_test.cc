@@ -387,6 +387,7 @@ TEST(StagesTest, LabelsAreOfTheJobsInputAndFoundInTheRunsDirectory) {
             "/runs/a/labels/labels.records");
   EXPECT_EQ(stages[2].as_stage.input().stages(0).relabel().file(),
             "stage:labels");
+  EXPECT_THAT(LabelStagesOf(stages[2].as_stage.input()), ElementsAre("labels"));
   v1::InputConfig input = stages[2].config.input();
   ForgetLabelsOfStages(stages[2].as_stage.input(), &input);
   EXPECT_EQ(input.stages(0).relabel().file(), "");

@@ -117,6 +117,9 @@ class LabelsTest(unittest.TestCase):
                 (2, {"input": {"stages": ["shuffle",
                                           {"relabel": "stage:labels-1"}]}},
                  "comes after a stage that shuffles or repeats"),
+                (0, {"model": {"layers": ["flatten", {"dense": 12}]}},
+                 "stage 'student-1': the labels of 'labels-1' are of 12 "
+                 "classes, and this model gives 10 values"),
                 (3, {"label": {"threshold": 3}},
                  "stages[3].label.threshold: must be at most 1"),
                 (1, {"epochs": 2}, "stages[1].epochs: is for a stage that "
