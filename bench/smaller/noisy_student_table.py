@@ -53,8 +53,11 @@ def job_of(seed, epochs, quick):
     if quick:
         job["epochs"] = 1
         job["stages"][0].update(epochs=1)
-        for stage in job["stages"]:
-            stage.get("label", {}).update(threshold=0, per_class=20, known=200)
+        few = {"take": 1200, "on": "training"}
+        for stage in job["stages"][1:]:
+            stage.setdefault("input", {"stages": ["shuffle"]})
+            stage["input"]["stages"].insert(0, few)
+            stage.get("label", {}).update(threshold=0, per_class=20)
     return job
 
 

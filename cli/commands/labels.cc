@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "base/random.h"
@@ -45,10 +46,14 @@ std::vector<GivenLabel> ChooseLabels(const LabelChoice& choice,
 }
 
 std::string ModelKey(const v1::Manifest& manifest) {
-  v1::Manifest content = manifest;
-  content.clear_created();
-  content.clear_metrics();  // A map has no order.
-  return absl::StrFormat("%016x", StableHash(content.SerializeAsString()));
+  std::string text = absl::StrCat(
+      manifest.run_id(), " ", manifest.snapshot().term(), ".",
+      manifest.snapshot().counter(), " ", manifest.global_step());
+  for (const v1::ShardFile& file : manifest.files()) {
+    absl::StrAppend(&text, "\n", file.name(), " ", file.bytes(), " ",
+                    file.crc32c());
+  }
+  return absl::StrFormat("%016x", StableHash(text));
 }
 
 }  // namespace paramd

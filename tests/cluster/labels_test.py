@@ -167,13 +167,17 @@ class ExamplesTest(unittest.TestCase):
 
     def test_a_noisy_student(self):
         def few(job):
-            for stage in job["stages"]:
+            take = {"take": 3000, "on": "training"}
+            for stage in job["stages"][1:]:
+                stage.setdefault("input", {"stages": ["shuffle"]})
+                stage["input"]["stages"].insert(0, take)
                 if "label" in stage:
                     stage["label"].update(threshold=0.2, per_class=50)
 
         found = self.train("noisy_student", few)
         for name in ("teacher", "student-1", "student-2"):
             self.assertGreater(found[name]["metrics"]["accuracy"], 0.2, name)
+        self.assertGreater(found["labels-2"]["bytes"], 1024 + 1000 * 48)
 
     def test_several_teachers_in_two_stages(self):
         def few(job):
