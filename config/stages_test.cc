@@ -411,6 +411,10 @@ TEST(StagesTest, LabelsThatNobodyWritesAreMistakes) {
                         "this one labels; leave it out"));
   EXPECT_THAT(with(R"("label": {)", R"("export": "onnx", "label": {)"),
               HasSubstr("stages[1].label: conflicts with 'export'"));
+  EXPECT_THAT(
+      with(R"("name": "student",)", R"("name": "student", "from": "labels",)"),
+      HasSubstr("'labels' writes labels; name the stage that it is "
+                "from, 'teacher'"));
   EXPECT_THAT(with("0.9", "1.5"), HasSubstr("label.threshold"));
 }
 

@@ -46,9 +46,9 @@ std::vector<GivenLabel> ChooseLabels(const LabelChoice& choice,
 }
 
 std::string ModelKey(const v1::Manifest& manifest) {
-  std::string text = absl::StrCat(
-      manifest.run_id(), " ", manifest.snapshot().term(), ".",
-      manifest.snapshot().counter(), " ", manifest.global_step());
+  std::string text =
+      absl::StrCat(manifest.run_id(), " ", manifest.snapshot().term(), ".",
+                   manifest.snapshot().counter(), " ", manifest.global_step());
   for (const v1::ShardFile& file : manifest.files()) {
     absl::StrAppend(&text, "\n", file.name(), " ", file.bytes(), " ",
                     file.crc32c());

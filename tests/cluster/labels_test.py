@@ -84,7 +84,7 @@ class LabelsTest(unittest.TestCase):
                              self.labels(name, other)[1024:])
 
     def test_a_killed_run_goes_on_with_its_labels(self):
-        self.job["stages"][2]["epochs"] = 400
+        self.job["stages"][2]["epochs"] = 120
         self.job["checkpoint"] = {"every_steps": 8}
         run = self.start("run")
         run.wait_for("stage student-1 (3 of 5) begins")
