@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -55,13 +57,78 @@ std::string WrongSource(const v1::JobConfig& job, int number,
                          : absl::StrCat("there is no earlier stage ", quoted,
                                         NearestNameHint(name, names));
   }
-  if (KindOf(job.stages(found)) == StageKind::kExport) {
-    return absl::StrCat(quoted,
-                        " writes files for other programs; name the stage "
-                        "that it is from, '",
-                        job.stages(found).from().stage(), "'");
+  const StageKind kind = KindOf(job.stages(found));
+  if (kind != StageKind::kExport && kind != StageKind::kLabel) return "";
+  return absl::StrCat(quoted,
+                      kind == StageKind::kExport
+                          ? " writes files for other programs"
+                          : " writes labels",
+                      "; name the stage that it is from, '",
+                      job.stages(found).from().stage(), "'");
+}
+
+using UseFile =
+    absl::FunctionRef<void(const std::string& path, std::string* file)>;
+
+void ForEachFile(const std::string& path,
+                 google::protobuf::RepeatedPtrField<v1::InputStage>* stages,
+                 UseFile use) {
+  for (int i = 0; i < stages->size(); ++i) {
+    v1::InputStage& stage = (*stages)[i];
+    if (!stage.has_relabel()) continue;
+    use(absl::StrCat(path, ".stages[", i, "].relabel.file"),
+        stage.mutable_relabel()->mutable_file());
   }
-  return "";
+}
+
+void ForEachFile(const std::string& path, v1::InputSource* source,
+                 UseFile use) {
+  ForEachFile(path, source->mutable_stages(), use);
+  const auto of_each = [&](absl::string_view kind, auto* sources) {
+    for (int i = 0; i < sources->size(); ++i) {
+      ForEachFile(absl::StrCat(path, ".", kind, ".sources[", i, "]"),
+                  &(*sources)[i], use);
+    }
+  };
+  if (source->has_sample_from()) {
+    of_each("sample_from", source->mutable_sample_from()->mutable_sources());
+  }
+  if (source->has_zip()) {
+    of_each("zip", source->mutable_zip()->mutable_sources());
+  }
+}
+
+// Of each stage `relabel`, with the setting's path.
+void ForEachFile(v1::InputConfig* input, UseFile use) {
+  ForEachFile("input", input->mutable_stages(), use);
+  if (input->has_train()) {
+    ForEachFile("input.train", input->mutable_train(), use);
+  }
+  if (input->has_test()) ForEachFile("input.test", input->mutable_test(), use);
+}
+
+// What is wrong with a stage's number `number` reading the labels of `name`, or
+// with -1 the job doing so; empty if nothing is.
+std::string WrongLabels(const v1::JobConfig& job, int number,
+                        absl::string_view name) {
+  if (number < 0) {
+    return absl::StrCat("names the stage '", Excerpt(name),
+                        "', and the job has no stages; name a file");
+  }
+  const int found = FindStage(job, name);
+  if (found >= 0 && found < number &&
+      KindOf(job.stages(found)) == StageKind::kLabel) {
+    return "";
+  }
+  std::vector<std::string> names;
+  for (int i = 0; i < number; ++i) {
+    if (KindOf(job.stages(i)) == StageKind::kLabel) {
+      names.push_back(job.stages(i).name());
+    }
+  }
+  return absl::StrCat("there is no earlier stage '", Excerpt(name),
+                      "' that labels",
+                      names.empty() ? "" : NearestNameHint(name, names));
 }
 
 // Adds what the stages of one job say wrongly, one at a time.
@@ -116,6 +183,11 @@ class StageCheck {
   void CheckKind() {
     if (stage().has_quantize() && stage().has_export_()) {
       Add("export", "conflicts with 'quantize'; make two stages of it");
+    } else if (stage().has_label() &&
+               (stage().has_quantize() || stage().has_export_())) {
+      Add("label", absl::StrCat("conflicts with '",
+                                stage().has_quantize() ? "quantize" : "export",
+                                "'; make two stages of it"));
     }
     const StageKind kind = KindOf(stage());
     if (kind != StageKind::kTrain && !stage().has_from()) {
@@ -178,6 +250,7 @@ class StageCheck {
           (field->name() == "input" || field->name() == "batch_per_replica")) {
         continue;
       }
+      if (stage().has_label() && field->name() == "input") continue;
       Add(field->name(),
           absl::StrCat("is for a stage that trains, and this "
                        "one ",
@@ -237,6 +310,7 @@ std::string FromRoot(const std::string& path) {
 
 StageKind KindOf(const v1::Stage& stage) {
   if (stage.has_quantize()) return StageKind::kQuantize;
+  if (stage.has_label()) return StageKind::kLabel;
   return stage.has_export_() ? StageKind::kExport : StageKind::kTrain;
 }
 
@@ -248,6 +322,8 @@ absl::string_view StageKindName(StageKind kind) {
       return "quantises";
     case StageKind::kExport:
       return "exports";
+    case StageKind::kLabel:
+      return "labels";
   }
   return "";
 }
@@ -263,6 +339,8 @@ void CheckStages(SettingReader* reader, Mistakes* mistakes,
 
 void MakeStage(int number, Origins* origins, v1::JobConfig* config) {
   const std::vector<int> numbers = Ancestry(*config, number);
+  const v1::Stage stage = config->stages(number);
+  const StageKind kind = KindOf(stage);
   // Overlay changes the job that the stages stand in.
   const v1::JobConfig whole = *config;
   for (auto i = numbers.rbegin(); i != numbers.rend(); ++i) {
@@ -277,10 +355,11 @@ void MakeStage(int number, Origins* origins, v1::JobConfig* config) {
       [&](int of) { return KindOf(whole.stages(of)) == StageKind::kTrain; });
   for (auto i = std::make_reverse_iterator(std::next(trained));
        i != numbers.rend(); ++i) {
-    Overlay(PathOf(*i), whole.stages(*i).settings(), origins, config);
+    v1::JobConfig settings = whole.stages(*i).settings();
+    // What is labelled is not what the model was trained on.
+    if (kind == StageKind::kLabel && *i != number) settings.clear_input();
+    Overlay(PathOf(*i), settings, origins, config);
   }
-  const v1::Stage& stage = whole.stages(number);
-  const StageKind kind = KindOf(stage);
   if (kind == StageKind::kTrain && stage.has_from()) {
     StartFrom(number, origins, config);
   } else if (kind != StageKind::kTrain) {
@@ -312,6 +391,13 @@ void CheckStageJob(const v1::JobConfig& whole, int number,
     const std::string wrong = WrongSource(whole, number, teacher);
     if (!wrong.empty()) add("distill.teachers", wrong);
   }
+  v1::InputConfig input = job.input();
+  ForEachFile(&input, [&](const std::string& path, std::string* file) {
+    absl::string_view name = *file;
+    if (!absl::ConsumePrefix(&name, kReference)) return;
+    const std::string wrong = WrongLabels(whole, number, name);
+    if (!wrong.empty()) add(path, wrong);
+  });
   if (number < 0) return;
   if (job.model().custom()) {
     add("stages",
@@ -330,6 +416,35 @@ void CheckStageJob(const v1::JobConfig& whole, int number,
   }
 }
 
+std::string LabelsIn(absl::string_view run_dir) {
+  return Below(run_dir, "labels.records");
+}
+
+std::vector<std::string> LabelStagesOf(v1::InputConfig as_stage) {
+  std::vector<std::string> names;
+  ForEachFile(&as_stage, [&](const std::string&, std::string* file) {
+    absl::string_view name = *file;
+    if (absl::ConsumePrefix(&name, kReference)) names.emplace_back(name);
+  });
+  return names;
+}
+
+void ForgetLabelsOfStages(v1::InputConfig as_stage, v1::InputConfig* input) {
+  std::vector<bool> is_of_stage;
+  ForEachFile(&as_stage, [&](const std::string&, std::string* file) {
+    is_of_stage.push_back(absl::StartsWith(*file, kReference));
+  });
+  size_t number = 0;
+  ForEachFile(input, [&](const std::string&, std::string* file) {
+    if (is_of_stage[number++]) file->clear();
+  });
+}
+
+void ForgetLabels(v1::InputConfig* input) {
+  ForEachFile(input,
+              [](const std::string&, std::string* file) { file->clear(); });
+}
+
 void SettleStage(absl::string_view name, v1::JobConfig* job) {
   const std::string run_dir =
       job->run_dir().empty() ? "" : FromRoot(job->run_dir());
@@ -346,6 +461,15 @@ void SettleStage(absl::string_view name, v1::JobConfig* job) {
   };
   if (job->warm_start().has_path()) {
     settle(job->mutable_warm_start()->mutable_path());
+  }
+  if (job->has_input()) {
+    ForEachFile(
+        job->mutable_input(), [&](const std::string&, std::string* file) {
+          absl::string_view stage = *file;
+          if (run_dir.empty() || !absl::ConsumePrefix(&stage, kReference))
+            return;
+          *file = LabelsIn(Below(run_dir, stage));
+        });
   }
   if (job->has_distill()) {
     for (std::string& teacher : *job->mutable_distill()->mutable_teachers()) {

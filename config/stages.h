@@ -2,6 +2,7 @@
 #define PARAMD_CONFIG_STAGES_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -14,9 +15,9 @@ namespace paramd {
 // Stages of a job, each of which is made a job of its own: the one around them,
 // with what the stage gives in place of its keys.
 
-enum class StageKind { kTrain, kQuantize, kExport };
+enum class StageKind { kTrain, kQuantize, kExport, kLabel };
 StageKind KindOf(const v1::Stage& stage);
-// "trains", "quantises", "exports".
+// "trains", "quantises", "exports", "labels".
 absl::string_view StageKindName(StageKind kind);
 
 // Fills in the defaults of what is a stage's alone, and adds what stages say
@@ -27,9 +28,10 @@ void CheckStages(SettingReader* reader, Mistakes* mistakes,
 
 // Makes of a job the one of its stage `number`; the stages stay in it. Its
 // model is that of the stage that it is from, but for the keys that it gives
-// itself; one that trains nothing has the whole job of that. What has its
-// weights from an earlier stage says so in warm_start, with the path
-// StageReference has. REQUIRES: CheckStages found nothing.
+// itself; one that trains nothing has the whole job of that, but one that
+// labels the input of the job around the stages, too. What has its weights from
+// an earlier stage says so in warm_start, with the path StageReference has.
+// REQUIRES: CheckStages found nothing.
 void MakeStage(int number, Origins* origins, v1::JobConfig* config);
 
 // "stage:teacher": where a setting names an earlier stage in place of a path.
@@ -41,6 +43,20 @@ std::string StageReference(absl::string_view name);
 void CheckStageJob(const v1::JobConfig& whole, int number,
                    const v1::JobConfig& job, const SettingReader& reader,
                    Mistakes* mistakes);
+
+// Where a stage that labels, whose run's directory this is, writes.
+std::string LabelsIn(absl::string_view run_dir);
+
+// Names of the stages whose labels `as_stage`, an input as it stands in the
+// job, reads.
+std::vector<std::string> LabelStagesOf(v1::InputConfig as_stage);
+
+// Leaves out the files of labels that `as_stage`, the input as it stands in the
+// job, has from other stages, so that examples look as they will, and these
+// need not have ended (RelabelStage::Create).
+void ForgetLabelsOfStages(v1::InputConfig as_stage, v1::InputConfig* input);
+// Those of all stages and files.
+void ForgetLabels(v1::InputConfig* input);
 
 // Where the job of the stage reads and writes: each stage has a directory of
 // its name in the run's, and in those that the job names besides. Replaces

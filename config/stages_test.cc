@@ -360,5 +360,63 @@ TEST(StagesTest, NoKeyOfAStageHidesOneOfTheJob) {
   EXPECT_EQ(std::adjacent_find(keys.begin(), keys.end()), keys.end());
 }
 
+// A teacher, its labels of all examples, and a student of these.
+constexpr char kLabels[] = R"({
+  "name": "noisy",
+  "input": {"format": "idx", "directory": "/data"},
+  "model": {"layers": ["flatten", {"dense": 10}], "loss": "softmax_cross_entropy"},
+  "optimizer": {"sgd": {}, "learning_rate": 0.5},
+  "stages": [
+    {"name": "teacher", "input": {"stages": [{"take": 100}, "shuffle"]}},
+    {"name": "labels", "from": "teacher", "label": {"threshold": 0.9, "known": 100}},
+    {"name": "student", "input": {"stages": [{"relabel": "stage:labels"}, "shuffle"]}}
+  ]
+})";
+
+TEST(StagesTest, LabelsAreOfTheJobsInputAndFoundInTheRunsDirectory) {
+  JobSources sources = ChainFrom(kLabels);
+  sources.settings = {{"run_dir", "/runs/a"}};
+  const std::vector<LoadedJob> stages = Stages(sources);
+  ASSERT_EQ(stages.size(), 3u);
+  EXPECT_EQ(KindOf(stages[1].stage), StageKind::kLabel);
+  EXPECT_EQ(stages[1].stage.label().threshold(), 0.9);
+  EXPECT_EQ(stages[1].stage.label().per_class(), 0u);
+  EXPECT_EQ(stages[0].config.input().stages_size(), 2);
+  EXPECT_THAT(stages[1].config.input().stages(), IsEmpty());
+  EXPECT_EQ(stages[2].config.input().stages(0).relabel().file(),
+            "/runs/a/labels/labels.records");
+  EXPECT_EQ(stages[2].as_stage.input().stages(0).relabel().file(),
+            "stage:labels");
+  EXPECT_THAT(LabelStagesOf(stages[2].as_stage.input()), ElementsAre("labels"));
+  v1::InputConfig input = stages[2].config.input();
+  ForgetLabelsOfStages(stages[2].as_stage.input(), &input);
+  EXPECT_EQ(input.stages(0).relabel().file(), "");
+}
+
+TEST(StagesTest, LabelsThatNobodyWritesAreMistakes) {
+  const auto with = [](absl::string_view what, absl::string_view instead) {
+    const std::string text = absl::StrReplaceAll(kLabels, {{what, instead}});
+    EXPECT_NE(text, kLabels) << what;
+    return MistakesOf(ChainFrom(text));
+  };
+  EXPECT_THAT(with("stage:labels", "stage:label"),
+              HasSubstr("input.stages[0].relabel.file: there is no earlier "
+                        "stage 'label' that labels; did you mean 'labels'?"));
+  EXPECT_THAT(with("stage:labels", "stage:teacher"),
+              HasSubstr("there is no earlier stage 'teacher' that labels"));
+  EXPECT_THAT(with(R"("from": "teacher", )", ""),
+              HasSubstr("stages[1].from: is missing"));
+  EXPECT_THAT(with(R"("label": {)", R"("epochs": 2, "label": {)"),
+              HasSubstr("stages[1].epochs: is for a stage that trains, and "
+                        "this one labels; leave it out"));
+  EXPECT_THAT(with(R"("label": {)", R"("export": "onnx", "label": {)"),
+              HasSubstr("stages[1].label: conflicts with 'export'"));
+  EXPECT_THAT(
+      with(R"("name": "student",)", R"("name": "student", "from": "labels",)"),
+      HasSubstr("'labels' writes labels; name the stage that it is "
+                "from, 'teacher'"));
+  EXPECT_THAT(with("0.9", "1.5"), HasSubstr("label.threshold"));
+}
+
 }  // namespace
 }  // namespace paramd

@@ -165,6 +165,9 @@ absl::StatusOr<std::string> CacheKey(const CachedInput& input) {
     // What keeps or limits changes nothing.
     if (stage.has_cache()) stage.mutable_cache()->Clear();
     if (stage.has_interleave()) stage.mutable_interleave()->clear_parallelism();
+    if (stage.has_relabel()) {
+      RETURN_IF_ERROR(AddFile(stage.relabel().file(), &text));
+    }
     absl::StrAppend(&text, stage.ShortDebugString(), "\n");
   }
   if (input.seed.has_value()) absl::StrAppend(&text, "seed ", *input.seed);

@@ -34,7 +34,7 @@ class CombinedSource : public ExampleSource {
     data.set_examples(numbers());
     std::string sums;
     for (const auto& part : parts_) {
-      const v1::DataSet one = part->source().Describe();
+      const v1::DataSet one = part->Describe();
       absl::StrAppend(&sums, one.examples(), " ", one.examples_crc32c(), " ",
                       one.labels_crc32c(), " ");
     }

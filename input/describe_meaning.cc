@@ -65,6 +65,7 @@ constexpr absl::string_view kHarmlessStages[] = {
     "random_brightness",
     "random_crop",
     "random_rotation",
+    "relabel",
     "repeat",
     "resize",
     "shuffle",
@@ -418,9 +419,9 @@ bool IsOn(const v1::InputStage& stage, bool training) {
       break;
   }
   const bool is_for_training =
-      stage.has_shuffle() || stage.has_repeat() || stage.has_flip() ||
-      stage.has_random_brightness() || stage.has_random_rotation() ||
-      stage.has_rand_augment();
+      stage.has_shuffle() || stage.has_repeat() || stage.has_relabel() ||
+      stage.has_flip() || stage.has_random_brightness() ||
+      stage.has_random_rotation() || stage.has_rand_augment();
   return training || !is_for_training;
 }
 

@@ -631,10 +631,10 @@ const std::map<std::string, bool>& Stages() {
       {"padded_batch", false}, {"prefetch", false},
       {"rand_augment", false}, {"random_brightness", false},
       {"random_crop", false},  {"random_rotation", false},
-      {"repeat", false},       {"resize", false},
-      {"shuffle", false},      {"skip", false},
-      {"take", false},         {"tokenise", true},
-      {"window", true}};
+      {"relabel", false},      {"repeat", false},
+      {"resize", false},       {"shuffle", false},
+      {"skip", false},         {"take", false},
+      {"tokenise", true},      {"window", true}};
   return *stages;
 }
 

@@ -19,6 +19,7 @@
 #include "input/idx_source.h"
 #include "input/sources.h"
 #include "input/test_input.h"
+#include "input/transform.h"
 #include "proto/data_meaning.h"
 
 namespace paramd {
@@ -265,6 +266,40 @@ v1::InputConfig WithOwnStages(const v1::InputConfig& config,
   return all;
 }
 
+// REQUIRES: the config follows nothing.
+OpenedSource OpenTrainingSource(const v1::InputConfig& config, uint64_t seed) {
+  if (config.has_train()) {
+    return OpenSource({.input = config, .seed = seed}, config.train(), {});
+  }
+  return OpenIdx(config, config.train_images(), config.train_labels(),
+                 absl::nullopt);
+}
+
+bool MixesOrBatches(const v1::InputStage& stage) {
+  return !IsTransform(stage) && !stage.has_take() && !stage.has_skip();
+}
+
+// See OpenToLabel.
+google::protobuf::RepeatedPtrField<v1::InputStage> StagesToLabel(
+    const google::protobuf::RepeatedPtrField<v1::InputStage>& stages) {
+  auto end = absl::c_find_if(
+      stages, [](const v1::InputStage& stage) { return stage.has_relabel(); });
+  if (end == stages.end()) end = absl::c_find_if(stages, MixesOrBatches);
+  google::protobuf::RepeatedPtrField<v1::InputStage> kept;
+  for (auto stage = stages.begin(); stage != end; ++stage) {
+    if (!IsOn(*stage, /*training=*/true)) continue;
+    *kept.Add() = *stage;
+    // What draws does not.
+    if (!IsTransform(*stage) || stage->has_filter()) {
+      kept[kept.size() - 1].set_on(v1::InputStage::ON_BOTH);
+    }
+  }
+  for (auto stage = end; stage != stages.end(); ++stage) {
+    if (IsTransform(*stage) && !stage->has_filter()) *kept.Add() = *stage;
+  }
+  return kept;
+}
+
 OpenedSource OpenTestSource(const v1::InputConfig& config,
                             const Pipeline& training, bool has_labels) {
   if (config.has_test()) {
@@ -284,16 +319,36 @@ OpenedSource OpenTestSource(const v1::InputConfig& config,
 
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
     const v1::InputConfig& config, uint64_t seed, uint64_t batch) {
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<ExampleSource> source,
-      config.has_follow() ? OpenGrowing(config.train())
-      : config.has_train()
-          ? OpenSource({.input = config, .seed = seed}, config.train(), {})
-          : OpenIdx(config, config.train_images(), config.train_labels(),
-                    absl::nullopt));
+  ASSIGN_OR_RETURN(std::unique_ptr<ExampleSource> source,
+                   config.has_follow() ? OpenGrowing(config.train())
+                                       : OpenTrainingSource(config, seed));
   return Pipeline::Create(std::move(source),
                           WithOwnStages(config, config.train()),
                           {.seed = seed, .training = true, .batch = batch});
+}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenToLabel(
+    const v1::InputConfig& config, uint64_t seed) {
+  if (config.has_follow()) {
+    return absl::InvalidArgumentError(
+        "input.follow brings examples while a job runs; what is labelled has "
+        "to be there before");
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<ExampleSource> source,
+                   OpenTrainingSource(config, seed));
+  v1::InputConfig read = WithOwnStages(config, config.train());
+  *read.mutable_stages() = StagesToLabel(read.stages());
+  read.clear_test();
+  ASSIGN_OR_RETURN(std::unique_ptr<Pipeline> pipeline,
+                   Pipeline::Create(std::move(source), read,
+                                    {.seed = seed, .training = false}));
+  const Variation& variation = pipeline->variation();
+  if (variation.varies.empty() && !variation.shuffled && !variation.repeated) {
+    return pipeline;
+  }
+  return absl::InvalidArgumentError(
+      "labels go by place, and the examples are not the same, or not at the "
+      "same places, in each epoch: label each of their sources by itself");
 }
 
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(

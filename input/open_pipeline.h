@@ -29,6 +29,15 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
     const v1::JobConfig& job);
 
+// What `config` names to train on, as a trained model is to label it, in the
+// order in which a stage `relabel` there gets it: behind the stages that stand
+// before that one, or without one before the first that mixes or repeats
+// examples or makes batches; maps that stand later apply as in an evaluation.
+// INVALID_ARGUMENT if the examples are not the same in each epoch; else as
+// OpenTrainingData, but no file of labels is read.
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenToLabel(
+    const v1::InputConfig& config, uint64_t seed);
+
 // Opens what `config` names to evaluate on, beside the data that it names to
 // train on. What has names is read by name, in the order of training: columns
 // of csv, its class_names, image folders. Errors as above, and

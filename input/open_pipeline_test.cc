@@ -40,6 +40,31 @@ TEST(OpenPipelineTest, FilesAreFoundInTheDirectory) {
   EXPECT_EQ((*training)->size(), 3u);
 }
 
+// Labels, in order, of what is labelled behind these stages.
+std::vector<int32_t> ToLabel(const std::string& stages) {
+  v1::InputConfig config = Config();
+  EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(stages, &config));
+  const auto data = OpenToLabel(config, /*seed=*/1);
+  EXPECT_TRUE(data.ok()) << data.status();
+  std::vector<int32_t> labels;
+  Example example;
+  for (uint64_t i = 0; data.ok() && i < (*data)->size(); ++i) {
+    EXPECT_TRUE((*data)->ReadExample(0, i, &example).ok());
+    labels.push_back(example.values[1].values<int32_t>()[0]);
+  }
+  return labels;
+}
+
+TEST(OpenPipelineTest, WhatIsLabelledIsWhatRelabelGets) {
+  EXPECT_EQ(ToLabel(""), (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(ToLabel("stages { shuffle {} } stages { take { examples: 1 } }"),
+            (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(ToLabel("stages { skip { examples: 1 } } stages { relabel { file: "
+                    "'/nowhere' } } stages { take { examples: 1 } } "
+                    "stages { shuffle {} }"),
+            (std::vector<int32_t>{1, 2}));
+}
+
 TEST(OpenPipelineTest, AnAbsoluteNameDoesNotNeedTheDirectory) {
   v1::InputConfig config = Config();
   config.set_train_images(config.directory() + "/train-images");

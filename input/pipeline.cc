@@ -20,6 +20,7 @@
 #include "input/cache_stage.h"
 #include "input/describe_meaning.h"
 #include "input/own_map.h"
+#include "input/relabel_stage.h"
 #include "input/window_stage.h"
 
 namespace paramd {
@@ -374,6 +375,22 @@ class Pipeline::Builder {
     return absl::OkStatus();
   }
 
+  absl::Status AddRelabel(const InputStage::Relabel& config) {
+    RETURN_IF_ERROR(CheckOrder());
+    if (variation_.shuffled || variation_.repeated ||
+        !variation_.varies.empty()) {
+      return absl::InvalidArgumentError(
+          "comes after a stage that shuffles or repeats, and labels go by "
+          "place: put it before that");
+    }
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<RelabelStage> relabelled,
+        RelabelStage::Create(last(), pipeline_.source().Describe(), config));
+    pipeline_.new_labels_crc32c_ = relabelled->file_crc32c();
+    Push(std::move(relabelled));
+    return absl::OkStatus();
+  }
+
   absl::Status AddOther(const InputStage& stage) {
     if (stage.kind_case() == InputStage::KIND_NOT_SET) {
       return absl::InvalidArgumentError("says nothing to do");
@@ -390,11 +407,11 @@ class Pipeline::Builder {
       return absl::OkStatus();
     }
     RETURN_IF_ERROR(CheckBeforeBatch());
-    const bool needs_all = stage.has_repeat() || stage.has_take() ||
-                           stage.has_skip() || stage.has_cache() ||
-                           stage.has_window() || stage.has_bucket_by_length() ||
-                           stage.batch().drop_remainder() ||
-                           stage.padded_batch().drop_remainder();
+    const bool needs_all =
+        stage.has_repeat() || stage.has_take() || stage.has_skip() ||
+        stage.has_cache() || stage.has_relabel() || stage.has_window() ||
+        stage.has_bucket_by_length() || stage.batch().drop_remainder() ||
+        stage.padded_batch().drop_remainder();
     if (needs_all && pipeline_.growing_ != nullptr) {
       return absl::InvalidArgumentError(
           "does not go with input.follow, where each file is trained on once, "
@@ -444,6 +461,8 @@ class Pipeline::Builder {
         return absl::OkStatus();
       case InputStage::kCache:
         return AddCache(stage.cache());
+      case InputStage::kRelabel:
+        return AddRelabel(stage.relabel());
       default:
         return absl::InternalError("is not known");
     }
@@ -510,6 +529,9 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
 
 v1::DataSet Pipeline::Describe() const {
   v1::DataSet data = source().Describe();
+  if (new_labels_crc32c_.has_value()) {
+    data.set_labels_crc32c(*new_labels_crc32c_);
+  }
   *data.mutable_meaning() = meaning_;
   return data;
 }

@@ -143,6 +143,7 @@ class Pipeline {
   absl::optional<Padding> padding_;
   Variation variation_;
   v1::DataMeaning meaning_;
+  absl::optional<uint32_t> new_labels_crc32c_;  // Of relabel.
   uint32_t prefetch_ = 4;
   bool skip_errors_ = false;
   uint32_t every_ = 1;  // Example that is measured.

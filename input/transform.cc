@@ -342,6 +342,7 @@ bool IsTransform(const v1::InputStage& config) {
     case v1::InputStage::kBucketByLength:
     case v1::InputStage::kWindow:
     case v1::InputStage::kPrefetch:
+    case v1::InputStage::kRelabel:
       return false;
     default:
       return true;

@@ -32,6 +32,7 @@ READ_ALL = {
     "evaluate": [["--job", "JOB", "--checkpoint", "CHECKPOINT", "--json"],
                  ["--job", "JOB", "--checkpoint", "CHECKPOINT"]],
     "predict": [["--job", "JOB", "--checkpoint", "CHECKPOINT"]],
+    "label": [["--job", "JOB", "--checkpoint", "CHECKPOINT", "--to", "OUT"]],
     "quantize": [["CHECKPOINT", "--job", "JOB", "--calibrate", "train",
                   "--output", "OUT"],
                  ["CHECKPOINT", "--job", "JOB", "--mode", "float16",
@@ -156,7 +157,7 @@ class CheckpointReadersTest(unittest.TestCase):
                         self.assertIn(str(self.checkpoint(run)), said)
                         if command in ("evaluate", "predict", "checkpoint diff"):
                             self.assertEqual(done.stdout, "")
-                        if command in ("checkpoint export", "quantize"):
+                        if command in ("checkpoint export", "quantize", "label"):
                             self.assertFalse(os.path.exists(out))
 
     def quantised(self):

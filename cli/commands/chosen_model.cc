@@ -16,6 +16,7 @@
 #include "client/live_weights.h"
 #include "compute/model/network_plan.h"
 #include "compute/quantized/quantized_network.h"
+#include "config/stages.h"
 #include "config/task_address.h"
 #include "input/open_pipeline.h"
 
@@ -158,7 +159,8 @@ void ChosenModelFlags::AddTo(Flags* flags) {
 absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
                                             const ModelFactory& models,
                                             ModelUse use) {
-  ASSIGN_OR_RETURN(const LoadedJob job, flags.job.Load());
+  ASSIGN_OR_RETURN(LoadedJob job, flags.job.Load());
+  if (use == ModelUse::kLabel) ForgetLabels(job.config.mutable_input());
   RETURN_IF_ERROR(CheckFlags(flags));
   ChosenModel chosen;
   if (!flags.shard.empty()) {
@@ -171,7 +173,9 @@ absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
                    models(WithOneReplica(job.config), training->spec()));
   const std::vector<std::string> unread = UnreadBy(use, job.config.model());
   ASSIGN_OR_RETURN(chosen.data,
-                   OpenTestData(job.config.input(), *training, unread));
+                   use == ModelUse::kLabel
+                       ? OpenToLabel(job.config.input(), job.config.seed())
+                       : OpenTestData(job.config.input(), *training, unread));
   RETURN_IF_ERROR(chosen.model->CheckTestData(chosen.data->spec()));
   ASSIGN_OR_RETURN(chosen.keys,
                    KeysReadBy(*chosen.data, *chosen.model, chosen.part));

@@ -37,8 +37,8 @@ struct ChosenModelFlags {
   void AddTo(Flags* flags);
 };
 
-// A model with the weights of a checkpoint or of a running job, and what the
-// job evaluates on.
+// A model with the weights of a checkpoint or of a running job, and what it is
+// used on.
 struct ChosenModel {
   std::string from;  // Path of the checkpoint, or the address.
   bool live = false;
@@ -71,8 +71,9 @@ struct ChosenModel {
 // "2/4": the part 2, the third, of 4. INVALID_ARGUMENT if it is none.
 absl::StatusOr<TestPart> ParseShard(absl::string_view text);
 
-// What is done with a model. To predict, data need no labels.
-enum class ModelUse { kEvaluate, kPredict };
+// What is done with a model: on what the job evaluates on, which needs no
+// labels to predict, or on what it trains on (OpenToLabel).
+enum class ModelUse { kEvaluate, kPredict, kLabel };
 
 // Of a run the newest checkpoint; none that is damaged. INVALID_ARGUMENT if a
 // flag is missing or wrong, if the model has other variables than the running

@@ -50,6 +50,8 @@ const std::vector<Command>& Commands() {
        EvaluateCommand},
       {"predict", "what a checkpoint's model predicts for the test set",
        PredictCommand},
+      {"label", "a checkpoint's model labels examples to train another on",
+       LabelCommand},
       {"quantize", "a checkpoint of fewer bits, to predict with",
        QuantizeCommand},
       {"status", "a running cluster: who, where, how far, who waits for whom",

@@ -53,6 +53,7 @@ int InputBenchCommand(const Invocation& invocation);
 int InputConvertCommand(const Invocation& invocation);
 int EvaluateCommand(const Invocation& invocation);
 int PredictCommand(const Invocation& invocation);
+int LabelCommand(const Invocation& invocation);
 int QuantizeCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
 int TopCommand(const Invocation& invocation);

@@ -54,6 +54,7 @@ absl::Status CheckAll(const RunOptions& options, const Configuration& loaded,
 Configuration WithoutOtherStages(Configuration loaded) {
   v1::JobConfig& job = loaded.job.config;
   if (loaded.job.stage.has_from()) job.clear_warm_start();
+  ForgetLabelsOfStages(loaded.job.as_stage.input(), job.mutable_input());
   if (!job.has_distill()) return loaded;
   job.mutable_distill()->clear_teachers();
   for (const std::string& teacher : loaded.job.as_stage.distill().teachers()) {

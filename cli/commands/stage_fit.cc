@@ -100,19 +100,43 @@ absl::Status CheckTeachers(const StageModel& model, const StageModels& models) {
   return absl::OkStatus();
 }
 
+// `stages`: all.
+absl::Status CheckLabels(const StageModel& model, const StageModels& models,
+                         absl::Span<const LoadedJob> stages) {
+  for (const std::string& name : LabelStagesOf(model.stage->as_stage.input())) {
+    const auto labels = std::find_if(
+        stages.begin(), stages.end(),
+        [&](const LoadedJob& stage) { return stage.stage.name() == name; });
+    if (labels == stages.end()) continue;
+    const auto teacher = models.find(labels->stage.from().stage());
+    if (teacher == models.end()) continue;
+    const Dims& its = teacher->second.plan->layers->output_dims();
+    const Dims& ours = model.plan->layers->output_dims();
+    if (its.empty() || ours.empty() || its.back() <= ours.back()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the labels of '", name, "' are of ", its.back(),
+        " classes, and this model gives ", absl::StrJoin(ours, "x"),
+        " values: it needs one for each class"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckStagesFit(absl::Span<const LoadedJob> stages) {
   StageModels models;
   for (const LoadedJob& stage : stages) {
     if (KindOf(stage.stage) != StageKind::kTrain) continue;
-    const auto data = OpenTrainingData(stage.config);
+    v1::JobConfig job = stage.config;
+    ForgetLabelsOfStages(stage.as_stage.input(), job.mutable_input());
+    const auto data = OpenTrainingData(job);
     if (!data.ok()) return OfStage(stage, data.status());
-    auto plan = PlanNetwork(stage.config.model(), (*data)->spec());
+    auto plan = PlanNetwork(job.model(), (*data)->spec());
     if (!plan.ok()) return OfStage(stage, plan.status());
     StageModel model{&stage, *std::move(plan)};
     RETURN_IF_ERROR(OfStage(stage, CheckStart(model, models)));
     RETURN_IF_ERROR(OfStage(stage, CheckTeachers(model, models)));
+    RETURN_IF_ERROR(OfStage(stage, CheckLabels(model, models, stages)));
     models.emplace(stage.stage.name(), std::move(model));
   }
   return absl::OkStatus();

@@ -3,16 +3,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 #include "base/print.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
 #include "checkpoint/verify.h"
+#include "cli/commands/labels.h"
 #include "cli/commands/stage_figures.h"
 #include "cli/commands/stage_fit.h"
 #include "cli/stages/stages_page.h"
 #include "config/setting.h"
 #include "config/stages.h"
+#include "input/label_file.h"
 #include "process/exit_code.h"
 #include "process/run_directory.h"
 
@@ -90,6 +93,9 @@ JobFlags StageRun::FlagsOf(int number) const {
 absl::Status StageRun::Begin() const {
   RETURN_IF_ERROR(Next().status());
   RETURN_IF_ERROR(CheckStagesFit(stages_));
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    RETURN_IF_ERROR(CheckLabels(static_cast<int>(i)));
+  }
   RETURN_IF_ERROR(UseRunDirectory(run_dir_, /*may_hold_a_run=*/true));
   return WriteStagesPage(run_dir_, stages_[0].config.name(), Records());
 }
@@ -106,6 +112,9 @@ int StageRun::Finish(int number, const Invocation& invocation) const {
   if (kind == StageKind::kQuantize) exit_code = Quantize(number, invocation);
   if (kind == StageKind::kExport) {
     exit_code = Export(number, invocation, &target);
+  }
+  if (kind == StageKind::kLabel) {
+    exit_code = Label(number, invocation, &target);
   }
   if (exit_code != kExitFinished) return exit_code;
   return Said(Record(number, target, invocation.models));
@@ -179,6 +188,47 @@ int StageRun::Export(int number, const Invocation& invocation,
   return CheckpointExportCommand(exporting);
 }
 
+int StageRun::Label(int number, const Invocation& invocation,
+                    std::string* target) const {
+  const LoadedJob& stage = stages_[number];
+  const auto source = SourceOf(number);
+  if (!source.ok()) return Said(source.status());
+  *target = LabelsIn(stage.config.run_dir());
+  const absl::Status made = MakeDirectories(stage.config.run_dir());
+  if (!made.ok()) return Said(made);
+  const v1::StageLabel& wanted = stage.stage.label();
+  Invocation labelling = {invocation.program, FlagsOf(number).ToArguments(),
+                          invocation.models};
+  std::vector<std::string>& words = labelling.arguments;
+  words.push_back(absl::StrCat("--checkpoint=", *source));
+  words.push_back(absl::StrCat("--to=", *target));
+  words.push_back(absl::StrFormat("--threshold=%.17g", wanted.threshold()));
+  words.push_back(absl::StrCat("--per_class=", wanted.per_class()));
+  words.push_back(absl::StrCat("--known=", wanted.known()));
+  return LabelCommand(labelling);
+}
+
+absl::Status StageRun::CheckLabels(int number) const {
+  const LoadedJob& stage = stages_[number];
+  if (KindOf(stage.stage) != StageKind::kLabel) return absl::OkStatus();
+  const std::string& directory = stage.config.run_dir();
+  // It will be written.
+  if (!ReadStageRecord(directory).ok()) return absl::OkStatus();
+  const std::string hint = absl::StrCat(
+      "; remove '", directory, "/stage.json', and they are written again");
+  const auto labels = LabelFile::Open(LabelsIn(directory));
+  if (!labels.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(labels.status().message(), hint));
+  }
+  ASSIGN_OR_RETURN(const std::string source, SourceOf(number));
+  ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(source));
+  if ((*labels)->header().model == ModelKey(manifest)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the labels '", (*labels)->path(),
+                   "' are of another model than '", source, "'", hint));
+}
+
 absl::Status StageRun::Record(int number, const std::string& target,
                               const ModelFactory& models) const {
   const LoadedJob& stage = stages_[number];
@@ -188,7 +238,7 @@ absl::Status StageRun::Record(int number, const std::string& target,
   record.kind = std::string(StageKindName(kind));
   record.from = stage.stage.from().stage();
   record.settings = StageLines(stage);
-  if (kind == StageKind::kExport) {
+  if (kind == StageKind::kExport || kind == StageKind::kLabel) {
     RETURN_IF_ERROR(MeasureFiles(target, &record));
   } else {
     RETURN_IF_ERROR(

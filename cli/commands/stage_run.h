@@ -44,7 +44,9 @@ class StageRun {
   JobFlags FlagsOf(int number) const;
 
   // For who writes: makes the directory and its page. The error of
-  // CheckStagesFit, and whatever FindNext refuses.
+  // CheckStagesFit, whatever FindNext refuses, and INVALID_ARGUMENT if the
+  // labels of a finished stage are not there, or are of another model than the
+  // stage that it is from.
   absl::Status Begin() const;
 
   absl::StatusOr<NextStage> Next() const;
@@ -63,6 +65,9 @@ class StageRun {
   int Quantize(int number, const Invocation& invocation) const;
   int Export(int number, const Invocation& invocation,
              std::string* target) const;
+  int Label(int number, const Invocation& invocation,
+            std::string* target) const;
+  absl::Status CheckLabels(int number) const;
   absl::Status Record(int number, const std::string& target,
                       const ModelFactory& models) const;
 

@@ -46,6 +46,8 @@ USES = {
                  ["--job", "JOB", "--checkpoint", "PRISTINE", "--json"]],
     "predict": [["--job", "JOB", "--checkpoint", "RUN"],
                 ["--job", "JOB", "--checkpoint", "PRISTINE"]],
+    "label": [["--job", "JOB", "--checkpoint", "RUN", "--to", "OUT"],
+              ["--job", "JOB", "--checkpoint", "PRISTINE", "--to", "OUT"]],
     "quantize": [["RUN", "--job", "JOB", "--calibrate=train", "--output", "OUT"],
                  ["PRISTINE", "--job", "JOB", "--output", "OUT"]],
     "status": [["--address", "RUN"], ["RUN"]],

@@ -27,14 +27,15 @@ struct StageRecord {
   std::string result;  // Path of its last checkpoint, or of what it wrote.
   uint64_t step = 0;   // Of the checkpoint.
   // On the test set, in the order in which a model has them: {"loss", 0.31}.
-  // None of a stage that exports.
+  // None of a stage that exports or labels.
   std::vector<std::pair<std::string, double>> metrics;
   uint64_t examples = 0;  // That they are of.
   // Of the weights as they are stored, without what an optimizer keeps; of a
-  // stage that exports, of its files. What is left of them as `gzip -9` has it.
+  // stage that exports or labels, of its files. What is left of them as `gzip
+  // -9` has it.
   uint64_t bytes = 0;
   absl::optional<uint64_t> compressed_bytes;
-  // Share of weights that are 0. Not of one that exports.
+  // Share of weights that are 0. Not of one that exports or labels.
   absl::optional<double> zeros;
   // That one thread predicts, of examples in memory.
   absl::optional<double> examples_per_second;

@@ -1,0 +1,41 @@
+#ifndef PARAMD_CLI_COMMANDS_LABELS_H_
+#define PARAMD_CLI_COMMANDS_LABELS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+
+#include "proto/paramd/v1/snapshot.pb.h"
+
+namespace paramd {
+
+// Which of the labels that a model gives are kept.
+struct LabelChoice {
+  double threshold = 0;    // The least confidence.
+  uint32_t per_class = 0;  // 0: as many as there are.
+  uint32_t known = 0;      // The first examples, of which all are kept.
+};
+
+// What a model says of an example.
+struct GivenLabel {
+  uint32_t example = 0;  // Its place.
+  uint32_t label = 0;
+  float confidence = 0;  // The probability of the label.
+};
+
+// Of the labels, in the order of examples: the known ones and those with the
+// least confidence or more. With `per_class`, of each class so many of these
+// others: the most confident, of equal ones the first; of a class with fewer
+// all of them, in turn until there are so many, the most confident first; none
+// of a class without any. Ordered by example, equal ones next to each other.
+std::vector<GivenLabel> ChooseLabels(const LabelChoice& choice,
+                                     absl::Span<const GivenLabel> labels);
+
+// 16 digits that tell checkpoints apart by what is in them.
+std::string ModelKey(const v1::Manifest& manifest);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_COMMANDS_LABELS_H_

@@ -1,0 +1,84 @@
+#include "cli/commands/labels.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Examples 0, 1, 2 and so on, of such labels and confidences.
+std::vector<GivenLabel> Given(
+    const std::vector<std::pair<uint32_t, float>>& labels) {
+  std::vector<GivenLabel> given;
+  for (const auto& [label, confidence] : labels) {
+    given.push_back({.example = static_cast<uint32_t>(given.size()),
+                     .label = label,
+                     .confidence = confidence});
+  }
+  return given;
+}
+
+std::vector<uint32_t> Chosen(const LabelChoice& choice,
+                             const std::vector<GivenLabel>& labels) {
+  std::vector<uint32_t> examples;
+  for (const GivenLabel& one : ChooseLabels(choice, labels)) {
+    examples.push_back(one.example);
+  }
+  return examples;
+}
+
+const auto kSix =
+    Given({{0, 0.9f}, {1, 0.5f}, {0, 0.7f}, {0, 0.9f}, {1, 0.8f}, {2, 0.4f}});
+
+TEST(LabelsTest, WithoutAChoiceAllAreKept) {
+  EXPECT_THAT(Chosen({}, kSix), ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+TEST(LabelsTest, ThoseBelowTheThresholdAreLeftOut) {
+  EXPECT_THAT(Chosen({.threshold = 0.7}, Given({{0, 0.9f}, {1, 0.6f}})),
+              ElementsAre(0));
+  EXPECT_THAT(Chosen({.threshold = 0.5}, kSix), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(Chosen({.threshold = 0.95}, kSix), IsEmpty());
+}
+
+TEST(LabelsTest, WhatIsNoNumberIsNotSure) {
+  EXPECT_THAT(Chosen({}, Given({{0, std::nanf("")}, {1, 0.1f}})),
+              ElementsAre(1));
+}
+
+TEST(LabelsTest, OfEachClassTheSurestOrAllInTurn) {
+  // Class 0: examples 0, 3, 2; class 1: 4, 1; class 2: 5.
+  EXPECT_THAT(Chosen({.per_class = 1}, kSix), ElementsAre(0, 4, 5));
+  EXPECT_THAT(Chosen({.per_class = 2}, kSix), ElementsAre(0, 1, 3, 4, 5, 5));
+  EXPECT_THAT(Chosen({.per_class = 3}, kSix),
+              ElementsAre(0, 1, 2, 3, 4, 4, 5, 5, 5));
+  EXPECT_THAT(Chosen({.threshold = 0.5, .per_class = 2}, kSix),
+              ElementsAre(0, 1, 3, 4));
+}
+
+TEST(LabelsTest, KnownOnesAreKeptOnceWhateverTheModelSays) {
+  EXPECT_THAT(Chosen({.threshold = 0.75, .per_class = 2, .known = 2}, kSix),
+              ElementsAre(0, 1, 3, 3, 4, 4));
+}
+
+TEST(LabelsTest, AModelsKeyIsOfWhatIsInIt) {
+  v1::Manifest one;
+  one.set_run_id("a");
+  one.set_global_step(7);
+  v1::Manifest other = one;
+  (*other.mutable_metrics())["loss"] = 0.5;
+  other.set_created("later");
+  EXPECT_EQ(ModelKey(one), ModelKey(other));
+  other.add_files()->set_name("shard");
+  EXPECT_NE(ModelKey(one), ModelKey(other));
+}
+
+}  // namespace
+}  // namespace paramd
