@@ -48,6 +48,25 @@ void AddSums(const Metrics& metrics, const std::string& prefix,
   }
 }
 
+// `calibrated`: the message has the metric.
+absl::Status TakeBuckets(const v1::BatchMetrics& message, bool calibrated,
+                         Metrics* metrics) {
+  const int numbers = message.calibration_buckets_size();
+  if (numbers == 0) return absl::OkStatus();
+  if (!calibrated || numbers != 3 * Metrics::kBuckets) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        numbers, " numbers of buckets are there; a calibration has ",
+        3 * Metrics::kBuckets));
+  }
+  for (int i = 0; i < numbers; i += 3) {
+    metrics->buckets.push_back(
+        {.count = message.calibration_buckets(i),
+         .predicted = message.calibration_buckets(i + 1),
+         .positives = message.calibration_buckets(i + 2)});
+  }
+  return absl::OkStatus();
+}
+
 // The outputs and the slices of a message.
 absl::Status TakeParts(const v1::BatchMetrics& message, Metrics* metrics) {
   metrics->output = message.output();
@@ -96,6 +115,8 @@ void SetMetrics(const Metrics& metrics, v1::Evaluation* evaluation) {
     if (value.name == "loss") continue;
     (*evaluation->mutable_metrics())[value.name] = value.value;
   }
+  evaluation->clear_calibration_buckets();
+  AddCalibrationBuckets(metrics, evaluation);
   evaluation->clear_slices();
   for (const Metrics& slice : metrics.slices) {
     v1::EvaluatedSlice* const message = evaluation->add_slices();
@@ -112,6 +133,25 @@ void SetMetrics(const Metrics& metrics, v1::Evaluation* evaluation) {
   }
 }
 
+void AddCalibrationBuckets(const Metrics& metrics, v1::Evaluation* evaluation) {
+  for (const Metrics& one : metrics.outputs) {
+    AddCalibrationBuckets(one, evaluation);
+  }
+  if (metrics.buckets.empty()) return;
+  v1::CalibrationBuckets* const all = evaluation->add_calibration_buckets();
+  all->set_output(metrics.output);
+  for (size_t i = 0; i < metrics.buckets.size(); ++i) {
+    const Metrics::Bucket& bucket = metrics.buckets[i];
+    if (bucket.count == 0) continue;
+    v1::CalibrationBuckets::Bucket* const one = all->add_buckets();
+    one->set_from(static_cast<double>(i) / Metrics::kBuckets);
+    one->set_to(static_cast<double>(i + 1) / Metrics::kBuckets);
+    one->set_count(bucket.count);
+    one->set_predicted(bucket.predicted / bucket.count);
+    one->set_observed(bucket.positives / bucket.count);
+  }
+}
+
 v1::BatchMetrics BatchMetricsOf(const Metrics& metrics) {
   v1::BatchMetrics message;
   message.set_examples(metrics.examples);
@@ -125,6 +165,11 @@ v1::BatchMetrics BatchMetricsOf(const Metrics& metrics) {
     added->set_count(sum.count);
     added->set_exp(sum.kind == Metrics::Kind::kPerplexity);
     added->set_positives(sum.positives);
+  }
+  for (const Metrics::Bucket& bucket : metrics.buckets) {
+    message.add_calibration_buckets(bucket.count);
+    message.add_calibration_buckets(bucket.predicted);
+    message.add_calibration_buckets(bucket.positives);
   }
   for (const Metrics::Score& score : metrics.scores) {
     message.add_scores(score.score);
@@ -170,6 +215,8 @@ absl::StatusOr<Metrics> MetricsOf(const v1::BatchMetrics& message) {
     metrics.sums.back().count = added.count();
     metrics.sums.back().positives = added.positives();
   }
+  RETURN_IF_ERROR(
+      TakeBuckets(message, counts(Metrics::Kind::kCalibration), &metrics));
   const bool grouped = counts(Metrics::Kind::kGroupAuc);
   const bool scored = grouped || counts(Metrics::Kind::kAuc);
   const int scores = message.scores_size();

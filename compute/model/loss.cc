@@ -76,11 +76,25 @@ absl::Span<const double> RowAt(absl::Span<const double> numbers, uint64_t row) {
   return numbers.subspan(row * RowLoss::kNumbers, RowLoss::kNumbers);
 }
 
+double Probability(double score) { return 1 / (1 + std::exp(-score)); }
+
+void AddToBucket(double score, double label, double weight,
+                 std::vector<Metrics::Bucket>* buckets) {
+  const double probability = Probability(score);
+  if (std::isnan(probability)) return;
+  buckets->resize(Metrics::kBuckets);
+  const int place = static_cast<int>(probability * Metrics::kBuckets);
+  Metrics::Bucket& bucket = (*buckets)[std::min(place, Metrics::kBuckets - 1)];
+  bucket.count += weight;
+  bucket.predicted += weight * probability;
+  bucket.positives += weight * label;
+}
+
 // What a metric of outputs, but an area, is made of: `score` is the logarithm
 // of the odds that the label is 1.
 void AddScore(double score, double label, double weight, Metrics::Sum* sum) {
   if (sum->kind == Metrics::Kind::kCalibration) {
-    sum->sum += weight * (1 / (1 + std::exp(-score)));
+    sum->sum += weight * Probability(score);
     sum->count += weight * label;
   }
   if (sum->kind == Metrics::Kind::kNormalisedEntropy) {
@@ -332,11 +346,15 @@ void Loss::KeepScores(const T* outputs, const ConstTensor& target,
   const bool by_groups = has([](const Metrics::Sum& sum) {
     return sum.kind == Metrics::Kind::kGroupAuc;
   });
+  const bool by_buckets = has([](const Metrics::Sum& sum) {
+    return sum.kind == Metrics::Kind::kCalibration;
+  });
   const auto keep = [&](uint64_t example, T score, double label) {
     const double weight = weights.empty() ? 1 : double{weights[example]};
     for (Metrics::Sum& sum : metrics->sums) {
       AddScore(score, label, weight, &sum);
     }
+    if (by_buckets) AddToBucket(score, label, weight, &metrics->buckets);
     if (!by_areas) return;
     metrics->scores.push_back({static_cast<float>(score), label > 0.5});
     if (by_groups) metrics->groups.push_back(groups[example]);

@@ -141,6 +141,17 @@ void AddSlices(const std::vector<Metrics>& more, std::vector<Metrics>* slices) {
   }
 }
 
+void AddBuckets(const std::vector<Metrics::Bucket>& more,
+                std::vector<Metrics::Bucket>* buckets) {
+  if (more.empty()) return;
+  buckets->resize(Metrics::kBuckets);
+  for (size_t i = 0; i < more.size(); ++i) {
+    (*buckets)[i].count += more[i].count;
+    (*buckets)[i].predicted += more[i].predicted;
+    (*buckets)[i].positives += more[i].positives;
+  }
+}
+
 double ValueOf(const Metrics& metrics, const Metrics::Sum& sum,
                double of_nothing) {
   using Kind = Metrics::Kind;
@@ -203,6 +214,11 @@ std::string Metrics::Sum::name() const {
   return "";
 }
 
+void Metrics::DropBuckets() {
+  buckets.clear();
+  for (Metrics& one : outputs) one.DropBuckets();
+}
+
 Metrics& Metrics::operator+=(const Metrics& other) {
   loss_sum += other.loss_sum;
   examples += other.examples;
@@ -225,6 +241,7 @@ Metrics& Metrics::operator+=(const Metrics& other) {
   groups.insert(groups.end(), other.groups.begin(), other.groups.end());
   score_weights.insert(score_weights.end(), other.score_weights.begin(),
                        other.score_weights.end());
+  AddBuckets(other.buckets, &buckets);
   weighted |= other.weighted;
   AddSlices(other.slices, &slices);
   if (outputs.empty()) {

@@ -35,9 +35,17 @@ struct Metrics {
     // many are positive (He et al., 2014): below 1, the model knows more.
     kNormalisedEntropy,
     // The sum of the probabilities, over that of the labels: below 1, it
-    // predicts too few.
+    // predicts too few. Of what is evaluated also by bucket.
     kCalibration,
   };
+  // Of the examples whose probability is in one tenth of [0, 1], the last with
+  // 1, each as often as its weight says.
+  struct Bucket {
+    double count = 0;
+    double predicted = 0;  // The sum of the probabilities.
+    double positives = 0;  // Of the labels.
+  };
+  static constexpr int kBuckets = 10;
   // One metric: `sum` over what it is a mean of, and how many there were, each
   // as often as its example's weight says; of kCalibration the sum of the
   // labels.
@@ -82,6 +90,9 @@ struct Metrics {
   std::vector<int64_t> groups = {};
   // Of each score the weight of its example; empty: none has one.
   std::vector<float> score_weights = {};
+  // Of kCalibration kBuckets, lowest first; empty otherwise, after a training
+  // step, of no example, and of a slice.
+  std::vector<Bucket> buckets = {};
   // Examples have weights, by which all means are weighted, but that of the
   // loss: its sum is, and it is over the number of examples.
   bool weighted = false;
@@ -96,6 +107,9 @@ struct Metrics {
   std::string feature = {};
   uint32_t value = 0;
   std::vector<Metrics> slices = {};
+
+  // Leaves out the buckets, those of outputs too.
+  void DropBuckets();
 
   // REQUIRES: both are of the same model, or one has no sums.
   Metrics& operator+=(const Metrics& other);

@@ -168,6 +168,26 @@ TEST(MetricsTest, EntropyAndCalibrationOfReplicasAreThoseOfAllTheirExamples) {
   EXPECT_DOUBLE_EQ(values[2].value, 0.5);
 }
 
+TEST(MetricsTest, BucketsOfReplicasAddUpAndOutputsDropTheirs) {
+  Metrics one;
+  one.sums.push_back({.kind = Metrics::Kind::kCalibration});
+  Metrics all = one;  // Of no example.
+  one.buckets.resize(Metrics::kBuckets);
+  one.buckets[3] = {.count = 2, .predicted = 0.75, .positives = 1};
+  all += one;
+  all += one;
+  all += Metrics(all);
+  ASSERT_EQ(all.buckets.size(), 10u);
+  EXPECT_EQ(all.buckets[3].count, 8);
+  EXPECT_EQ(all.buckets[3].predicted, 3);
+  EXPECT_EQ(all.buckets[3].positives, 4);
+  EXPECT_EQ(all.buckets[4].count, 0);
+  Metrics of_outputs;
+  of_outputs.outputs = {all};
+  of_outputs.DropBuckets();
+  EXPECT_TRUE(of_outputs.outputs[0].buckets.empty());
+}
+
 // Of the examples of which a feature has the value.
 Metrics SliceOf(const std::string& feature, uint32_t value, uint64_t examples,
                 std::vector<Metrics::Score> scores) {
