@@ -1,6 +1,7 @@
 #include "worker/metric_messages.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -24,9 +25,13 @@ absl::optional<Metrics::Sum> MetricNamed(absl::string_view name) {
     const Metrics::Sum sum = {.kind = kind};
     if (sum.name() == name) return sum;
   }
-  Metrics::Sum top = {.kind = Kind::kTopK};
-  if (absl::ConsumePrefix(&name, "top_") && absl::SimpleAtoi(name, &top.k)) {
-    return top;
+  for (const auto& [kind, prefix] :
+       {std::pair(Kind::kTopK, absl::string_view("top_")),
+        std::pair(Kind::kGroupRecall, absl::string_view("recall_at_"))}) {
+    Metrics::Sum sum = {.kind = kind};
+    if (absl::ConsumePrefix(&name, prefix) && absl::SimpleAtoi(name, &sum.k)) {
+      return sum;
+    }
   }
   return absl::nullopt;
 }
@@ -217,7 +222,8 @@ absl::StatusOr<Metrics> MetricsOf(const v1::BatchMetrics& message) {
   }
   RETURN_IF_ERROR(
       TakeBuckets(message, counts(Metrics::Kind::kCalibration), &metrics));
-  const bool grouped = counts(Metrics::Kind::kGroupAuc);
+  const bool grouped =
+      counts(Metrics::Kind::kGroupAuc) || counts(Metrics::Kind::kGroupRecall);
   const bool scored = grouped || counts(Metrics::Kind::kAuc);
   const int scores = message.scores_size();
   if (message.positives_size() != scores ||

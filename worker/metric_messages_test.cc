@@ -53,6 +53,7 @@ TEST(MetricMessagesTest, AStepSendsSumsButOfOutputs) {
       {.kind = Metrics::Kind::kTopK, .k = 3, .sum = 6, .count = 6});
   metrics.sums.push_back({.kind = Metrics::Kind::kAuc, .count = 6});
   metrics.sums.push_back({.kind = Metrics::Kind::kGroupAuc, .count = 6});
+  metrics.sums.push_back({.kind = Metrics::Kind::kGroupRecall, .k = 3});
   metrics.sums.push_back({.kind = Metrics::Kind::kNormalisedEntropy});
   metrics.sums.push_back({.kind = Metrics::Kind::kCalibration});
   v1::ComputeGradientResult result;
@@ -71,14 +72,16 @@ Metrics OfEverything() {
   Metrics metrics{
       .loss_sum = 0.1 + 0.2, .examples = 3, .correct = 2, .labels = 3};
   using Kind = Metrics::Kind;
-  for (const Kind kind : {Kind::kAccuracy, Kind::kTopK, Kind::kPerplexity,
-                          Kind::kMeanSquaredError, Kind::kAuc, Kind::kGroupAuc,
-                          Kind::kNormalisedEntropy, Kind::kCalibration}) {
-    metrics.sums.push_back({.kind = kind,
-                            .k = kind == Kind::kTopK ? 7u : 0u,
-                            .sum = 1.0 / 3,
-                            .count = 3,
-                            .positives = 0.1});
+  for (const Kind kind :
+       {Kind::kAccuracy, Kind::kTopK, Kind::kPerplexity,
+        Kind::kMeanSquaredError, Kind::kAuc, Kind::kGroupAuc,
+        Kind::kGroupRecall, Kind::kNormalisedEntropy, Kind::kCalibration}) {
+    metrics.sums.push_back(
+        {.kind = kind,
+         .k = kind == Kind::kTopK || kind == Kind::kGroupRecall ? 7u : 0u,
+         .sum = 1.0 / 3,
+         .count = 3,
+         .positives = 0.1});
   }
   metrics.buckets.resize(Metrics::kBuckets);
   metrics.buckets[2] = {.count = 3, .predicted = 0.7, .positives = 1.0 / 3};
@@ -122,6 +125,7 @@ void ExpectSame(const Metrics& found, const Metrics& expected) {
   ASSERT_EQ(found.sums.size(), expected.sums.size());
   for (size_t i = 0; i < found.sums.size(); ++i) {
     EXPECT_EQ(found.sums[i].name(), expected.sums[i].name());
+    EXPECT_EQ(found.sums[i].k, expected.sums[i].k);
     EXPECT_EQ(found.sums[i].sum, expected.sums[i].sum);
     EXPECT_EQ(found.sums[i].count, expected.sums[i].count);
     EXPECT_EQ(found.sums[i].positives, expected.sums[i].positives);

@@ -341,11 +341,10 @@ void Loss::KeepScores(const T* outputs, const ConstTensor& target,
   const auto has = [&](auto is_wanted) {
     return std::any_of(metrics->sums.begin(), metrics->sums.end(), is_wanted);
   };
-  const bool by_areas =
-      has([](const Metrics::Sum& sum) { return sum.is_area(); });
-  const bool by_groups = has([](const Metrics::Sum& sum) {
-    return sum.kind == Metrics::Kind::kGroupAuc;
-  });
+  const bool by_scores =
+      has([](const Metrics::Sum& sum) { return sum.is_of_scores(); });
+  const bool by_groups =
+      has([](const Metrics::Sum& sum) { return sum.is_of_groups(); });
   const bool by_buckets = has([](const Metrics::Sum& sum) {
     return sum.kind == Metrics::Kind::kCalibration;
   });
@@ -355,7 +354,7 @@ void Loss::KeepScores(const T* outputs, const ConstTensor& target,
       AddScore(score, label, weight, &sum);
     }
     if (by_buckets) AddToBucket(score, label, weight, &metrics->buckets);
-    if (!by_areas) return;
+    if (!by_scores) return;
     metrics->scores.push_back({static_cast<float>(score), label > 0.5});
     if (by_groups) metrics->groups.push_back(groups[example]);
     if (metrics->weighted) metrics->score_weights.push_back(weights[example]);
