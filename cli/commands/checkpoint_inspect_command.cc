@@ -61,7 +61,8 @@ const char* WhenFullName(const v1::Variable& table) {
   return table.when_full() == v1::Variable::IGNORE ? "ignore" : "evict";
 }
 
-std::string Head(const CheckpointReader& reader, const TableReport& report) {
+std::string RoomText(const CheckpointReader& reader,
+                     const TableReport& report) {
   const v1::Variable& table = report.variable;
   const uint64_t capacity = table.shape(0);
   std::vector<std::vector<std::string>> rows = {
@@ -168,7 +169,7 @@ constexpr char kNotSaved[] =
 
 std::string Text(const CheckpointReader& reader, const TableReport& report) {
   return absl::StrCat(
-      Head(reader, report), "\n", BucketsText(report.buckets), "\n",
+      RoomText(reader, report), "\n", BucketsText(report.buckets), "\n",
       AgesText(report.ages), "\n", NormsText(report.norms),
       report.sketch.has_value() ? SketchText(report) : "",
       report.gradients.has_value() ? GradientsText(*report.gradients)
