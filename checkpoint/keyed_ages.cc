@@ -15,19 +15,19 @@ namespace {
 
 constexpr uint64_t kRowsAtOnce = uint64_t{4 << 20} / sizeof(uint64_t);
 
-void Add(uint64_t used, uint64_t applied, KeyedAges* ages) {
+}  // namespace
+
+void KeyedAges::Add(uint64_t used, uint64_t applied) {
   if (used == 0) return;
   // A row that a warm start took counts as used by the push to come.
   const uint64_t age = applied - std::min(applied, used);
   size_t place = 0;
-  for (uint64_t limit = 10; place + 1 < ages->rows.size() && age >= limit;
+  for (uint64_t limit = 10; place + 1 < rows.size() && age >= limit;
        limit *= 10) {
     ++place;
   }
-  ++ages->rows[place];
+  ++rows[place];
 }
-
-}  // namespace
 
 uint64_t KeyedAges::all() const {
   return std::accumulate(rows.begin(), rows.end(), uint64_t{0});
@@ -51,7 +51,7 @@ absl::StatusOr<KeyedAges> AgesOf(const SliceIndex::Entry& entry,
       ChainReader(chain).Read(AsWritableBytes(absl::MakeSpan(used)));
       for (size_t i = 0; i < used.size(); ++i) {
         const uint64_t block = (row + i - first) / bucket;
-        Add(used[i], block < applied.size() ? applied[block] : used[i], &ages);
+        ages.Add(used[i], block < applied.size() ? applied[block] : used[i]);
       }
     }
   }

@@ -16,6 +16,10 @@ namespace paramd {
 struct KeyedAges {
   std::array<uint64_t, 5> rows = {};
 
+  // A row that push `used` to its block named last, of `applied` to it; with a
+  // `used` of 0 it has no key and does not count.
+  void Add(uint64_t used, uint64_t applied);
+
   uint64_t all() const;
 };
 

@@ -95,7 +95,7 @@ TEST(MetricValuesTest, OfErrorsAndEntropiesTheLowerIsBetter) {
     EXPECT_TRUE(LowerIsBetter(name)) << name;
   }
   for (const char* name :
-       {"accuracy", "top_5", "auc", "group_auc", "click/auc"}) {
+       {"accuracy", "top_5", "auc", "group_auc", "recall_at_5", "click/auc"}) {
     EXPECT_FALSE(LowerIsBetter(name)) << name;
   }
 }

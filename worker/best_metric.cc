@@ -38,9 +38,13 @@ absl::StatusOr<std::string> BestMetric(
   for (const std::string& metric : metrics) {
     const auto [of, plain] = OutputAndMetric(metric);
     if (!output.empty() && of != output) continue;
-    const bool is_top_k = wanted == v1::CheckpointConfig::TOP_K &&
-                          absl::StartsWith(plain, "top_");
-    if (plain == name || is_top_k) return metric;
+    // Named by their k.
+    const bool is_found = wanted == v1::CheckpointConfig::TOP_K
+                              ? absl::StartsWith(plain, "top_")
+                          : wanted == v1::CheckpointConfig::RECALL_AT_K
+                              ? absl::StartsWith(plain, "recall_at_")
+                              : plain == name;
+    if (is_found) return metric;
   }
   if (is_auto) return absl::StrCat(output, "/loss");
   return absl::InvalidArgumentError(absl::StrCat(

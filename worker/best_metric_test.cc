@@ -29,6 +29,8 @@ TEST(BestMetricTest, EveryMetricOfTheModelMayBeChosen) {
   EXPECT_EQ(*Best(Config::MSE, {"mse"}), "mse");
   EXPECT_EQ(*Best(Config::AUC, {"accuracy", "auc"}), "auc");
   EXPECT_EQ(*Best(Config::GROUP_AUC, {"auc", "group_auc"}), "group_auc");
+  EXPECT_EQ(*Best(Config::RECALL_AT_K, {"top_3", "recall_at_3"}),
+            "recall_at_3");
   EXPECT_EQ(*Best(Config::NORMALISED_ENTROPY, {"normalised_entropy"}),
             "normalised_entropy");
 }

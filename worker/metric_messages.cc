@@ -1,6 +1,7 @@
 #include "worker/metric_messages.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -24,9 +25,13 @@ absl::optional<Metrics::Sum> MetricNamed(absl::string_view name) {
     const Metrics::Sum sum = {.kind = kind};
     if (sum.name() == name) return sum;
   }
-  Metrics::Sum top = {.kind = Kind::kTopK};
-  if (absl::ConsumePrefix(&name, "top_") && absl::SimpleAtoi(name, &top.k)) {
-    return top;
+  for (const auto& [kind, prefix] :
+       {std::pair(Kind::kTopK, absl::string_view("top_")),
+        std::pair(Kind::kGroupRecall, absl::string_view("recall_at_"))}) {
+    Metrics::Sum sum = {.kind = kind};
+    if (absl::ConsumePrefix(&name, prefix) && absl::SimpleAtoi(name, &sum.k)) {
+      return sum;
+    }
   }
   return absl::nullopt;
 }
@@ -46,6 +51,25 @@ void AddSums(const Metrics& metrics, const std::string& prefix,
                                    : sum.count);
     message->set_exp(sum.kind == Metrics::Kind::kPerplexity);
   }
+}
+
+// `calibrated`: the message has the metric.
+absl::Status TakeBuckets(const v1::BatchMetrics& message, bool calibrated,
+                         Metrics* metrics) {
+  const int numbers = message.calibration_buckets_size();
+  if (numbers == 0) return absl::OkStatus();
+  if (!calibrated || numbers != 3 * Metrics::kBuckets) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        numbers, " numbers of buckets are there; a calibration has ",
+        3 * Metrics::kBuckets));
+  }
+  for (int i = 0; i < numbers; i += 3) {
+    metrics->buckets.push_back(
+        {.count = message.calibration_buckets(i),
+         .predicted = message.calibration_buckets(i + 1),
+         .positives = message.calibration_buckets(i + 2)});
+  }
+  return absl::OkStatus();
 }
 
 // The outputs and the slices of a message.
@@ -96,6 +120,8 @@ void SetMetrics(const Metrics& metrics, v1::Evaluation* evaluation) {
     if (value.name == "loss") continue;
     (*evaluation->mutable_metrics())[value.name] = value.value;
   }
+  evaluation->clear_calibration_buckets();
+  AddCalibrationBuckets(metrics, evaluation);
   evaluation->clear_slices();
   for (const Metrics& slice : metrics.slices) {
     v1::EvaluatedSlice* const message = evaluation->add_slices();
@@ -112,6 +138,25 @@ void SetMetrics(const Metrics& metrics, v1::Evaluation* evaluation) {
   }
 }
 
+void AddCalibrationBuckets(const Metrics& metrics, v1::Evaluation* evaluation) {
+  for (const Metrics& one : metrics.outputs) {
+    AddCalibrationBuckets(one, evaluation);
+  }
+  if (metrics.buckets.empty()) return;
+  v1::CalibrationBuckets* const all = evaluation->add_calibration_buckets();
+  all->set_output(metrics.output);
+  for (size_t i = 0; i < metrics.buckets.size(); ++i) {
+    const Metrics::Bucket& bucket = metrics.buckets[i];
+    if (bucket.count == 0) continue;
+    v1::CalibrationBuckets::Bucket* const one = all->add_buckets();
+    one->set_from(static_cast<double>(i) / Metrics::kBuckets);
+    one->set_to(static_cast<double>(i + 1) / Metrics::kBuckets);
+    one->set_count(bucket.count);
+    one->set_predicted(bucket.predicted / bucket.count);
+    one->set_observed(bucket.positives / bucket.count);
+  }
+}
+
 v1::BatchMetrics BatchMetricsOf(const Metrics& metrics) {
   v1::BatchMetrics message;
   message.set_examples(metrics.examples);
@@ -125,6 +170,11 @@ v1::BatchMetrics BatchMetricsOf(const Metrics& metrics) {
     added->set_count(sum.count);
     added->set_exp(sum.kind == Metrics::Kind::kPerplexity);
     added->set_positives(sum.positives);
+  }
+  for (const Metrics::Bucket& bucket : metrics.buckets) {
+    message.add_calibration_buckets(bucket.count);
+    message.add_calibration_buckets(bucket.predicted);
+    message.add_calibration_buckets(bucket.positives);
   }
   for (const Metrics::Score& score : metrics.scores) {
     message.add_scores(score.score);
@@ -170,7 +220,10 @@ absl::StatusOr<Metrics> MetricsOf(const v1::BatchMetrics& message) {
     metrics.sums.back().count = added.count();
     metrics.sums.back().positives = added.positives();
   }
-  const bool grouped = counts(Metrics::Kind::kGroupAuc);
+  RETURN_IF_ERROR(
+      TakeBuckets(message, counts(Metrics::Kind::kCalibration), &metrics));
+  const bool grouped =
+      counts(Metrics::Kind::kGroupAuc) || counts(Metrics::Kind::kGroupRecall);
   const bool scored = grouped || counts(Metrics::Kind::kAuc);
   const int scores = message.scores_size();
   if (message.positives_size() != scores ||

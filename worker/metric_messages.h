@@ -17,6 +17,9 @@ void SetMetrics(const Metrics& metrics, v1::ComputeGradientResult* result);
 // What was counted on the test set.
 void SetMetrics(const Metrics& metrics, v1::Evaluation* evaluation);
 
+// Adds the buckets of each output that has a calibration.
+void AddCalibrationBuckets(const Metrics& metrics, v1::Evaluation* evaluation);
+
 // All of it, so that MetricsOf gives the same bits. INVALID_ARGUMENT if the
 // message is none that this can have made.
 v1::BatchMetrics BatchMetricsOf(const Metrics& metrics);

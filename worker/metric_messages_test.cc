@@ -53,6 +53,7 @@ TEST(MetricMessagesTest, AStepSendsSumsButOfOutputs) {
       {.kind = Metrics::Kind::kTopK, .k = 3, .sum = 6, .count = 6});
   metrics.sums.push_back({.kind = Metrics::Kind::kAuc, .count = 6});
   metrics.sums.push_back({.kind = Metrics::Kind::kGroupAuc, .count = 6});
+  metrics.sums.push_back({.kind = Metrics::Kind::kGroupRecall, .k = 3});
   metrics.sums.push_back({.kind = Metrics::Kind::kNormalisedEntropy});
   metrics.sums.push_back({.kind = Metrics::Kind::kCalibration});
   v1::ComputeGradientResult result;
@@ -71,15 +72,19 @@ Metrics OfEverything() {
   Metrics metrics{
       .loss_sum = 0.1 + 0.2, .examples = 3, .correct = 2, .labels = 3};
   using Kind = Metrics::Kind;
-  for (const Kind kind : {Kind::kAccuracy, Kind::kTopK, Kind::kPerplexity,
-                          Kind::kMeanSquaredError, Kind::kAuc, Kind::kGroupAuc,
-                          Kind::kNormalisedEntropy, Kind::kCalibration}) {
-    metrics.sums.push_back({.kind = kind,
-                            .k = kind == Kind::kTopK ? 7u : 0u,
-                            .sum = 1.0 / 3,
-                            .count = 3,
-                            .positives = 0.1});
+  for (const Kind kind :
+       {Kind::kAccuracy, Kind::kTopK, Kind::kPerplexity,
+        Kind::kMeanSquaredError, Kind::kAuc, Kind::kGroupAuc,
+        Kind::kGroupRecall, Kind::kNormalisedEntropy, Kind::kCalibration}) {
+    metrics.sums.push_back(
+        {.kind = kind,
+         .k = kind == Kind::kTopK || kind == Kind::kGroupRecall ? 7u : 0u,
+         .sum = 1.0 / 3,
+         .count = 3,
+         .positives = 0.1});
   }
+  metrics.buckets.resize(Metrics::kBuckets);
+  metrics.buckets[2] = {.count = 3, .predicted = 0.7, .positives = 1.0 / 3};
   metrics.scores = {{0.1f, true}, {1e-40f, false}, {-0.0f, true}};
   metrics.groups = {int64_t{1} << 62, -5, 0};
   return metrics;
@@ -120,9 +125,16 @@ void ExpectSame(const Metrics& found, const Metrics& expected) {
   ASSERT_EQ(found.sums.size(), expected.sums.size());
   for (size_t i = 0; i < found.sums.size(); ++i) {
     EXPECT_EQ(found.sums[i].name(), expected.sums[i].name());
+    EXPECT_EQ(found.sums[i].k, expected.sums[i].k);
     EXPECT_EQ(found.sums[i].sum, expected.sums[i].sum);
     EXPECT_EQ(found.sums[i].count, expected.sums[i].count);
     EXPECT_EQ(found.sums[i].positives, expected.sums[i].positives);
+  }
+  ASSERT_EQ(found.buckets.size(), expected.buckets.size());
+  for (size_t i = 0; i < found.buckets.size(); ++i) {
+    EXPECT_EQ(found.buckets[i].count, expected.buckets[i].count);
+    EXPECT_EQ(found.buckets[i].predicted, expected.buckets[i].predicted);
+    EXPECT_EQ(found.buckets[i].positives, expected.buckets[i].positives);
   }
   EXPECT_EQ(found.output, expected.output);
   EXPECT_EQ(found.feature, expected.feature);
@@ -190,6 +202,35 @@ TEST(MetricMessagesTest, AnEvaluationHasThoseOfEachSlice) {
       ElementsAre(Pair("accuracy", 5.0 / 6), Pair("perplexity", std::exp(2))));
   EXPECT_EQ(evaluation.slices(1).examples(), 0u);
   EXPECT_TRUE(std::isnan(evaluation.slices(1).loss()));
+}
+
+TEST(MetricMessagesTest, AnEvaluationHasTheBucketsOfEachOutput) {
+  Metrics metrics;
+  metrics.outputs = {OfSequences(), OfEverything()};
+  metrics.outputs[1].output = "click";
+  v1::Evaluation evaluation;
+  evaluation.add_calibration_buckets()->set_output("old");
+  SetMetrics(metrics, &evaluation);
+  ASSERT_EQ(evaluation.calibration_buckets_size(), 1);
+  const v1::CalibrationBuckets& click = evaluation.calibration_buckets(0);
+  EXPECT_EQ(click.output(), "click");
+  ASSERT_EQ(click.buckets_size(), 1) << "the others have no example";
+  EXPECT_EQ(click.buckets(0).from(), 0.2);
+  EXPECT_EQ(click.buckets(0).to(), 0.3);
+  EXPECT_EQ(click.buckets(0).count(), 3);
+  EXPECT_EQ(click.buckets(0).predicted(), 0.7 / 3);
+  EXPECT_EQ(click.buckets(0).observed(), 1.0 / 3 / 3);
+}
+
+TEST(MetricMessagesTest, BucketsOfAnotherNumberOrMetricAreRefused) {
+  v1::BatchMetrics message = BatchMetricsOf(OfEverything());
+  message.add_calibration_buckets(1);
+  EXPECT_EQ(MetricsOf(message).status(),
+            absl::InvalidArgumentError(
+                "31 numbers of buckets are there; a calibration has 30"));
+  message = BatchMetricsOf(OfSequences());
+  message.mutable_calibration_buckets()->Resize(30, 0);
+  EXPECT_TRUE(absl::IsInvalidArgument(MetricsOf(message).status()));
 }
 
 TEST(MetricMessagesTest, SlicesAndOutputsHaveNoPartsOfTheirOwn) {

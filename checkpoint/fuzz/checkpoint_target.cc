@@ -16,6 +16,7 @@
 #include "checkpoint/quantization.h"
 #include "checkpoint/read_again.h"
 #include "checkpoint/restore_reader.h"
+#include "checkpoint/table_report.h"
 #include "checkpoint/verify.h"
 
 namespace paramd {
@@ -53,6 +54,12 @@ void CheckRead() {
     bytes += numbers.bytes();
   }
   CHECK((*reader)->Finish().ok(), "and its files are what they were");
+  for (const v1::Variable& variable : (*reader)->manifest().variables()) {
+    if (!variable.keyed()) continue;
+    // It may have come without its keys.
+    const auto report = ReportTable(reader->get(), variable.name());
+    if (!report.ok()) fuzz::CheckRefusal(report.status());
+  }
   v1::ReadSlicesResult result;
   BufferChain payload;
   const absl::Status restored =

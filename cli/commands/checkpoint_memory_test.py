@@ -65,9 +65,10 @@ def write(path, text):
 
 
 def write_checkpoint(root, counter, rows, row_elements, rows_at_once,
-                     servers=2, sums=True):
+                     servers=2, sums=True, keyed=False):
     """A variable of zeros, in slices of so many rows. Without `sums` those of
-    its files are wrong."""
+    its files are wrong. A keyed one has no key in any row."""
+    slots = ("key", "used") if keyed else ()
     path = os.path.join(root, f"000001-{counter:08}.step-{counter}")
     os.makedirs(path)
     files, weight_map = [], {}
@@ -82,8 +83,17 @@ def write_checkpoint(root, counter, rows, row_elements, rows_at_once,
             header[name] = {"dtype": "F32", "data_offsets": [end, end + size],
                             "shape": [stop - begin, row_elements]}
             end += size
+            saved = {}
+            for slot in slots:
+                saved[slot] = f"big/slot:{slot}[{begin}:{stop}]"
+                size = 8 * (stop - begin)
+                header[saved[slot]] = {
+                    "dtype": "I64", "data_offsets": [end, end + size],
+                    "shape": [stop - begin]}
+                end += size
             slices.append({"variable": "big", "row_begin": begin,
                            "row_end": stop, "values_tensor": name,
+                           "slot_tensors": saved,
                            "applied": [{"applied": 10, "blocks": 4}]})
         text = json.dumps(header).encode()
         text += b" " * (-len(text) % 8)
@@ -100,8 +110,9 @@ def write_checkpoint(root, counter, rows, row_elements, rows_at_once,
         "format": 1, "min_reader": 1, "job_name": "big", "run_id": "big-1",
         "snapshot": {"term": 1, "counter": counter}, "global_step": counter,
         "variables": [{"name": "big", "dtype": "FLOAT32",
-                       "shape": [rows, row_elements]}],
-        "files": files})
+                       "shape": [rows, row_elements],
+                       "sparse": keyed, "keyed": keyed}],
+        "slots": slots, "files": files})
     write(os.path.join(path, "manifest.json"), manifest)
     write(os.path.join(path, "manifest.crc32c"),
           f"{crc32c(manifest.encode()):08x}\n")
@@ -161,6 +172,16 @@ class CheckpointMemoryTest(unittest.TestCase):
         self.assertIn("0 %", self.run_within(96, "diff", a, b))
         self.assertRegex(self.run_within(64, "inspect", a, "--values"),
                          r"\nbig +96x1500001 +96 +- +0 +0 +0 +100.0 % *\n")
+        # 4 M rows by key: 335 MB.
+        path = write_checkpoint(os.path.join(self.work, "keyed"), 1,
+                                rows=1 << 22, row_elements=16,
+                                rows_at_once=1 << 16, keyed=True)
+        report = json.loads(self.run_within(64, "inspect", path, "--table=big",
+                                            "--format=json"))
+        self.assertEqual(report["capacity"], 1 << 22)
+        self.assertEqual(report["rows"], 0)
+        self.assertEqual(report["buckets"]["by_tenth_of_fill"],
+                         [256] + [0] * 9)
         to = os.path.join(self.work, "export")
         self.run_within(64, "export", a, "--to", to, "--dtype", "bf16")
         self.assertGreater(os.path.getsize(to + "/model.safetensors"),

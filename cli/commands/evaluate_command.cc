@@ -15,6 +15,7 @@
 #include "cli/commands/evaluated_parts.h"
 #include "process/exit_code.h"
 #include "process/flags.h"
+#include "process/terminal/text_layout.h"
 #include "proto/message_json.h"
 #include "worker/evaluation.h"
 #include "worker/metric_messages.h"
@@ -40,6 +41,26 @@ struct Evaluated {
   Metrics metrics;
 };
 
+// The probabilities of each output that has a calibration, by bucket.
+void PrintBuckets(const Metrics& metrics) {
+  v1::Evaluation evaluation;
+  AddCalibrationBuckets(metrics, &evaluation);
+  for (const auto& of_output : evaluation.calibration_buckets()) {
+    const std::string& output = of_output.output();
+    std::vector<std::vector<std::string>> rows = {
+        {absl::StrCat(output, output.empty() ? "" : " ", "probability"),
+         "examples", "predicted", "observed"}};
+    for (const auto& bucket : of_output.buckets()) {
+      rows.push_back(
+          {absl::StrFormat("  %.1f to %.1f", bucket.from(), bucket.to()),
+           absl::StrFormat("%.6g", bucket.count()),
+           absl::StrFormat("%.6g", bucket.predicted()),
+           absl::StrFormat("%.6g", bucket.observed())});
+    }
+    Print(Table(std::move(rows)));
+  }
+}
+
 void PrintText(const Evaluated& evaluated) {
   const Metrics& metrics = evaluated.metrics;
   Print(absl::StrCat(EscapeLine(evaluated.from), ", ", evaluated.step_text,
@@ -49,6 +70,7 @@ void PrintText(const Evaluated& evaluated) {
   for (const NamedValue& value : metrics.Values()) {
     Print(absl::StrFormat("  %-12s %.6g\n", value.name, value.value));
   }
+  PrintBuckets(metrics);
   for (const Metrics& slice : metrics.slices) {
     Print(absl::StrFormat("%s=%d, %d examples\n", EscapeLine(slice.feature),
                           slice.value, slice.examples));
@@ -68,12 +90,34 @@ OrderedJson JsonOf(const Metrics& metrics) {
   return values;
 }
 
+// As Evaluation has them in result.json.
+OrderedJson BucketsJson(const Metrics& metrics) {
+  v1::Evaluation evaluation;
+  AddCalibrationBuckets(metrics, &evaluation);
+  OrderedJson all = OrderedJson::array();
+  for (const auto& of_output : evaluation.calibration_buckets()) {
+    OrderedJson one;
+    one["output"] = of_output.output();
+    for (const auto& bucket : of_output.buckets()) {
+      one["buckets"].push_back({{"from", bucket.from()},
+                                {"to", bucket.to()},
+                                {"count", bucket.count()},
+                                {"predicted", bucket.predicted()},
+                                {"observed", bucket.observed()}});
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 OrderedJson JsonOf(const Evaluated& evaluated) {
   OrderedJson all = evaluated.steps;
   const Metrics& metrics = evaluated.metrics;
   all["examples"] = metrics.examples;
   all["metrics"] =
       metrics.examples > 0 ? JsonOf(metrics) : OrderedJson::object();
+  OrderedJson buckets = BucketsJson(metrics);
+  if (!buckets.empty()) all["calibration_buckets"] = std::move(buckets);
   for (const Metrics& slice : metrics.slices) {
     OrderedJson one;
     one["feature"] = slice.feature;

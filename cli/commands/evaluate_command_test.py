@@ -243,6 +243,9 @@ class EvaluateTest(unittest.TestCase):
         whole = paramd("evaluate", *use, "--json")
         self.assertEqual(0, whole[0], whole[2])
         self.assertEqual(2100, json.loads(whole[1])["examples"])
+        (of_label,) = json.loads(whole[1])["calibration_buckets"]
+        self.assertEqual(2100, sum(bucket["count"]
+                                   for bucket in of_label["buckets"]))
         # 2,100 examples are 5 batches: of 7 parts two are empty.
         for count in (1, 2, 3, 7):
             with self.subTest(count=count):
@@ -254,7 +257,10 @@ class EvaluateTest(unittest.TestCase):
                     with open(path, encoding="utf-8") as file:
                         counted.append(json.load(file)["examples"])
                 self.assertEqual(2100, sum(counted))
-        self.assertEqual(paramd("evaluate", *use), self.merge(files))
+        text = paramd("evaluate", *use)
+        self.assertRegex(text[1], r"\nprobability +examples +predicted +observed"
+                         r"\n  0\.\d to \d\.\d +\d+  ")
+        self.assertEqual(text, self.merge(files))
         code, out, err = paramd("evaluate", *use, "--shard", "1/3")
         self.assertEqual(0, code, err)
         self.assertIn("part 1/3, 1000 examples\n  loss", out)

@@ -76,11 +76,25 @@ absl::Span<const double> RowAt(absl::Span<const double> numbers, uint64_t row) {
   return numbers.subspan(row * RowLoss::kNumbers, RowLoss::kNumbers);
 }
 
+double Probability(double score) { return 1 / (1 + std::exp(-score)); }
+
+void AddToBucket(double score, double label, double weight,
+                 std::vector<Metrics::Bucket>* buckets) {
+  const double probability = Probability(score);
+  if (std::isnan(probability)) return;
+  buckets->resize(Metrics::kBuckets);
+  const int place = static_cast<int>(probability * Metrics::kBuckets);
+  Metrics::Bucket& bucket = (*buckets)[std::min(place, Metrics::kBuckets - 1)];
+  bucket.count += weight;
+  bucket.predicted += weight * probability;
+  bucket.positives += weight * label;
+}
+
 // What a metric of outputs, but an area, is made of: `score` is the logarithm
 // of the odds that the label is 1.
 void AddScore(double score, double label, double weight, Metrics::Sum* sum) {
   if (sum->kind == Metrics::Kind::kCalibration) {
-    sum->sum += weight * (1 / (1 + std::exp(-score)));
+    sum->sum += weight * Probability(score);
     sum->count += weight * label;
   }
   if (sum->kind == Metrics::Kind::kNormalisedEntropy) {
@@ -327,17 +341,20 @@ void Loss::KeepScores(const T* outputs, const ConstTensor& target,
   const auto has = [&](auto is_wanted) {
     return std::any_of(metrics->sums.begin(), metrics->sums.end(), is_wanted);
   };
-  const bool by_areas =
-      has([](const Metrics::Sum& sum) { return sum.is_area(); });
-  const bool by_groups = has([](const Metrics::Sum& sum) {
-    return sum.kind == Metrics::Kind::kGroupAuc;
+  const bool by_scores =
+      has([](const Metrics::Sum& sum) { return sum.is_of_scores(); });
+  const bool by_groups =
+      has([](const Metrics::Sum& sum) { return sum.is_of_groups(); });
+  const bool by_buckets = has([](const Metrics::Sum& sum) {
+    return sum.kind == Metrics::Kind::kCalibration;
   });
   const auto keep = [&](uint64_t example, T score, double label) {
     const double weight = weights.empty() ? 1 : double{weights[example]};
     for (Metrics::Sum& sum : metrics->sums) {
       AddScore(score, label, weight, &sum);
     }
-    if (!by_areas) return;
+    if (by_buckets) AddToBucket(score, label, weight, &metrics->buckets);
+    if (!by_scores) return;
     metrics->scores.push_back({static_cast<float>(score), label > 0.5});
     if (by_groups) metrics->groups.push_back(groups[example]);
     if (metrics->weighted) metrics->score_weights.push_back(weights[example]);

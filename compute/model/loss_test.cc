@@ -260,7 +260,42 @@ TEST(LossTest, EntropyAndCalibrationAreOfTheProbabilities) {
   const double known = -std::log(0.25) / 4 - std::log(0.75) * 3 / 4;
   EXPECT_NEAR(metrics.Values()[1].value, entropy / known, 1e-7);
   EXPECT_NEAR(metrics.Values()[2].value, 0.75 / 0.5, 1e-7);
+  // 0 is in the first bucket, 0.75 in that from 0.7.
+  const std::vector<Metrics::Bucket>& buckets = metrics.buckets;
+  ASSERT_EQ(buckets.size(), 10u);
+  EXPECT_EQ(buckets[0].count, 1);
+  EXPECT_EQ(buckets[0].predicted, 0);
+  EXPECT_EQ(buckets[7].count, 1);
+  EXPECT_NEAR(buckets[7].predicted, 0.75, 1e-7);
+  EXPECT_EQ(buckets[7].positives, 0.5);
+  EXPECT_TRUE(compute(false).buckets.empty());
   EXPECT_EQ(compute(false).sums[0].count, 0);
+}
+
+// Two classes: the score is the difference. Certainty is in the last bucket;
+// what is not a number in none.
+TEST(LossTest, ABucketCountsExamplesAsOftenAsTheirWeightSays) {
+  const Loss loss({.kind = v1::SOFTMAX_CROSS_ENTROPY,
+                   .metrics = {{.kind = Metrics::Kind::kCalibration}}},
+                  {2});
+  const std::vector<float> outputs = {0,     1000, 5,   5, 0,
+                                      -0.1f, NAN,  0.f, 3, 1003};
+  const std::vector<int32_t> labels = {1, 0, 1, 1, 0};
+  const std::vector<float> weights = {2, 3, 0.5f, 1, 1};
+  const Metrics metrics =
+      loss.Compute(ConstTensor(outputs.data(), DType::kFloat32, {5, 2}),
+                   ConstTensor(labels.data(), DType::kInt32, {5}), 1, Tensor(),
+                   /*scored=*/true, {}, weights);
+  const std::vector<Metrics::Bucket>& buckets = metrics.buckets;
+  ASSERT_EQ(buckets.size(), 10u);
+  EXPECT_EQ(buckets[9].count, 3);
+  EXPECT_EQ(buckets[9].predicted, 3);
+  EXPECT_EQ(buckets[9].positives, 2);
+  EXPECT_EQ(buckets[5].count, 3);
+  EXPECT_EQ(buckets[5].predicted, 1.5);
+  EXPECT_EQ(buckets[5].positives, 0);
+  EXPECT_EQ(buckets[4].count, 0.5);
+  EXPECT_EQ(buckets[4].positives, 0.5);
 }
 
 TEST(LossTest, AScoreHasTheGroupOfItsExample) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 #include "base/check.h"
 
@@ -123,6 +124,62 @@ double AreaOverGroups(const std::vector<Metrics::Score>& scores,
   return sum / counted;
 }
 
+// Of the positives at `order`, scores that fall, the share that is among the
+// first k. Of equal scores around the k-th each is there as often as there is
+// room for one of them. NaN if there is no positive.
+template <typename WeightAt>
+double RecallOf(absl::Span<const size_t> order,
+                const std::vector<Metrics::Score>& scores, uint32_t k,
+                WeightAt weight_at) {
+  double positives = 0;
+  double found = 0;
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    double equal = 0;  // Positives.
+    for (; end < order.size() &&
+           scores[order[end]].score == scores[order[begin]].score;
+         ++end) {
+      if (scores[order[end]].positive) equal += weight_at(order[end]);
+    }
+    const size_t room = std::min<size_t>(end, k) - std::min<size_t>(begin, k);
+    positives += equal;
+    found +=
+        equal * static_cast<double>(room) / static_cast<double>(end - begin);
+  }
+  return positives > 0 ? found / positives : kNaN;
+}
+
+// `weights`: empty, or one for each score. A score of weight 0 is not there.
+double RecallOverGroups(const std::vector<Metrics::Score>& scores,
+                        const std::vector<int64_t>& groups,
+                        const std::vector<float>& weights, uint32_t k) {
+  CHECK(scores.size() == groups.size(), "each score has a group");
+  CHECK(weights.empty() || scores.size() == weights.size(),
+        "each score has a weight");
+  if (HasNaN(scores)) return kNaN;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (weights.empty() || weights[i] > 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::make_tuple(groups[a], -scores[a].score) <
+           std::make_tuple(groups[b], -scores[b].score);
+  });
+  double sum = 0;
+  double counted = 0;
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && groups[order[end]] == groups[order[begin]]) {
+      ++end;
+    }
+    const double recall = RecallOf(
+        absl::MakeConstSpan(order).subspan(begin, end - begin), scores, k,
+        [&](size_t i) { return weights.empty() ? 1.0 : double{weights[i]}; });
+    if (std::isnan(recall)) continue;
+    sum += recall;
+    ++counted;
+  }
+  return sum / counted;
+}
+
 // Whose values a slice has, in the order of slices.
 std::tuple<absl::string_view, uint32_t> KeyOf(const Metrics& slice) {
   return {slice.feature, slice.value};
@@ -141,6 +198,17 @@ void AddSlices(const std::vector<Metrics>& more, std::vector<Metrics>* slices) {
   }
 }
 
+void AddBuckets(const std::vector<Metrics::Bucket>& more,
+                std::vector<Metrics::Bucket>* buckets) {
+  if (more.empty()) return;
+  buckets->resize(Metrics::kBuckets);
+  for (size_t i = 0; i < more.size(); ++i) {
+    (*buckets)[i].count += more[i].count;
+    (*buckets)[i].predicted += more[i].predicted;
+    (*buckets)[i].positives += more[i].positives;
+  }
+}
+
 double ValueOf(const Metrics& metrics, const Metrics::Sum& sum,
                double of_nothing) {
   using Kind = Metrics::Kind;
@@ -152,6 +220,10 @@ double ValueOf(const Metrics& metrics, const Metrics::Sum& sum,
   if (sum.kind == Kind::kGroupAuc) {
     return AreaOverGroups(metrics.scores, metrics.groups,
                           metrics.score_weights);
+  }
+  if (sum.kind == Kind::kGroupRecall) {
+    return RecallOverGroups(metrics.scores, metrics.groups,
+                            metrics.score_weights, sum.k);
   }
   if (sum.kind == Kind::kNormalisedEntropy) return NormalisedEntropy(sum);
   if (sum.kind == Kind::kCalibration && sum.count == 0) return kNaN;
@@ -195,12 +267,19 @@ std::string Metrics::Sum::name() const {
       return "auc";
     case Kind::kGroupAuc:
       return "group_auc";
+    case Kind::kGroupRecall:
+      return absl::StrCat("recall_at_", k);
     case Kind::kNormalisedEntropy:
       return "normalised_entropy";
     case Kind::kCalibration:
       return "calibration";
   }
   return "";
+}
+
+void Metrics::DropBuckets() {
+  buckets.clear();
+  for (Metrics& one : outputs) one.DropBuckets();
 }
 
 Metrics& Metrics::operator+=(const Metrics& other) {
@@ -225,6 +304,7 @@ Metrics& Metrics::operator+=(const Metrics& other) {
   groups.insert(groups.end(), other.groups.begin(), other.groups.end());
   score_weights.insert(score_weights.end(), other.score_weights.begin(),
                        other.score_weights.end());
+  AddBuckets(other.buckets, &buckets);
   weighted |= other.weighted;
   AddSlices(other.slices, &slices);
   if (outputs.empty()) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -115,6 +116,52 @@ TEST(MetricsTest, AGroupOfOneKindDoesNotCount) {
       {{std::numeric_limits<float>::quiet_NaN(), true}, {2, false}}, {1, 1})));
 }
 
+double RecallAt(uint32_t k, std::vector<Metrics::Score> scores,
+                std::vector<int64_t> groups, std::vector<float> weights = {}) {
+  Metrics metrics;
+  metrics.sums.push_back({.kind = Metrics::Kind::kGroupRecall, .k = k});
+  metrics.scores = std::move(scores);
+  metrics.groups = std::move(groups);
+  metrics.weighted = !weights.empty();
+  metrics.score_weights = std::move(weights);
+  EXPECT_EQ(metrics.Values()[1].name, absl::StrCat("recall_at_", k));
+  return metrics.Values()[1].value;
+}
+
+TEST(MetricsTest, ARecallIsTheMeanOfGroupsThatHaveAPositive) {
+  // Of group 1 two of three positives are among the first two of four; of
+  // group 2 the only one is third; group 3 has none.
+  const std::vector<Metrics::Score> scores = {
+      {1, true},  {9, true},  {3, false}, {5, true},
+      {-1, true}, {0, false}, {2, false}, {7, false}};
+  const std::vector<int64_t> groups = {1, 1, 1, 1, 2, 2, 2, 3};
+  EXPECT_DOUBLE_EQ(RecallAt(2, scores, groups), (2.0 / 3 + 0) / 2);
+  EXPECT_DOUBLE_EQ(RecallAt(3, scores, groups), (2.0 / 3 + 1) / 2);
+  EXPECT_DOUBLE_EQ(RecallAt(100, scores, groups), 1);
+}
+
+TEST(MetricsTest, OfEqualScoresARecallCountsThoseThatThereIsRoomFor) {
+  // Two of three equal ones are among the first three, wherever they stand.
+  for (const std::vector<int>& order :
+       {std::vector<int>{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}}) {
+    const std::vector<Metrics::Score> all = {
+        {5, false}, {1, true}, {1, false}, {1, true}};
+    std::vector<Metrics::Score> scores;
+    for (const int i : order) scores.push_back(all[i]);
+    EXPECT_DOUBLE_EQ(RecallAt(3, scores, {4, 4, 4, 4}), 2.0 / 3);
+  }
+}
+
+TEST(MetricsTest, ARecallCountsPositivesByWeightAndNoneOfWeightZero) {
+  const std::vector<Metrics::Score> scores = {
+      {4, false}, {3, true}, {2, true}, {1, false}};
+  EXPECT_DOUBLE_EQ(RecallAt(1, scores, {1, 1, 1, 1}, {0, 3, 1, 1}), 0.75);
+  EXPECT_TRUE(std::isnan(RecallAt(1, scores, {1, 1, 1, 1}, {1, 0, 0, 1})));
+  EXPECT_TRUE(std::isnan(RecallAt(1, {}, {})));
+  EXPECT_TRUE(std::isnan(
+      RecallAt(1, {{std::numeric_limits<float>::quiet_NaN(), true}}, {1})));
+}
+
 TEST(MetricsTest, AreasOverGroupsDoNotDependOnTheOrderOfBatches) {
   std::vector<Metrics> batches;
   for (int b = 0; b < 7; ++b) {
@@ -166,6 +213,26 @@ TEST(MetricsTest, EntropyAndCalibrationOfReplicasAreThoseOfAllTheirExamples) {
                    -0.5 / (std::log(0.25) / 4 + std::log(0.75) * 3 / 4));
   EXPECT_EQ(values[2].name, "calibration");
   EXPECT_DOUBLE_EQ(values[2].value, 0.5);
+}
+
+TEST(MetricsTest, BucketsOfReplicasAddUpAndOutputsDropTheirs) {
+  Metrics one;
+  one.sums.push_back({.kind = Metrics::Kind::kCalibration});
+  Metrics all = one;  // Of no example.
+  one.buckets.resize(Metrics::kBuckets);
+  one.buckets[3] = {.count = 2, .predicted = 0.75, .positives = 1};
+  all += one;
+  all += one;
+  all += Metrics(all);
+  ASSERT_EQ(all.buckets.size(), 10u);
+  EXPECT_EQ(all.buckets[3].count, 8);
+  EXPECT_EQ(all.buckets[3].predicted, 3);
+  EXPECT_EQ(all.buckets[3].positives, 4);
+  EXPECT_EQ(all.buckets[4].count, 0);
+  Metrics of_outputs;
+  of_outputs.outputs = {all};
+  of_outputs.DropBuckets();
+  EXPECT_TRUE(of_outputs.outputs[0].buckets.empty());
 }
 
 // Of the examples of which a feature has the value.

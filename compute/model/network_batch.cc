@@ -294,6 +294,7 @@ absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
                                                  slice.batch, /*scored=*/true));
     counted.feature = slice.feature;
     counted.value = slice.value;
+    counted.DropBuckets();
     metrics.slices.push_back(std::move(counted));
     return absl::OkStatus();
   };

@@ -650,6 +650,34 @@ TEST_F(NetworkTest, AnAreaOverGroupsReadsTheirFeature) {
       trained.model->Predict(trained.weight_views, batch, &predicted).ok());
 }
 
+TEST_F(NetworkTest, ARecallReadsTheGroupsFeatureAndHasAK) {
+  v1::ModelConfig config = GroupedConfig();
+  config.clear_metrics();
+  config.add_metrics(v1::ModelConfig::RECALL_AT_K);
+  config.set_top_k(2);
+  Trained trained(config, kGrouped);
+  EXPECT_THAT(trained.model->metrics(), ElementsAre("recall_at_2"));
+  Batch batch;
+  batch.Reset(kGrouped, 4);
+  const std::vector<float> x = {1, 0, 2, 0, 3, 0, 4, 0};
+  std::copy(x.begin(), x.end(), batch.columns[0].values<float>().begin());
+  const std::vector<float> clicks = {1, 1, 0, 0};
+  std::copy(clicks.begin(), clicks.end(),
+            batch.columns[1].values<float>().begin());
+  const std::vector<int64_t> groups = {5, 5, -9, 5};
+  std::copy(groups.begin(), groups.end(),
+            batch.columns[2].values<int64_t>().begin());
+  trained.values[0] = {1, 0};
+  const auto values = trained.Evaluate(batch).Values();
+  ASSERT_EQ(values.size(), 2u);
+  EXPECT_EQ(values[1].value, 0.5) << "of group 5 the second of two";
+  EXPECT_TRUE(trained.Step(batch, 4).groups.empty());
+  config.set_group("user");
+  EXPECT_EQ(Refusal(config, kGrouped),
+            "the metric recall_at_k reads the feature 'user'; the input has "
+            "'x', 'label', 'group': csv.group makes one of a column");
+}
+
 TEST_F(NetworkTest, EntropyAndCalibrationAreOfWhatIsEvaluated) {
   v1::ModelConfig config = GroupedConfig();
   config.clear_metrics();

@@ -1,6 +1,5 @@
 #include "compute/model/task.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,29 +23,35 @@ absl::StatusOr<FeatureSpec> LabelOf(const v1::ModelConfig& config,
                                                  NamesOf(input)));
 }
 
-bool CountsByGroup(const v1::ModelConfig& config) {
-  return std::find(config.metrics().begin(), config.metrics().end(),
-                   v1::ModelConfig::GROUP_AUC) != config.metrics().end();
+// The first metric that asks for a group; empty: none does.
+std::string MetricByGroup(const v1::ModelConfig& config) {
+  for (const int metric : config.metrics()) {
+    if (metric == v1::ModelConfig::GROUP_AUC) return "group_auc";
+    if (metric == v1::ModelConfig::RECALL_AT_K) return "recall_at_k";
+  }
+  return "";
 }
 
 // Without a name if no metric asks for it.
 absl::StatusOr<FeatureSpec> GroupOf(const v1::ModelConfig& config,
                                     const InputSpec& input) {
-  if (!CountsByGroup(config)) return FeatureSpec();
+  const std::string metric = MetricByGroup(config);
+  if (metric.empty()) return FeatureSpec();
   const std::string name = config.group().empty() ? "group" : config.group();
   const FeatureSpec* feature = input.Find(name);
   if (feature == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the metric group_auc reads the feature '", name, "'; the input has ",
-        NamesOf(input), ": csv.group makes one of a column"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the metric ", metric, " reads the feature '", name,
+                     "'; the input has ", NamesOf(input),
+                     ": csv.group makes one of a column"));
   }
   if (feature->dtype == DType::kInt64 && feature->size() == 1 &&
       !feature->ragged) {
     return *feature;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "the metric group_auc needs one int64 for each example; '", name, "' is ",
-      NameOf(feature->dtype), " of ", DimsText(feature->dims)));
+      "the metric ", metric, " needs one int64 for each example; '", name,
+      "' is ", NameOf(feature->dtype), " of ", DimsText(feature->dims)));
 }
 
 // The feature that a setting names, of one number. Without a name if it names
@@ -150,6 +155,8 @@ Metrics::Kind KindOfOutputs(int metric) {
   switch (metric) {
     case v1::ModelConfig::GROUP_AUC:
       return Metrics::Kind::kGroupAuc;
+    case v1::ModelConfig::RECALL_AT_K:
+      return Metrics::Kind::kGroupRecall;
     case v1::ModelConfig::NORMALISED_ENTROPY:
       return Metrics::Kind::kNormalisedEntropy;
     case v1::ModelConfig::CALIBRATION:
@@ -166,6 +173,7 @@ absl::StatusOr<Metrics::Sum> MetricOf(const v1::ModelConfig& config, int metric,
   // Something of each row is right, be it a class or an item.
   const bool of_one = of_classes || loss == v1::IN_BATCH_SOFTMAX;
   const bool binary = loss == v1::BINARY_CROSS_ENTROPY;
+  const uint32_t k = config.top_k() == 0 ? 5 : config.top_k();
   std::string name;
   switch (metric) {
     case v1::ModelConfig::ACCURACY:
@@ -174,8 +182,7 @@ absl::StatusOr<Metrics::Sum> MetricOf(const v1::ModelConfig& config, int metric,
       break;
     case v1::ModelConfig::TOP_K:
       if (of_one) {
-        return Metrics::Sum{.kind = Metrics::Kind::kTopK,
-                            .k = config.top_k() == 0 ? 5 : config.top_k()};
+        return Metrics::Sum{.kind = Metrics::Kind::kTopK, .k = k};
       }
       name = "top_k";
       break;
@@ -190,7 +197,8 @@ absl::StatusOr<Metrics::Sum> MetricOf(const v1::ModelConfig& config, int metric,
       name = "mse";
       break;
     default: {
-      const Metrics::Sum sum = {.kind = KindOfOutputs(metric)};
+      Metrics::Sum sum = {.kind = KindOfOutputs(metric)};
+      if (sum.kind == Metrics::Kind::kGroupRecall) sum.k = k;
       if (binary || (of_classes && classes == 2)) return sum;
       name = sum.name();
       break;

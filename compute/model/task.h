@@ -19,7 +19,7 @@ struct Task {
   // Of an output that the job names; empty: the loss is that of the model.
   std::string name;
   FeatureSpec label;
-  // What the metric group_auc reads; no name: nothing does.
+  // What metrics over groups read; no name: nothing does.
   FeatureSpec group;
   // By whose number an example counts; no name: each counts once.
   FeatureSpec weight;

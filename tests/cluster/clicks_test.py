@@ -13,6 +13,12 @@ import unittest
 from tests.cluster import paramd
 
 
+def numpy_of(integers):
+    """The int64 of these bytes."""
+    numpy = importlib.import_module("numpy")
+    return numpy.frombuffer(integers, "<i8")
+
+
 @unittest.skipUnless(importlib.util.find_spec("numpy"), "needs numpy")
 class ClicksTest(unittest.TestCase):
 
@@ -59,6 +65,23 @@ class ClicksTest(unittest.TestCase):
         self.assertGreater(keyed, 0.75)
         # Workers of async mode do not do what one does.
         self.assertAlmostEqual(keyed, hashed, delta=0.01)
+        self.check_report()
+
+    def check_report(self):
+        """What is said of the table is what its tensors have."""
+        table = "embedding_1/table"
+        report = json.loads(subprocess.check_output(
+            [paramd.BINARY, "checkpoint", "inspect", self.trained,
+             "--table", table, "--format=json"], text=True))
+        newest = paramd.checkpoints(self.trained)[-1]
+        used = numpy_of(paramd.tensors(os.path.join(
+            self.trained, "checkpoints", newest))[f"{table}/slot:used"])
+        self.assertEqual(report["capacity"], used.size)
+        self.assertEqual(report["rows"], (used > 0).sum())
+        self.assertEqual(sum(report["ages"].values()), report["rows"])
+        norms = [one["norm"] for one in report["norms"]["quantiles"]]
+        self.assertEqual(norms, sorted(norms))
+        self.assertGreater(norms[-1], 0)
 
     def test_models_of_interactions_learn_what_a_linear_one_cannot(self):
         best = self.write_log("--keys=20", "--vectors=2")  # 0.866

@@ -82,6 +82,8 @@ class ListsTest(unittest.TestCase):
             [sys.executable, "examples/click_history.py", self.directory,
              "--train=60000", "--test=10000"], text=True))
         job = self.example("din")
+        job["model"].update(metrics=["auc", "group_auc", "recall_at_k"],
+                            top_k=3)
         run, attention = self.learn(job, "local", "--servers=2", "--workers=2")
         context, history = job["model"]["layers"][0]["parallel"]["branches"]
         items = history[1]
@@ -98,6 +100,10 @@ class ListsTest(unittest.TestCase):
         self.assertAlmostEqual(
             self.area_of_users([float(line) for line in predicted]),
             attention["group_auc"], places=5)
+        # Probabilities may be equal where scores are not.
+        self.assertAlmostEqual(
+            self.recall_of_users([float(line) for line in predicted], 3),
+            attention["recall_at_3"], delta=0.005)
         _, mean = self.learn(job, "run")
         self.assertLess(mean["auc"], attention["auc"] - 0.1)
 
@@ -119,11 +125,26 @@ class ListsTest(unittest.TestCase):
             text=True)
         self.assertIn("every number is the same", found)
 
-    def area_of_users(self, scores):
-        """group_auc of these, by the definition."""
+    def users_and_clicks(self):
         with open(os.path.join(self.directory, "test.csv"),
                   encoding="utf-8") as file:
-            rows = [line.split(",")[:2] for line in file][1:]
+            return [line.split(",")[:2] for line in file][1:]
+
+    def recall_of_users(self, scores, k):
+        """recall_at_k of these, by the definition."""
+        users = {}
+        for (user, click), score in zip(self.users_and_clicks(), scores):
+            users.setdefault(user, []).append((score, int(click)))
+        recalls = []
+        for ranked in users.values():
+            clicks = [click for _, click in sorted(ranked, reverse=True)]
+            if any(clicks):
+                recalls.append(sum(clicks[:k]) / sum(clicks))
+        return sum(recalls) / len(recalls)
+
+    def area_of_users(self, scores):
+        """group_auc of these, by the definition."""
+        rows = self.users_and_clicks()
         self.assertEqual(len(rows), len(scores))
         users = {}
         for (user, click), score in zip(rows, scores):

@@ -70,6 +70,23 @@ class SharedEvaluationTest(unittest.TestCase):
         self.assertEqual(shared["loss"], metrics.pop("loss"))
         self.assertEqual(shared["metrics"], metrics)
         self.assertIn("auc", metrics)
+        self.assertEqual(shared["calibration_buckets"],
+                         whole["calibration_buckets"])
+        self.check_buckets(whole)
+
+    def check_buckets(self, whole):
+        """They have all examples, and add up to the metric."""
+        (of_label,) = whole["calibration_buckets"]
+        buckets = of_label["buckets"]
+        self.assertEqual(sum(b["count"] for b in buckets), TESTED)
+        for bucket in buckets:
+            self.assertLessEqual(bucket["from"], bucket["predicted"])
+            self.assertLessEqual(bucket["predicted"], bucket["to"])
+        predicted, observed = (
+            sum(b["count"] * b[name] for b in buckets)
+            for name in ("predicted", "observed"))
+        self.assertAlmostEqual(predicted / observed,
+                               whole["metrics"]["calibration"])
 
     def test_workers_share_and_find_what_one_process_does(self):
         took_part = []  # How many workers, in each run.

@@ -11,6 +11,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
+#include "proto/message_json.h"
 #include "proto/metric_values.h"
 #include "proto/refusal.h"
 
@@ -73,6 +74,10 @@ absl::Status EvaluationLog::Append(const Line& line) {
     one["value"] = slice.value();
     one["examples"] = slice.examples();
     one["loss"] = slice.loss();
+  }
+  for (const auto& buckets : line.evaluation.calibration_buckets()) {
+    ASSIGN_OR_RETURN(const std::string text, MessageJson(buckets));
+    json["calibration_buckets"].push_back(nlohmann::json::parse(text));
   }
   const std::string text = absl::StrCat(text_, json.dump(), "\n");
   const std::string temporary = absl::StrCat(path_, ".tmp-", getpid());

@@ -78,6 +78,23 @@ TEST(EvaluationLogTest, ALineHasTheSlicesOfAModelThatHasSome) {
             "\"loss\":0.5,\"value\":2}],\"step\":0}\n");
 }
 
+TEST(EvaluationLogTest, ALineHasTheBucketsOfACalibration) {
+  const std::string path = Path("buckets");
+  auto log = EvaluationLog::Open(path);
+  EvaluationLog::Line line;
+  line.number = Number(1, 5);
+  auto* const bucket = line.evaluation.add_calibration_buckets()->add_buckets();
+  bucket->set_to(0.1);
+  bucket->set_count(3);
+  bucket->set_predicted(0.0625);
+  ASSERT_TRUE(log->Append(line).ok());
+  EXPECT_EQ(*ReadWholeFile(path, 1000),
+            "{\"calibration_buckets\":[{\"buckets\":[{\"count\":3,"
+            "\"from\":0,\"observed\":0,\"predicted\":0.0625,"
+            "\"to\":0.1}],\"output\":\"\"}],\"examples\":0,\"loss\":0.0,"
+            "\"number\":\"1.5\",\"seconds\":0.0,\"step\":0}\n");
+}
+
 TEST(EvaluationLogTest, WhoStartsAgainKnowsWhatIsThere) {
   const std::string path = Path("again");
   {
