@@ -50,6 +50,14 @@ void SetIn(const SettingValue& value, SettingJson* root) {
                                               /*allow_exceptions=*/false);
 }
 
+SettingJson JsonOf(const google::protobuf::Message& settings) {
+  SettingJson json = SettingJson::object();
+  for (const SettingValue& value : ValuesOf(settings)) {
+    SetIn(value, &json);
+  }
+  return json;
+}
+
 std::string InOneLine(const SettingJson& json) {
   if (json.empty() || !json.is_structured()) {
     return json.dump(-1, ' ', /*ensure_ascii=*/true,
@@ -87,14 +95,14 @@ std::string InLines(const SettingJson& json, size_t indent, size_t column) {
 
 }  // namespace
 
+std::string SettingsJson(const google::protobuf::Message& settings) {
+  return absl::StrCat(InLines(JsonOf(settings), 0, 0), "\n");
+}
+
 std::string SettingsJson(absl::string_view key,
                          const google::protobuf::Message& settings) {
-  SettingJson json = SettingJson::object();
-  for (const SettingValue& value : ValuesOf(settings)) {
-    SetIn(value, &json);
-  }
   SettingJson all = SettingJson::object();
-  all[std::string(key)] = std::move(json);
+  all[std::string(key)] = JsonOf(settings);
   return absl::StrCat(InLines(all, 0, 0), "\n");
 }
 

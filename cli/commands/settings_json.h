@@ -12,6 +12,8 @@ namespace paramd {
 // and what fits into a line stands in one. Ends with a line break.
 std::string SettingsJson(absl::string_view key,
                          const google::protobuf::Message& settings);
+// The same without a key around them: a whole job file.
+std::string SettingsJson(const google::protobuf::Message& settings);
 
 }  // namespace paramd
 
