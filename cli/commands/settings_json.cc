@@ -50,14 +50,6 @@ void SetIn(const SettingValue& value, SettingJson* root) {
                                               /*allow_exceptions=*/false);
 }
 
-SettingJson JsonOf(const google::protobuf::Message& settings) {
-  SettingJson json = SettingJson::object();
-  for (const SettingValue& value : ValuesOf(settings)) {
-    SetIn(value, &json);
-  }
-  return json;
-}
-
 std::string InOneLine(const SettingJson& json) {
   if (json.empty() || !json.is_structured()) {
     return json.dump(-1, ' ', /*ensure_ascii=*/true,
@@ -95,15 +87,26 @@ std::string InLines(const SettingJson& json, size_t indent, size_t column) {
 
 }  // namespace
 
-std::string SettingsJson(const google::protobuf::Message& settings) {
-  return absl::StrCat(InLines(JsonOf(settings), 0, 0), "\n");
-}
-
 std::string SettingsJson(absl::string_view key,
                          const google::protobuf::Message& settings) {
+  SettingJson json = SettingJson::object();
+  for (const SettingValue& value : ValuesOf(settings)) {
+    SetIn(value, &json);
+  }
   SettingJson all = SettingJson::object();
-  all[std::string(key)] = JsonOf(settings);
+  all[std::string(key)] = std::move(json);
   return absl::StrCat(InLines(all, 0, 0), "\n");
+}
+
+std::string JobJson(const v1::JobConfig& job) {
+  SettingJson json = SettingJson::object();
+  for (const SettingValue& value : ValuesOf(job)) {
+    // A message that every job has is left out with what it has.
+    if (value.is_secret || (value.is_default && value.part_of.empty()))
+      continue;
+    SetIn(value, &json);
+  }
+  return absl::StrCat(InLines(json, 0, 0), "\n");
 }
 
 }  // namespace paramd

@@ -90,6 +90,7 @@ v1::JobConfig JobOf(const v1::JobConfig& job, const v1::ModelConfig& model,
   // Another run, which has all of these weights.
   smaller.set_run_dir("");
   smaller.mutable_checkpoint()->set_directory("");
+  smaller.mutable_backup_and_restore()->set_directory("");
   v1::WarmStartConfig* const start = smaller.mutable_warm_start();
   start->set_path(path);
   start->set_variables("*");
@@ -115,7 +116,7 @@ v1::Manifest ManifestOf(const v1::Manifest& from, const v1::JobConfig& job,
 absl::Status WriteJob(const v1::JobConfig& job, const std::string& directory) {
   ASSIGN_OR_RETURN(const auto file,
                    NewFile::Create(absl::StrCat(directory, "/", kJobFile)));
-  RETURN_IF_ERROR(file->Append(SettingsJson(job)));
+  RETURN_IF_ERROR(file->Append(JobJson(job)));
   return file->Finish();
 }
 

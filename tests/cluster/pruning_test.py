@@ -130,22 +130,24 @@ class PruningTest(unittest.TestCase):
         for name in ("dense_2/kernel", "dense_2/bias"):
             self.assertEqual(zeros(whole[name]), [], name)
 
-    def test_channels_of_a_variable_of_many_blocks_are_those_of_all(self):
-        # Of 480,000 numbers: two blocks, of which one begins within a row.
+    def test_channels_of_a_kernel_on_two_servers_are_those_of_all_of_it(self):
+        # 1,280,000 numbers are two slices, of several blocks, whose borders lie
+        # within rows: each server has a part of every channel.
         settings = {"epochs": 2, "staleness": "sync",
-                    "model": {"layers": [{"dense": 80000}, "tanh",
+                    "model": {"layers": [{"dense": 40}, "tanh",
+                                         {"dense": 32000}, "tanh",
                                          {"dense": 1}],
                               "loss": "mean_squared_error"},
                     "optimizer": optimizer(
-                        structure="channels", variables="dense_1/kernel",
+                        structure="channels", variables="dense_2/kernel",
                         begin_step=2, end_step=6)}
         whole = self.trained("run", **settings).tensors()
         split = self.trained("local", "--servers=2", "--workers=1",
                              **settings).tensors()
         self.assertEqual(split, whole)
-        gone = zeros(whole["dense_1/kernel"])
-        self.assertEqual(len(gone), 6 * 15000)
-        self.assertEqual(len({place % 20000 for place in gone}), 15000)
+        gone = zeros(whole["dense_2/kernel"])
+        self.assertEqual(len(gone), 40 * 24000)
+        self.assertEqual(len({place % 32000 for place in gone}), 24000)
 
     def test_one_threshold_is_of_all_servers(self):
         whole = self.same_everywhere(scope="global")
