@@ -72,14 +72,16 @@ void CheckConsistency(
   }
   CheckOptimizer(config.optimizer(), add);
   for (int p = 0; p < config.optimizer().pruning_size(); ++p) {
-    if (config.optimizer().pruning(p).scope() !=
-            v1::OptimizerConfig::Pruning::GLOBAL ||
-        sync || !UsesServers(config)) {
-      continue;
-    }
-    add(absl::StrCat("optimizer.pruning[", p, "].scope"),
-        "\"global\" needs staleness \"sync\", where all servers have the "
-        "weights of one step");
+    if (sync || !UsesServers(config)) break;
+    using Pruning = v1::OptimizerConfig::Pruning;
+    const Pruning& pruning = config.optimizer().pruning(p);
+    const bool of_channels = pruning.structure() == Pruning::CHANNELS;
+    if (!of_channels && pruning.scope() != Pruning::GLOBAL) continue;
+    add(absl::StrCat("optimizer.pruning[", p,
+                     of_channels ? "].structure" : "].scope"),
+        absl::StrCat(of_channels ? "\"channels\"" : "\"global\"",
+                     " needs staleness \"sync\", where all servers have the "
+                     "weights of one step"));
   }
   if (config.optimizer().sgd().nesterov() &&
       config.optimizer().sgd().momentum() == 0) {

@@ -395,6 +395,10 @@ TEST(JobConfigTest, WhatPruningSaysMustFitTogether) {
   EXPECT_THAT(message(four + R"("sparsity": 0.5, "scope": "global")"),
               HasSubstr("optimizer.pruning[0].scope: \"global\" makes no sense "
                         "with structure \"two_of_four\""));
+  EXPECT_THAT(message(R"("sparsity": 0.6, "end_step": 5, "scope": "global",
+                         "structure": "channels")"),
+              HasSubstr("optimizer.pruning[0].scope: \"global\" makes no sense "
+                        "with structure \"channels\""));
   EXPECT_THAT(
       message(R"("sparsity": 0.5, "end_step": 5, "structure": "channel")"),
       HasSubstr("optimizer.pruning[0].structure"));
@@ -411,6 +415,22 @@ TEST(JobConfigTest, OneThresholdForAllServersNeedsSteps) {
   };
   EXPECT_THAT(message("staleness", "async"),
               HasSubstr("optimizer.pruning[0].scope: \"global\" needs "
+                        "staleness \"sync\""));
+  EXPECT_EQ(message("staleness", "sync"), "");
+  EXPECT_EQ(message("strategy", "mirrored"), "");
+}
+
+TEST(JobConfigTest, ChannelsArePrunedByAllServersInSteps) {
+  JobSources sources = From(kJob);
+  const auto message = [&](const std::string& key, const std::string& value) {
+    sources.settings = {{"optimizer.pruning",
+                         R"([{"variables": "*", "sparsity": 0.5, "end_step": 5,
+              "structure": "channels"}])"},
+                        {key, value}};
+    return MessageOf(sources);
+  };
+  EXPECT_THAT(message("staleness", "async"),
+              HasSubstr("optimizer.pruning[0].structure: \"channels\" needs "
                         "staleness \"sync\""));
   EXPECT_EQ(message("staleness", "sync"), "");
   EXPECT_EQ(message("strategy", "mirrored"), "");

@@ -41,6 +41,12 @@ void CheckPruning(const v1::OptimizerConfig& config, const AddMistake& add) {
           absl::StrCat("must be at least begin_step (", pruning.begin_step(),
                        "); found ", pruning.end_step()));
     }
+    if (pruning.structure() == v1::OptimizerConfig::Pruning::CHANNELS &&
+        pruning.scope() == v1::OptimizerConfig::Pruning::GLOBAL) {
+      add(absl::StrCat(path, ".scope"),
+          "\"global\" makes no sense with structure \"channels\", of which "
+          "each layer keeps its share; leave it out");
+    }
     if (pruning.structure() != v1::OptimizerConfig::Pruning::TWO_OF_FOUR) {
       continue;
     }

@@ -11,6 +11,7 @@
 #include "checkpoint/verify.h"
 #include "checkpoint/warm_start.h"
 #include "config/consistency.h"
+#include "config/optimizer_names.h"
 #include "config/server_settings.h"
 #include "config/strategy.h"
 #include "coordinator/core/layout.h"
@@ -288,7 +289,16 @@ absl::Status CheckOwnMemory(const ProcessRole& role, const v1::JobConfig& job,
              : absl::OkStatus();
 }
 
+absl::Status CheckNamesInOptimizer(const ProcessRole& /*role*/,
+                                   const v1::JobConfig& job,
+                                   absl::Span<const v1::Variable> variables) {
+  std::vector<const v1::Variable*> pointers;
+  for (const v1::Variable& variable : variables) pointers.push_back(&variable);
+  return CheckOptimizerNames(job.optimizer(), pointers);
+}
+
 constexpr ModelCheck kModelChecks[] = {
+    {"names in optimizer", CheckNamesInOptimizer},
     {"whole gradients", CheckWholeGradients},
     {"contributions", CheckContributions},
     {"memory", CheckOwnMemory},

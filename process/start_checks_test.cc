@@ -160,6 +160,12 @@ const std::map<std::string, std::vector<Fault>>& Faults() {
              },
              "files and needs"}}},
           {"limits", {}},  // See ALimitOfTheSystemIsSaid.
+          {"names in optimizer",
+           {{[](GoodStart* start) {
+               start->job.mutable_optimizer()->set_no_decay("ww");
+             },
+             "optimizer.no_decay names 'ww', which no variable is called; the "
+             "closest is 'w'"}}},
           {"whole gradients",
            {{[](GoodStart* start) {
                start->job.set_strategy(v1::JobConfig::MIRRORED);

@@ -37,6 +37,7 @@ READ_ALL = {
                   "--output", "OUT"],
                  ["CHECKPOINT", "--job", "JOB", "--mode", "float16",
                   "--output", "OUT"]],
+    "shrink": [["CHECKPOINT", "--job", "JOB", "--to", "OUT"]],
     # To begin with its weights, to go on with it, to evaluate it.
     "run": [["--job", "JOB", "--run_dir", "OUT", "--set",
              "warm_start.path=CHECKPOINT"],
@@ -92,7 +93,14 @@ class CheckpointReadersTest(unittest.TestCase):
         cls.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
         job = paramd.tiny_job(cls.directory)
         job["epochs"] = 1
-        job["optimizer"] = {"adam": {}, "learning_rate": 0.01}
+        # Of the hidden units half are pruned.
+        job["model"]["layers"] = ["flatten", {"dense": 6}, "relu",
+                                  {"dense": 10}]
+        job["staleness"] = "sync"
+        job["optimizer"] = {
+            "adam": {}, "learning_rate": 0.01,
+            "pruning": [{"variables": "dense_1/*", "structure": "channels",
+                         "sparsity": 0.5, "end_step": 1}]}
         cls.job = os.path.join(cls.directory, "job.json")
         with open(cls.job, "w", encoding="utf-8") as file:
             json.dump(job, file)
@@ -157,7 +165,8 @@ class CheckpointReadersTest(unittest.TestCase):
                         self.assertIn(str(self.checkpoint(run)), said)
                         if command in ("evaluate", "predict", "checkpoint diff"):
                             self.assertEqual(done.stdout, "")
-                        if command in ("checkpoint export", "quantize", "label"):
+                        if command in ("checkpoint export", "quantize",
+                                       "label", "shrink"):
                             self.assertFalse(os.path.exists(out))
 
     def quantised(self):
@@ -169,6 +178,8 @@ class CheckpointReadersTest(unittest.TestCase):
 
     def test_of_a_quantised_one_each_reads_float_or_says_why_it_does_not(self):
         refused = {"quantize": "is quantised already",
+                   "shrink": "is quantised; shrink the checkpoint that it was "
+                             "made of",
                    "--run_dir CHECKPOINT": "is quantised, and nothing can be "
                                            "trained on from it"}
         for table in (READ_ALL, READ_MANIFESTS):
@@ -190,7 +201,7 @@ class CheckpointReadersTest(unittest.TestCase):
     def test_who_reads_a_quantised_one_names_its_damage(self):
         pristine = pathlib.Path(self.quantised())
         readers = {command: usages for command, usages in READ_ALL.items()
-                   if command not in ("quantize", "run", "local")}
+                   if command not in ("quantize", "shrink", "run", "local")}
         for damage, name, at in damages(pristine):
             for command, usages in readers.items():
                 for arguments in usages:

@@ -54,6 +54,8 @@ const std::vector<Command>& Commands() {
        LabelCommand},
       {"quantize", "a checkpoint of fewer bits, to predict with",
        QuantizeCommand},
+      {"shrink", "a checkpoint without pruned channels, of a smaller model",
+       ShrinkCommand},
       {"status", "a running cluster: who, where, how far, who waits for whom",
        StatusCommand},
       {"top", "a running cluster, watched on the whole terminal", TopCommand},

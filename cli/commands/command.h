@@ -55,6 +55,7 @@ int EvaluateCommand(const Invocation& invocation);
 int PredictCommand(const Invocation& invocation);
 int LabelCommand(const Invocation& invocation);
 int QuantizeCommand(const Invocation& invocation);
+int ShrinkCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
 int TopCommand(const Invocation& invocation);
 int SetCommand(const Invocation& invocation);

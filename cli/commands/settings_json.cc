@@ -98,4 +98,15 @@ std::string SettingsJson(absl::string_view key,
   return absl::StrCat(InLines(all, 0, 0), "\n");
 }
 
+std::string JobJson(const v1::JobConfig& job) {
+  SettingJson json = SettingJson::object();
+  for (const SettingValue& value : ValuesOf(job)) {
+    // A message that every job has is left out with what it has.
+    if (value.is_secret || (value.is_default && value.part_of.empty()))
+      continue;
+    SetIn(value, &json);
+  }
+  return absl::StrCat(InLines(json, 0, 0), "\n");
+}
+
 }  // namespace paramd

@@ -49,5 +49,19 @@ TEST(SettingsJsonTest, ListsAlternativesAndEmptyMessagesKeepTheirPlaces) {
       << text;
 }
 
+TEST(SettingsJsonTest, AJobFileHasWhatIsNotTheDefault) {
+  v1::JobConfig job;
+  job.set_name("small");
+  job.set_run_dir("");
+  job.mutable_checkpoint()->set_directory("");
+  job.mutable_optimizer()->mutable_adam()->set_beta1(0.9);
+  job.mutable_model()->add_layers()->mutable_dense()->set_units(4);
+  job.mutable_model()->add_layers()->mutable_relu();
+  EXPECT_EQ(nlohmann::json::parse(JobJson(job)), nlohmann::json::parse(R"({
+    "name": "small",
+    "model": {"layers": [{"dense": {"units": 4}}, {"relu": {}}]},
+    "optimizer": {"adam": {}}})"));
+}
+
 }  // namespace
 }  // namespace paramd

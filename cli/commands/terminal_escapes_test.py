@@ -51,6 +51,8 @@ USES = {
               ["--job", "JOB", "--checkpoint", "PRISTINE", "--to", "OUT"]],
     "quantize": [["RUN", "--job", "JOB", "--calibrate=train", "--output", "OUT"],
                  ["PRISTINE", "--job", "JOB", "--output", "OUT"]],
+    "shrink": [["RUN", "--job", "JOB", "--to", "OUT"],
+               ["PRISTINE", "--job", "JOB", "--to", "OUT"]],
     "status": [["--address", "RUN"], ["RUN"]],
     "top": [["RUN"], ["127.0.0.1:1", "--sort=RUN"]],
     "set": [["--run_dir", "RUN", "RUN=1"]],

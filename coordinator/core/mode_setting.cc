@@ -1,6 +1,5 @@
 #include "coordinator/core/mode_setting.h"
 
-#include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -19,11 +18,14 @@ absl::Status Invalid(const v1::SetRequest& request,
   return Refuse(v1::Refusal::INVALID, request.key(), sentence);
 }
 
-bool PrunesAllAsOne(const v1::JobConfig& job) {
-  const auto& pruning = job.optimizer().pruning();
-  return std::any_of(pruning.begin(), pruning.end(), [](const auto& entry) {
-    return entry.scope() == v1::OptimizerConfig::Pruning::GLOBAL;
-  });
+// What all servers prune at one instant; empty: nothing.
+absl::string_view PrunedAsOne(const v1::JobConfig& job) {
+  using Pruning = v1::OptimizerConfig::Pruning;
+  for (const Pruning& entry : job.optimizer().pruning()) {
+    if (entry.structure() == Pruning::CHANNELS) return "structure channels";
+    if (entry.scope() == Pruning::GLOBAL) return "scope global";
+  }
+  return "";
 }
 
 }  // namespace
@@ -45,10 +47,12 @@ absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
     return Invalid(request, absl::StrCat("staleness ", mode.status().message(),
                                          "; found \"", request.value(), "\""));
   }
-  if (mode->mode() != v1::Consistency::SYNC && PrunesAllAsOne(job)) {
-    return Invalid(request,
-                   "staleness stays sync with optimizer.pruning of scope "
-                   "global, whose threshold is of the weights of one step");
+  if (const absl::string_view pruned = PrunedAsOne(job);
+      mode->mode() != v1::Consistency::SYNC && !pruned.empty()) {
+    return Invalid(
+        request,
+        absl::StrCat("staleness stays sync with optimizer.pruning of ", pruned,
+                     ", which is decided by the weights of one step"));
   }
   if (mode->mode() == v1::Consistency::SYNC && job.input().has_follow()) {
     return Invalid(request,

@@ -79,6 +79,11 @@ TEST(ModeToSetTest, WithOneThresholdForAllServersItStaysSync) {
     pruning->set_scope(v1::OptimizerConfig::Pruning::GLOBAL);
     ExpectInvalid(ModeToSet(request, job).status(),
                   "optimizer.pruning of scope global");
+    pruning->clear_scope();
+    pruning->set_structure(v1::OptimizerConfig::Pruning::CHANNELS);
+    ExpectInvalid(ModeToSet(request, job).status(),
+                  "optimizer.pruning of structure channels");
+    pruning->clear_structure();
   }
   request.set_value("sync");
   EXPECT_TRUE(ModeToSet(request, job).ok());

@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
+#include "config/channel_norms.h"
 #include "config/magnitudes.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
@@ -22,10 +23,12 @@ void SyncSteps::Restore(uint64_t step, const v1::SavedInput& input) {
   decided_.clear();
   decided_examples_ = 0;
   thresholds_.clear();
+  channels_.clear();
   left_out_.clear();
   contributors_.Clear();
-  servers_.assign(servers_.size(),
-                  {.applied = step, .complete = {}, .magnitudes = {}});
+  servers_.assign(
+      servers_.size(),
+      {.applied = step, .complete = {}, .magnitudes = {}, .channels = {}});
 }
 
 v1::Contributors SyncSteps::Propose(
@@ -100,6 +103,31 @@ std::vector<v1::PruningThreshold> SyncSteps::FindThresholds() const {
   return thresholds;
 }
 
+std::vector<v1::PrunedChannels> SyncSteps::FindChannels() const {
+  std::map<uint32_t, std::vector<const v1::ChannelSizes*>> said;
+  for (const Server& server : servers_) {
+    for (const v1::ChannelSizes& sizes : server.channels) {
+      said[sizes.variable()].push_back(&sizes);
+    }
+  }
+  std::vector<v1::PrunedChannels> pruned;
+  for (const auto& [variable, parts] : said) {
+    ChannelNorms all(static_cast<size_t>(parts.front()->squares_size()));
+    double share = 0;
+    const bool fits = absl::c_all_of(parts, [&](const auto* sizes) {
+      share = std::max(share, sizes->share());
+      return all.AddSizes(*sizes);
+    });
+    if (!fits) continue;
+    const std::vector<uint32_t> smallest = all.Smallest(std::min(share, 1.0));
+    if (smallest.empty()) continue;
+    v1::PrunedChannels& of_layer = pruned.emplace_back();
+    of_layer.set_variable(variable);
+    of_layer.mutable_channels()->Assign(smallest.begin(), smallest.end());
+  }
+  return pruned;
+}
+
 bool SyncSteps::Decide(Time now) {
   if (!settled() || finished() || contributors_.workers().empty()) return false;
   std::vector<uint32_t> complete = CompleteEverywhere();
@@ -110,6 +138,7 @@ bool SyncSteps::Decide(Time now) {
   decided_ = std::move(complete);
   decided_examples_ = input_.Next(StepExamples()).size();
   thresholds_ = FindThresholds();
+  channels_ = FindChannels();
   decided_at_ = now;
   ++step_;
   input_.Advance(StepExamples());
@@ -119,6 +148,7 @@ bool SyncSteps::Decide(Time now) {
   for (Server& server : servers_) {
     server.complete.clear();
     server.magnitudes.clear();
+    server.channels.clear();
   }
   return true;
 }
@@ -137,6 +167,9 @@ v1::DecideRequest SyncSteps::RequestFor(uint32_t server) const {
   for (const v1::PruningThreshold& threshold : thresholds_) {
     *request.add_thresholds() = threshold;
   }
+  for (const v1::PrunedChannels& pruned : channels_) {
+    *request.add_channels() = pruned;
+  }
   const std::vector<uint32_t>& complete = servers_[server].complete;
   request.mutable_known_complete()->Assign(complete.begin(), complete.end());
   return request;
@@ -151,11 +184,14 @@ void SyncSteps::Answered(uint32_t server, const v1::DecideReply& reply) {
   // Of another step: it says nothing.
   servers_[server].complete.clear();
   servers_[server].magnitudes.clear();
+  servers_[server].channels.clear();
   if (reply.step() == step_) {
     servers_[server].complete.assign(reply.complete().begin(),
                                      reply.complete().end());
     servers_[server].magnitudes.assign(reply.magnitudes().begin(),
                                        reply.magnitudes().end());
+    servers_[server].channels.assign(reply.channels().begin(),
+                                     reply.channels().end());
   }
 }
 

@@ -90,6 +90,7 @@ class SyncSteps {
     uint64_t applied = 0;
     std::vector<uint32_t> complete;  // Of the step after `applied`.
     std::vector<v1::MagnitudeCounts> magnitudes;  // As of `applied`.
+    std::vector<v1::ChannelSizes> channels;       // The same.
   };
 
   // Whose contributions to the next step are wholly on every server.
@@ -99,6 +100,8 @@ class SyncSteps {
   // What becomes zero with the next step, by what the weights of all servers
   // are before it. REQUIRES: every server has said something as of that.
   std::vector<v1::PruningThreshold> FindThresholds() const;
+  // The same for channels. REQUIRES: the same.
+  std::vector<v1::PrunedChannels> FindChannels() const;
   // Of this entry of optimizer.pruning; unset: no server says that it is time,
   // or one says what is no histogram.
   absl::optional<float> ThresholdOf(uint32_t pruning) const;
@@ -113,6 +116,7 @@ class SyncSteps {
   std::vector<uint32_t> decided_;  // Of step_: whose contributions.
   uint64_t decided_examples_ = 0;  // The same: dropped ones included.
   std::vector<v1::PruningThreshold> thresholds_;
+  std::vector<v1::PrunedChannels> channels_;
   std::map<uint32_t, uint64_t> left_out_;  // By worker; as LeftOutStep.
   Time decided_at_;
   v1::Contributors contributors_;

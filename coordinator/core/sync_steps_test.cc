@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "config/channel_norms.h"
 #include "config/magnitudes.h"
 #include "proto/refusal.h"
 #include "proto/testing/pair.h"
@@ -279,6 +280,44 @@ TEST_F(SyncStepsTest, WhatIsNoHistogramOrOfNoEntryMakesNoThreshold) {
     // No weights at all have the threshold 0, below which nothing lies.
     EXPECT_EQ(steps_->RequestFor(0).thresholds_size(), entry == 0 ? 0 : 1);
   }
+}
+
+TEST_F(SyncStepsTest, ChannelsAreChosenByTheWeightsOfAllServers) {
+  Begin(Small(), {0});
+  const auto answer = [&](uint32_t server, const std::vector<float>& weights,
+                          uint64_t first, size_t channels) {
+    v1::DecideReply reply;
+    *reply.mutable_contributors() = steps_->contributors().version();
+    reply.add_complete(0);
+    v1::ChannelSizes* const sizes = reply.add_channels();
+    sizes->set_variable(3);
+    sizes->set_share(0.5);
+    ChannelNorms norms(channels);
+    norms.AddValues(weights, first);
+    norms.Fill(sizes);
+    steps_->Answered(server, reply);
+  };
+  // The columns are (1, 5), (4, 0), (2, 3), (3, 3): 26, 16, 13, 18.
+  answer(0, {1, 4, 2}, 0, 4);
+  answer(0, {1, 4, 2}, 0, 4);
+  answer(1, {3, 5, 0, 3, 3}, 3, 4);
+  ASSERT_TRUE(steps_->Decide(now_));
+  for (const uint32_t server : {0, 1}) {
+    const v1::DecideRequest request = steps_->RequestFor(server);
+    ASSERT_EQ(request.channels_size(), 1);
+    EXPECT_EQ(request.channels(0).variable(), 3u);
+    EXPECT_THAT(request.channels(0).channels(), ElementsAre(1, 2));
+  }
+  Answer(0, 1, {0});
+  Answer(1, 1, {0});
+  ASSERT_TRUE(steps_->Decide(now_));
+  EXPECT_EQ(steps_->RequestFor(0).channels_size(), 0) << "of one step alone";
+  // Servers that do not agree on how many there are prune none.
+  Begin(Small(), {0});
+  answer(0, {1, 4}, 0, 2);
+  answer(1, {1, 4, 2}, 0, 3);
+  ASSERT_TRUE(steps_->Decide(now_));
+  EXPECT_EQ(steps_->RequestFor(0).channels_size(), 0);
 }
 
 TEST_F(SyncStepsTest, ARestoredJobGoesOnWhereItWas) {

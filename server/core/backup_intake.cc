@@ -290,6 +290,7 @@ absl::Status BackupIntake::TakeDecision(
   *request.mutable_workers() = decision.workers();
   request.set_examples(decision.examples());
   *request.mutable_thresholds() = decision.thresholds();
+  *request.mutable_channels() = decision.channels();
   return step.Repeat(request);
 }
 

@@ -72,6 +72,7 @@ void BackupStream::TellDecision(const v1::DecideRequest& decided, Time now) {
   *decision->mutable_workers() = decided.workers();
   decision->set_examples(decided.examples());
   *decision->mutable_thresholds() = decided.thresholds();
+  *decision->mutable_channels() = decided.channels();
   Tell(std::move(head), {}, now);
 }
 

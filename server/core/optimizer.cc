@@ -9,11 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 
 #include "base/status_macros.h"
 #include "config/name_pattern.h"
 #include "config/optimizer_groups.h"
+#include "config/optimizer_names.h"
 #include "config/optimizer_slots.h"
 #include "config/setting.h"
 
@@ -152,71 +152,13 @@ VariableOptions Optimizer::OptionsOf(const v1::Variable& variable) const {
     break;
   }
   options.group = GroupOf(config_, variable.name());
-  for (int p = 0; p < config_.pruning_size(); ++p) {
-    if (!options.trained ||
-        !MatchesAny(config_.pruning(p).variables(), variable.name())) {
-      continue;
-    }
-    options.pruning = p;
-    break;
-  }
+  options.pruning = PruningOf(config_, variable);
   const int rank = variable.shape_size();
   if (rank >= kKernelRank) {
     options.inputs = variable.shape(rank - 2);
     options.outputs = variable.shape(rank - 1);
   }
   return options;
-}
-
-absl::Status Optimizer::CheckNames(
-    absl::Span<const v1::Variable* const> variables) const {
-  std::vector<std::pair<std::string, std::string>> patterns;
-  const auto add = [&](absl::string_view setting, absl::string_view text) {
-    for (const absl::string_view pattern :
-         absl::StrSplit(text, ',', absl::SkipEmpty())) {
-      patterns.emplace_back(setting, pattern);
-    }
-  };
-  add("no_decay", config_.no_decay());
-  for (const v1::OptimizerConfig::RateFactor& some : config_.rate_factors()) {
-    add("rate_factors", some.variables());
-  }
-  for (const v1::OptimizerConfig::Group& some : config_.groups()) {
-    add("groups", some.variables());
-  }
-  for (const v1::OptimizerConfig::Pruning& some : config_.pruning()) {
-    add("pruning", some.variables());
-  }
-  for (const auto& [setting, pattern] : patterns) {
-    const bool found =
-        std::any_of(variables.begin(), variables.end(),
-                    [&pattern = pattern](const v1::Variable* variable) {
-                      return MatchesAny(pattern, variable->name());
-                    });
-    if (found) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer.", setting, " names '", pattern,
-                     "', which no variable is called"));
-  }
-  for (const v1::Variable* const variable : variables) {
-    const auto pruned = OptionsOf(*variable).pruning;
-    if (!pruned.has_value()) continue;
-    if (variable->sparse()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("optimizer.pruning names '", variable->name(),
-                       "', whose rows are trained one by one; name dense "
-                       "variables alone"));
-    }
-    if (config_.pruning(*pruned).structure() ==
-            v1::OptimizerConfig::Pruning::TWO_OF_FOUR &&
-        variable->shape_size() < kKernelRank) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("optimizer.pruning names '", variable->name(),
-                       "' with structure two_of_four, which is of the inputs "
-                       "of outputs; name kernels alone"));
-    }
-  }
-  return absl::OkStatus();
 }
 
 float Optimizer::initial_slot(size_t slot,
@@ -319,8 +261,11 @@ void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
     const auto pruned = options.variable.pruning;
     std::vector<uint64_t> mask;
     if (pruned.has_value()) {
-      mask = pruning_[*pruned].Mask(arrays.values, arrays.elements, applied,
-                                    options.prune_below);
+      const Pruning& pruning = pruning_[*pruned];
+      mask = pruning.Mask(arrays.values, arrays.elements, applied,
+                          options.prune_below);
+      pruning.AddChannels(options.prune_channels, options.first_element,
+                          arrays.elements, applied, &mask);
     }
     OfGroup(options.variable)
         .rule->Apply(gradient,

@@ -11,6 +11,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 
+#include "config/optimizer_names.h"
 #include "config/optimizer_slots.h"
 #include "proto/paramd/v1/optimizer.pb.h"
 #include "proto/paramd/v1/types.pb.h"
@@ -36,6 +37,8 @@ struct VariableOptions {
   absl::optional<int> group = absl::nullopt;
   // Of optimizer.pruning; nothing: no weight becomes zero.
   absl::optional<int> pruning = absl::nullopt;
+  // As ChannelLeads has it, where the layout is known.
+  absl::optional<uint32_t> channel_lead = absl::nullopt;
   // The last two dimensions.
   uint64_t inputs = 1;
   uint64_t outputs = 1;
@@ -68,6 +71,9 @@ struct ApplyOptions {
   uint64_t first_element = 0;
   // What is smaller becomes zero, of a variable that is pruned.
   float prune_below = 0;
+  // By channel, which is a place of the last dimension: not 0 where it becomes
+  // zero. Empty: none does.
+  absl::Span<const uint8_t> prune_channels = {};
 };
 
 // How a gradient changes values: a rule (SGD, Adam, ...: see optimizers/), with
@@ -101,11 +107,15 @@ class Optimizer {
   void SetRateScale(double scale) { rate_scale_ = scale; }
 
   VariableOptions OptionsOf(const v1::Variable& variable) const;
-  // kInvalidArgument, naming it, if a pattern is the name of none of them, or
-  // of a sparse one that is to be pruned, or of one without inputs and outputs
-  // of which two of four are.
-  absl::Status CheckNames(
-      absl::Span<const v1::Variable* const> variables) const;
+  // As CheckOptimizerNames.
+  absl::Status CheckNames(VariablePointers variables) const {
+    return CheckOptimizerNames(config_, variables);
+  }
+  // As ChannelLeads.
+  std::vector<absl::optional<uint32_t>> LeadsOf(
+      VariablePointers variables) const {
+    return ChannelLeads(config_, variables);
+  }
 
   // What lies beside a value.
   absl::Span<const Slot> slots(const VariableOptions& variable = {}) const {

@@ -578,13 +578,15 @@ TEST(OptimizerTest, APatternThatNamesNothingIsFound) {
   config.set_no_decay("*/bias,nrom*");
   const v1::Variable bias = Named("dense/bias"), norm = Named("norm_1");
   EXPECT_EQ(Optimizer::Create(config, 0)->CheckNames({&bias, &norm}).message(),
-            "optimizer.no_decay names 'nrom*', which no variable is called");
+            "optimizer.no_decay names 'nrom*', which no variable is called; "
+            "the closest is 'norm_1'");
   config.set_no_decay("*/bias,norm*");
   EXPECT_TRUE(Optimizer::Create(config, 0)->CheckNames({&bias, &norm}).ok());
   config.add_rate_factors()->set_variables("head/*");
   EXPECT_EQ(
       Optimizer::Create(config, 0)->CheckNames({&bias, &norm}).message(),
-      "optimizer.rate_factors names 'head/*', which no variable is called");
+      "optimizer.rate_factors names 'head/*', which no variable is called; "
+      "the closest is 'dense/bias'");
 }
 
 TEST(OptimizerTest, RowsAreNotPruned) {

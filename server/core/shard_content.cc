@@ -10,6 +10,7 @@
 
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "config/optimizer_names.h"
 #include "proto/refusal.h"
 #include "server/core/layout_check.h"
 #include "tensor/keyed_rows.h"
@@ -140,6 +141,12 @@ absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
                                                    variable.name(), "' twice"));
     }
   }
+  const auto leads =
+      optimizer_.LeadsOf({layout.variables().data(), shapes.size()});
+  for (size_t v = 0; v < leads.size(); ++v) {
+    if (leads[v] != v) continue;
+    channels_[*leads[v]] = ChannelsOf(layout.variables(static_cast<int>(v)));
+  }
   uint64_t elements = 0;
   for (const v1::Slice& s : layout.slices()) {
     if (s.variable() >= shapes.size() || s.row_begin() >= s.row_end() ||
@@ -159,7 +166,8 @@ absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
     Slice* const slice = slices_.back().get();
     owned_.push_back(slice);
     RETURN_IF_ERROR(CheckBuckets(*slice));
-    const VariableOptions options = optimizer_.OptionsOf(slice->variable());
+    VariableOptions options = optimizer_.OptionsOf(slice->variable());
+    options.channel_lead = leads[s.variable()];
     slice->SetTraining(options, optimizer_.slots(options));
     elements += slice->elements();
     bytes_ += slice->BytesOf(slice->elements());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/control.pb.h"
@@ -145,6 +147,17 @@ class ShardContent {
   // REQUIRES: CheckThresholds lets them pass.
   void SetThresholds(const Thresholds& thresholds);
 
+  // Of each layer whose channels are pruned: how large these are, by what lies
+  // here in blocks whose time it is, if there are any. REQUIRES: filled.
+  std::vector<v1::ChannelSizes> CountChannels() const;
+  using Channels = google::protobuf::RepeatedPtrField<v1::PrunedChannels>;
+  // INVALID if some are of no such layer, or are not channels of it in their
+  // order.
+  absl::Status CheckChannels(const Channels& channels) const;
+  // From now on they become zero where ApplyBlock applies. REQUIRES:
+  // CheckChannels lets them pass.
+  void SetChannels(const Channels& channels);
+
   // Makes room for `needed()` more bytes, which it asks again after dropping
   // recycled memory. Refused as OVER_LIMIT, for now, if they do not fit even
   // then; `what` wants them.
@@ -249,6 +262,8 @@ class ShardContent {
   ApplyOptions OptionsOf(const Decision& decision, const Block& block) const;
   // 0 where nothing becomes zero by it.
   float ThresholdOf(const Slice& slice) const;
+  // Empty where none become zero.
+  absl::Span<const uint8_t> GoneChannelsOf(const Slice& slice) const;
   void ApplyTo(Block* block, const ApplyOptions& options,
                const Decision& decision, const RowIds& rows,
                const NumberReader& gradient, TableCounts* counts);
@@ -274,6 +289,10 @@ class ShardContent {
   WholeFiles whole_files_;
   RowIdList ids_;                  // Of the call at hand.
   std::vector<float> thresholds_;  // By entry of optimizer.pruning.
+  // Both by ChannelLeads: how many channels there are, and by channel whether
+  // it becomes zero.
+  std::map<uint32_t, uint64_t> channels_;
+  std::map<uint32_t, std::vector<uint8_t>> gone_channels_;
   Counts counts_;
   StalenessCount staleness_;
   QuarantineCount quarantine_;

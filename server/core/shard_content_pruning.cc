@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -6,6 +7,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 
+#include "config/channel_norms.h"
 #include "config/magnitudes.h"
 #include "proto/refusal.h"
 #include "server/core/shard_content.h"
@@ -64,6 +66,83 @@ void ShardContent::SetThresholds(const Thresholds& thresholds) {
   for (const v1::PruningThreshold& threshold : thresholds) {
     thresholds_[threshold.pruning()] = threshold.magnitude();
   }
+}
+
+std::vector<v1::ChannelSizes> ShardContent::CountChannels() const {
+  struct Counted {
+    ChannelNorms norms;
+    double share = 0;
+  };
+  std::map<uint32_t, Counted> counted;  // By ChannelLeads.
+  for (const Slice* const slice : owned_) {
+    const auto lead = slice->options().channel_lead;
+    if (!lead.has_value()) continue;
+    const Pruning& pruning =
+        optimizer_.pruning()[static_cast<size_t>(*slice->options().pruning)];
+    for (int b = 0; b < slice->block_count(); ++b) {
+      const Block& block = slice->block(b);
+      if (!pruning.IsTime(block.applied())) continue;
+      Counted& of_layer =
+          counted.try_emplace(*lead, Counted{ChannelNorms(channels_.at(*lead))})
+              .first->second;
+      of_layer.norms.AddValues(
+          absl::MakeConstSpan(
+              reinterpret_cast<const float*>(block.values().bytes().data()),
+              block.elements()),
+          slice->block_begin(b));
+      of_layer.share =
+          std::max(of_layer.share, pruning.Sparsity(block.applied()));
+    }
+  }
+  std::vector<v1::ChannelSizes> sizes;
+  for (const auto& [lead, of_layer] : counted) {
+    v1::ChannelSizes& one = sizes.emplace_back();
+    one.set_variable(lead);
+    one.set_share(of_layer.share);
+    of_layer.norms.Fill(&one);
+  }
+  return sizes;
+}
+
+absl::Status ShardContent::CheckChannels(const Channels& channels) const {
+  for (const v1::PrunedChannels& pruned : channels) {
+    const std::string entity = absl::StrCat("variable ", pruned.variable());
+    const auto known = channels_.find(pruned.variable());
+    if (known == channels_.end()) {
+      return Invalid(entity,
+                     absl::StrCat("channels of ", entity,
+                                  " become zero, which are not pruned"));
+    }
+    uint64_t least = 0;
+    for (const uint32_t channel : pruned.channels()) {
+      if (channel < least || channel >= known->second) {
+        return Invalid(
+            entity,
+            absl::StrCat("channels of ", entity, " are not ascending below ",
+                         known->second, "; found ", channel));
+      }
+      least = uint64_t{channel} + 1;
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ShardContent::SetChannels(const Channels& channels) {
+  gone_channels_.clear();
+  for (const v1::PrunedChannels& pruned : channels) {
+    std::vector<uint8_t>& gone = gone_channels_[pruned.variable()];
+    gone.resize(channels_.at(pruned.variable()));
+    for (const uint32_t channel : pruned.channels()) gone[channel] = 1;
+  }
+}
+
+absl::Span<const uint8_t> ShardContent::GoneChannelsOf(
+    const Slice& slice) const {
+  const auto lead = slice.options().channel_lead;
+  if (!lead.has_value()) return {};
+  const auto gone = gone_channels_.find(*lead);
+  if (gone == gone_channels_.end()) return {};
+  return gone->second;
 }
 
 float ShardContent::ThresholdOf(const Slice& slice) const {

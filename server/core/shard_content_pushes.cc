@@ -179,7 +179,8 @@ void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
                 {.staleness = 0,
                  .variable = slice->options(),
                  .first_element = slice->block_begin(block),
-                 .prune_below = ThresholdOf(*slice)});
+                 .prune_below = ThresholdOf(*slice),
+                 .prune_channels = GoneChannelsOf(*slice)});
   ++counts_.blocks_applied;
 }
 

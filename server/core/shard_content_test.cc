@@ -413,7 +413,8 @@ TEST(ShardContentLayoutTest, ALayoutThatMakesNoSenseIsRefusedByName) {
   EXPECT_EQ(sentence([](auto* c) {
               c->mutable_optimizer()->set_no_decay("w,norm*");
             }),
-            "optimizer.no_decay names 'norm*', which no variable is called");
+            "optimizer.no_decay names 'norm*', which no variable is called; "
+            "the closest is 'w'");
   EXPECT_EQ(
       sentence([](auto* c) {
         auto* init =

@@ -174,6 +174,7 @@ absl::Status SyncStep::CheckDecision(const v1::DecideRequest& request) const {
   }
   if (request.step() <= step_) return absl::OkStatus();
   RETURN_IF_ERROR(content_.CheckThresholds(request.thresholds()));
+  RETURN_IF_ERROR(content_.CheckChannels(request.channels()));
   const std::vector<uint32_t> told(request.workers().begin(),
                                    request.workers().end());
   const std::string step = absl::StrCat("step ", request.step());
@@ -225,6 +226,7 @@ void SyncStep::BeginApplying(const v1::DecideRequest& request) {
                                 static_cast<double>(contributed));
   }
   content_.SetThresholds(request.thresholds());
+  content_.SetChannels(request.channels());
   applied_blocks_ = 0;
   applying_ = true;
   if (gradients_.blocks() == 0) EndApplying();
@@ -259,19 +261,22 @@ void SyncStep::AnswerDecideWith(const std::vector<uint32_t>& complete) {
   reply->set_step(step_);
   *reply->mutable_contributors() = gradients_.contributors();
   for (const uint32_t worker : complete) reply->add_complete(worker);
-  for (const v1::MagnitudeCounts& counts : CountMagnitudes()) {
+  CountWeights();
+  for (const v1::MagnitudeCounts& counts : magnitudes_) {
     *reply->add_magnitudes() = counts;
+  }
+  for (const v1::ChannelSizes& sizes : channels_) {
+    *reply->add_channels() = sizes;
   }
   answers_.push_back({*decide_call_, absl::OkStatus(), std::move(reply)});
   decide_call_.reset();
 }
 
-const std::vector<v1::MagnitudeCounts>& SyncStep::CountMagnitudes() {
-  if (counted_step_ != step_) {
-    magnitudes_ = content_.CountMagnitudes();
-    counted_step_ = step_;
-  }
-  return magnitudes_;
+void SyncStep::CountWeights() {
+  if (counted_step_ == step_) return;
+  magnitudes_ = content_.CountMagnitudes();
+  channels_ = content_.CountChannels();
+  counted_step_ = step_;
 }
 
 // ---- as a backup -----------------------------------------------------------

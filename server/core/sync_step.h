@@ -122,8 +122,9 @@ class SyncStep {
   void EndApplying();
   void AnswerDecide();
   void AnswerDecideWith(const std::vector<uint32_t>& complete);
-  // As of the newest step applied. REQUIRES: none is being applied.
-  const std::vector<v1::MagnitudeCounts>& CountMagnitudes();
+  // What weights are like as of the newest step applied. REQUIRES: none is
+  // being applied.
+  void CountWeights();
 
   const absl::Duration retry_after_;
   ShardContent& content_;
@@ -136,6 +137,7 @@ class SyncStep {
   float scale_ = 1;
   // What weights are like, as of which step; unset: not counted yet.
   std::vector<v1::MagnitudeCounts> magnitudes_;
+  std::vector<v1::ChannelSizes> channels_;
   absl::optional<uint64_t> counted_step_;
 
   absl::optional<CallId> decide_call_;

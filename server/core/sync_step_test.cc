@@ -59,6 +59,28 @@ v1::Configuration Pruned(v1::Configuration configuration) {
   return configuration;
 }
 
+// The same, where it is half of the channels of 'w', which has one input.
+v1::Configuration PrunedByChannels() {
+  v1::Configuration configuration = Pruned(Sync());
+  v1::OptimizerConfig::Pruning* const pruning =
+      configuration.mutable_optimizer()->mutable_pruning(0);
+  pruning->set_variables("w");
+  pruning->clear_scope();
+  pruning->set_structure(v1::OptimizerConfig::Pruning::CHANNELS);
+  v1::Layout* const layout = configuration.mutable_layout();
+  *layout->mutable_variables(0) = Zeros("w", {1, 2});
+  layout->mutable_slices(0)->set_row_end(1);
+  return configuration;
+}
+
+v1::PrunedChannels Channels(uint32_t variable,
+                            const std::vector<uint32_t>& channels) {
+  v1::PrunedChannels pruned;
+  pruned.set_variable(variable);
+  pruned.mutable_channels()->Assign(channels.begin(), channels.end());
+  return pruned;
+}
+
 v1::PruningThreshold Below(uint32_t pruning, float magnitude) {
   v1::PruningThreshold threshold;
   threshold.set_pruning(pruning);
@@ -133,6 +155,7 @@ class SyncStepTest : public ::testing::Test {
     decide.set_examples(examples);
     for (const uint32_t worker : workers) decide.add_workers(worker);
     if (threshold_.has_value()) *decide.add_thresholds() = *threshold_;
+    if (channels_.has_value()) *decide.add_channels() = *channels_;
     return driver_->Begin(PeerId::Coordinator(), decide);
   }
   v1::DecideReply Decided(CallId call) {
@@ -152,6 +175,7 @@ class SyncStepTest : public ::testing::Test {
 
   v1::Configuration configuration_;
   absl::optional<v1::PruningThreshold> threshold_;  // Decided with.
+  absl::optional<v1::PrunedChannels> channels_;     // The same.
   absl::optional<ShardDriver> driver_{absl::in_place};
 };
 
@@ -316,6 +340,44 @@ TEST_F(SyncStepTest, TheCoordinatorHearsHowLargeWeightsAreWhenItIsTime) {
   for (const uint32_t worker : {0, 1, 2}) Contribute(worker, 3, {1, 1, -2});
   Decided(BeginDecide(3, {0, 1, 2}));
   EXPECT_THAT(Values(), ElementsAre(0, -9, -3));
+}
+
+TEST_F(SyncStepTest, ChannelsThatAreAnnouncedBecomeZero) {
+  Start(PrunedByChannels());
+  for (const uint32_t worker : {0, 1, 2}) Contribute(worker, 1, {1, 2, 3});
+  const v1::DecideReply reply = Decided(BeginDecide(1, {0, 1, 2}));
+  EXPECT_EQ(reply.magnitudes_size(), 0);
+  ASSERT_EQ(reply.channels_size(), 1);
+  EXPECT_EQ(reply.channels(0).variable(), 0u);
+  EXPECT_EQ(reply.channels(0).share(), 0.5);
+  EXPECT_THAT(reply.channels(0).squares(),
+              ElementsAre(uint64_t{9} << 40, uint64_t{36} << 40));
+  for (const uint32_t worker : {0, 1, 2}) Contribute(worker, 2, {-9, 1, 1});
+  channels_ = Channels(0, {0});
+  EXPECT_EQ(Decided(BeginDecide(2, {0, 1, 2})).channels_size(), 0);
+  EXPECT_THAT(Values(), ElementsAre(0, -9, -12));
+  channels_.reset();
+  for (const uint32_t worker : {0, 1, 2}) Contribute(worker, 3, {1, 1, 1});
+  Decided(BeginDecide(3, {0, 1, 2}));
+  EXPECT_THAT(Values(), ElementsAre(0, -12, -15));
+}
+
+TEST_F(SyncStepTest, Promise9_ChannelsOfNothingAreRefusedAndChangeNothing) {
+  Start(PrunedByChannels());
+  for (const uint32_t worker : {0, 1, 2}) Contribute(worker, 1, {1, 2, 3});
+  channels_ = Channels(1, {0});
+  EXPECT_THAT(std::string(RefusalOfCall(BeginDecide(1, {0, 1, 2})).message()),
+              HasSubstr("channels of variable 1 become zero, which are not "
+                        "pruned"));
+  for (const std::vector<uint32_t>& wrong :
+       {std::vector<uint32_t>{2}, {1, 0}, {0, 0}}) {
+    channels_ = Channels(0, wrong);
+    EXPECT_THAT(std::string(RefusalOfCall(BeginDecide(1, {0, 1, 2})).message()),
+                HasSubstr("channels of variable 0 are not ascending below 2"));
+  }
+  EXPECT_THAT(Values(), ElementsAre(0, 0, 0));
+  channels_.reset();
+  EXPECT_EQ(Decided(BeginDecide(1, {0, 1, 2})).step(), 1u);
 }
 
 TEST_F(SyncStepTest, Promise9_AThresholdOfNothingIsRefusedAndChangesNothing) {

@@ -118,6 +118,37 @@ class PruningTest(unittest.TestCase):
                     self.assertEqual(len(there), max(0, len(four) - 2),
                                      (name, output, begin))
 
+    def test_channels_are_the_same_everywhere(self):
+        # Of 16 units a quarter is left, with their biases; the output stays.
+        whole = self.same_everywhere(structure="channels",
+                                     variables="dense_1/*")
+        bias = set(zeros(whole["dense_1/bias"]))
+        self.assertEqual(len(bias), 12)
+        self.assertEqual(set(zeros(whole["dense_1/kernel"])),
+                         {row * 16 + unit for row in range(6)
+                          for unit in bias})
+        for name in ("dense_2/kernel", "dense_2/bias"):
+            self.assertEqual(zeros(whole[name]), [], name)
+
+    def test_channels_of_a_kernel_on_two_servers_are_those_of_all_of_it(self):
+        # 1,280,000 numbers are two slices, of several blocks, whose borders lie
+        # within rows: each server has a part of every channel.
+        settings = {"epochs": 2, "staleness": "sync",
+                    "model": {"layers": [{"dense": 40}, "tanh",
+                                         {"dense": 32000}, "tanh",
+                                         {"dense": 1}],
+                              "loss": "mean_squared_error"},
+                    "optimizer": optimizer(
+                        structure="channels", variables="dense_2/kernel",
+                        begin_step=2, end_step=6)}
+        whole = self.trained("run", **settings).tensors()
+        split = self.trained("local", "--servers=2", "--workers=1",
+                             **settings).tensors()
+        self.assertEqual(split, whole)
+        gone = zeros(whole["dense_2/kernel"])
+        self.assertEqual(len(gone), 40 * 24000)
+        self.assertEqual(len({place % 32000 for place in gone}), 24000)
+
     def test_one_threshold_is_of_all_servers(self):
         whole = self.same_everywhere(scope="global")
         gone = [len(zeros(whole[name])) for name in _KERNELS]
@@ -200,15 +231,18 @@ class PruningTest(unittest.TestCase):
                  "optimizer.pruning[0].sparsity: must be 0.5 with structure "
                  "\"two_of_four\"; found 0.75"),
                 ({"structure": "two_of_four", "sparsity": 0.5,
-                  "variables": "*"}, 1,
+                  "variables": "*"}, 2,
                  "optimizer.pruning names 'dense_1/bias' with structure "
                  "two_of_four"),
                 ({"scope": "global"}, 2,
                  "optimizer.pruning[0].scope: \"global\" needs staleness "
                  "\"sync\""),
-                ({"variables": "kernel"}, 1,
-                 "optimizer.pruning names 'kernel', which no variable is "
-                 "called")):
+                ({"structure": "channels"}, 2,
+                 "optimizer.pruning[0].structure: \"channels\" needs "
+                 "staleness \"sync\""),
+                ({"variables": "dense_1/kernle"}, 2,
+                 "optimizer.pruning names 'dense_1/kernle', which no variable "
+                 "is called; the closest is 'dense_1/kernel'")):
             code, run = self.run_job(
                 "run", optimizer={"sgd": {}, "learning_rate": 0.1,
                                   "pruning": [{**_PRUNING, **change}]})

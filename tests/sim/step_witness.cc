@@ -146,6 +146,10 @@ void StepWitness::CheckDecision(PeerId to, const v1::DecideRequest& decide) {
     absl::StrAppend(&what, ", zero below ", threshold.magnitude());
     report_.probes.Hit("sync: one threshold for all servers");
   }
+  for (const v1::PrunedChannels& pruned : decide.channels()) {
+    absl::StrAppend(&what, ", zero of variable ", pruned.variable(), ": ",
+                    absl::StrJoin(pruned.channels(), ","));
+  }
   const auto [known, added] = decided_.try_emplace(key, what);
   if (known->second == what || decide.workers().empty()) return;
   Wrong("step ", decide.step(), " is of workers ", what, " for ", PeerName(to),

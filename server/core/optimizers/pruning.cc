@@ -117,15 +117,19 @@ absl::Status CheckKind(const Config& config) {
         absl::StrCat("optimizer.pruning.scope ",
                      static_cast<int>(config.scope()), " is unknown here"));
   }
-  if (config.structure() != Config::TWO_OF_FOUR) return absl::OkStatus();
-  if (config.sparsity() != kHalf) {
+  const bool two_of_four = config.structure() == Config::TWO_OF_FOUR;
+  if (!two_of_four && config.structure() != Config::CHANNELS) {
+    return absl::OkStatus();
+  }
+  if (two_of_four && config.sparsity() != kHalf) {
     return absl::InvalidArgumentError(absl::StrCat(
         "optimizer.pruning.sparsity is 0.5 with structure two_of_four; found ",
         config.sparsity()));
   }
   if (config.scope() == Config::GLOBAL) {
     return absl::InvalidArgumentError(
-        "optimizer.pruning.scope global is not for structure two_of_four");
+        absl::StrCat("optimizer.pruning.scope global is not for structure ",
+                     two_of_four ? "two_of_four" : "channels"));
   }
   return absl::OkStatus();
 }
@@ -153,6 +157,7 @@ absl::StatusOr<Pruning> Pruning::Create(
 
 Pruning::Pruning(const v1::OptimizerConfig::Pruning& config)
     : two_of_four_(config.structure() == Config::TWO_OF_FOUR),
+      is_of_channels_(config.structure() == Config::CHANNELS),
       is_global_(config.scope() == Config::GLOBAL),
       sparsity_(config.sparsity()),
       initial_sparsity_(config.initial_sparsity()),
@@ -185,6 +190,17 @@ std::vector<uint64_t> Pruning::Mask(const float* values, size_t elements,
     mask[i / kWordBits] |= uint64_t{goes} << (i % kWordBits);
   }
   return mask;
+}
+
+void Pruning::AddChannels(absl::Span<const uint8_t> gone, uint64_t first,
+                          size_t elements, uint64_t applied,
+                          std::vector<uint64_t>* mask) const {
+  if (gone.empty() || !IsTime(applied)) return;
+  size_t channel = first % gone.size();
+  for (size_t i = 0; i < elements; ++i) {
+    if (gone[channel] != 0) SetBit(mask, i);
+    if (++channel == gone.size()) channel = 0;
+  }
 }
 
 std::vector<uint64_t> Pruning::SmallestOf(const float* values, size_t elements,
@@ -226,7 +242,7 @@ void Pruning::Prune(const std::vector<uint64_t>& mask, uint64_t applied,
     }
   };
   clear(mask);
-  if (is_global_ || !IsTime(applied + 1)) return;
+  if (is_global_ || is_of_channels_ || !IsTime(applied + 1)) return;
   clear(SmallestOf(arrays.new_values, elements, applied + 1, place));
 }
 

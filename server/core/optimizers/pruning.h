@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 #include "proto/paramd/v1/optimizer.pb.h"
 #include "server/core/optimizers/rule.h"
@@ -38,6 +39,10 @@ struct KernelPlace {
 // all weights are behind application t of those, and which is handed in with
 // application t + 1.
 //
+// Structure channels: the share is of the channels of a layer, of which a block
+// may have some weights of each. Those that go are of what the layer's weights
+// are behind application t, and are handed in with application t + 1, too.
+//
 // The mask is the zeros themselves: a weight that is zero before application
 // t > b is zero behind it, and so are its slots. Nothing lies beside a block
 // that a checkpoint, a backup or a move could lose.
@@ -54,6 +59,7 @@ class Pruning {
       const v1::OptimizerConfig::Pruning& config);
 
   bool is_global() const { return is_global_; }
+  bool is_of_channels() const { return is_of_channels_; }
   // s after so many applications; 0 before b.
   double Sparsity(uint64_t applied) const;
   // Whether behind so many applications more is to become zero.
@@ -64,9 +70,15 @@ class Pruning {
   // smaller than `below`; empty: none has to be.
   std::vector<uint64_t> Mask(const float* values, size_t elements,
                              uint64_t applied, float below = 0) const;
+  // The same for the weights of channels that go, if it is time behind those
+  // others: the block begins with element `first` of a variable whose last
+  // dimension are the channels. REQUIRES: `mask` is what Mask gave.
+  void AddChannels(absl::Span<const uint8_t> gone, uint64_t first,
+                   size_t elements, uint64_t applied,
+                   std::vector<uint64_t>* mask) const;
   // Behind that application: what `mask` names becomes zero, and if it is time,
-  // and not global, so does what is small. Slots: `slots` arrays of as many
-  // elements.
+  // and not decided elsewhere, so does what is small. Slots: `slots` arrays of
+  // as many elements.
   void Prune(const std::vector<uint64_t>& mask, uint64_t applied, size_t slots,
              const Rule::Arrays& arrays, const KernelPlace& place = {}) const;
 
@@ -78,6 +90,7 @@ class Pruning {
                                    const KernelPlace& place) const;
 
   bool two_of_four_;
+  bool is_of_channels_;
   bool is_global_;
   double sparsity_;
   double initial_sparsity_;

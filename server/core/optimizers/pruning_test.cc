@@ -303,5 +303,35 @@ TEST(PruningTest, NonsenseIsRefusedByName) {
             "optimizer.pruning.scope 7 is unknown here");
 }
 
+TEST(PruningTest, ChannelsThatGoAreThoseOfTheWholeVariable) {
+  v1::OptimizerConfig::Pruning config = Config(0.5, 2, 2);
+  config.set_structure(v1::OptimizerConfig::Pruning::CHANNELS);
+  const Pruning pruning = Make(config);
+  EXPECT_TRUE(pruning.is_of_channels());
+  // The block begins with the third element of rows of three.
+  const std::vector<float> values = {1, 2, 3, 4, 0};
+  const std::vector<uint8_t> gone = {0, 1, 0};
+  std::vector<uint64_t> mask = pruning.Mask(values.data(), 5, 2);
+  pruning.AddChannels(gone, 2, 5, 2, &mask);
+  EXPECT_EQ(mask, std::vector<uint64_t>{0b10100});
+  // Not where it is not time.
+  mask = pruning.Mask(values.data(), 5, 3);
+  pruning.AddChannels(gone, 2, 5, 3, &mask);
+  EXPECT_EQ(mask, std::vector<uint64_t>{0b10000});
+  // By itself a block prunes nothing more than its zeros.
+  Block block(Ascending(6));
+  for (int step = 0; step < 4; ++step) block.Step(pruning, 1);
+  EXPECT_EQ(block.zeros(), 0u);
+}
+
+TEST(PruningTest, ChannelsHaveNoScope) {
+  v1::OptimizerConfig::Pruning config = Config(0.75, 1, 2);
+  config.set_structure(v1::OptimizerConfig::Pruning::CHANNELS);
+  EXPECT_TRUE(Pruning::Create(config).ok());
+  config.set_scope(v1::OptimizerConfig::Pruning::GLOBAL);
+  EXPECT_EQ(Pruning::Create(config).status().message(),
+            "optimizer.pruning.scope global is not for structure channels");
+}
+
 }  // namespace
 }  // namespace paramd
