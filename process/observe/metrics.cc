@@ -399,6 +399,13 @@ constexpr Metric kMetrics[] = {
     {"paramd_call_refusals_total", kCounter, "method",
      "Calls that were refused, for now or for good.",
      OfCalls<&v1::CallStats::refused>},
+    {"paramd_audit_dropped_entries_total", kCounter, "",
+     "Calls of operators that audit.jsonl should have and has not: its disk "
+     "was "
+     "full or too slow. The log has them.",
+     [](const Source& from, Samples* to) {
+       to->Add(static_cast<double>(from.status.audit_dropped()));
+     }},
     {"paramd_call_received_bytes_total", kCounter, "method",
      "Bytes of requests, with what lay in shared memory.",
      OfCalls<&v1::CallStats::received_bytes>},
