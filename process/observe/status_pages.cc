@@ -20,7 +20,7 @@ namespace {
 using Page = v1::StatusPage;
 
 constexpr size_t kMostPoints = 480;
-constexpr size_t kMostPointsAtOnce = 240;
+constexpr size_t kMostPointsAtOnce = 160;
 constexpr size_t kMostEvents = 50;
 constexpr size_t kMostProcesses = 64;
 // Who waits for less than this is at work.
@@ -316,6 +316,7 @@ Trouble TroubleOf(const v1::ClusterReport& report, const Page& page) {
 void StatusPages::Add(v1::ClusterReport report, Time now, absl::Time wall) {
   AddPoint(report, wall);
   AddEvents(report, wall);
+  loads_.Add(report);
   const v1::JobStats& job = report.job();
   left_ = remaining_.Take(job.epochs_done(), job.epochs(), now);
   taken_ = now;
@@ -337,6 +338,12 @@ void StatusPages::AddPoint(const v1::ClusterReport& report, absl::Time wall) {
   }
   if (workers > 0 && std::isfinite(loss)) {
     point.set_loss(static_cast<float>(loss / workers));
+  }
+  for (const v1::ProcessAnswer& answer : report.processes()) {
+    if (!answer.status().has_server()) continue;
+    point.set_memory_bytes(
+        std::max(point.memory_bytes(),
+                 static_cast<float>(answer.status().server().memory_bytes())));
   }
   std::vector<uint64_t> counted = StalenessOf(report);
   if (before_.has_value()) {
@@ -520,6 +527,9 @@ Page StatusPages::PageAt(Time now, uint64_t since) const {
     break;
   }
   FillProcesses(*report_, &page);
+  for (Page::Process& process : *page.mutable_processes()) {
+    loads_.Fill(&process);
+  }
   FillVerdict(&page);
   FillFigures(&page);
   *page.mutable_tables() = TablesOf(*report_);

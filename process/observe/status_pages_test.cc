@@ -324,6 +324,7 @@ TEST_F(StatusPagesTest, APointIsOfWhatHappenedSinceTheReportBefore) {
   EXPECT_EQ(page.points(0).examples_per_second(), 200);
   EXPECT_EQ(page.points(0).staleness_p50(), 3);
   EXPECT_EQ(page.points(0).staleness_p99(), 7);
+  EXPECT_EQ(page.points(0).memory_bytes(), 5001);
   // Nothing was applied, and nobody computes.
   for (const int worker : {2, 3}) {
     Status(worker)->mutable_worker()->set_examples_per_second(0);
@@ -373,7 +374,7 @@ TEST_F(StatusPagesTest, ALongTimeStaysBounded) {
     Next();
   }
   const Page page = Next();
-  EXPECT_LE(page.points_size(), 240);
+  EXPECT_LE(page.points_size(), 160);
   EXPECT_GE(page.points_size(), 120);
   // From the beginning to now.
   EXPECT_LT(page.points(0).number(), 100u);
