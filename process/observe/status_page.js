@@ -10,7 +10,8 @@ let ageThen = 0;         // How old its report was.
 let incarnation = "";    // Of the process that answered.
 let failures = 0;
 let timer = 0;
-let lookups = new Map(); // Of each table: how many there were, when, and the rate before that.
+// What was counted last, by name: how much, when, and how fast it grew before.
+const counted = {tables: new Map(), slices: new Map()};
 
 const at = (id) => document.getElementById(id);
 
@@ -77,24 +78,44 @@ function bytes(value) {
   return `${Number(value.toPrecision(value < 10 ? 2 : 3))} ${units[unit]}`;
 }
 
-// Lookups a second in each table since the report before; of the first report
-// nothing is known.
-function lookupRates(tables, when) {
+// How much each count has grown a second since the report before; of the first
+// report nothing is known. `entries`: pairs of a name and its count.
+function ratesOf(kind, entries, when) {
   const next = new Map();
-  for (const {variable, looked_up: count} of tables) {
-    const was = lookups.get(variable);
+  for (const [name, count] of entries) {
+    const was = counted[kind].get(name);
     const isNew = !was || count < was.count || when < was.when;
     const rate = isNew ? undefined
         : when > was.when ? (count - was.count) / (when - was.when) : was.rate;
-    next.set(variable, {count, when, rate});
+    next.set(name, {count, when, rate});
   }
-  lookups = next;
-  return (table) => next.get(table.variable).rate;
+  counted[kind] = next;
+  return (name) => next.get(name).rate;
+}
+
+function rateCell(rate) {
+  return element("td", rate === undefined ? "–" : short(rate));
+}
+
+function showSlices(slices, when) {
+  at("slices-section").hidden = slices.length === 0;
+  const nameOf = (slice) => `${slice.server} ${slice.name}`;
+  const rate = ratesOf("slices", slices.map(
+      (slice) => [nameOf(slice), slice.named_blocks]), when);
+  at("slices").replaceChildren(...slices.map((slice) => {
+    const row = element("tr");
+    row.append(element("td", slice.name), element("td", slice.server),
+               element("td", slice.named_blocks.toLocaleString("en")),
+               rateCell(rate(nameOf(slice))));
+    return row;
+  }));
 }
 
 function showTables(tables, when) {
   at("tables-section").hidden = tables.length === 0;
-  const rate = lookupRates(tables, when);
+  const rates = ratesOf("tables", tables.map(
+      (table) => [table.variable, table.looked_up]), when);
+  const rate = (table) => rates(table.variable);
   const hottest = tables.slice().sort(
       (a, b) => (rate(b) ?? 0) - (rate(a) ?? 0) || b.looked_up - a.looked_up);
   at("tables").replaceChildren(...hottest.map((table) => {
@@ -105,7 +126,7 @@ function showTables(tables, when) {
                ...[table.rows, table.capacity, table.created, table.evicted,
                    table.ignored, table.looked_up].map(
                        (count) => element("td", count.toLocaleString("en"))),
-               element("td", rate(table) === undefined ? "–" : short(rate(table))));
+               rateCell(rate(table)));
     return row;
   }));
 }
@@ -237,7 +258,9 @@ function show(page) {
   showTopology(page.processes);
   showCurves();
   showProcesses(page);
-  showTables(page.tables, points.length > 0 ? points[points.length - 1].unix_seconds : 0);
+  const when = points.length > 0 ? points[points.length - 1].unix_seconds : 0;
+  showTables(page.tables, when);
+  showSlices(page.slices, when);
   showEvents(page.events);
 }
 

@@ -101,6 +101,8 @@ class StatusPageTest(unittest.TestCase):
         # What was measured, as soon as there are two reports.
         self.wait_for("#topology", r"ps-0 · \w+( answer)?\s*"
                       r"(busy|idle|waiting) \d+ % · [\d.]+ k?M?B/s")
+        self.wait_for("#slices tr:first-child",
+                      r"^dense\S*\s+ps-\d\s+[\d,]+\s+[\d,.]+$")
         self.wait_for("#curves", "Memory of the fullest server: now "
                       r"[\d.]+ k?M?B")
         self.picture("trains")
@@ -172,6 +174,7 @@ class StatusPageTest(unittest.TestCase):
                 "tables": [{"variable": lie, "rows": 1, "capacity": 1,
                             "created": 1, "evicted": 0, "ignored": 0,
                             "looked_up": 0, "warning": lie}],
+                "slices": [{"server": lie, "name": lie, "named_blocks": 1}],
                 "events": [{"number": 1, "unix_seconds": 1, "text": lie,
                             "level": "BAD"}]})
         self.assertEqual((verdict, images, scripts), (lie, 0, 1))

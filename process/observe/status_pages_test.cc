@@ -338,6 +338,24 @@ TEST_F(StatusPagesTest, APointIsOfWhatHappenedSinceTheReportBefore) {
   EXPECT_FALSE(Next(3).points(0).has_staleness_p50());
 }
 
+TEST_F(StatusPagesTest, TheHottestSlicesOfAllServersComeFirst) {
+  for (int server = 0; server < 2; ++server) {
+    for (int i = 0; i < 8; ++i) {
+      v1::SliceStats* const slice =
+          Status(server)->mutable_server()->add_hottest_slices();
+      slice->set_name(absl::StrCat("w", i));
+      slice->set_named_blocks(100 - 10 * i + server);
+    }
+  }
+  const Page page = Next();
+  ASSERT_EQ(page.slices_size(), 10);
+  EXPECT_EQ(page.slices(0).server(), "ps-1");
+  EXPECT_EQ(page.slices(0).name(), "w0");
+  EXPECT_EQ(page.slices(0).named_blocks(), 101u);
+  EXPECT_EQ(page.slices(1).server(), "ps-0");
+  EXPECT_EQ(page.slices(9).name(), "w4");
+}
+
 TEST_F(StatusPagesTest, WhatChangesIsAnEvent) {
   EXPECT_THAT(TextsOf(Next()), ElementsAre());
   Kill(3, "refused");
