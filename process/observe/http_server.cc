@@ -116,7 +116,8 @@ void HttpServer::Serve(const pollfd* polled) {
 
 void HttpServer::MakeRoom() {
   const Connection& oldest = connections_.front();
-  if (oldest.sent == 0) {
+  // To a request that is still to come this would be no answer.
+  if (!oldest.request.empty() && oldest.sent == 0) {
     send(oldest.fd, kGaveWay, sizeof(kGaveWay) - 1, MSG_NOSIGNAL);
   }
   close(oldest.fd);

@@ -21,7 +21,8 @@ namespace paramd {
 //
 // Bounds: 32 connections; 8 KiB of a request; `patience` for a connection. What
 // exceeds the latter two is closed. A further connection takes the place of the
-// one that has been open for longest, which is told so if it has no answer yet:
+// one that has been open for longest, and whose beginning of a request is
+// answered so:
 // whoever sends a request at once and takes the answer is served, however many
 // do neither. All of these are counted.
 //
