@@ -21,10 +21,9 @@ namespace paramd {
 //
 // Bounds: 32 connections; 8 KiB of a request; `patience` for a connection. What
 // exceeds the latter two is closed. A further connection takes the place of the
-// one that has been open for longest, and whose beginning of a request is
-// answered so:
-// whoever sends a request at once and takes the answer is served, however many
-// do neither. All of these are counted.
+// one that has been open for longest; if that has begun a request, it is told.
+// So whoever sends a request at once and takes the answer is served, however
+// many do neither. All of these are counted.
 //
 // The thread is ours, with the usual stack: the server that prometheus-cpp
 // brings has threads of 100 KB, which are too small beside libraries with much
