@@ -81,7 +81,7 @@ void HttpServer::Loop() {
              : static_cast<int>(absl::ToInt64Milliseconds(
                    absl::Ceil(left, absl::Milliseconds(1)))));
     if (fds[0].revents != 0) return;
-    Serve(&fds[first]);
+    Serve(fds.data() + first);
     for (size_t i = 0; i < listeners_.size(); ++i) {
       if (fds[i + 1].revents != 0 && !Accept(listeners_[i])) {
         accept_again_ = MonotonicNow() + kAcceptAgain;
