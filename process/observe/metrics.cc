@@ -416,8 +416,7 @@ constexpr Metric kMetrics[] = {
      FillRefusedConnections},
     {"paramd_audit_dropped_entries_total", kCounter, "",
      "Calls of operators that audit.jsonl should have and has not: its disk "
-     "was "
-     "full or too slow. The log has them.",
+     "was full or too slow. The log has them.",
      [](const Source& from, Samples* to) {
        to->Add(static_cast<double>(from.status.audit_dropped()));
      }},
