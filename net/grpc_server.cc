@@ -156,6 +156,14 @@ void GrpcServer::Received(const grpc::ServerContext& context, uint64_t bytes) {
   quota_.Finished(context.peer(), bytes);
 }
 
+void GrpcServer::FillStatus(v1::StatusReply* status) const {
+  if (listener_ == nullptr) return;
+  v1::RefusedConnections* const refused = status->add_refused_connections();
+  refused->set_port("calls");
+  refused->set_over_limit(listener_->closed_at_once());
+  refused->set_unfinished(quota_.closed());
+}
+
 void GrpcServer::LimitReceived(uint64_t bytes) {
   received_.Resize(std::max(bytes, kLeastReceived));
 }

@@ -19,6 +19,7 @@
 #include "net/listener.h"
 #include "net/stream_server.h"
 #include "net/tls.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 
@@ -60,6 +61,9 @@ class GrpcServer {
 
   // A request of so many bytes has come by this call.
   void Received(const grpc::ServerContext& context, uint64_t bytes);
+
+  // Adds what was refused at its port since it began.
+  void FillStatus(v1::StatusReply* status) const;
 
   // What gRPC may hold of what it receives; no less than 256 MiB. Beyond that
   // it closes connections: it checks a message's length only when it has all of

@@ -105,6 +105,13 @@ void HealthServer::Complete() {
   }
 }
 
+void HealthServer::FillStatus(v1::StatusReply* status) const {
+  if (listener_ == nullptr) return;
+  v1::RefusedConnections* const refused = status->add_refused_connections();
+  refused->set_port("health");
+  refused->set_over_limit(listener_->closed_at_once());
+}
+
 void HealthServer::Shutdown() {
   if (!thread_.joinable()) return;
   listener_.reset();

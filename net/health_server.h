@@ -20,6 +20,7 @@
 #include "net/health.h"
 #include "net/listener.h"
 #include "net/stream_server.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 
@@ -47,6 +48,8 @@ class HealthServer {
   void Expire(Time now) { streams_.Expire(now); }
   Time next_deadline() const { return streams_.next_deadline(); }
   void RefuseAll(const absl::Status& status) { streams_.RefuseAll(status); }
+  // Adds what was refused at its port since it began.
+  void FillStatus(v1::StatusReply* status) const;
   // Ends every call, and waits until that is done.
   void Shutdown();
 

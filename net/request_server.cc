@@ -475,6 +475,8 @@ void RequestServer::Shutdown() {
 void RequestServer::FillStatus(v1::StatusReply* status) const {
   host_->FillStatus(status);
   counts_.Fill(status);
+  if (grpc_ != nullptr) grpc_->FillStatus(status);
+  if (health_server_ != nullptr) health_server_->FillStatus(status);
 }
 
 // What nobody but the streams knows is served everywhere.

@@ -1,11 +1,16 @@
 #ifndef PARAMD_PROCESS_AUDIT_LOG_H_
 #define PARAMD_PROCESS_AUDIT_LOG_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 
-#include "base/mutex.h"
-#include "base/worker_thread.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
 #include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
@@ -16,25 +21,54 @@ namespace paramd {
 //   <run_dir>/audit.jsonl   one object a line; only ever appended to, by every
 //                           process that has the run's directory
 //
-// Thread-safe. The destructor waits until all of it is written.
+// Nobody who calls waits for the disk: a thread of its own writes, and what
+// comes while `most_waiting` entries wait for it is dropped. So is what can't
+// be written. What is dropped is counted, said in the process's log the 1st,
+// 2nd, 4th, 8th … time, and, as soon as something can be written again, in a
+// line of audit.jsonl itself:
+//
+//   {"time":"…","process":"ps-0","dropped":3}
+//
+// Thread-safe. The destructor waits until all of it is written, `patience` at
+// most: then it says how many entries are not, and leaves the thread to the
+// disk that it waits for.
 class AuditLog {
  public:
-  // `run_directory` may be empty: then nothing is kept. `process`: "ps-0".
-  AuditLog(std::string run_directory, std::string process);
-  ~AuditLog();
+  // Appends a whole line, or several. On an error what is there of them is not
+  // a line of anybody's.
+  using Write =
+      std::function<absl::Status(const std::string& path, const std::string&)>;
+  struct Options {
+    Write write = AppendLines;
+    size_t most_waiting = 256;
+    absl::Duration patience = absl::Seconds(5);
+  };
 
-  // Does not block. What can't be written is said in the log, once.
-  void Append(const v1::OperatorCall& call) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `run_directory` may be empty: then nothing is kept. `process`: "ps-0".
+  AuditLog(const std::string& run_directory, const std::string& process);
+  AuditLog(const std::string& run_directory, const std::string& process,
+           Options options);
+  ~AuditLog();
+  AuditLog(const AuditLog&) = delete;
+  AuditLog& operator=(const AuditLog&) = delete;
+
+  // Does not block.
+  void Append(const v1::OperatorCall& call);
+
+  // Entries that are not in the file and won't be.
+  uint64_t dropped() const;
+
+  // To the end of the file, which is made if it is not there, in lines of their
+  // own even if another write was cut short. kUnavailable with the system's
+  // words.
+  static absl::Status AppendLines(const std::string& path,
+                                  const std::string& lines);
 
  private:
-  void Write(const v1::OperatorCall& call);
+  class Queue;
 
-  const std::string directory_;
-  const std::string process_;
-  bool has_warned_ = false;  // Of the thread.
-  Mutex mutex_;
-  // Null until there is something to write.
-  std::unique_ptr<WorkerThread> thread_ ABSL_GUARDED_BY(mutex_);
+  // Shared with the thread, which may have to be left behind.
+  const std::shared_ptr<Queue> queue_;
 };
 
 }  // namespace paramd

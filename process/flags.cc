@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,11 @@ namespace paramd {
 namespace {
 
 constexpr size_t kLeftWidth = 24;  // Of flags and their values in Help().
+
+bool IsNumber(absl::string_view word) {
+  return !word.empty() &&
+         std::all_of(word.begin(), word.end(), absl::ascii_isdigit);
+}
 
 }  // namespace
 
@@ -44,6 +50,21 @@ void Flags::AddCount(absl::string_view name, absl::string_view sentence,
   flag.default_text = absl::StrCat(*target);
   flag.count = target;
   flag.least_and_most = least_and_most;
+  flags_.push_back(std::move(flag));
+}
+
+void Flags::AddCountOrNone(absl::string_view name, absl::string_view value_name,
+                           absl::string_view sentence,
+                           std::pair<int, int> least_and_most, int if_alone,
+                           int* target) {
+  Flag flag;
+  flag.name = std::string(name);
+  flag.value_name = std::string(value_name);
+  flag.sentence = std::string(sentence);
+  flag.is_switch = true;
+  flag.count = target;
+  flag.least_and_most = least_and_most;
+  flag.if_alone = absl::StrCat(if_alone);
   flags_.push_back(std::move(flag));
 }
 
@@ -196,6 +217,11 @@ absl::Status Flags::Parse(absl::Span<const std::string> arguments) {
     if (flag == nullptr) return Unknown(name);
     if (equals != absl::string_view::npos) {
       RETURN_IF_ERROR(Assign(*flag, word.substr(equals + 1)));
+    } else if (!flag->if_alone.empty()) {
+      const bool has_value =
+          i + 1 < arguments.size() && IsNumber(arguments[i + 1]);
+      RETURN_IF_ERROR(
+          Assign(*flag, has_value ? arguments[++i] : flag->if_alone));
     } else if (flag->is_switch) {
       RETURN_IF_ERROR(Assign(*flag, "true"));
     } else if (i + 1 == arguments.size()) {

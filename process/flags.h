@@ -34,7 +34,7 @@ class Flags {
     std::string value_name;  // "FILE"; "text|json": one of these.
     std::string sentence;
     std::string default_text;
-    bool is_switch = false;   // Takes no value, or true or false after '='.
+    bool is_switch = false;   // Takes no value, or one after '='.
     bool is_setting = false;  // A setting of the job file.
   };
 
@@ -50,6 +50,13 @@ class Flags {
   // A whole number in [least, most].
   void AddCount(absl::string_view name, absl::string_view sentence,
                 std::pair<int, int> least_and_most, int* target);
+  // The same, whose value may be left out, "[SECONDS]": then it is
+  // `if_alone`. The word after it is its value only if it is a number. The
+  // default is not shown.
+  void AddCountOrNone(absl::string_view name, absl::string_view value_name,
+                      absl::string_view sentence,
+                      std::pair<int, int> least_and_most, int if_alone,
+                      int* target);
   void AddSwitch(absl::string_view name, absl::string_view sentence,
                  bool* target);
 
@@ -84,6 +91,7 @@ class Flags {
     std::string* text = nullptr;
     int* count = nullptr;
     std::pair<int, int> least_and_most;
+    std::string if_alone;  // A value; empty: it has to be given.
     bool* on = nullptr;
     bool is_set = false;  // --set
   };

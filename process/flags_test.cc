@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_join.h"
+
 #include "config/setting.h"
 #include "proto/paramd/v1/config.pb.h"
 
@@ -109,6 +111,33 @@ TEST_F(FlagsTest, AValueThatDoesNotFitIsRefused) {
   EXPECT_THAT(Mistake({"--servers=two"}), HasSubstr("not 'two'"));
   EXPECT_THAT(Mistake({"--set", "seed"}), HasSubstr("takes KEY=VALUE"));
   EXPECT_THAT(Mistake({"--job"}), HasSubstr("--job needs a value: FILE"));
+}
+
+TEST_F(FlagsTest, AValueThatMayBeLeftOutIsANumberOrNone) {
+  int seconds = 0;
+  const auto parse = [&](std::vector<std::string> words) {
+    seconds = 0;
+    Flags flags("status", "ADDRESS", "Shows a cluster.");
+    flags.AddCountOrNone("watch", "[SECONDS]", "again and again", {1, 60}, 2,
+                         &seconds);
+    flags.AllowArguments(0, 1, "ADDRESS");
+    const absl::Status status = flags.Parse(words);
+    EXPECT_THAT(flags.Help(), HasSubstr("  --watch [SECONDS]          again"));
+    return status.ok() ? absl::StrJoin(flags.arguments(), " ")
+                       : std::string(status.message());
+  };
+  EXPECT_EQ(parse({"--watch", "10.0.0.7:2222"}), "10.0.0.7:2222");
+  EXPECT_EQ(seconds, 2);
+  EXPECT_EQ(parse({"--watch", "5", "10.0.0.7:2222"}), "10.0.0.7:2222");
+  EXPECT_EQ(seconds, 5);
+  EXPECT_EQ(parse({"10.0.0.7:2222", "--watch=7"}), "10.0.0.7:2222");
+  EXPECT_EQ(seconds, 7);
+  EXPECT_EQ(parse({"10.0.0.7:2222", "--watch"}), "10.0.0.7:2222");
+  EXPECT_EQ(seconds, 2);
+  EXPECT_EQ(parse({"10.0.0.7:2222"}), "10.0.0.7:2222");
+  EXPECT_EQ(seconds, 0);
+  EXPECT_THAT(parse({"--watch=0"}), HasSubstr("from 1 to 60, not '0'"));
+  EXPECT_THAT(parse({"--watch", "61"}), HasSubstr("from 1 to 60, not '61'"));
 }
 
 TEST_F(FlagsTest, ArgumentsAreTakenOnlyWhereTheyAreAllowed) {

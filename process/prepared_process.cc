@@ -450,10 +450,11 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
       prepared->cluster, prepared->role.shards,
       absl::StrCat(ParamdVersion(), " ", ParamdCommit()));
   prepared->runtime->OnStatus(
-      [facts = prepared->facts.get(),
-       operators = prepared->operators](v1::StatusReply* status) {
+      [facts = prepared->facts.get(), operators = prepared->operators,
+       audit = prepared->audit.get()](v1::StatusReply* status) {
         facts->Fill(status);
         operators->FillStatus(status);
+        status->set_audit_dropped(audit->dropped());
       });
   // An address for metrics that others reach is as much meant as one for calls.
   RETURN_IF_ERROR(

@@ -1,7 +1,6 @@
 #include "process/observe/http_server.h"
 
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,6 +19,10 @@ namespace {
 constexpr size_t kMostConnections = 32;
 constexpr size_t kMostRequestBytes = 8 << 10;
 constexpr absl::Duration kAcceptAgain = absl::Milliseconds(100);
+constexpr char kGaveWay[] =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n"
+    "Content-Length: 60\r\nConnection: close\r\n\r\n"
+    "too many connections are open, and this was the oldest one.\n";
 
 int PortOf(int socket) {
   sockaddr_storage name = {};
@@ -58,10 +61,9 @@ void HttpServer::Loop() {
   while (true) {
     // Without a descriptor left a listener would be ready all the time.
     const bool waits = MonotonicNow() < accept_again_;
-    const bool full = waits || connections_.size() >= kMostConnections;
     std::vector<pollfd> fds = {{stop_, POLLIN, 0}};
     for (const int listener : listeners_) {
-      fds.push_back({listener, static_cast<short>(full ? 0 : POLLIN), 0});
+      fds.push_back({listener, static_cast<short>(waits ? 0 : POLLIN), 0});
     }
     const size_t first = fds.size();
     Time until = waits ? accept_again_ : Time::Never();
@@ -79,22 +81,7 @@ void HttpServer::Loop() {
              : static_cast<int>(absl::ToInt64Milliseconds(
                    absl::Ceil(left, absl::Milliseconds(1)))));
     if (fds[0].revents != 0) return;
-    const Time now = MonotonicNow();
-    std::vector<Connection> open;
-    for (size_t i = 0; i < connections_.size(); ++i) {
-      Connection& connection = connections_[i];
-      const bool ready = fds[first + i].revents != 0;
-      const bool goes_on =
-          ready ? (connection.answer.empty() ? Read(&connection)
-                                             : Write(&connection))
-                : now < connection.deadline;
-      if (goes_on) {
-        open.push_back(std::move(connection));
-      } else {
-        close(connection.fd);
-      }
-    }
-    connections_ = std::move(open);
+    Serve(fds.data() + first);
     for (size_t i = 0; i < listeners_.size(); ++i) {
       if (fds[i + 1].revents != 0 && !Accept(listeners_[i])) {
         accept_again_ = MonotonicNow() + kAcceptAgain;
@@ -104,10 +91,45 @@ void HttpServer::Loop() {
   }
 }
 
+void HttpServer::Serve(const pollfd* polled) {
+  const Time now = MonotonicNow();
+  std::vector<Connection> open;
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    Connection& connection = connections_[i];
+    if (polled[i].revents != 0 &&
+        !(connection.answer.empty() ? Read(&connection) : Write(&connection))) {
+      close(connection.fd);
+      continue;
+    }
+    const bool is_cut = now >= connection.deadline ||
+                        (connection.answer.empty() &&
+                         connection.request.size() > kMostRequestBytes);
+    if (!is_cut) {
+      open.push_back(std::move(connection));
+      continue;
+    }
+    if (!connection.request.empty()) ++unfinished_;
+    close(connection.fd);
+  }
+  connections_ = std::move(open);
+}
+
+void HttpServer::MakeRoom() {
+  const Connection& oldest = connections_.front();
+  // To a request that is still to come this would be no answer.
+  if (!oldest.request.empty() && oldest.sent == 0) {
+    send(oldest.fd, kGaveWay, sizeof(kGaveWay) - 1, MSG_NOSIGNAL);
+  }
+  close(oldest.fd);
+  connections_.erase(connections_.begin());
+  ++over_limit_;
+}
+
 bool HttpServer::Accept(int listener) {
   const int fd =
       accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd >= 0) {
+    if (connections_.size() >= kMostConnections) MakeRoom();
     connections_.push_back({fd, MonotonicNow() + patience_});
     return true;
   }
@@ -125,7 +147,7 @@ bool HttpServer::Read(Connection* connection) {
     connection->answer = AnswerHttp(connection->request, handler_, is_ours_);
     return Write(connection);
   }
-  return connection->request.size() <= kMostRequestBytes;
+  return true;
 }
 
 bool HttpServer::Write(Connection* connection) {

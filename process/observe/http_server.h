@@ -1,6 +1,8 @@
 #ifndef PARAMD_PROCESS_OBSERVE_HTTP_SERVER_H_
 #define PARAMD_PROCESS_OBSERVE_HTTP_SERVER_H_
 
+#include <poll.h>
+
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -17,8 +19,11 @@ namespace paramd {
 // As much of an HTTP/1.1 server as a scrape needs: answers GET and HEAD, one
 // request to a connection, on one thread of its own.
 //
-// Bounds: 32 connections, further ones wait in the kernel; 8 KiB of a request;
-// `patience` for a connection. What exceeds the latter two is closed.
+// Bounds: 32 connections; 8 KiB of a request; `patience` for a connection. What
+// exceeds the latter two is closed. A further connection takes the place of the
+// one that has been open for longest; if that has begun a request, it is told.
+// So whoever sends a request at once and takes the answer is served, however
+// many do neither. All of these are counted.
 //
 // The thread is ours, with the usual stack: the server that prometheus-cpp
 // brings has threads of 100 KB, which are too small beside libraries with much
@@ -43,6 +48,11 @@ class HttpServer {
 
   // Of the first of them.
   int port() const { return port_; }
+  // Any thread: connections that had to give way to others, and those that were
+  // closed for the size or the time of what they sent or took. One that was
+  // silent all the time is not counted: browsers open some for later.
+  uint64_t over_limit() const { return over_limit_; }
+  uint64_t unfinished() const { return unfinished_; }
   // Any thread: how often somebody had to wait for want of a descriptor.
   uint64_t without_descriptor() const { return without_descriptor_; }
 
@@ -58,6 +68,11 @@ class HttpServer {
   void Loop();
   // False if the process has no descriptor left for whoever waits.
   bool Accept(int listener);
+  // Closes the connection that has been open for longest. REQUIRES: there is
+  // one.
+  void MakeRoom();
+  // Reads and writes what can be, by what poll said of each connection.
+  void Serve(const pollfd* polled);
   // Each false: the connection is over.
   bool Read(Connection* connection);
   static bool Write(Connection* connection);
@@ -68,8 +83,10 @@ class HttpServer {
   const absl::Duration patience_;
   int port_ = 0;
   const int stop_;  // An eventfd: readable when the thread shall end.
-  std::vector<Connection> connections_;
-  Time accept_again_;  // Not before: there was no descriptor.
+  std::vector<Connection> connections_;  // The one that came first is first.
+  Time accept_again_;                    // Not before: there was no descriptor.
+  std::atomic<uint64_t> over_limit_{0};
+  std::atomic<uint64_t> unfinished_{0};
   std::atomic<uint64_t> without_descriptor_{0};
   std::thread thread_;
 };

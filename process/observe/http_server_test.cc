@@ -143,13 +143,107 @@ TEST_F(HttpServerTest, WhoStaysSilentIsHungUpOn) {
   EXPECT_EQ(ReceiveAll(Connect()), "");
 }
 
-TEST_F(HttpServerTest, MoreConnectionsThanItHoldsAreAnsweredInTheEnd) {
+TEST_F(HttpServerTest, OfMoreConnectionsThanItHoldsTheOldestGivesWay) {
   std::vector<int> idle;
-  for (int i = 0; i < 40; ++i) idle.push_back(Connect());
+  for (int i = 0; i < 40; ++i) {
+    idle.push_back(Connect());
+    if (i == 0) Send(idle[0], "GET /");
+  }
   const int last = Connect();
   Send(last, "GET /last HTTP/1.1\r\n\r\n");
-  for (const int fd : idle) close(fd);
   EXPECT_THAT(ReceiveAll(last), EndsWith("said /last"));
+  // The first of them had to go, and was told so.
+  EXPECT_THAT(ReceiveAll(idle[0]),
+              EndsWith("\r\n\r\ntoo many connections are open, and this was "
+                       "the oldest one.\n"));
+  // Who has not asked anything is told nothing: it may just be about to.
+  EXPECT_EQ(ReceiveAll(idle[1]), "");
+  for (size_t i = 2; i < idle.size(); ++i) close(idle[i]);
+}
+
+// Who has to be seen to be closed: the kernel closes later than the server.
+bool IsClosed(int fd) {
+  char byte;
+  while (true) {
+    const ssize_t count = recv(fd, &byte, 1, 0);
+    if (count <= 0) return true;  // What the server still said is before it.
+  }
+}
+
+TEST_F(HttpServerTest, Promise8_AHundredWhoSendAByteNowAndThenKeepNobodyAway) {
+  server_ = std::make_unique<HttpServer>(
+      Listeners(),
+      [](const HttpServer::Request&) {
+        return HttpServer::Response{200, "text/plain", "here"};
+      },
+      nullptr, /*patience=*/absl::Hours(1));
+  std::vector<int> slow;
+  for (int i = 0; i < 100; ++i) {
+    slow.push_back(Connect());
+    Send(slow.back(), "G");
+  }
+  for (const char* const byte : {"E", "T", " "}) {
+    EXPECT_THAT(Ask("GET / HTTP/1.1\r\n\r\n"), EndsWith("here"));
+    // Those that are left go on.
+    for (int i = 80; i < 100; ++i) Send(slow[i], byte);
+  }
+  // Of 101 that were open at once, 32 may be. The later ones took places that
+  // had become free.
+  EXPECT_EQ(server_->over_limit(), 69u);
+  for (int i = 0; i < 69; ++i) EXPECT_TRUE(IsClosed(slow[i])) << i;
+  Send(slow[99], "/ HTTP/1.1\r\n\r\n");
+  EXPECT_THAT(ReceiveAll(slow[99]), EndsWith("here"));
+  slow.pop_back();
+  for (const int fd : slow) close(fd);
+}
+
+TEST_F(HttpServerTest, Promise8_AHundredWhoNeverReadKeepNobodyAway) {
+  const std::string body(1 << 20, 'x');
+  std::vector<int> listeners = Listeners();
+  const int few = 4096;  // What the kernel takes of an answer is bounded, too.
+  setsockopt(listeners[0], SOL_SOCKET, SO_SNDBUF, &few, sizeof(few));
+  server_ = std::make_unique<HttpServer>(
+      listeners,
+      [&](const HttpServer::Request& request) {
+        return HttpServer::Response{200, "text/plain",
+                                    request.path == "/all" ? body : "here"};
+      },
+      nullptr, /*patience=*/absl::Hours(1));
+  std::vector<int> deaf;
+  for (int i = 0; i < 100; ++i) {
+    deaf.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    setsockopt(deaf.back(), SOL_SOCKET, SO_RCVBUF, &few, sizeof(few));
+    ConnectTo(server_->port(), deaf.back());
+    Send(deaf.back(), "GET /all HTTP/1.1\r\n\r\n");
+  }
+  EXPECT_THAT(Ask("GET / HTTP/1.1\r\n\r\n"), EndsWith("here"));
+  // So no more than 32 of their answers are held.
+  EXPECT_EQ(server_->over_limit(), 69u);
+  for (const int fd : deaf) close(fd);
+  EXPECT_THAT(Ask("GET /all HTTP/1.1\r\n\r\n"), EndsWith(body));
+}
+
+TEST_F(HttpServerTest, WhoTakesTooLongIsCountedAndWhoStaysSilentIsNot) {
+  server_ = std::make_unique<HttpServer>(Listeners(), nullptr, nullptr,
+                                         /*patience=*/absl::Milliseconds(5));
+  EXPECT_EQ(ReceiveAll(Connect()), "");
+  EXPECT_EQ(server_->unfinished(), 0u);
+  // On a busy machine one may be closed before it has sent anything.
+  while (server_->unfinished() == 0) {
+    const int slow = Connect();
+    send(slow, "G", 1, MSG_NOSIGNAL);
+    EXPECT_EQ(ReceiveAll(slow), "");
+  }
+  EXPECT_EQ(server_->unfinished(), 1u);
+}
+
+TEST_F(HttpServerTest, WhoSendsTooMuchIsCounted) {
+  const int endless = Connect();
+  const std::string piece(4096, 'x');
+  while (send(endless, piece.data(), piece.size(), MSG_NOSIGNAL) > 0) {
+  }
+  close(endless);
+  EXPECT_EQ(server_->unfinished(), 1u);
 }
 
 TEST_F(HttpServerTest, WithoutADescriptorItWaitsAndDoesNotSpin) {

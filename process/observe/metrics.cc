@@ -116,6 +116,16 @@ void FillCallTimes(const Source& from, Samples* to) {
   }
 }
 
+void FillRefusedConnections(const Source& from, Samples* to) {
+  for (const v1::RefusedConnections& refused :
+       from.status.refused_connections()) {
+    to->Add(static_cast<double>(refused.over_limit()),
+            {{"port", refused.port()}, {"reason", "over_limit"}});
+    to->Add(static_cast<double>(refused.unfinished()),
+            {{"port", refused.port()}, {"reason", "unfinished"}});
+  }
+}
+
 template <auto kField>
 void OfCalls(const Source& from, Samples* to) {
   for (const v1::CallStats& call : from.status.calls()) {
@@ -399,6 +409,17 @@ constexpr Metric kMetrics[] = {
     {"paramd_call_refusals_total", kCounter, "method",
      "Calls that were refused, for now or for good.",
      OfCalls<&v1::CallStats::refused>},
+    {"paramd_refused_connections_total", kCounter, "port, reason",
+     "Connections that were closed to keep answering others, at the ports for "
+     "calls, health and http: over_limit, too many were open; unfinished, they "
+     "sent too much or took too long.",
+     FillRefusedConnections},
+    {"paramd_audit_dropped_entries_total", kCounter, "",
+     "Calls of operators that audit.jsonl should have and has not: its disk "
+     "was full or too slow. The log has them.",
+     [](const Source& from, Samples* to) {
+       to->Add(static_cast<double>(from.status.audit_dropped()));
+     }},
     {"paramd_call_received_bytes_total", kCounter, "method",
      "Bytes of requests, with what lay in shared memory.",
      OfCalls<&v1::CallStats::received_bytes>},

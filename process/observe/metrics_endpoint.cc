@@ -92,14 +92,20 @@ class MetricsEndpoint::Statuses
     changed_.NotifyAll();
   }
 
-  // What a scrape gets.
-  std::vector<prometheus::MetricFamily> Collect() {
-    const absl::optional<v1::StatusReply> status = Newest();
+  // What a scrape gets. `http`: where it comes from; null: that only begins.
+  std::vector<prometheus::MetricFamily> Collect(const HttpServer* http) {
+    absl::optional<v1::StatusReply> status = Newest();
     std::vector<prometheus::MetricFamily> all = ProcessUsage();
     if (certificate_until_ != nullptr) {
       all.push_back(CertificateExpiry(certificate_until_()));
     }
     if (!status.has_value()) return all;
+    if (http != nullptr) {
+      auto* const refused = status->add_refused_connections();
+      refused->set_port("http");
+      refused->set_over_limit(http->over_limit());
+      refused->set_unfinished(http->unfinished());
+    }
     MutexLock lock(&mutex_);
     for (auto& family : MetricsOf(*status, MonotonicNow() - taken_)) {
       all.push_back(std::move(family));
@@ -187,6 +193,7 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(
         return endpoint->Answer(request, configuration, patience);
       },
       HostsOf(options, endpoint->host_));
+  endpoint->http_ = endpoint->server_.get();
   return endpoint;
 }
 
@@ -195,7 +202,7 @@ HttpServer::Response MetricsEndpoint::Answer(const HttpServer::Request& request,
                                              absl::Duration patience) {
   if (request.path == "/metrics") {
     return {200, "text/plain; version=0.0.4; charset=utf-8",
-            prometheus::TextSerializer().Serialize(statuses_->Collect())};
+            prometheus::TextSerializer().Serialize(statuses_->Collect(http_))};
   }
   if (request.path == "/" && request.wants_html) {
     return {200, "text/html; charset=utf-8", StatusPageHtml(),

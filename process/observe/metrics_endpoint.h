@@ -1,6 +1,7 @@
 #ifndef PARAMD_PROCESS_OBSERVE_METRICS_ENDPOINT_H_
 #define PARAMD_PROCESS_OBSERVE_METRICS_ENDPOINT_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -79,6 +80,8 @@ class MetricsEndpoint {
   std::string host_;
   std::shared_ptr<Statuses> statuses_;
   std::unique_ptr<ClusterWatch> watch_;
+  // Of server_, whose thread may answer before that is set.
+  std::atomic<const HttpServer*> http_{nullptr};
   std::unique_ptr<HttpServer> server_;  // Last: ends first.
 };
 

@@ -11,6 +11,7 @@
 #include <future>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -32,9 +33,7 @@ int PortOf(const MetricsEndpoint& endpoint) {
   return port;
 }
 
-// The whole answer to one GET, headers included.
-std::string Get(const MetricsEndpoint& endpoint, const std::string& path,
-                const std::string& host = "localhost") {
+int Connect(const MetricsEndpoint& endpoint) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -42,6 +41,13 @@ std::string Get(const MetricsEndpoint& endpoint, const std::string& path,
   address.sin_port = htons(static_cast<uint16_t>(PortOf(endpoint)));
   EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)),
             0);
+  return fd;
+}
+
+// The whole answer to one GET, headers included.
+std::string Get(const MetricsEndpoint& endpoint, const std::string& path,
+                const std::string& host = "localhost") {
+  const int fd = Connect(endpoint);
   const std::string request =
       absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: ", host,
                    "\r\nConnection: close\r\n\r\n");
@@ -91,6 +97,26 @@ TEST(MetricsEndpointTest, AScrapeGetsAFreshStatus) {
   EXPECT_GT(pulls_in(second), pulls_in(first));
   EXPECT_THAT(second, HasSubstr("\nprocess_cpu_seconds_total "));
   EXPECT_THAT(Get(*endpoint, "/other"), StartsWith("HTTP/1.1 404"));
+}
+
+TEST(MetricsEndpointTest, WhoWasRefusedHereIsCounted) {
+  auto endpoint = Endpoint();
+  endpoint->SetSource([](auto done) { done(WithPulls(1)); });
+  const std::string sample =
+      "paramd_refused_connections_total{port=\"http\",reason=\"over_limit\"} ";
+  const auto count = [&] {
+    const std::string answer = Get(*endpoint, "/metrics");
+    const size_t at = answer.find(sample);
+    return at == std::string::npos
+               ? 0  // It came before the server was known to itself.
+               : std::atoi(answer.c_str() + at + sample.size());
+  };
+  EXPECT_EQ(count(), 0);
+  std::vector<int> silent;
+  while (count() == 0) {
+    for (int i = 0; i < 33; ++i) silent.push_back(Connect(*endpoint));
+  }
+  for (const int fd : silent) close(fd);
 }
 
 TEST(MetricsEndpointTest, ThePageItsTextAndItsFiguresAreServed) {

@@ -24,6 +24,10 @@ using ::testing::ElementsAre;
 v1::StatusReply Everything() {
   v1::StatusReply status;
   status.set_build("0.1 abc");
+  status.set_audit_dropped(12);
+  status.add_refused_connections()->set_port("http");
+  status.mutable_refused_connections(0)->set_over_limit(13);
+  status.mutable_refused_connections(0)->set_unfinished(14);
   status.mutable_task()->set_type(v1::PS);
   status.add_waits()->set_who("ps-0");
   status.mutable_waits(0)->set_since_ms(1500);
@@ -116,7 +120,8 @@ std::map<std::string, double> Samples(const v1::StatusReply& status) {
 TEST(MetricsTest, EveryNameKeepsToTheRule) {
   const std::regex rule(
       "paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|batches|bytes|blocks|"
-      "checkpoints|chunks|clicks|directories|epochs|examples|gradients|keys|"
+      "checkpoints|chunks|clicks|connections|directories|entries|"
+      "epochs|examples|gradients|keys|"
       "messages|"
       "offsets|processes|pulls|pushes|refusals|rows|servers|sessions|shards|"
       "steps|threads|value|workers|"
@@ -170,6 +175,13 @@ TEST(MetricsTest, FiguresAreInBaseUnits) {
   EXPECT_EQ(
       samples.at("paramd_table_dropped_gradients_total{variable=clicks/table}"),
       3);
+  EXPECT_EQ(samples.at("paramd_refused_connections_total{port=http}"
+                       "{reason=over_limit}"),
+            13);
+  EXPECT_EQ(samples.at("paramd_refused_connections_total{port=http}"
+                       "{reason=unfinished}"),
+            14);
+  EXPECT_EQ(samples.at("paramd_audit_dropped_entries_total"), 12);
   EXPECT_EQ(samples.at("paramd_job_lost_pushes"), 5);
   EXPECT_EQ(samples.at("paramd_job_doubled_pushes"), 6);
   EXPECT_EQ(samples.at("paramd_job_failed_checkpoints_total"), 9);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <ctime>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,14 @@ std::string AddressIn(const std::vector<std::string>& addresses,
   return task < addresses.size() ? addresses[task] : "";
 }
 
+// Of all threads.
+uint64_t ProcessorMs() {
+  timespec used = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(
+      absl::ToInt64Milliseconds(absl::DurationFromTimespec(used)));
+}
+
 }  // namespace
 
 ProcessFacts::ProcessFacts(const ClusterSpec& cluster, uint32_t shards,
@@ -50,6 +59,7 @@ void ProcessFacts::Fill(v1::StatusReply* status) const {
   status->set_pid(static_cast<uint32_t>(getpid()));
   status->set_uptime_ms(static_cast<uint64_t>(
       absl::ToInt64Milliseconds(MonotonicNow() - started_)));
+  status->set_processor_ms(ProcessorMs());
   status->set_address(cluster_.self_address());
   status->set_chief_address(cluster_.chief_address());
   if (!status->has_job()) return;

@@ -10,6 +10,8 @@ let ageThen = 0;         // How old its report was.
 let incarnation = "";    // Of the process that answered.
 let failures = 0;
 let timer = 0;
+// What was counted last, by name: how much, when, and how fast it grew before.
+const counted = {tables: new Map(), slices: new Map()};
 
 const at = (id) => document.getElementById(id);
 
@@ -66,16 +68,65 @@ function showProcesses(page) {
       ? `and ${page.processes_left_out} more` : "";
 }
 
-function showTables(tables) {
+function bytes(value) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (value >= 999.5 && unit + 1 < units.length) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${Number(value.toPrecision(value < 10 ? 2 : 3))} ${units[unit]}`;
+}
+
+// How much each count has grown a second since the report before; of the first
+// report nothing is known. `entries`: pairs of a name and its count.
+function ratesOf(kind, entries, when) {
+  const next = new Map();
+  for (const [name, count] of entries) {
+    const was = counted[kind].get(name);
+    const isNew = !was || count < was.count || when < was.when;
+    const rate = isNew ? undefined
+        : when > was.when ? (count - was.count) / (when - was.when) : was.rate;
+    next.set(name, {count, when, rate});
+  }
+  counted[kind] = next;
+  return (name) => next.get(name).rate;
+}
+
+function rateCell(rate) {
+  return element("td", rate === undefined ? "–" : short(rate));
+}
+
+function showSlices(slices, when) {
+  at("slices-section").hidden = slices.length === 0;
+  const nameOf = (slice) => `${slice.server} ${slice.name}`;
+  const rate = ratesOf("slices", slices.map(
+      (slice) => [nameOf(slice), slice.named_blocks]), when);
+  at("slices").replaceChildren(...slices.map((slice) => {
+    const row = element("tr");
+    row.append(element("td", slice.name), element("td", slice.server),
+               element("td", slice.named_blocks.toLocaleString("en")),
+               rateCell(rate(nameOf(slice))));
+    return row;
+  }));
+}
+
+function showTables(tables, when) {
   at("tables-section").hidden = tables.length === 0;
-  at("tables").replaceChildren(...tables.map((table) => {
+  const rates = ratesOf("tables", tables.map(
+      (table) => [table.variable, table.looked_up]), when);
+  const rate = (table) => rates(table.variable);
+  const hottest = tables.slice().sort(
+      (a, b) => (rate(b) ?? 0) - (rate(a) ?? 0) || b.looked_up - a.looked_up);
+  at("tables").replaceChildren(...hottest.map((table) => {
     const row = element("tr", undefined, table.warning ? "warning" : "good");
     const name = element("td", table.variable);
     if (table.warning) name.append(element("small", table.warning));
     row.append(name,
                ...[table.rows, table.capacity, table.created, table.evicted,
                    table.ignored, table.looked_up].map(
-                       (count) => element("td", count.toLocaleString("en"))));
+                       (count) => element("td", count.toLocaleString("en"))),
+               rateCell(rate(table)));
     return row;
   }));
 }
@@ -89,6 +140,37 @@ function showEvents(events) {
   }));
 }
 
+const LOADS = {BUSY: "busy", WAITING: "waiting", IDLE: "idle"};
+
+// "busy 37 %", "waiting, 62 % for input", and what a server moves.
+function loadText(process) {
+  const parts = [];
+  if (LOADS[process.load] === "waiting" && process.input_wait_percent >= 50) {
+    parts.push(`waiting, ${Math.round(process.input_wait_percent)} % for input`);
+  } else if (LOADS[process.load]) {
+    parts.push(`${LOADS[process.load]} ${Math.round(process.busy_percent)} %`);
+  }
+  if (process.is_server && process.bytes_per_second !== undefined) {
+    parts.push(`${bytes(process.bytes_per_second)}/s`);
+  }
+  return parts.join(" · ");
+}
+
+// A box with a bar in it as long as the process is busy, or waits for input.
+function box(process, x, y) {
+  const parts = [drawn("rect", {class: `box ${LEVELS[process.level]}`, x, y,
+                                width: 200, height: 38, rx: 4})];
+  if (LOADS[process.load]) {
+    const share = process.input_wait_percent >= 50 ? process.input_wait_percent
+                                                   : process.busy_percent;
+    parts.push(drawn("rect", {class: `load ${LOADS[process.load]}`, x: x + 2, y: y + 33,
+                              width: 196 * Math.min(1, Math.max(.02, share / 100)), height: 4}));
+  }
+  parts.push(drawn("text", {x: x + 8, y: y + 14}, `${process.name} · ${process.state}`),
+             drawn("text", {x: x + 8, y: y + 28}, loadText(process)));
+  return parts;
+}
+
 // Workers at the left, servers at the right; the first few of many.
 function showTopology(processes) {
   const byName = processes.slice().sort(
@@ -98,20 +180,17 @@ function showTopology(processes) {
   const shown = sides.map((side) => side.slice(0, SHOWN_BOXES));
   const rows = Math.max(1, ...shown.map((side) => side.length));
   const more = sides.some((side) => side.length > SHOWN_BOXES);
-  const height = 30 * rows + (more ? 20 : 0) + 6;
+  const height = 44 * rows + (more ? 20 : 0) + 6;
   const svg = at("topology");
   svg.setAttribute("viewBox", `0 0 640 ${height}`);
-  const y = (side, i) => 3 + 30 * (i + (rows - shown[side].length) / 2);
+  const y = (side, i) => 3 + 44 * (i + (rows - shown[side].length) / 2);
+  const most = Math.max(1, ...shown[1].map((server) => server.bytes_per_second ?? 0));
   const parts = [];
-  shown[0].forEach((_, w) => shown[1].forEach((_, s) => parts.push(drawn("line", {
-    class: "link", x1: 230, x2: 410, y1: y(0, w) + 12, y2: y(1, s) + 12}))));
-  shown.forEach((side, which) => side.forEach((process, i) => {
-    const x = which === 0 ? 30 : 410;
-    parts.push(drawn("rect", {class: `box ${LEVELS[process.level]}`, x, y: y(which, i),
-                              width: 200, height: 24, rx: 4}),
-               drawn("text", {x: x + 8, y: y(which, i) + 16},
-                     `${process.name} · ${process.state}`));
-  }));
+  shown[0].forEach((_, w) => shown[1].forEach((server, s) => parts.push(drawn("line", {
+    class: "link", x1: 230, x2: 410, y1: y(0, w) + 19, y2: y(1, s) + 19,
+    "stroke-width": (1 + 5 * (server.bytes_per_second ?? 0) / most).toFixed(1)}))));
+  shown.forEach((side, which) => side.forEach((process, i) => parts.push(
+      ...box(process, which === 0 ? 30 : 410, y(which, i)))));
   sides.forEach((side, which) => {
     if (side.length <= SHOWN_BOXES) return;
     parts.push(drawn("text", {x: which === 0 ? 30 : 410, y: height - 6},
@@ -121,7 +200,7 @@ function showTopology(processes) {
 }
 
 // One chart: `series` are pairs of a name and the points' field.
-function chart(title, series) {
+function chart(title, series, text = short) {
   const width = 320, height = 110, left = 46, bottom = 16;
   const figure = element("figure");
   figure.append(element("figcaption", title));
@@ -139,8 +218,8 @@ function chart(title, series) {
   const x = (point) => left + (width - left - 4) * (to > from ? (point.unix_seconds - from) / (to - from) : 1);
   const y = (value) => 6 + (height - bottom - 6) * (most > least ? (most - value) / (most - least) : .5);
   svg.append(drawn("line", {class: "axis", x1: left, x2: width, y1: height - bottom, y2: height - bottom}),
-             drawn("text", {x: 0, y: 14}, short(most)),
-             drawn("text", {x: 0, y: height - bottom}, short(least)),
+             drawn("text", {x: 0, y: 14}, text(most)),
+             drawn("text", {x: 0, y: height - bottom}, text(least)),
              drawn("text", {x: left, y: height - 3}, clock(from)),
              drawn("text", {x: width - 4, y: height - 3, "text-anchor": "end"}, clock(to)));
   series.forEach(([, field], i) => {
@@ -151,7 +230,7 @@ function chart(title, series) {
                                   "stroke-linecap": "round", points: path.join(" ")}));
   });
   const newest = series.map(([name, field], i) => known[i].length === 0 ? "" :
-      `${name} ${short(known[i][known[i].length - 1][field])}`);
+      `${name} ${text(known[i][known[i].length - 1][field])}`);
   figure.firstChild.textContent = `${title}: ${newest.filter((text) => text).join(", ")}`;
   figure.append(svg);
   return figure;
@@ -162,7 +241,8 @@ function showCurves() {
       chart("Loss", [["now", "loss"]]),
       chart("Examples a second", [["now", "examples_per_second"]]),
       chart("Staleness in pushes", [["half at most", "staleness_p50"],
-                                    ["99 % at most", "staleness_p99"]]));
+                                    ["99 % at most", "staleness_p99"]]),
+      chart("Memory of the fullest server", [["now", "memory_bytes"]], bytes));
 }
 
 function show(page) {
@@ -178,7 +258,9 @@ function show(page) {
   showTopology(page.processes);
   showCurves();
   showProcesses(page);
-  showTables(page.tables);
+  const when = points.length > 0 ? points[points.length - 1].unix_seconds : 0;
+  showTables(page.tables, when);
+  showSlices(page.slices, when);
   showEvents(page.events);
 }
 

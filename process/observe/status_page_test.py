@@ -62,7 +62,8 @@ class StatusPageTest(unittest.TestCase):
         # At once: the page draws anew meanwhile.
         return self.browser.execute_script(
             "return [...document.querySelectorAll(arguments[0])]"
-            ".map((found) => found.innerText).join('\\n')", selector)
+            ".map((found) => found.innerText ?? found.textContent)"
+            ".join('\\n')", selector)
 
     def wait_for(self, selector, pattern):
         """Until what is there says so: a test's own limit ends it else."""
@@ -95,7 +96,15 @@ class StatusPageTest(unittest.TestCase):
         self.wait_for(".figure:first-child b", "^0$")
         self.wait_for("#curves", "Examples a second: now ")
         self.assertEqual(
-            len(self.browser.find_elements("css selector", "#topology rect")), 4)
+            len(self.browser.find_elements("css selector",
+                                           "#topology .box")), 4)
+        # What was measured, as soon as there are two reports.
+        self.wait_for("#topology", r"ps-0 · \w+( answer)?\s*"
+                      r"(busy|idle|waiting) \d+ % · [\d.]+ k?M?B/s")
+        self.wait_for("#slices tr:first-child",
+                      r"^dense\S*\s+ps-\d\s+[\d,]+\s+[\d,.]+$")
+        self.wait_for("#curves", "Memory of the fullest server: now "
+                      r"[\d.]+ k?M?B")
         self.picture("trains")
 
         self.runs["worker-1"].kill()
@@ -123,6 +132,27 @@ class StatusPageTest(unittest.TestCase):
             # The browser's own first page is none of ours.
             self.assertRegex(url, rf"^(http://{re.escape(host)}/|data:|chrome:)")
 
+    def test_tables_stand_in_the_order_of_their_lookups(self):
+        self.browser.get(self.url)
+        self.wait_for("#verdict", r"^trains: ")
+        rows = self.browser.execute_script("""
+            const table = (variable, looked_up) => ({
+              variable, looked_up, rows: 1, capacity: 2, created: 1, evicted: 0,
+              ignored: 0, warning: ""});
+            const rows = () => [...at("tables").rows].map(
+                (row) => row.cells[0].innerText + " " + row.cells[7].innerText);
+            showTables([table("a", 10), table("b", 20)], 5);
+            const first = rows();
+            showTables([table("a", 110), table("b", 40)], 7);
+            const second = rows();
+            // The same report once more, and a server that began anew.
+            showTables([table("a", 110), table("b", 40)], 7);
+            const third = rows();
+            showTables([table("a", 1), table("b", 60)], 8);
+            return [first, second, third, rows()];""")
+        self.assertEqual(rows, [["b –", "a –"], ["a 50", "b 10"],
+                                ["a 50", "b 10"], ["b 20", "a –"]])
+
     def test_a_text_is_never_markup(self):
         # What the page is given by a process that lies.
         self.browser.get(self.url)
@@ -144,6 +174,7 @@ class StatusPageTest(unittest.TestCase):
                 "tables": [{"variable": lie, "rows": 1, "capacity": 1,
                             "created": 1, "evicted": 0, "ignored": 0,
                             "looked_up": 0, "warning": lie}],
+                "slices": [{"server": lie, "name": lie, "named_blocks": 1}],
                 "events": [{"number": 1, "unix_seconds": 1, "text": lie,
                             "level": "BAD"}]})
         self.assertEqual((verdict, images, scripts), (lie, 0, 1))

@@ -20,9 +20,10 @@ namespace {
 using Page = v1::StatusPage;
 
 constexpr size_t kMostPoints = 480;
-constexpr size_t kMostPointsAtOnce = 240;
+constexpr size_t kMostPointsAtOnce = 160;
 constexpr size_t kMostEvents = 50;
 constexpr size_t kMostProcesses = 64;
+constexpr size_t kMostSlices = 10;
 // Who waits for less than this is at work.
 constexpr uint64_t kShortWaitMs = 2000;
 constexpr uint64_t kLongWaitMs = 30000;
@@ -132,6 +133,27 @@ void FillProcesses(const v1::ClusterReport& report, Page* page) {
   for (size_t i = 0; i < shown; ++i) {
     *page->add_processes() = std::move(rows[i].second);
   }
+}
+
+// A backup is named for what its server takes.
+void FillSlices(const v1::ClusterReport& report, Page* page) {
+  std::vector<Page::Slice> slices;
+  for (const v1::ProcessAnswer& answer : report.processes()) {
+    const v1::ServerStats& server = answer.status().server();
+    if (server.replica() == v1::REPLICA_BACKUP) continue;
+    for (const v1::SliceStats& stats : server.hottest_slices()) {
+      Page::Slice& slice = slices.emplace_back();
+      slice.set_server(answer.name());
+      slice.set_name(stats.name());
+      slice.set_named_blocks(stats.named_blocks());
+    }
+  }
+  std::stable_sort(slices.begin(), slices.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.named_blocks() > b.named_blocks();
+                   });
+  if (slices.size() > kMostSlices) slices.resize(kMostSlices);
+  for (Page::Slice& slice : slices) *page->add_slices() = std::move(slice);
 }
 
 // Of a server. They count in powers of two: 0, 1, 2 to 3, 4 to 7 and so on.
@@ -326,6 +348,7 @@ Trouble TroubleOf(const v1::ClusterReport& report, const Page& page) {
 void StatusPages::Add(v1::ClusterReport report, Time now, absl::Time wall) {
   AddPoint(report, wall);
   AddEvents(report, wall);
+  loads_.Add(report);
   const v1::JobStats& job = report.job();
   left_ = remaining_.Take(job.epochs_done(), job.epochs(), now);
   taken_ = now;
@@ -347,6 +370,12 @@ void StatusPages::AddPoint(const v1::ClusterReport& report, absl::Time wall) {
   }
   if (workers > 0 && std::isfinite(loss)) {
     point.set_loss(static_cast<float>(loss / workers));
+  }
+  for (const v1::ProcessAnswer& answer : report.processes()) {
+    if (!answer.status().has_server()) continue;
+    point.set_memory_bytes(
+        std::max(point.memory_bytes(),
+                 static_cast<float>(answer.status().server().memory_bytes())));
   }
   std::vector<uint64_t> counted;
   for (const v1::ProcessAnswer& answer : report.processes()) {
@@ -533,9 +562,13 @@ Page StatusPages::PageAt(Time now, uint64_t since) const {
     break;
   }
   FillProcesses(*report_, &page);
+  for (Page::Process& process : *page.mutable_processes()) {
+    loads_.Fill(&process);
+  }
   FillVerdict(&page);
   FillFigures(&page);
   *page.mutable_tables() = TablesOf(*report_);
+  FillSlices(*report_, &page);
   std::vector<const Page::Point*> newer;
   for (const Page::Point& point : points_) {
     if (point.number() > since) newer.push_back(&point);

@@ -11,6 +11,7 @@
 #include "absl/types/optional.h"
 
 #include "base/time.h"
+#include "process/observe/process_loads.h"
 #include "process/terminal/remaining_time.h"
 #include "proto/paramd/v1/report.pb.h"
 
@@ -69,6 +70,7 @@ class StatusPages {
   std::deque<v1::StatusPage::Event> events_;
   uint64_t newest_point_ = 0;
   uint64_t newest_event_ = 0;
+  ProcessLoads loads_;
   RemainingTime remaining_;
   absl::optional<absl::Duration> left_;
 };

@@ -324,6 +324,7 @@ TEST_F(StatusPagesTest, APointIsOfWhatHappenedSinceTheReportBefore) {
   EXPECT_EQ(page.points(0).examples_per_second(), 200);
   EXPECT_EQ(page.points(0).staleness_p50(), 3);
   EXPECT_EQ(page.points(0).staleness_p99(), 7);
+  EXPECT_EQ(page.points(0).memory_bytes(), 5001);
   // Nothing was applied, and nobody computes.
   for (const int worker : {2, 3}) {
     Status(worker)->mutable_worker()->set_examples_per_second(0);
@@ -358,6 +359,24 @@ TEST_F(StatusPagesTest, AServerThatWasAwayHasNotCountedAllOfItAnew) {
   Status(1)->mutable_server()->mutable_staleness()->clear_histogram();
   Status(0)->mutable_server()->mutable_staleness()->set_histogram(2, 10);
   EXPECT_EQ(Next(3).points(0).staleness_p50(), 3);
+}
+
+TEST_F(StatusPagesTest, TheHottestSlicesOfAllServersComeFirst) {
+  for (int server = 0; server < 2; ++server) {
+    for (int i = 0; i < 8; ++i) {
+      v1::SliceStats* const slice =
+          Status(server)->mutable_server()->add_hottest_slices();
+      slice->set_name(absl::StrCat("w", i));
+      slice->set_named_blocks(100 - 10 * i + server);
+    }
+  }
+  const Page page = Next();
+  ASSERT_EQ(page.slices_size(), 10);
+  EXPECT_EQ(page.slices(0).server(), "ps-1");
+  EXPECT_EQ(page.slices(0).name(), "w0");
+  EXPECT_EQ(page.slices(0).named_blocks(), 101u);
+  EXPECT_EQ(page.slices(1).server(), "ps-0");
+  EXPECT_EQ(page.slices(9).name(), "w4");
 }
 
 TEST_F(StatusPagesTest, WhatChangesIsAnEvent) {
@@ -396,7 +415,7 @@ TEST_F(StatusPagesTest, ALongTimeStaysBounded) {
     Next();
   }
   const Page page = Next();
-  EXPECT_LE(page.points_size(), 240);
+  EXPECT_LE(page.points_size(), 160);
   EXPECT_GE(page.points_size(), 120);
   // From the beginning to now.
   EXPECT_LT(page.points(0).number(), 100u);

@@ -25,16 +25,6 @@ constexpr std::pair<TopOrder, const char*> kTopOrders[] = {
 // Below the table, where there is room.
 constexpr int kEventRows = 5;
 
-// The first `columns` characters of a line of UTF-8.
-std::string Cut(absl::string_view line, int columns) {
-  int seen = 0;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const bool begins = (static_cast<unsigned char>(line[i]) & 0xc0) != 0x80;
-    if (begins && ++seen > columns) return std::string(line.substr(0, i));
-  }
-  return std::string(line);
-}
-
 std::vector<const Process*> InOrder(const v1::StatusPage& page,
                                     TopOrder order) {
   std::vector<const Process*> all;

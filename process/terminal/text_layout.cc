@@ -28,6 +28,32 @@ std::string AtRight(absl::string_view text, size_t columns) {
                       text);
 }
 
+std::string Cut(absl::string_view line, int columns) {
+  int seen = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const bool begins = (static_cast<unsigned char>(line[i]) & 0xc0) != 0x80;
+    if (begins && ++seen > columns) return std::string(line.substr(0, i));
+  }
+  return std::string(line);
+}
+
+std::string CutLines(absl::string_view text, int columns, int rows) {
+  const auto lines = std::count(text.begin(), text.end(), '\n');
+  const auto shown = lines > rows ? rows - 1 : lines;
+  std::string cut;
+  for (auto i = shown; i > 0; --i) {
+    const size_t end = text.find('\n');
+    absl::StrAppend(&cut, Cut(text.substr(0, end), columns), "\n");
+    text.remove_prefix(end + 1);
+  }
+  if (shown < lines) {
+    absl::StrAppend(
+        &cut, Cut(absl::StrCat("and ", lines - shown, " more lines"), columns),
+        "\n");
+  }
+  return cut;
+}
+
 std::string Table(std::vector<std::vector<std::string>> rows) {
   for (auto& row : rows) {
     for (std::string& cell : row) cell = EscapeLine(cell);

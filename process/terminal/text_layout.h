@@ -17,6 +17,14 @@ size_t Columns(absl::string_view text);
 std::string Padded(absl::string_view text, size_t columns);
 std::string AtRight(absl::string_view text, size_t columns);
 
+// The first `columns` characters of a line.
+std::string Cut(absl::string_view line, int columns);
+
+// Lines, of which the last one ends with a line break too, as they fit on
+// `rows` rows of a terminal: each cut, and the last row says how many more
+// there are. REQUIRES: rows > 0.
+std::string CutLines(absl::string_view text, int columns, int rows);
+
 // Rows of equally many cells under each other, two blanks between them; each
 // ends with a line break and without blanks. Cells are escaped (EscapeLine):
 // what one holds can't look like another row.

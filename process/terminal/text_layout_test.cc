@@ -19,6 +19,15 @@ TEST(TextLayoutTest, CellsStandUnderEachOtherAndLinesEndWithoutBlanks) {
   EXPECT_EQ(Table({{"", ""}}), "\n");
 }
 
+TEST(TextLayoutTest, LinesAreCutToWhatATerminalHas) {
+  EXPECT_EQ(Cut("–▇x", 2), "–▇");
+  EXPECT_EQ(Cut("ab", 2), "ab");
+  EXPECT_EQ(CutLines("abc\n\nd\n", 2, 3), "ab\n\nd\n");
+  EXPECT_EQ(CutLines("abc\n\nd\ne\n", 10, 3), "abc\n\nand 2 mor\n");
+  EXPECT_EQ(CutLines("a\nb\n", 80, 1), "and 2 more lines\n");
+  EXPECT_EQ(CutLines("", 80, 1), "");
+}
+
 TEST(TextLayoutTest, ADurationIsToldInTheUnitsThatMatter) {
   EXPECT_EQ(SecondsText(0.24), "0.2 s");
   EXPECT_EQ(SecondsText(12.6), "13 s");

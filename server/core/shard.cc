@@ -458,6 +458,7 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   content.staleness().Fill(stats->mutable_staleness());
   if (view_.IsFilled()) {
     content.DescribeTables(stats->mutable_tables());
+    content.DescribeHottest(stats->mutable_hottest_slices());
   }
   calls_.FillStatus(stats);
   if (data_.step == nullptr) return;

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -199,6 +200,7 @@ absl::StatusOr<Slice*> ShardContent::Find(uint32_t slice,
         absl::StrCat("chunk names block ", block, " of '", found->TensorName(),
                      "', which has ", found->block_count()));
   }
+  found->CountNamedBlock();
   return found;
 }
 
@@ -239,6 +241,23 @@ void ShardContent::CountTables(
   for (auto& [name, table] : tables) {
     table.set_variable(name);
     *counted->Add() = std::move(table);
+  }
+}
+
+void ShardContent::DescribeHottest(
+    google::protobuf::RepeatedPtrField<v1::SliceStats>* described) const {
+  constexpr size_t kMost = 10;
+  std::vector<const Slice*> hottest(owned_.begin(), owned_.end());
+  const auto end = hottest.begin() + std::min(kMost, hottest.size());
+  std::partial_sort(hottest.begin(), end, hottest.end(),
+                    [](const Slice* a, const Slice* b) {
+                      return a->named_blocks() > b->named_blocks();
+                    });
+  for (auto slice = hottest.begin(); slice != end; ++slice) {
+    if ((*slice)->named_blocks() == 0) return;
+    v1::SliceStats* const stats = described->Add();
+    stats->set_name((*slice)->TensorName());
+    stats->set_named_blocks((*slice)->named_blocks());
   }
 }
 

@@ -199,6 +199,9 @@ class ShardContent {
   // yet are looked through.
   void DescribeTables(
       google::protobuf::RepeatedPtrField<v1::TableStats>* described) const;
+  // The slices whose blocks were named most, as in ServerStats.
+  void DescribeHottest(
+      google::protobuf::RepeatedPtrField<v1::SliceStats>* described) const;
 
  private:
   ShardContent(const Options& options, Optimizer optimizer);

@@ -268,6 +268,25 @@ TEST_F(ShardContentTest, RefusedAppliedAndRepeatedBlocksAreCounted) {
   EXPECT_TRUE(status.server().restored());
 }
 
+TEST_F(ShardContentTest, TheSlicesThatAreNamedMostAreTheHottest) {
+  using Names = std::vector<std::string>;
+  const auto hottest = [&] {
+    v1::StatusReply status;
+    driver_.shard().FillStatus(&status);
+    Names names;
+    for (const v1::SliceStats& slice : status.server().hottest_slices()) {
+      EXPECT_GT(slice.named_blocks(), 0u);
+      names.push_back(slice.name());
+    }
+    return names;
+  };
+  EXPECT_EQ(hottest(), Names());
+  ASSERT_TRUE(driver_.Push(driver_.MakePush(1, {{1, 0}}, 2), {1, 1}).ok());
+  EXPECT_EQ(hottest(), Names({"b"}));
+  for (int i = 0; i < 5; ++i) driver_.Pull(0);
+  EXPECT_EQ(hottest(), Names({"w", "b"}));
+}
+
 TEST_F(ShardContentTest, StalenessIsHowManyPushesCameSinceTheReadNamed) {
   v1::PushRequest push = driver_.MakePush(1, {{1, 0}}, 2);
   const auto first = driver_.Push(push, {1, 1});

@@ -112,6 +112,10 @@ class Slice {
   AppliedPushes& applied() { return applied_; }
   const AppliedPushes& applied() const { return applied_; }
 
+  // How often pushes and pulls have named a block of it.
+  uint64_t named_blocks() const { return named_blocks_; }
+  void CountNamedBlock() { ++named_blocks_; }
+
   // Of a keyed variable.
   TableCounts& table_counts() { return table_counts_; }
 
@@ -129,6 +133,7 @@ class Slice {
   std::vector<Block> blocks_;
   AppliedPushes applied_;
   TableCounts table_counts_;
+  uint64_t named_blocks_ = 0;
 };
 
 }  // namespace paramd

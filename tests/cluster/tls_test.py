@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 import unittest
 
 from tests.cluster import paramd
@@ -121,6 +122,70 @@ class TlsTest(unittest.TestCase):
         code, output = command("checkpoint", "now", "--chief", address,
                                f"--tls_dir={tls}/worker-1")
         self.assertEqual(code, 2, output)
+
+    def audit(self, cluster, count):
+        """The first lines of the audit log, as soon as there are so many."""
+        path = os.path.join(cluster.run_directory, "audit.jsonl")
+        lines = []
+        while len(lines) < count:
+            time.sleep(0.1)
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as file:
+                    lines = file.read().split("\n")[:-1]
+        return [json.loads(line) for line in lines]
+
+    def test_a_reader_looks_and_changes_nothing(self):
+        cluster = self.cluster(servers=1, workers=1, epochs=1000000)
+        tls = os.path.join(cluster.directory, "tls")
+        code, output = command("tls", "init", "--job=tiny", f"--dir={tls}",
+                               "--servers=1", "--workers=1", "--readers=1")
+        self.assertEqual(code, 0, output)
+        runs = [self.start(cluster, task, f"--tls_dir={tls}")
+                for task in cluster.tasks]
+        runs[1].wait_for("first push of generation")
+        address = cluster.address("ps-0")
+        reader = f"--tls_dir={tls}/reader-0"
+
+        def report():
+            code, output = command("status", "--format=json", address, reader)
+            self.assertEqual(code, 0, output)
+            return json.loads(output)
+
+        before = report()["job"]
+        refused = ("says it is operator/0; its certificate is that of "
+                   "spiffe://paramd/tiny/reader/0")
+        for words in (["set", "staleness=3"], ["stop"]):
+            code, output = command(*words, address, reader)
+            self.assertEqual(code, 2, output)
+            self.assertRegex(output, rf"\Aparamd: [^\n]*{refused}[^\n]*\n\Z")
+
+        # Nothing is different, and the job goes on.
+        after = report()
+        for key in ("state", "staleness", "stopping", "settings"):
+            self.assertEqual(after["job"][key], before[key], key)
+        self.assertEqual(after["job"]["state"], "RUNNING")
+        while report()["job"]["global_step"] <= after["job"]["global_step"]:
+            time.sleep(0.1)
+
+        # Each was an attempt, by whom it was.
+        lines = self.audit(cluster, 2)
+        (chief,) = [process for process in after["processes"]
+                    if process["name"] == "worker-0"]
+        for calls in (lines, [{**call, "who": call["origin"]["who"]}
+                              for call in chief["status"]["operator_calls"]]):
+            self.assertEqual([(call["who"], call["call"]) for call in calls],
+                             [("reader/0", "Set"), ("reader/0", "StopJob")])
+            for call in calls:
+                self.assertIn(refused, call["refused"])
+        self.assertEqual({line["process"] for line in lines}, {"worker-0"})
+
+        code, output = command("stop", address, f"--tls_dir={tls}")
+        self.assertEqual(code, 0, output)
+        for run in runs:
+            self.assertEqual(run.wait(), 0, run.output)
+        last = self.audit(cluster, 3)[-1]
+        self.assertEqual((last["who"], last["call"], last["refused"]),
+                         ("operator/0", "StopJob", ""))
 
     def test_what_can_not_be_used_is_said_at_the_start(self):
         cluster = self.cluster(servers=1, workers=1)
