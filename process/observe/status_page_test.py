@@ -368,6 +368,7 @@ class FailingJobTest(PageTest):
         self.browser.wait_for("footer", "as ps-0 sees it")
         self.job.kill("worker-0")
         self.browser.wait_for("#verdict.bad", "the job is not known: ")
+        self.browser.wait_for(".figure.bad:first-child b", "^–$")
         self.look("chief_killed")
         self.assert_quiet()
 
@@ -392,6 +393,17 @@ class FailingJobTest(PageTest):
         self.open("worker-0", r"^finished: epoch 200\.00 of 200")
         self.browser.wait_for("#verdict.good", ", test accuracy ")
         self.look("finished")
+        self.assert_quiet()
+
+    def test_a_page_that_is_open_says_how_the_job_ended(self):
+        self.job = LiveJob(self.addCleanup)
+        self.job.start_all(epochs=2000)
+        self.open("worker-0")
+        self.is_gone = True
+        self.assertEqual(self.job.runs["worker-0"].wait(), 0)
+        self.browser.wait_for("#age.bad", "^no answer: ")
+        self.assertRegex(self.browser.text("#verdict.good"), "^finished: ")
+        self.look("finished_and_gone")
         self.assert_quiet()
 
 
