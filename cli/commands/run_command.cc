@@ -206,6 +206,11 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
                        prepared->job.config.linger_when_finished();
   Ended ended = lingers ? Linger(options, status, prepared, watcher)
                         : EndOf(*prepared, status, watcher->signal());
+  // The chief knows how the job is; others would say that it is gone.
+  if (!lingers && ended.exit_code == kExitFinished &&
+      prepared->metrics != nullptr && prepared->role.is_chief()) {
+    prepared->metrics->ShowLast(prepared->runtime->Status());
+  }
   ended.has_run = true;
   ended.was_stopped = ended.was_stopped || was_drained;
   return ended;

@@ -47,11 +47,15 @@ void ClusterWatch::Loop() {
         is_looked_at = now < looked_until_;
         const absl::Duration left =
             begun + (is_looked_at ? kPeriod : kPeriodOfChief) - now;
-        if (stopped_ || !has_asked_ || left <= absl::ZeroDuration()) break;
+        if (stopped_ || !has_asked_ || asks_at_once_ ||
+            left <= absl::ZeroDuration()) {
+          break;
+        }
         changed_.WaitFor(&mutex_, left);
       }
       if (stopped_) return;
       has_asked_ = true;
+      asks_at_once_ = false;
     }
     begun = MonotonicNow();
     absl::optional<v1::StatusReply> own = options_.own_status();
@@ -68,6 +72,7 @@ void ClusterWatch::Loop() {
     if (!report.ok()) continue;
     MutexLock lock(&mutex_);
     pages_.Add(*std::move(report), MonotonicNow(), absl::Now());
+    newest_begun_ = begun;
     changed_.NotifyAll();
   }
 }
@@ -110,6 +115,23 @@ absl::optional<std::string> ClusterWatch::Text(absl::Duration patience) {
   if (!pages_.newest().has_value()) return absl::nullopt;
   return absl::StrCat(pages_.PageAt(MonotonicNow(), 0).verdict(), "\n\n",
                       RenderReport(*pages_.newest()));
+}
+
+void ClusterWatch::ShowNewest(absl::Duration patience) {
+  MutexLock lock(&mutex_);
+  const Time begin = MonotonicNow();
+  if (begin >= looked_until_) return;
+  const Time end = begin + patience;
+  asks_at_once_ = true;
+  changed_.NotifyAll();
+  while (newest_begun_ < begin && MonotonicNow() < end) {
+    changed_.WaitFor(&mutex_, end - MonotonicNow());
+  }
+  // Each page asks within a period from now.
+  const Time seen = std::min(end, MonotonicNow() + 1.5 * kPeriod);
+  while (MonotonicNow() < seen) {
+    changed_.WaitFor(&mutex_, seen - MonotonicNow());
+  }
 }
 
 std::string ClusterWatch::Settings(absl::Duration patience) {

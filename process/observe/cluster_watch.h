@@ -49,6 +49,10 @@ class ClusterWatch {
   absl::optional<std::string> Text(absl::Duration patience);
   // What operators have set while the job runs, a line each.
   std::string Settings(absl::Duration patience);
+  // If somebody looks, waits until every open page has asked for a report that
+  // is newer than this call, up to `patience`. Before a process ends, so that
+  // its page says how.
+  void ShowNewest(absl::Duration patience);
 
  private:
   void Loop();
@@ -65,6 +69,8 @@ class ClusterWatch {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   Time looked_until_ ABSL_GUARDED_BY(mutex_);
   bool has_asked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool asks_at_once_ ABSL_GUARDED_BY(mutex_) = false;
+  Time newest_begun_ ABSL_GUARDED_BY(mutex_);  // When the newest was asked for.
   StatusPages pages_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -80,5 +80,30 @@ TEST(ClusterWatchTest, WhileAProcessSaysNothingThereIsNoPage) {
   EXPECT_FALSE(watch.Text(absl::Milliseconds(1)).has_value());
 }
 
+TEST(ClusterWatchTest, WhoLooksSeesTheEnd) {
+  const FakeProcess other(Worker(1));
+  std::atomic<bool> is_over{false};
+  ClusterWatch watch({.own_status = [&]() -> absl::optional<v1::StatusReply> {
+    v1::StatusReply own = Chief(other.address());
+    if (is_over) own.mutable_job()->set_state(v1::FINISHED);
+    return own;
+  }});
+  const auto before = watch.Page(0, kPatience);
+  ASSERT_TRUE(before.has_value());
+  EXPECT_THAT(before->verdict(), StartsWith("trains: "));
+  is_over = true;
+  watch.ShowNewest(kPatience);
+  const auto after = watch.Page(0, absl::ZeroDuration());
+  ASSERT_TRUE(after.has_value());
+  EXPECT_THAT(after->verdict(), StartsWith("finished: "));
+}
+
+TEST(ClusterWatchTest, WhereNobodyLooksNobodyWaits) {
+  ClusterWatch watch({.own_status = []() -> absl::optional<v1::StatusReply> {
+    return absl::nullopt;  // So that there is never a report.
+  }});
+  watch.ShowNewest(absl::Hours(1));
+}
+
 }  // namespace
 }  // namespace paramd

@@ -52,6 +52,8 @@ constexpr char kText[] = "text/plain; charset=utf-8";
 constexpr char kNoStore[] =
     "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n";
 
+constexpr absl::Duration kShowLastFor = absl::Seconds(3);
+
 constexpr char kNothingYet[] = "this process has not said anything yet";
 
 v1::StatusPage PageOfNobody() {
@@ -241,6 +243,11 @@ HttpServer::Response MetricsEndpoint::Answer(const HttpServer::Request& request,
 
 void MetricsEndpoint::SetSource(AskStatus ask) {
   statuses_->SetSource(std::move(ask));
+}
+
+void MetricsEndpoint::ShowLast(v1::StatusReply last) {
+  SetSource([last = std::move(last)](auto done) { done(last); });
+  watch_->ShowNewest(kShowLastFor);
 }
 
 std::string MetricsEndpoint::url() const {

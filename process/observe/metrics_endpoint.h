@@ -65,6 +65,10 @@ class MetricsEndpoint {
   // AskStatus.
   void SetSource(AskStatus ask);
 
+  // From now on this process says `last`. If somebody looks at its page, waits
+  // until that was shown, three seconds at most.
+  void ShowLast(v1::StatusReply last);
+
   // "http://127.0.0.1:9090/metrics", with the port that was taken; the page is
   // at "/" there.
   std::string url() const;

@@ -1,141 +1,250 @@
-"""The status page of a job that lives, in a browser that nobody looks at."""
+"""The status page of a job that lives, in a browser and as text."""
 
+import http.server
 import json
-import os
 import re
-import shutil
 import signal
+import threading
 import time
 import unittest
 import urllib.request
 
-from tests.cluster.paramd import Cluster
+from tests.cluster import browser
+from tests.cluster.browser import DESKTOP, PHONE
+from tests.cluster.paramd import Cluster, draw_addresses
 
-try:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-except ImportError:
-    webdriver = None
+# What a browser itself writes to the console if nobody answers.
+GONE = re.compile(r"net::ERR_(CONNECTION_(REFUSED|RESET)|EMPTY_RESPONSE)")
 
-# What counts as an error of the page: all but that its process is gone.
-GONE = "net::ERR_CONNECTION_REFUSED"
+SCREENS = {
+    "desktop_light": (DESKTOP, False),
+    "desktop_dark": (DESKTOP, True),
+    "phone_light": (PHONE, False),
+    "phone_dark": (PHONE, True),
+}
+
+# Texts that are hard to read: smaller than 9 pixels, or of a colour too near to what
+# is behind them, which is a contrast below WCAG's 4.5, with what is half transparent
+# laid over what is below it.
+ILLEGIBLE = """
+const numbers = (colour) => {
+  const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
+  return {r, g, b, a};
+};
+const over = (top, below) => ({
+  r: top.r * top.a + below.r * (1 - top.a),
+  g: top.g * top.a + below.g * (1 - top.a),
+  b: top.b * top.a + below.b * (1 - top.a), a: 1});
+const light = ({r, g, b}) => {
+  const [x, y, z] = [r, g, b].map((value) => value / 255).map((value) =>
+      value <= .04045 ? value / 12.92 : ((value + .055) / 1.055) ** 2.4);
+  return .2126 * x + .7152 * y + .0722 * z;
+};
+const found = [];
+for (const part of document.body.querySelectorAll("*")) {
+  const hasText = [...part.childNodes].some(
+      (node) => node.nodeType === 3 && /[\\p{L}\\p{N}]/u.test(node.data));
+  if (!hasText || !part.checkVisibility()) continue;
+  const style = getComputedStyle(part);
+  const chain = [];
+  for (let at = part; at; at = at.parentElement) chain.push(at);
+  let behind = {r: 255, g: 255, b: 255, a: 1}, opacity = 1;
+  for (const at of chain.reverse()) {
+    const own = getComputedStyle(at);
+    behind = over(numbers(own.backgroundColor), behind);
+    opacity *= Number(own.opacity);
+  }
+  const ink = numbers(part.namespaceURI.endsWith("svg") ? style.fill : style.color);
+  const size = parseFloat(style.fontSize) *
+      (part.getScreenCTM ? part.getScreenCTM().a : 1);
+  if (size < 9) found.push(
+      `${size.toFixed(1)} px: ${part.textContent.slice(0, 40)}`);
+  const [a, b] = [light(over({...ink, a: ink.a * opacity}, behind)),
+                  light(behind)];
+  const contrast = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+  if (contrast < 4.5) found.push(
+      `${contrast.toFixed(2)}: ${part.textContent.slice(0, 40)}`);
+}
+return found;
+"""
 
 
-def need_browser():
-    if webdriver is None or not shutil.which("chromedriver"):
-        raise unittest.SkipTest(
-            "needs Debian's chromium-driver and python3-selenium")
+class Between:
+    """Hands requests on to `target`, a process's page, and counts them.
+
+    `change`: a function that makes of what /status.json gave, as bytes, what the
+    browser gets.
+    """
+
+    def __init__(self, target):
+        self.change = lambda content: content
+        self.questions = 0
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+
+            def do_GET(self):
+                asked = urllib.request.Request(
+                    target + self.path[1:],
+                    headers={"Accept": self.headers["Accept"]})
+                with urllib.request.urlopen(asked) as answer:
+                    content = answer.read()
+                    headers = answer.headers
+                if self.path.startswith("/status.json"):
+                    outer.questions += 1
+                    content = outer.change(content)
+                self.send_response(200)
+                for name, value in headers.items():
+                    if name not in ("Content-Length", "Connection"):
+                        self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
 
 
-class StatusPageTest(unittest.TestCase):
+class LiveJob:
+    """A tiny job of two servers and two workers, all of which serve a page.
+
+    `add_cleanup`: that of the test or of its class.
+    """
+
+    def __init__(self, add_cleanup):
+        self.add_cleanup = add_cleanup
+        self.cluster = Cluster(servers=2, workers=2)
+        host = draw_addresses(len(self.cluster.tasks))[0].split(":", maxsplit=1)[0]
+        self.pages = {task: f"{host}:{9090 + i}"
+                      for i, task in enumerate(self.cluster.tasks)}
+        self.runs = {}
+
+    def start(self, *tasks, flags=(), epochs=1000000):
+        for task in tasks:
+            run = self.runs[task] = self.cluster.start(
+                task, f"--epochs={epochs}",
+                f"--metrics_address={self.pages[task]}", *flags)
+            self.add_cleanup(run.kill)
+        for task in tasks:
+            self.runs[task].wait_for("serving metrics")
+
+    def start_all(self, *flags, epochs=1000000):
+        self.start(*self.cluster.tasks, flags=flags, epochs=epochs)
+        self.runs["worker-0"].wait_for("worker-1 joined")
+
+    def url(self, task):
+        return f"http://{self.pages[task]}/"
+
+    def kill(self, task):
+        self.runs[task].signal(signal.SIGKILL)
+
+
+class PageTest(unittest.TestCase):
+    """What the tests in a browser share."""
+
+    @classmethod
+    def setUpClass(cls):
+        browser.need_browser()
+        cls.browser = browser.Browser()
+        cls.addClassCleanup(cls.browser.close)
 
     def setUp(self):
-        need_browser()
-        self.cluster = Cluster(servers=2, workers=2)
-        self.runs = {}
-        for task in ("ps-0", "ps-1", "worker-0", "worker-1"):
-            self.start(task)
-        self.runs["worker-0"].wait_for("worker-1 joined")
-        self.url = self.urls["worker-0"]
-        options = webdriver.ChromeOptions()
-        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu",
-                         "--disable-dev-shm-usage", "--window-size=1200,1400",
-                         f"--user-data-dir={os.environ['TEST_TMPDIR']}/browser"):
-            options.add_argument(argument)
-        options.set_capability("goog:loggingPrefs",
-                               {"browser": "ALL", "performance": "ALL"})
-        self.browser = webdriver.Chrome(
-            options=options, service=Service(shutil.which("chromedriver")))
-        self.addCleanup(self.browser.quit)
+        self.is_gone = False  # Whether the page's process is to be.
+        self.browser.screen(DESKTOP)
 
-    def start(self, task):
-        run = self.cluster.start(task, "--epochs=1000000",
-                                 "--metrics_address=127.0.0.1:0")
-        self.addCleanup(run.kill)
-        run.wait_for("serving metrics")
-        self.urls = getattr(self, "urls", {})
-        self.urls[task] = re.search(r"serving metrics url=(\S+)metrics",
-                                    run.output)[1]
-        self.runs[task] = run
+    def open(self, task, verdict=r"^trains: epoch "):
+        self.host = self.job.pages[task]
+        self.browser.open(self.job.url(task))
+        self.browser.wait_for("#verdict", verdict)
+        self.browser.wait_for("#processes", "worker-1")
 
-    def text(self, selector):
-        # At once: the page draws anew meanwhile.
-        return self.browser.execute_script(
-            "return [...document.querySelectorAll(arguments[0])]"
-            ".map((found) => found.innerText ?? found.textContent)"
-            ".join('\\n')", selector)
+    def look(self, name):
+        """What holds for each screen, and a picture of it."""
+        for screen, (size, dark) in SCREENS.items():
+            with self.subTest(name=name, screen=screen):
+                self.browser.screen(size, dark)
+                self.browser.picture(f"{name}_{screen}")
+                # Wide tables scroll by themselves.
+                self.assertEqual(
+                    self.browser.run("return [innerWidth, document"
+                                     ".documentElement.scrollWidth]"),
+                    [size[0], size[0]])
+                self.assertEqual(self.browser.run(ILLEGIBLE), [])
+        self.browser.screen(DESKTOP)
 
-    def wait_for(self, selector, pattern):
-        """Until what is there says so: a test's own limit ends it else."""
-        while not re.search(pattern, self.text(selector)):
-            time.sleep(0.1)
+    def assert_red(self, selector):
+        colours = self.browser.run(
+            "return [...document.querySelectorAll(arguments[0])].map("
+            "(found) => getComputedStyle(found).color)", selector)
+        self.assertGreater(len(colours), 0)
+        for colour in colours:
+            red, green, blue = map(int, re.findall(r"\d+", colour)[:3])
+            self.assertGreater(red, 2 * max(green, blue))
 
-    def picture(self, name):
-        folder = os.environ.get("TEST_UNDECLARED_OUTPUTS_DIR")
-        if folder:
-            self.browser.save_screenshot(os.path.join(folder, f"{name}.png"))
+    def assert_quiet(self):
+        """Nothing was logged, forbidden or asked for elsewhere."""
+        messages = self.browser.messages()
+        if self.is_gone:
+            messages = [text for text in messages if not GONE.search(text)]
+        self.assertEqual(messages, [])
+        self.assertEqual(self.browser.violations(), [])
+        requests = self.browser.requests()
+        self.assertGreater(len(requests), 0)
+        for url in requests:
+            self.assertRegex(url, rf"^(http://{re.escape(self.host)}/|data:,$)")
 
-    def complaints(self):
-        return [entry["message"] for entry in self.browser.get_log("browser")
-                if GONE not in entry["message"]]
 
-    def requests(self):
-        for entry in self.browser.get_log("performance"):
-            message = json.loads(entry["message"])["message"]
-            if message["method"] == "Network.requestWillBeSent":
-                yield message["params"]["request"]["url"]
+class LiveJobTest(PageTest):
+    """One job for all, to which nothing happens."""
 
-    def test_it_shows_how_the_job_is_from_beginning_to_end(self):
-        self.browser.get(self.url)
-        self.wait_for("#verdict", r"^trains: epoch ")
-        self.assertEqual(self.browser.title[:14], "tiny: trains: ")
-        self.wait_for("#processes", "worker-1")
-        rows = self.text("#processes td:first-child").split("\n")
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.job = LiveJob(cls.addClassCleanup)
+        cls.job.start_all()
+
+    def open_between(self):
+        """The chief's page, as a server between changes it."""
+        between = Between(self.job.url("worker-0"))
+        self.addCleanup(between.close)
+        self.host = between.url.split("/")[2]
+        self.browser.open(between.url)
+        self.browser.wait_for("#verdict", "^trains: ")
+        return between
+
+    def test_a_job_that_trains(self):
+        self.open("worker-0")
+        rows = self.browser.text("#processes td:first-child").split("\n")
         self.assertEqual(sorted(rows),
                          ["ps-0", "ps-1", "worker-0 (chief)", "worker-1"])
-        self.wait_for(".figure:first-child b", "^0$")
-        self.wait_for("#curves", "Examples a second: now ")
+        self.assertTrue(self.browser.driver.title.startswith("tiny: trains: "))
+        self.browser.wait_for(".figure:first-child b", "^0$")
+        self.browser.wait_for("#curves", "Examples a second: now ")
         self.assertEqual(
-            len(self.browser.find_elements("css selector",
-                                           "#topology .box")), 4)
+            self.browser.run("return document.querySelectorAll("
+                             "'#topology .box').length"), 4)
         # What was measured, as soon as there are two reports.
-        self.wait_for("#topology", r"ps-0 · \w+( answer)?\s*"
-                      r"(busy|idle|waiting) \d+ % · [\d.]+ k?M?B/s")
-        self.wait_for("#slices tr:first-child",
-                      r"^dense\S*\s+ps-\d\s+[\d,]+\s+[\d,.]+$")
-        self.wait_for("#curves", "Memory of the fullest server: now "
-                      r"[\d.]+ k?M?B")
-        self.picture("trains")
-
-        self.runs["worker-1"].kill()
-        self.wait_for("#processes tr:first-child", r"worker-1\s+no answer")
-        self.wait_for("#verdict.bad", "worker-1")
-        self.wait_for(".figure.bad:first-child b", "^1$")
-        self.picture("a_worker_is_gone")
-
-        self.runs["ps-1"].kill()
-        self.wait_for("#processes", r"ps-1\s+no answer")
-        self.wait_for("#events", "ps-1: alive → no answer")
-        self.browser.set_window_size(390, 844)
-        self.picture("phone")
-        # Wide tables scroll by themselves.
-        self.assertLessEqual(self.browser.execute_script(
-            "return document.documentElement.scrollWidth"), self.browser
-            .execute_script("return window.innerWidth"))
-
-        self.runs["worker-0"].signal(signal.SIGKILL)
-        self.wait_for("#age.bad", r"no answer: these figures are \d+ s old")
-        self.picture("gone")
-        self.assertEqual(self.complaints(), [])
-        host = self.url[len("http://"):].split("/", maxsplit=1)[0]
-        for url in self.requests():
-            # The browser's own first page is none of ours.
-            self.assertRegex(url, rf"^(http://{re.escape(host)}/|data:|chrome:)")
+        self.browser.wait_for("#topology", r"ps-0 · \w+( answer)?\s*"
+                              r"(busy|idle|waiting) \d+ % · [\d.]+ k?M?B/s")
+        self.browser.wait_for("#slices tr:first-child",
+                              r"^dense\S*\s+ps-\d\s+[\d,]+\s+[\d,.]+$")
+        self.browser.wait_for("#curves", "Memory of the fullest server: now "
+                              r"[\d.]+ k?M?B")
+        self.assertEqual(self.browser.text("#age.bad"), "")
+        self.look("trains")
+        self.assert_quiet()
 
     def test_tables_stand_in_the_order_of_their_lookups(self):
-        self.browser.get(self.url)
-        self.wait_for("#verdict", r"^trains: ")
-        rows = self.browser.execute_script("""
+        self.open("worker-0")
+        rows = self.browser.run("""
             const table = (variable, looked_up) => ({
               variable, looked_up, rows: 1, capacity: 2, created: 1, evicted: 0,
               ignored: 0, warning: ""});
@@ -153,32 +262,177 @@ class StatusPageTest(unittest.TestCase):
         self.assertEqual(rows, [["b –", "a –"], ["a 50", "b 10"],
                                 ["a 50", "b 10"], ["b 20", "a –"]])
 
-    def test_a_text_is_never_markup(self):
-        # What the page is given by a process that lies.
-        self.browser.get(self.url)
-        self.wait_for("#verdict", r"^trains: ")
-        lie = "<img src=x onerror=alert(1)><script>alert(2)</script>"
-        # At once: the page asks again and again.
-        verdict, images, scripts = self.browser.execute_script(
-            "show({...arguments[0], points: []});"
-            "return [document.getElementById('verdict').innerText,"
-            " document.images.length, document.scripts.length]", {
-                "job": lie, "verdict": lie, "level": "BAD", "seen_by": lie,
-                "build": lie, "incarnation": "1", "processes_left_out": 0,
-                "figures": [{"name": lie, "value": lie, "note": lie,
-                             "level": "BAD"}],
-                "processes": [{"name": lie, "is_server": True, "state": lie,
-                               "level": "BAD", "heard": lie, "generation": lie,
-                               "host": lie, "address": lie, "figures": lie,
-                               "waits": [lie]}],
-                "tables": [{"variable": lie, "rows": 1, "capacity": 1,
-                            "created": 1, "evicted": 0, "ignored": 0,
-                            "looked_up": 0, "warning": lie}],
-                "slices": [{"server": lie, "name": lie, "named_blocks": 1}],
-                "events": [{"number": 1, "unix_seconds": 1, "text": lie,
-                            "level": "BAD"}]})
-        self.assertEqual((verdict, images, scripts), (lie, 0, 1))
-        self.assertEqual(self.complaints(), [])
+    def test_a_page_that_nobody_sees_asks_for_nothing(self):
+        between = self.open_between()
+        self.browser.hide()
+        # What it has asked may still be answered.
+        self.browser.wait_for("#age", r"^[2-9] s old")
+        asked = between.questions
+        self.browser.wait_for("#age.bad", r"^[6-9] s old$")
+        self.assertEqual(between.questions, asked)
+        self.browser.show()
+        self.browser.wait_for("#age:not(.bad)", r"^[01] s old$")
+        self.assertGreater(between.questions, asked)
+        self.assert_quiet()
+
+    def test_text_of_others_is_never_markup(self):
+        lie = ("<img src=x onerror=alert(1)><script>alert(2)</script>"
+               "&lt;b&gt;\x1b[31m\u202e\"'\\u003cb\\u003e")
+        between = self.open_between()
+
+        def lying(content):
+            def everywhere(value):
+                if isinstance(value, dict):
+                    # Levels are of the page's own words.
+                    return {name: value if name == "level" else everywhere(value)
+                            for name, value in value.items()}
+                if isinstance(value, list):
+                    return [everywhere(part) for part in value]
+                return lie if isinstance(value, str) else value
+            page = json.loads(content)
+            page["tables"] = [{"variable": "", "rows": 1, "capacity": 1,
+                               "created": 1, "evicted": 0, "ignored": 0,
+                               "looked_up": 0, "warning": ""}]
+            page["events"] = [{"number": 1, "unix_seconds": 1, "text": "",
+                               "level": "BAD"}]
+            page["slices"] = [{"server": "", "name": "", "named_blocks": 1}]
+            page["processes"][0]["waits"] = [""]
+            return json.dumps(everywhere(page)).encode()
+        between.change = lying
+        self.browser.wait_for("#verdict", "img src")
+        shown = self.browser.run(
+            "return ['#job', '#verdict', '#seen-by', '#figures b',"
+            " '#processes td', '#processes small', '#tables td',"
+            " '#tables small', '#slices td', '#events li', '#topology text']"
+            ".map((one) => document.querySelector(one).textContent)")
+        for text in shown:
+            self.assertIn(lie, text)
+        self.assertEqual(self.browser.run(
+            "return [document.images.length, document.scripts.length,"
+            " document.querySelectorAll('main b b, h1 *').length]"), [0, 1, 0])
+        self.look("markup")
+        self.assert_quiet()
+
+    def test_an_answer_that_is_none_is_no_answer(self):
+        between = self.open_between()
+        for nonsense in (b"{", b"null", b"<html>a proxy's own page</html>"):
+            between.change = lambda _, nonsense=nonsense: nonsense
+            self.browser.wait_for("#age.bad", "^no answer: these figures are ")
+            between.change = lambda content: content
+            self.browser.wait_for("#age:not(.bad)", r"^\d+ s old$")
+        self.assert_quiet()
+
+    def test_the_policy_lets_nothing_else_in(self):
+        # So that a page of which nothing is forbidden has been watched.
+        self.open("worker-0")
+        elsewhere = self.job.url("ps-0")
+        self.browser.run("""
+            const add = (name, settings) => document.body.append(
+                Object.assign(document.createElement(name), settings));
+            add("script", {textContent: "document.title = 'taken'"});
+            add("style", {textContent: "body { display: none }"});
+            add("img", {src: arguments[0]});
+            add("iframe", {src: arguments[0]});
+            document.querySelector("h1").setAttribute("style", "color: red");
+            fetch(arguments[0] + "status.json").catch(() => 0);
+            """, elsewhere)
+        stopped = {}
+        while len(stopped) < 6:
+            stopped = {text.split()[0] for text in self.browser.violations()}
+        self.assertEqual(stopped, {
+            "script-src-elem", "style-src-elem", "style-src-attr", "img-src",
+            "frame-src", "connect-src"})
+        self.assertNotEqual(self.browser.driver.title, "taken")
+        self.assertNotEqual(self.browser.messages(), [])
+
+    def test_a_browser_without_scripts_is_told_what_to_do(self):
+        self.browser.without_scripts(True)
+        try:
+            self.browser.open(self.job.url("worker-0"))
+            self.browser.picture("without_scripts")
+        finally:
+            self.browser.without_scripts(False)
+        self.assertIn("needs JavaScript", self.browser.text("noscript"))
+        self.assertEqual(self.browser.messages(), [])
+
+
+class FailingJobTest(PageTest):
+    """A job for each."""
+
+    def start_all(self):
+        self.job = LiveJob(self.addCleanup)
+        self.job.start_all()
+
+    def test_a_killed_process_is_named_and_comes_back(self):
+        self.start_all()
+        self.open("worker-0")
+        self.job.kill("worker-1")
+        self.browser.wait_for("#processes tr:first-child.bad",
+                              r"worker-1\s+no answer")
+        self.browser.wait_for("#verdict.bad", "worker-1")
+        self.browser.wait_for(".figure.bad:first-child b", "^1$")
+        self.browser.wait_for("#topology", "worker-1 · no answer")
+        self.browser.wait_for("#events", "worker-1: .* → no answer")
+        self.assert_red("#verdict, .figure.bad:first-child b, "
+                        "#processes tr:first-child td:nth-child(2)")
+        self.look("worker_killed")
+
+        self.job.kill("ps-1")
+        self.browser.wait_for("#processes", r"ps-1\s+no answer")
+        self.browser.wait_for(".figure.bad:first-child b", "^2$")
+        self.browser.wait_for("#events", "ps-1: .* → no answer")
+        self.look("server_killed")
+
+        self.job.start("ps-1", "worker-1")
+        self.browser.wait_for(".figure.good:first-child b", "^0$")
+        self.browser.wait_for("#verdict", r"^trains: ")
+        self.browser.wait_for("#events", "worker-1: no answer → ")
+        self.browser.wait_for("#events", "ps-1: no answer → ")
+        self.assert_quiet()
+
+    def test_a_page_of_a_server_outlives_the_chief(self):
+        self.start_all()
+        self.open("ps-0")
+        self.browser.wait_for("footer", "as ps-0 sees it")
+        self.job.kill("worker-0")
+        self.browser.wait_for("#verdict.bad", "the job is not known: ")
+        self.browser.wait_for(".figure.bad:first-child b", "^–$")
+        self.look("chief_killed")
+        self.assert_quiet()
+
+    def test_a_page_whose_process_is_gone_says_so_in_red(self):
+        self.start_all()
+        self.open("worker-1")
+        self.job.kill("worker-1")
+        self.is_gone = True
+        self.browser.wait_for("#age.bad",
+                              r"^no answer: these figures are \d+ s old$")
+        self.assert_red("#age")
+        self.look("gone")
+        # It goes on by itself when there is a process again.
+        self.job.start("worker-1")
+        self.browser.wait_for("#age:not(.bad)", r"^\d+ s old$")
+        self.browser.wait_for("#verdict", r"^trains: ")
+        self.assert_quiet()
+
+    def test_a_job_that_has_finished_and_stays(self):
+        self.job = LiveJob(self.addCleanup)
+        self.job.start_all("--linger_when_finished", epochs=200)
+        self.open("worker-0", r"^finished: epoch 200\.00 of 200")
+        self.browser.wait_for("#verdict.good", ", test accuracy ")
+        self.look("finished")
+        self.assert_quiet()
+
+    def test_a_page_that_is_open_says_how_the_job_ended(self):
+        self.job = LiveJob(self.addCleanup)
+        self.job.start_all(epochs=2000)
+        self.open("worker-0")
+        self.is_gone = True
+        self.assertEqual(self.job.runs["worker-0"].wait(), 0)
+        self.browser.wait_for("#age.bad", "^no answer: ")
+        self.assertRegex(self.browser.text("#verdict.good"), "^finished: ")
+        self.look("finished_and_gone")
+        self.assert_quiet()
 
 
 class StatusFiguresTest(unittest.TestCase):

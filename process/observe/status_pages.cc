@@ -259,6 +259,11 @@ std::vector<std::pair<Page::Level, std::string>> ChangesOf(
 }
 
 void FillMissing(const v1::ClusterReport& report, Page* page) {
+  if (!report.has_job()) {
+    AddFigure("processes missing", "–", "the chief would know", Page::BAD,
+              page);
+    return;
+  }
   int missing = 0;
   for (int i = 0; i < report.processes_size(); ++i) {
     missing += IsMissing(MemberAt(report, i), report.processes(i)) ? 1 : 0;

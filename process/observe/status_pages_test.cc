@@ -284,6 +284,14 @@ TEST_F(StatusPagesTest, FiguresAreBadWhereSomebodyHasToAct) {
   EXPECT_EQ(Next().figures(2).level(), Page::GOOD);
 }
 
+TEST_F(StatusPagesTest, WithoutTheChiefNobodyKnowsWhoIsMissing) {
+  report_.clear_job();
+  const Page page = Next();
+  EXPECT_EQ(page.figures(0).name(), "processes missing");
+  EXPECT_EQ(page.figures(0).value(), "–");
+  EXPECT_EQ(page.figures(0).level(), Page::BAD);
+}
+
 TEST_F(StatusPagesTest, AServerWithoutItsBackupIsWarnedOf) {
   for (const uint32_t server : {0, 1}) {
     Member(server)->set_peer(2 * server);
