@@ -39,7 +39,7 @@ class SparePlaces {
     uint32_t peer = 0;
     uint64_t process = 0;
     CallId call = 0;  // 0: none.
-    Time next;
+    Time next = {};
     int told = 0;  // As of a ServerRecord.
     int asked = 0;
   };
