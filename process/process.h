@@ -41,7 +41,8 @@ struct ProcessRole {
   bool scalable = false;
   // Places of each server, of a ps task, and of all tasks together.
   uint32_t places_each() const {
-    return scalable ? servers / shards : replication;
+    // A worker that joins is told of no server at first.
+    return scalable && servers > 0 ? servers / shards : replication;
   }
   uint32_t places() const { return shards * places_each(); }
   uint32_t all_places() const { return servers * places_each(); }

@@ -152,8 +152,8 @@ void JobReport::FillStatus(Time now, v1::StatusReply* status) const {
   if (RateScaleOf(view.configuration) != 1) {
     job->set_learning_rate_scale(RateScaleOf(view.configuration));
   }
-  parts_.scaling.FillStatus(job);
   parts_.servers.FillStatus(now, job);
+  parts_.scaling.FillStatus(job);
   parts_.sessions.FillStatus(
       view, now, [this](uint32_t w) { return parts_.joins.IsJoining(w); }, job);
 }

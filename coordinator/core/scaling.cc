@@ -260,6 +260,11 @@ void Scaling::FillStatus(v1::JobStats* status) const {
   const auto each = static_cast<uint32_t>(2 + places_[0].others.size());
   status->set_places_of_a_ps(each * static_cast<uint32_t>(places_.size()) /
                              tasks_);
+  for (int s = 0;
+       s < status->members_size() && s < static_cast<int>(places_.size());
+       ++s) {
+    status->mutable_members(s)->set_home(places_[static_cast<size_t>(s)].home);
+  }
   if (!IsUnderWay()) return;
   status->mutable_scaling()->set_servers(logging_ ? asked_ : wanted_);
   status->mutable_scaling()->set_waiting_for(waits_for_);

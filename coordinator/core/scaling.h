@@ -55,6 +55,7 @@ class Scaling {
   // nobody is about to leave with a checkpoint.
   void Advance(bool may_move, Turn* turn);
 
+  // Members that it has are the servers, by index.
   void FillStatus(v1::JobStats* status) const;
 
  private:

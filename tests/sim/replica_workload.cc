@@ -232,6 +232,8 @@ class ReplicaRun : private SimulationWatcher {
     if (append == nullptr || !append->entry().has_replicas()) return;
     const v1::ServerMember& server = append->entry().replicas();
     if (!server.has_backup()) members_.Drops(server.index());
+    // Elsewhere a process that is down keeps the chief from being killed.
+    if (scales_) members_.Logs(server);
   }
 
   // ---- what is hurt
