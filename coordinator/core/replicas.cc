@@ -186,7 +186,10 @@ void Replicas::Decide(uint32_t server, Turn* turn) {
   if (watch_.IsLeaving(place.peer, place.incarnation)) {
     return Drop(server, "its process leaves", turn);
   }
-  if (place.peer != Wanted(server)) {
+  // One that may be gone goes on in the backup that it has.
+  const bool is_there = !record.suspected &&
+                        turn->now - record.heard <= 2 * turn->job.heartbeat();
+  if (is_there && place.peer != Wanted(server)) {
     return Drop(server, "it gets one in another process", turn);
   }
   const bool is_of_it = place.report.since() == backup.since();

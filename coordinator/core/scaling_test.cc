@@ -146,6 +146,7 @@ class ScalingTest : public ::testing::Test {
     Keep();
   }
   void Advance() {
+    for (ServerRecord& server : bench_.servers) server.heard = bench_.now;
     bench_.Do([&](Turn* turn) {
       scaling_.Advance(/*may_move=*/true, turn);
       replicas_.Advance(/*everybody_knows=*/false, turn);

@@ -59,6 +59,7 @@ class ReplicaRun : private SimulationWatcher {
         scaler_(
             scales ? DrawScales(seed, kReplicaTasks)
                    : std::vector<ScaleOperator::Step>(),
+            [this] { return IsProtected(); },
             [this](uint32_t tasks) {
               ++report_.scales_asked;
               scaled_.Asked(tasks);
@@ -242,13 +243,18 @@ class ReplicaRun : private SimulationWatcher {
   }
   void Hurt() {
     if (!storage_.results().empty()) return;
-    if (!IsProtected()) {
+    const bool scales = scaled_.is_under_way();
+    const bool may = scales ? members_.IsNobodyDown() && members_.IsRunning()
+                            : IsProtected();
+    if (!may) {
       simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
                      [this] { Hurt(); });
       return;
     }
     const auto task = static_cast<uint32_t>(random_.Below(kReplicaTasks));
-    const double kind = random_.Uniform();
+    // A server that is being moved has no backup to lose its process to.
+    const double kind =
+        random_.Uniform() * (scales ? 0.25 : 1) + (scales ? 0.75 : 0);
     if (kind < 0.25) return Kill(task);
     if (kind < 0.75) {
       // The next push that comes by is one too many.
@@ -276,7 +282,8 @@ class ReplicaRun : private SimulationWatcher {
   }
   void KillInAPush(Simulation::Moment moment, const SimProcess& self,
                    const google::protobuf::Message& head) {
-    if (!armed_ || self.peer.kind != PeerId::Kind::kPs || !IsProtected()) {
+    if (!armed_ || self.peer.kind != PeerId::Kind::kPs || !IsProtected() ||
+        scaled_.is_under_way()) {
       return;
     }
     const bool is_of_a_push =
@@ -305,6 +312,7 @@ class ReplicaRun : private SimulationWatcher {
         [this] { AddCoordinator(); });
   }
   void Kill(uint32_t task) {
+    if (HasLeft(task)) return;  // It is about to be back.
     ++report_.kills;
     members_.Down(task);
     members_.End(task);
@@ -323,6 +331,7 @@ class ReplicaRun : private SimulationWatcher {
     const bool is_protected = IsProtected();
     const auto task = static_cast<uint32_t>(leaves_.Below(kReplicaTasks));
     const bool may =
+        !scaled_.is_under_way() &&
         members_.HasBegun(task, simulation_.elapsed()) &&
         (is_protected || (!IsOfSteps() && members_.IsNobodyDown() &&
                           members_.IsRunning() && leaves_.Chance(0.2)));
@@ -358,16 +367,19 @@ class ReplicaRun : private SimulationWatcher {
     leaving_.insert(task);
     for (const PeerId place : PlacesOfTask(task)) simulation_.Drain(place);
   }
+  // All its places have.
+  bool HasLeft(uint32_t task) const {
+    const std::vector<PeerId> places = PlacesOfTask(task);
+    return std::all_of(places.begin(), places.end(), [this](PeerId peer) {
+      return left_.contains(peer.index);
+    });
+  }
   // A place of a task that leaves has ended.
   absl::Status Left(uint32_t task, uint32_t place, const absl::Status& status) {
     members_.Down(task);
     members_.End(task);
     left_.insert(place);
-    const std::vector<PeerId> places = PlacesOfTask(task);
-    const bool all_have =
-        std::all_of(places.begin(), places.end(),
-                    [this](PeerId peer) { return left_.contains(peer.index); });
-    if (!all_have || !status.ok()) return status;
+    if (!HasLeft(task) || !status.ok()) return status;
     leaving_.erase(task);
     StartAgain(task, absl::Milliseconds(
                          leaves_.Below(leaves_.Chance(0.5) ? 300 : 10000)));

@@ -54,7 +54,9 @@ ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose);
 // The same, where each server has a place in every process, and an operator
 // has fewer processes hold everything, and more again, also while the last
 // change is under way. A process that has ended for that comes back soon, and
-// holds nothing until it is to.
+// holds nothing until it is to. While it is under way processes are stopped and
+// cut off, at any moment, and the coordinator is killed; others are killed, and
+// drained, in between: a server that is being moved has no backup now and then.
 //
 // Checked besides: once the operator hears that so many hold everything, no
 // server and no backup is elsewhere until another number is asked for, whoever

@@ -25,11 +25,16 @@ void ScaleOperator::Start(Time now, Outbox* out) {
 
 void ScaleOperator::Tick(Time now, Outbox* out) {
   if (now < next_) return;
-  next_ = Time::Never();
   if (IsNextDue(now)) {
     ++step_;
-    has_asked_ = false;
+    // Nothing keeps another number from taking the place of this one.
+    if (has_asked_) asked_(steps_[step_].second);
   }
+  if (!has_asked_ && !may_begin_()) {
+    next_ = now + kRetry;
+    return;
+  }
+  next_ = Time::Never();
   if (!has_asked_) asked_(steps_[step_].second);
   has_asked_ = true;
   auto scale = std::make_unique<v1::ScaleRequest>();

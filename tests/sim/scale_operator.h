@@ -13,8 +13,8 @@
 namespace paramd {
 
 // A person who scales a running job: asks for each number of ps when its time
-// has come, also where the one before is not there yet, and again until it is;
-// leaves after the last, or when the job has ended.
+// has come and `may_begin` lets it, also where the one before is not there yet,
+// and again until it is; leaves after the last, or when the job has ended.
 //
 // Not thread-safe: a core of the simulator, named outside.
 class ScaleOperator : public Core {
@@ -24,9 +24,11 @@ class ScaleOperator : public Core {
 
   // `asked`: so many are asked for, for the first time; `done`: they hold
   // everything.
-  ScaleOperator(std::vector<Step> steps, std::function<void(uint32_t)> asked,
+  ScaleOperator(std::vector<Step> steps, std::function<bool()> may_begin,
+                std::function<void(uint32_t)> asked,
                 std::function<void(uint32_t)> done)
       : steps_(std::move(steps)),
+        may_begin_(std::move(may_begin)),
         asked_(std::move(asked)),
         has_done_(std::move(done)) {}
 
@@ -45,6 +47,7 @@ class ScaleOperator : public Core {
   void GoOn(Time now, Outbox* out);
 
   const std::vector<Step> steps_;
+  const std::function<bool()> may_begin_;
   const std::function<void(uint32_t)> asked_;
   const std::function<void(uint32_t)> has_done_;
   Time started_;

@@ -6,11 +6,13 @@ namespace paramd {
 
 void ScaleWitness::Asked(uint32_t tasks) {
   scaled_to_ = all_;
+  is_under_way_ = true;
   for (uint32_t task = tasks; task < all_; ++task) left_out_.insert(task);
 }
 
 void ScaleWitness::Scaled(uint32_t tasks) {
   scaled_to_ = tasks;
+  is_under_way_ = false;
   std::erase_if(left_out_, [tasks](uint32_t task) { return task < tasks; });
 }
 

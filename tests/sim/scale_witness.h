@@ -23,6 +23,8 @@ class ScaleWitness {
   // An operator asks for so many, and hears that they hold everything.
   void Asked(uint32_t tasks);
   void Scaled(uint32_t tasks);
+  // The first was heard, and the second was not.
+  bool is_under_way() const { return is_under_way_; }
   // Its process may end before the job does.
   bool MayLeave(uint32_t task) const { return left_out_.contains(task); }
   // Somebody is told this, which nothing older follows. kDataLoss if a server
@@ -33,6 +35,7 @@ class ScaleWitness {
   const std::vector<ServerPlaces> places_;
   const uint32_t all_;
   uint32_t scaled_to_;
+  bool is_under_way_ = false;
   std::set<uint32_t> left_out_;  // Tasks, once, until they are back.
 };
 
