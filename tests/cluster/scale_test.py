@@ -147,9 +147,9 @@ class ScaleTest(unittest.TestCase):
         # It is back, and holds nothing.
         self.start("ps-2")
         self.runs["ps-2"].wait_for("ready")
-        time.sleep(2)
-        job = wait_for_backups(self.address)
-        self.assertEqual(holders(job), {0, 1})
+        for _ in range(20):
+            job = wait_for_backups(self.address)
+            self.assertEqual(holders(job), {0, 1})
         self.assertEqual((job["pushes_lost"], job["pushes_doubled"]), (0, 0))
         self.scale(3)
         with open(os.path.join(self.root, "audit.jsonl"),
