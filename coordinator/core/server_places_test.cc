@@ -89,7 +89,9 @@ TEST(ServerPlacesTest, FewerTasksHoldEqualSharesAndNoServerTwice) {
       EXPECT_LT(home, left);
       EXPECT_LT(away, left);
       EXPECT_NE(home, away);
-      if (s / 2 < left) EXPECT_EQ(home, s / 2) << "its own stay";
+      if (s / 2 < left) {
+        EXPECT_EQ(home, s / 2) << "its own stay";
+      }
       ++servers[home];
     }
     EXPECT_EQ(servers.size(), left);

@@ -17,7 +17,7 @@ ClusterSpec ClusterOf(TaskId self) {
 
 TEST(ProcessFactsTest, AProcessSaysWhereItAndItsChiefAre) {
   const ProcessFacts facts(ClusterOf({TaskType::kPs, 1}), /*shards=*/1,
-                           "0.1 abc");
+                           /*places=*/1, "0.1 abc");
   v1::StatusReply status;
   facts.Fill(&status);
   EXPECT_EQ(status.build(), "0.1 abc");
