@@ -23,7 +23,7 @@ void SayScaleWait(const v1::ScaleReply& reply) {
         stderr);
 }
 
-absl::StatusOr<std::string> Scale(int servers, const ChiefFlags& flags) {
+absl::StatusOr<std::string> ScaleJob(int servers, const ChiefFlags& flags) {
   if (servers == 0) {
     return absl::InvalidArgumentError(
         "--servers: is missing; give how many ps hold everything");
@@ -58,7 +58,7 @@ int ScaleCommand(const Invocation& invocation) {
   chief.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
   if (!flags.arguments().empty()) chief.place = flags.arguments()[0];
-  const absl::StatusOr<std::string> said = Scale(servers, chief);
+  const absl::StatusOr<std::string> said = ScaleJob(servers, chief);
   PrintError(said.status());
   if (!said.ok()) return ExitCodeAtStart(said.status());
   Print(*said);

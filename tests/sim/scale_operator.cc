@@ -10,10 +10,10 @@
 namespace paramd {
 namespace {
 
-constexpr absl::Duration kDeadline = absl::Seconds(5);
-constexpr absl::Duration kRetry = absl::Milliseconds(300);
+constexpr absl::Duration kScaleDeadline = absl::Seconds(5);
+constexpr absl::Duration kScaleRetry = absl::Milliseconds(300);
 // In a row: then there is nobody left to ask.
-constexpr int kMostFailures = 200;
+constexpr int kMostScaleFailures = 200;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ void ScaleOperator::Tick(Time now, Outbox* out) {
     if (has_asked_) asked_(steps_[step_].second);
   }
   if (!has_asked_ && !may_begin_()) {
-    next_ = now + kRetry;
+    next_ = now + kScaleRetry;
     return;
   }
   next_ = Time::Never();
@@ -40,7 +40,8 @@ void ScaleOperator::Tick(Time now, Outbox* out) {
   auto scale = std::make_unique<v1::ScaleRequest>();
   scale->set_servers(steps_[step_].second);
   scale->set_nonce(step_ + 1);
-  out->Send(PeerId::Coordinator(), ++call_, std::move(scale), {}, kDeadline);
+  out->Send(PeerId::Coordinator(), ++call_, std::move(scale), {},
+            kScaleDeadline);
 }
 
 void ScaleOperator::GoOn(Time now, Outbox* out) {
@@ -52,7 +53,7 @@ void ScaleOperator::GoOn(Time now, Outbox* out) {
 
 void ScaleOperator::Receive(Message message, Time now, Outbox* out) {
   if (!message.is_reply || message.call != call_) return;
-  next_ = now + kRetry;
+  next_ = now + kScaleRetry;
   if (message.status.ok()) {
     failures_ = 0;
     const auto* reply = dynamic_cast<const v1::ScaleReply*>(message.head);
@@ -60,7 +61,8 @@ void ScaleOperator::Receive(Message message, Time now, Outbox* out) {
     return;
   }
   const v1::Refusal::Reason reason = RefusalOf(message.status).reason();
-  if (reason == v1::Refusal::JOB_FINISHED || ++failures_ == kMostFailures) {
+  if (reason == v1::Refusal::JOB_FINISHED ||
+      ++failures_ == kMostScaleFailures) {
     out->Exit(absl::OkStatus());
   } else if (reason == v1::Refusal::INVALID) {
     out->Exit(message.status);
