@@ -551,8 +551,7 @@ TEST(ShardLearnerTest, AnotherBackupBeginsWithNothing) {
               !bench.home.sends.empty());
 }
 
-// ---- a place that nobody needs
-// -----------------------------------------------
+// ---- a place that nobody needs ----------------------------------------------
 
 class ShardForgetsTest : public ShardReplicationTest {
  protected:
