@@ -34,7 +34,7 @@ v1::Manifest WithoutTraining(const v1::Manifest& from) {
   *manifest.mutable_variables() = from.variables();
   manifest.set_final(from.final());
   *manifest.mutable_job() = from.job();
-  manifest.set_format(FormatOf(manifest));
+  manifest.set_format(paramd::FormatOf(manifest));
   manifest.set_min_reader(manifest.format());
   return manifest;
 }
