@@ -113,7 +113,7 @@ std::string RenderTop(const v1::StatusPage& page, TopOrder order, int columns,
     lines.insert(lines.end(), events.begin(), events.end());
   }
   if (rows > 0) lines.push_back(last);
-  for (std::string& line : lines) line = Cut(line, columns);
+  for (std::string& line : lines) line = CutLine(line, columns);
   return absl::StrCat(absl::StrJoin(lines, "\n"), rows > 0 ? "" : "\n");
 }
 

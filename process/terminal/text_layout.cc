@@ -28,7 +28,7 @@ std::string AtRight(absl::string_view text, size_t columns) {
                       text);
 }
 
-std::string Cut(absl::string_view line, int columns) {
+std::string CutLine(absl::string_view line, int columns) {
   int seen = 0;
   for (size_t i = 0; i < line.size(); ++i) {
     const bool begins = (static_cast<unsigned char>(line[i]) & 0xc0) != 0x80;
@@ -43,12 +43,13 @@ std::string CutLines(absl::string_view text, int columns, int rows) {
   std::string cut;
   for (auto i = shown; i > 0; --i) {
     const size_t end = text.find('\n');
-    absl::StrAppend(&cut, Cut(text.substr(0, end), columns), "\n");
+    absl::StrAppend(&cut, CutLine(text.substr(0, end), columns), "\n");
     text.remove_prefix(end + 1);
   }
   if (shown < lines) {
     absl::StrAppend(
-        &cut, Cut(absl::StrCat("and ", lines - shown, " more lines"), columns),
+        &cut,
+        CutLine(absl::StrCat("and ", lines - shown, " more lines"), columns),
         "\n");
   }
   return cut;

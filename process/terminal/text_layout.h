@@ -18,7 +18,7 @@ std::string Padded(absl::string_view text, size_t columns);
 std::string AtRight(absl::string_view text, size_t columns);
 
 // The first `columns` characters of a line.
-std::string Cut(absl::string_view line, int columns);
+std::string CutLine(absl::string_view line, int columns);
 
 // Lines, of which the last one ends with a line break too, as they fit on
 // `rows` rows of a terminal: each cut, and the last row says how many more
