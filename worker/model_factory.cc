@@ -273,6 +273,11 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
     RETURN_IF_ERROR(CheckConcurrent(job, *made));
   }
   if (HasActivationBudget(job)) {
+    if (!devices.empty() && !job.memory().swap_directory().empty()) {
+      return CantUse(job,
+                     "layers are swapped to a disk on the processor alone; "
+                     "leave memory.swap_directory out, or choose cpu");
+    }
     RETURN_IF_ERROR(FitActivations(job, makers.front()()->activations(),
                                    made.get(), &pipeline));
   }
