@@ -141,6 +141,19 @@ void CheckWithoutFlush(
   }
 }
 
+// Adds what the settings about memory say wrongly.
+void CheckMemory(const v1::JobConfig& config,
+                 const std::function<void(const std::string& path,
+                                          absl::string_view sentence)>& add) {
+  if (config.memory().swap_directory().empty() ||
+      config.memory().activation_budget_bytes() > 0) {
+    return;
+  }
+  add("memory.swap_directory",
+      "needs memory.activation_budget_bytes, which says how much memory there "
+      "is without it");
+}
+
 // Adds what the settings about the stages of a model say wrongly.
 void CheckPipeline(const v1::JobConfig& config,
                    const std::function<void(const std::string& path,
@@ -424,6 +437,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   }
   CheckCustomModel(config, add);
   CheckFormats(config, add);
+  CheckMemory(config, add);
   CheckPipeline(config, add);
   CheckSlices(config.model(), add);
   CheckOutputs(config, reader, add);

@@ -164,6 +164,17 @@ TEST(JobConfigTest, AFormatToComputeInIsOfAModelInTheFile) {
             "leave it out");
 }
 
+TEST(JobConfigTest, ADirectoryToSwapToIsForABudget) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"memory.swap_directory", "/var/tmp"}};
+  EXPECT_EQ(MessageOf(sources),
+            "--set: memory.swap_directory: needs "
+            "memory.activation_budget_bytes, which says how much memory there "
+            "is without it");
+  sources.settings.push_back({"memory.activation_budget_bytes", "1000"});
+  EXPECT_TRUE(LoadJob(sources).ok());
+}
+
 TEST(JobConfigTest, ACustomModelNeedsNoLayersNoLossAndNoInput) {
   JobSources sources = From(R"({"name": "own", "model": {"custom": true},
       "optimizer": {"sgd": {}, "learning_rate": 0.1}})");

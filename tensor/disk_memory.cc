@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "tensor/unnamed_file.h"
 
 namespace paramd {
 namespace {
@@ -49,16 +50,6 @@ size_t RoundUp(size_t size, size_t unit) {
 }
 
 std::string ErrorText() { return std::strerror(errno); }
-
-int OpenUnnamed(const std::string& directory) {
-  const int file =
-      open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (file >= 0 || errno != EOPNOTSUPP) return file;
-  std::string name = absl::StrCat(directory, "/.paramd-rows-XXXXXX");
-  const int named = mkostemp(name.data(), O_CLOEXEC);
-  if (named >= 0) unlink(name.c_str());
-  return named;
-}
 
 // ---- a disk that fails ------------------------------------------------------
 
@@ -112,7 +103,7 @@ uint64_t BytesOf(const DiskRanges& ranges) {
 
 absl::StatusOr<std::shared_ptr<DiskMemory>> DiskMemory::Create(
     const std::string& directory) {
-  const int file = OpenUnnamed(directory);
+  const int file = OpenUnnamedFile(directory);
   if (file >= 0) {
     SayWhyADiskFails(directory);
     return std::shared_ptr<DiskMemory>(new DiskMemory(file, directory));

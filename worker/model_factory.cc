@@ -76,6 +76,17 @@ bool HasActivationBudget(const v1::JobConfig& job) {
   return job.memory().activation_budget_bytes() > 0;
 }
 
+// What a step writes to a disk, if it does.
+void LogSwapped(const NetworkPlan& network) {
+  if (network.swap_directory.empty()) return;
+  uint64_t bytes = 0;
+  for (const ChosenRecompute& stage : network.chosen) {
+    bytes += stage.live * stage.swapped_bytes;
+  }
+  Log(LogLevel::kInfo, "activations are swapped to a disk",
+      {{"directory", network.swap_directory}, {"bytes_at_once", bytes}});
+}
+
 // What computes in that format.
 Network::MakeDevice InFormat(ComputeFormat format, Network::MakeDevice make) {
   return [format, make = std::move(make)] {
@@ -273,8 +284,14 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
     RETURN_IF_ERROR(CheckConcurrent(job, *made));
   }
   if (HasActivationBudget(job)) {
+    if (!devices.empty() && !job.memory().swap_directory().empty()) {
+      return CantUse(job,
+                     "layers are swapped to a disk on the processor alone; "
+                     "leave memory.swap_directory out, or choose cpu");
+    }
     RETURN_IF_ERROR(FitActivations(job, makers.front()()->activations(),
                                    made.get(), &pipeline));
+    LogSwapped(*made);
   }
   const std::shared_ptr<const NetworkPlan> plan = std::move(made);
   const TeacherDevices teachers = {makers.front(), name, makers};

@@ -62,6 +62,17 @@ TEST_F(ModelFactoryTest, APluginHasNoBudgetForActivations) {
               HasSubstr("memory.activation_budget_bytes is 10; "));
 }
 
+TEST_F(ModelFactoryTest, ADirectoryToSwapToIsThere) {
+  job_.mutable_memory()->set_activation_budget_bytes(1 << 20);
+  job_.mutable_memory()->set_swap_directory(::testing::TempDir());
+  EXPECT_TRUE(MakeOn("cpu").ok());
+  job_.mutable_memory()->set_swap_directory("/does/not/exist");
+  EXPECT_EQ(MakeOn("cpu").status(),
+            absl::InvalidArgumentError(
+                "memory.swap_directory '/does/not/exist': no file can be made "
+                "there: No such file or directory"));
+}
+
 TEST_F(ModelFactoryTest, APluginRoundsNothing) {
   auto& aware = *job_.mutable_model()->mutable_quantization_aware();
   aware.set_weight_bits(8);

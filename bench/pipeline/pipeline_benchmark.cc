@@ -39,12 +39,15 @@ struct Subject {
   InputSpec input;
   uint64_t batch;  // A multiple of the micro-batches.
   std::string model;
+  bool is_balanced;  // Whether its layers can be cut evenly.
 };
 
-std::string TransformerModel() {
+constexpr int kBlocks = 16;  // Of the transformer.
+
+std::string TransformerModel(int blocks) {
   std::string model =
       "layers { embedding { width: 64 } } layers { positional_embedding {} } ";
-  for (int block = 0; block < 16; ++block) {
+  for (int block = 0; block < blocks; ++block) {
     model += R"(
       layers { residual {
         layers { layer_norm { epsilon: 1e-5 } }
@@ -74,8 +77,9 @@ std::vector<Subject> Subjects() {
       .name = "text", .dtype = DType::kInt32, .dims = {32}, .classes = 32};
   FeatureSpec next = text;
   next.name = "label";
-  return {{"transformer", InputSpec{{text, next}}, 128, TransformerModel()},
-          {"cnn", LabelledImages({28, 28}, 10), 128, CnnModel()}};
+  return {{"transformer", InputSpec{{text, next}}, 128,
+           TransformerModel(kBlocks), true},
+          {"cnn", LabelledImages({28, 28}, 10), 128, CnnModel(), false}};
 }
 
 // A model with its weights and gradients.
@@ -118,6 +122,26 @@ class Trained {
 
 using NetworkRef = std::shared_ptr<const NetworkPlan>;
 
+void AddRatio(const std::string& metric, double value, Report* report) {
+  Figure figure{metric, "", {}, {}};
+  figure.values.Add(value);
+  report->Add(figure);
+}
+
+v1::ModelConfig ConfigOf(const std::string& model) {
+  v1::ModelConfig config;
+  CHECK(google::protobuf::TextFormat::ParseFromString(model, &config),
+        "the models of the benchmark are read");
+  return config;
+}
+
+std::unique_ptr<NetworkPlan> Planned(const Subject& subject,
+                                     const std::string& model) {
+  auto planned = PlanNetwork(ConfigOf(model), subject.input);
+  CHECK(planned.ok(), "the models of the benchmark fit their input");
+  return *std::move(planned);
+}
+
 std::vector<LayerTimes> Measured(const NetworkRef& network, const Batch& batch,
                                  uint64_t examples, int repetitions) {
   Batch part;
@@ -155,11 +179,11 @@ void OnTheClock(const Subject& subject, const NetworkRef& network,
   const auto eight = StagesOf(micro, 8);
   const Timeline pipelined =
       RunOnClock(OneForwardOneBackward(8, kMicroBatches), eight);
-  Figure speedup{subject.name + ".2_to_8_speedup", "", {}, {}};
-  speedup.values.Add(
-      RunOnClock(NaiveSchedule(2, 1), StagesOf(whole, 2)).makespan /
-      pipelined.makespan);
-  report->Add(speedup);
+  AddRatio(absl::StrCat(subject.is_balanced ? "balanced" : "unbalanced",
+                        "_2_to_8_speedup"),
+           RunOnClock(NaiveSchedule(2, 1), StagesOf(whole, 2)).makespan /
+               pipelined.makespan,
+           report);
   const Samples formula = [] {
     Samples samples;
     samples.Add(7.0 / (kMicroBatches + 7));
@@ -175,8 +199,13 @@ void OnTheClock(const Subject& subject, const NetworkRef& network,
   };
   bubble("1f1b", pipelined.bubble());
   bubble("gpipe", RunOnClock(GpipeSchedule(8, kMicroBatches), eight).bubble());
-  bubble("zero_bubble",
-         RunOnClock(ZeroBubbleSchedule(8, kMicroBatches), eight).bubble());
+  const double in_halves =
+      RunOnClock(ZeroBubbleSchedule(8, kMicroBatches), eight).bubble();
+  bubble("zero_bubble", in_halves);
+  if (subject.is_balanced) {
+    AddRatio("zero_bubble_over_1f1b_bubble", in_halves / pipelined.bubble(),
+             report);
+  }
 }
 
 void ForReal(const Subject& subject, const NetworkRef& network,
@@ -211,6 +240,11 @@ void ForReal(const Subject& subject, const NetworkRef& network,
     figure.peer->values.Add(1e3 * whole.Step(parts));
   }
   report->Add(figure);
+  if (subject.is_balanced) {
+    // Times as many steps in a second.
+    AddRatio("two_stages_over_one_core",
+             figure.peer->values.Median() / figure.values.Median(), report);
+  }
   Figure predicted{subject.name + ".two_stages_predicted",
                    "ms",
                    {},
@@ -286,60 +320,131 @@ void ZeroBubble(const Subject& subject, const NetworkRef& network,
   report->Add(figure);
 }
 
-// The least memory for activations that a budget may ask for, beside that
-// without one, and what a step then takes.
-void WithTightestBudget(const Subject& subject, const NetworkRef& network,
-                        const v1::ModelConfig& config, const Batch& batch,
-                        int rounds, Report* report) {
-  const auto chain = ChainOf(*network->layers, 0, network->layers->size(),
-                             subject.batch, DType::kFloat32);
-  const ChainUse use = {.border_bytes = chain.back().output_bytes};
+// The network with that budget for the activations of a step.
+std::unique_ptr<NetworkPlan> Fitted(const Subject& subject, uint64_t budget,
+                                    const std::string& swap_directory = "",
+                                    double swap_cost = 0) {
   v1::JobConfig job;
   job.set_batch_per_replica(static_cast<uint32_t>(subject.batch));
-  job.mutable_memory()->set_activation_budget_bytes(
-      SmallestPlan(chain, use).bytes);
-  auto fitted = PlanNetwork(config, subject.input);
+  job.mutable_memory()->set_activation_budget_bytes(budget);
+  job.mutable_memory()->set_swap_directory(swap_directory);
+  auto fitted = Planned(subject, subject.model);
   PipelinePlan whole = InOnePiece();
-  CHECK(fitted.ok() &&
-            FitActivations(job, DType::kFloat32, fitted->get(), &whole).ok(),
-        "the smallest plan fits");
-  const ChosenRecompute chosen = (*fitted)->chosen.front();
-  Figure ratio{subject.name + ".activation_memory_ratio", "", {}, {}};
-  ratio.values.Add(static_cast<double>(chosen.bytes_without) /
-                   static_cast<double>(chosen.bytes));
-  report->Add(ratio);
+  const absl::Status status =
+      FitActivations(job, DType::kFloat32, fitted.get(), &whole, swap_cost);
+  CHECK(status.ok(), std::string(status.message()).c_str());
+  return fitted;
+}
+
+// Times of a step of two networks that are the same model.
+void Compare(const NetworkRef& network, const NetworkRef& other,
+             const Batch& batch, int rounds, Figure figure, Report* report) {
   const auto make_device = [] { return std::make_unique<CpuDevice>(); };
-  Trained without(std::make_unique<Network>(network, make_device, "cpu"));
-  Trained with(
-      std::make_unique<Network>(*std::move(fitted), make_device, "cpu"));
-  without.Step({&batch, 1});
-  with.Step({&batch, 1});
-  Figure figure{subject.name + ".tightest_budget",
-                "ms",
-                {},
-                Figure::Peer{"without a budget", {}}};
+  Trained one(std::make_unique<Network>(network, make_device, "cpu"));
+  Trained two(std::make_unique<Network>(other, make_device, "cpu"));
+  one.Step({&batch, 1});
+  two.Step({&batch, 1});
   for (int round = 0; round < rounds; ++round) {
-    figure.values.Add(1e3 * with.Step({&batch, 1}));
-    figure.peer->values.Add(1e3 * without.Step({&batch, 1}));
+    figure.values.Add(1e3 * one.Step({&batch, 1}));
+    figure.peer->values.Add(1e3 * two.Step({&batch, 1}));
   }
   report->Add(figure);
 }
 
+// What a step keeps if nothing is computed again, and at least.
+struct ActivationBytes {
+  uint64_t without = 0;
+  uint64_t least = 0;
+};
+
+ActivationBytes ActivationsOf(const Subject& subject,
+                              const NetworkPlan& network) {
+  const auto chain = ChainOf(*network.layers, 0, network.layers->size(),
+                             subject.batch, DType::kFloat32);
+  const ChainUse use = {.border_bytes = chain.back().output_bytes};
+  return {PlanOf(chain, use, {}).bytes, SmallestPlan(chain, use).bytes};
+}
+
+// The least memory for activations that a budget may ask for, beside that
+// without one, and what a step then takes.
+void WithTightestBudget(const Subject& subject, const NetworkRef& network,
+                        const Batch& batch, int rounds, Report* report) {
+  const ActivationBytes bytes = ActivationsOf(subject, *network);
+  AddRatio(
+      subject.is_balanced ? "activation_memory_ratio"
+                          : subject.name + ".activation_memory_ratio",
+      static_cast<double>(bytes.without) / static_cast<double>(bytes.least),
+      report);
+  Compare(Fitted(subject, bytes.least), network, batch, rounds,
+          {subject.name + ".tightest_budget",
+           "ms",
+           {},
+           Figure::Peer{"without a budget", {}}},
+          report);
+}
+
+// A model whose activations are twice the budget, swapped to a disk, beside one
+// whose layers are computed again.
+void WithSwap(const Subject& subject, const NetworkRef& network,
+              const Batch& batch, int rounds, Report* report) {
+  const ActivationBytes bytes = ActivationsOf(subject, *network);
+  if (bytes.least > bytes.without / 2) return;  // No budget makes it half.
+  // As if the disk took no time: all is swapped that would be computed again.
+  constexpr double kNoTime = 1e-9;
+  const NetworkRef swapped =
+      Fitted(subject, bytes.without / 2, "/var/tmp", kNoTime);
+  Compare(swapped, Fitted(subject, bytes.without / 2), batch, rounds,
+          {subject.name + ".swap_of_twice_the_budget",
+           "ms",
+           {},
+           Figure::Peer{"computed again", {}}},
+          report);
+}
+
+// How many times as many parameters the largest transformer of such blocks has
+// that a device can train by computing layers again, where one of kBlocks
+// blocks fits it just so without. Its memory is for activations, weights,
+// gradients.
+void LargestModel(const Subject& subject, Report* report) {
+  const auto parameters_of = [&](int blocks) {
+    return Planned(subject, TransformerModel(blocks))->cost().parameters;
+  };
+  const auto needs = [&](int blocks, bool computes_again) {
+    const auto network = Planned(subject, TransformerModel(blocks));
+    const ActivationBytes bytes = ActivationsOf(subject, *network);
+    return (computes_again ? bytes.least : bytes.without) +
+           2 * sizeof(float) * network->cost().parameters;
+  };
+  const uint64_t device = needs(kBlocks, /*computes_again=*/false);
+  int fits = kBlocks;
+  int too_many = 2 * kBlocks;
+  while (needs(too_many, /*computes_again=*/true) <= device) {
+    fits = too_many;
+    too_many *= 2;
+  }
+  while (fits + 1 < too_many) {
+    const int middle = (fits + too_many) / 2;
+    (needs(middle, /*computes_again=*/true) <= device ? fits : too_many) =
+        middle;
+  }
+  AddRatio("largest_model_one_device_ratio",
+           static_cast<double>(parameters_of(fits)) /
+               static_cast<double>(parameters_of(kBlocks)),
+           report);
+}
+
 void MeasureSubject(const Subject& subject, Report* report) {
   report->Progress("pipeline: " + subject.name);
-  v1::ModelConfig config;
-  CHECK(google::protobuf::TextFormat::ParseFromString(subject.model, &config),
-        "the models of the benchmark are read");
-  auto planned = PlanNetwork(config, subject.input);
-  CHECK(planned.ok(), "the models of the benchmark fit their input");
-  const NetworkRef network = *std::move(planned);
+  const NetworkRef network = Planned(subject, subject.model);
   const Batch batch = RandomBatch(subject.input, {.end = subject.batch}, 1);
   const int rounds = report->quick() ? 3 : 9;
   ForReal(subject, network, batch, rounds, report);
   WithoutFlush(subject, network, batch, rounds, report);
   ZeroBubble(subject, network, batch, rounds, report);
   OnTheClock(subject, network, batch, rounds, report);
-  WithTightestBudget(subject, network, config, batch, rounds, report);
+  WithTightestBudget(subject, network, batch, rounds, report);
+  WithSwap(subject, network, batch, rounds, report);
+  if (subject.is_balanced) LargestModel(subject, report);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "cli/commands/chosen_recompute.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -12,10 +13,16 @@
 namespace paramd {
 namespace {
 
-std::string RangeText(const std::pair<std::string, std::string>& range) {
-  return range.first == range.second
-             ? range.first
-             : absl::StrCat(range.first, " to ", range.second);
+using Ranges = std::vector<std::pair<std::string, std::string>>;
+
+std::string RangesText(const Ranges& ranges) {
+  if (ranges.empty()) return "nothing";
+  return absl::StrJoin(ranges, "; ",
+                       [](std::string* out, const Ranges::value_type& range) {
+                         absl::StrAppend(out, range.first);
+                         if (range.first == range.second) return;
+                         absl::StrAppend(out, " to ", range.second);
+                       });
 }
 
 }  // namespace
@@ -31,13 +38,14 @@ std::string DescribeChosen(absl::Span<const ChosenRecompute> stages) {
   std::vector<std::vector<std::string>> rows = {
       {"stage", "examples kept", "budget", "bytes without", "bytes",
        "forward work", "computed again"}};
+  const bool swaps = std::any_of(
+      stages.begin(), stages.end(),
+      [](const ChosenRecompute& one) { return !one.swapped.empty(); });
+  if (swaps) {
+    rows.front().insert(rows.front().end(), {"swapped", "bytes of a batch"});
+  }
   for (size_t s = 0; s < stages.size(); ++s) {
     const ChosenRecompute& stage = stages[s];
-    const std::string again = absl::StrJoin(
-        stage.ranges, "; ",
-        [](std::string* out, const std::pair<std::string, std::string>& range) {
-          absl::StrAppend(out, RangeText(range));
-        });
     rows.push_back(
         {absl::StrCat(s), absl::StrCat(stage.live, " x ", stage.examples),
          Grouped(stage.budget_bytes), Grouped(stage.bytes_without),
@@ -47,7 +55,10 @@ std::string DescribeChosen(absl::Span<const ChosenRecompute> stages) {
                              ? 0.0
                              : 100.0 * static_cast<double>(stage.flops_again) /
                                    static_cast<double>(stage.flops)),
-         again.empty() ? "nothing" : again});
+         RangesText(stage.ranges)});
+    if (!swaps) continue;
+    rows.back().push_back(RangesText(stage.swapped));
+    rows.back().push_back(Grouped(stage.swapped_bytes));
   }
   return absl::StrCat("\nWhat memory.activation_budget_bytes comes to:\n",
                       Table(rows));

@@ -27,6 +27,7 @@
 #include "compute/pipeline/timeline.h"
 #include "compute/pipeline/timeline_svg.h"
 #include "config/batch_rule.h"
+#include "config/optimizer_slots.h"
 #include "config/strategy.h"
 #include "input/open_pipeline.h"
 #include "process/exit_code.h"
@@ -47,6 +48,7 @@ struct MeasuredPlan {
   Partition partition;
   PipelinePlan stages;  // Cut so.
   PipelineNeeds needs;
+  std::vector<uint64_t> memory_bytes;  // By device.
   Timeline timeline;
   double batch_s = 0;
   double in_one_piece_s = 0;  // A batch, on one device.
@@ -71,6 +73,7 @@ LayerTimes Sum(absl::Span<const LayerTimes> layers, size_t begin, size_t end) {
     sum.kept_bytes += layers[i].kept_bytes;
     sum.deferred_bytes += layers[i].deferred_bytes;
     sum.variable_bytes += layers[i].variable_bytes;
+    sum.output_bytes = layers[i].output_bytes;
   }
   return sum;
 }
@@ -106,9 +109,61 @@ Timeline RunStages(const PipelineSchedule& schedule,
   return RunOnClock(schedule, times);
 }
 
+// Where there are no servers, slots are beside the weights.
+void AddSlots(const v1::JobConfig& job, const NetworkPlan& network,
+              std::vector<LayerTimes>* layers) {
+  if (UsesServers(job)) return;
+  for (size_t i = 0; i < layers->size(); ++i) {
+    for (const v1::Variable& variable : network.layers->layer(i).variables()) {
+      uint64_t size = 1;
+      for (const uint64_t dimension : variable.shape()) size *= dimension;
+      const uint64_t row =
+          variable.shape().empty() ? 1 : size / variable.shape(0);
+      for (const Slot& slot : SlotsOf(job.optimizer(), variable)) {
+        (*layers)[i].variable_bytes += 4 * slot.words(size, row);
+      }
+    }
+  }
+}
+
+// The cut that was asked for, or the best one, of devices with so much memory;
+// 0: enough.
+absl::Status CutLayers(const v1::JobConfig& job, const PipelinePlan& asked,
+                       uint64_t device_bytes, MeasuredPlan* plan) {
+  const auto stages = static_cast<uint32_t>(asked.begins.size());
+  const uint32_t of_each = stages / asked.devices;
+  PartitionOptions options;
+  options.stages = stages;
+  options.memory_bytes = device_bytes / of_each;
+  options.live = [&](uint32_t s) {
+    return uint64_t{asked.concurrent} * plan->needs.live[s];
+  };
+  options.versions = [&](uint32_t) { return asked.concurrent; };
+  options.deferred = [&](uint32_t s) { return plan->needs.deferred[s]; };
+  if (!job.pipeline().begin_at().empty()) {
+    plan->partition.begins = asked.begins;
+  } else {
+    ASSIGN_OR_RETURN(plan->partition, PartitionLayers(plan->layers, options));
+  }
+  plan->memory_bytes.assign(asked.devices, 0);
+  for (uint32_t s = 0; s < stages; ++s) {
+    plan->memory_bytes[s % asked.devices] +=
+        StageBytes(plan->layers, plan->partition.begins[s],
+                   EndOf(plan->partition, s, plan->layers.size()), s, options);
+  }
+  for (size_t d = 0; d < plan->memory_bytes.size(); ++d) {
+    if (device_bytes == 0 || plan->memory_bytes[d] <= device_bytes) continue;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cut by pipeline.begin_at, device ", d, " needs ",
+        Kibibytes(plan->memory_bytes[d]), "; --device_mib gives it ",
+        Kibibytes(device_bytes), ": leave begin_at out, or give more stages"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<MeasuredPlan> MeasurePlan(
     const v1::JobConfig& job, const std::shared_ptr<const NetworkPlan>& network,
-    const Batch& batch, uint32_t micro_batches) {
+    const Batch& batch, uint32_t micro_batches, uint64_t device_bytes) {
   const uint64_t size = (batch.size() + micro_batches - 1) / micro_batches;
   Batch part;
   part.CopyExamples(batch, 0, size);
@@ -120,16 +175,11 @@ absl::StatusOr<MeasuredPlan> MeasurePlan(
   ASSIGN_OR_RETURN(const PipelinePlan asked,
                    PlanPipeline(job.pipeline(), *network));
   const auto stages = static_cast<uint32_t>(asked.begins.size());
-  if (job.pipeline().begin_at().empty()) {
-    PartitionOptions options;
-    options.stages = stages;
-    ASSIGN_OR_RETURN(plan.partition, PartitionLayers(plan.layers, options));
-  } else {
-    plan.partition.begins = asked.begins;
-  }
+  AddSlots(job, *network, &plan.layers);
   const PipelineSchedule schedule =
       WithTransfers(asked.schedule(plan.micro_batches));
   ASSIGN_OR_RETURN(plan.needs, CheckSchedule(schedule, plan.micro_batches));
+  RETURN_IF_ERROR(CutLayers(job, asked, device_bytes, &plan));
   plan.timeline = RunStages(schedule, plan.layers, plan.partition);
   plan.batch_s = SecondsOfBatch(plan.timeline, asked.concurrent);
   plan.equal_counts_s = SecondsOfBatch(
@@ -146,7 +196,8 @@ absl::StatusOr<MeasuredPlan> MeasurePlan(
 
 // Of those that were measured the fastest; the whole model is as fast as with
 // the number of micro-batches that suits it.
-absl::StatusOr<MeasuredPlan> BestPlan(const v1::JobConfig& job) {
+absl::StatusOr<MeasuredPlan> BestPlan(const v1::JobConfig& job,
+                                      uint64_t device_bytes) {
   ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job));
   ASSIGN_OR_RETURN(const std::shared_ptr<const NetworkPlan> network,
                    PlanNetwork(job.model(), training->spec()));
@@ -172,23 +223,30 @@ absl::StatusOr<MeasuredPlan> BestPlan(const v1::JobConfig& job) {
   absl::StatusOr<MeasuredPlan> best = absl::InternalError("nothing measured");
   double in_one_piece_s = 0;
   for (; count <= most; count *= 2) {
-    ASSIGN_OR_RETURN(MeasuredPlan plan,
-                     MeasurePlan(job, network, batch, count));
+    auto plan = MeasurePlan(job, network, batch, count, device_bytes);
+    // More micro-batches are smaller, and may fit.
+    if (absl::IsResourceExhausted(plan.status())) {
+      if (!best.ok()) best = plan.status();
+      continue;
+    }
+    if (!plan.ok()) return plan.status();
     in_one_piece_s = in_one_piece_s == 0
-                         ? plan.in_one_piece_s
-                         : std::min(in_one_piece_s, plan.in_one_piece_s);
-    if (!best.ok() || plan.batch_s < best->batch_s) {
-      best = std::move(plan);
+                         ? plan->in_one_piece_s
+                         : std::min(in_one_piece_s, plan->in_one_piece_s);
+    if (!best.ok() || plan->batch_s < best->batch_s) {
+      best = *std::move(plan);
     }
   }
-  best->in_one_piece_s = in_one_piece_s;
+  if (best.ok()) best->in_one_piece_s = in_one_piece_s;
   return best;
 }
 
-std::string DescribeStages(const MeasuredPlan& plan) {
+std::string DescribeStages(const v1::JobConfig& job, const MeasuredPlan& plan) {
   std::vector<std::vector<std::string>> rows = {
       {"stage", "layers", "forward", "backward", "micro-batches kept",
-       "activations", "weights, gradients"}};
+       "activations",
+       UsesServers(job) ? "weights, gradients" : "weights, gradients, slots",
+       "to the next stage"}};
   const size_t layers = plan.layers.size();
   for (size_t s = 0; s < plan.partition.begins.size(); ++s) {
     const size_t begin = plan.partition.begins[s];
@@ -204,9 +262,16 @@ std::string DescribeStages(const MeasuredPlan& plan) {
                     Milliseconds(stage.backward_s), absl::StrCat(kept),
                     Kibibytes(kept * stage.kept_bytes +
                               plan.needs.deferred[s] * stage.deferred_bytes),
-                    Kibibytes(plan.stages.concurrent * stage.variable_bytes)});
+                    Kibibytes(plan.stages.concurrent * stage.variable_bytes),
+                    end == layers ? "-" : Kibibytes(stage.output_bytes)});
   }
-  return Table(rows);
+  std::vector<std::string> memory;
+  for (const uint64_t bytes : plan.memory_bytes) {
+    memory.push_back(Kibibytes(bytes));
+  }
+  return absl::StrCat(Table(rows),
+                      "\nMemory of each device: ", absl::StrJoin(memory, ", "),
+                      "\n");
 }
 
 // What to write into the job file.
@@ -237,7 +302,7 @@ std::string SettingOf(const v1::JobConfig& job, const MeasuredPlan& plan) {
 std::string DescribePlan(const v1::JobConfig& job, const MeasuredPlan& plan) {
   const double time = plan.batch_s;
   const auto devices = static_cast<double>(plan.timeline.devices.size());
-  std::string text = DescribeStages(plan);
+  std::string text = DescribeStages(job, plan);
   absl::StrAppend(
       &text, "\nOne batch in ", plan.micro_batches,
       " micro-batches, as measured on this processor, one layer at a time:\n");
@@ -283,9 +348,10 @@ absl::StatusOr<std::string> DescribeBudget(
   return DescribeChosen(network->chosen);
 }
 
-// `svg`: where the timeline is drawn; empty: nowhere.
+// `svg`: where the timeline is drawn; empty: nowhere. `device_mib`: the memory
+// of each device; 0: enough.
 absl::StatusOr<std::string> PlanOf(const JobFlags& flags,
-                                   const std::string& svg) {
+                                   const std::string& svg, int device_mib) {
   ASSIGN_OR_RETURN(LoadedJob job, flags.Load());
   const bool is_cut = job.config.pipeline().stages() > 1;
   if (!is_cut && job.config.memory().activation_budget_bytes() == 0) {
@@ -299,11 +365,18 @@ absl::StatusOr<std::string> PlanOf(const JobFlags& flags,
   }
   RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job.config), &job.config));
   if (!is_cut) {
+    if (device_mib > 0) {
+      return absl::InvalidArgumentError(
+          "--device_mib limits what stages need: give --set "
+          "pipeline.stages=N");
+    }
     if (svg.empty()) return DescribeBudget(job.config, absl::nullopt);
     return absl::InvalidArgumentError(
         "--svg draws what stages do: give --set pipeline.stages=N");
   }
-  ASSIGN_OR_RETURN(const MeasuredPlan plan, BestPlan(job.config));
+  ASSIGN_OR_RETURN(
+      const MeasuredPlan plan,
+      BestPlan(job.config, static_cast<uint64_t>(device_mib) << 20));
   ASSIGN_OR_RETURN(const std::string budget,
                    DescribeBudget(job.config, plan.stages));
   if (!svg.empty()) {
@@ -329,12 +402,18 @@ int PlanCommand(const Invocation& invocation) {
       "memory.activation_budget_bytes it also says which layers that has "
       "computed\nagain, in those stages or in one piece.");
   std::string svg;
+  int device_mib = 0;
   job.AddTo(&flags);
   flags.AddText("svg", "FILE",
                 "draws when each device computes which micro-batch of a batch",
                 &svg);
+  flags.AddCount("device_mib",
+                 "MiB that each device has for weights, gradients, slots and "
+                 "activations: the model is cut so that each stage fits; 0: "
+                 "enough",
+                 {0, 1 << 30}, &device_mib);
   if (const auto code = ParseFlags(invocation, &flags)) return *code;
-  const absl::StatusOr<std::string> plan = PlanOf(job, svg);
+  const absl::StatusOr<std::string> plan = PlanOf(job, svg, device_mib);
   PrintError(plan.status());
   if (!plan.ok()) return kExitBadConfiguration;
   Print(*plan);

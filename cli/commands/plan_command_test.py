@@ -12,11 +12,12 @@ from tests.cluster import paramd
 
 class PlanTest(unittest.TestCase):
 
-    def plan(self, *flags, layers):
+    def plan(self, *flags, layers, **changes):
         directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
         job = paramd.tiny_job(directory)
         job["model"]["layers"] = layers
         job["batch_per_replica"] = 64
+        job.update(changes)
         path = os.path.join(directory, "job.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(job, file)
@@ -95,6 +96,44 @@ class PlanTest(unittest.TestCase):
             "--set=memory.activation_budget_bytes=9", layers=layers)
         self.assertEqual((2, ""), (code, out))
         self.assertIn("memory.activation_budget_bytes is 9; ", err)
+
+    def test_a_stage_fits_its_device(self):
+        # A wide layer has 2 MiB of weights and gradients: no two fit in 3 MiB.
+        layers = ["flatten", {"dense": 512}, {"dense": 512}, {"dense": 512},
+                  {"dense": 10}]
+        flags = ["--set=pipeline.stages=3", "--set=pipeline.micro_batches=4"]
+
+        def memory_of(out):
+            line = re.search(r"^Memory of each device: (.*)$", out,
+                             re.MULTILINE)
+            return [int(one.removesuffix(" KiB"))
+                    for one in line[1].split(", ")]
+
+        code, out, err = self.plan(*flags, "--device_mib=3", layers=layers)
+        self.assertEqual((0, ""), (code, err))
+        self.assertEqual(3, len(memory_of(out)))
+        self.assertLessEqual(max(memory_of(out)), 3 * 1024)
+        # What a stage hands on, of 16 examples.
+        self.assertRegex(out, r"(?m)^0 .* 32 KiB$")
+        self.assertRegex(out, r"(?m)^2 .* -$")
+        # The two slots of Adam are as large, and there are no servers for them.
+        code, with_slots, err = self.plan(
+            *flags, layers=layers, strategy="one_device",
+            optimizer={"adam": {}, "learning_rate": 0.1})
+        self.assertEqual((0, ""), (code, err))
+        self.assertIn("weights, gradients, slots", with_slots)
+        self.assertGreater(sum(memory_of(with_slots)),
+                           1.5 * sum(memory_of(out)))
+        code, out, err = self.plan(*flags, "--device_mib=1", layers=layers)
+        self.assertEqual((2, ""), (code, out))
+        self.assertRegex(err, r"the layer 'dense_\d' alone needs \d MiB; a "
+                         "device has 1 MiB")
+        code, out, err = self.plan(
+            *flags, "--device_mib=3",
+            "--set=pipeline.begin_at=[\"dense_1\", \"dense_4\"]", layers=layers)
+        self.assertEqual((2, ""), (code, out))
+        self.assertRegex(err, r"device 1 needs \d+ KiB; --device_mib gives it "
+                         "3072 KiB: leave begin_at out")
 
     def test_what_has_no_plan_is_said(self):
         layers = ["flatten", {"dense": 10}]

@@ -13,6 +13,7 @@
 
 #include "compute/device/device.h"
 #include "compute/hlo/hlo_graph.h"
+#include "compute/model/swap_file.h"
 #include "compute/model/trained_model.h"
 #include "proto/paramd/v1/types.pb.h"
 
@@ -53,9 +54,14 @@ class Layer {
     // The batch's share of an update: examples / the step's divisor.
     double share = 1;
     const std::atomic<bool>* abandoned = nullptr;
+    // Where layers that are swapped keep what they keep; null: none is.
+    SwapFile* swap = nullptr;
 
+    // Or failed, by status() of `swap`.
     bool IsAbandoned() const {
-      return abandoned != nullptr && abandoned->load(std::memory_order_relaxed);
+      return (abandoned != nullptr &&
+              abandoned->load(std::memory_order_relaxed)) ||
+             (swap != nullptr && !swap->status().ok());
     }
   };
 

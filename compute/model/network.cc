@@ -167,6 +167,9 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
       places_(plan_->inputs.size()),
       inputs_(plan_->inputs.size()) {
   sent_.reserve(plan_->variables.size());
+  if (!plan_->swap_directory.empty()) {
+    swap_ = std::make_unique<SwapFile>(plan_->swap_directory);
+  }
   for (size_t i = 0; i < plan_->shared.size(); ++i) {
     const auto& shape = plan_->variables[plan_->shared[i]].shape();
     const Dims dims(shape.begin(), shape.end());
@@ -243,6 +246,7 @@ absl::StatusOr<Layer::BackwardPass> Network::Forward(WeightSpans weights,
   context->epoch = batch.range.epoch;
   context->first = batch.range.begin;
   context->starts = plan_->starts;
+  context->swap = swap_.get();
   exchange_.Begin();
   context->offsets =
       exchange_.BringOffsets(recorded_.OffsetsOf(batch.offsets, *context));
@@ -283,6 +287,7 @@ absl::StatusOr<Layer::BackwardPass> Network::Forward(WeightSpans weights,
   recorded_.Record(pass, walk, [&](size_t i) {
     return weights_[i].data != weights[plan_->shared[i]].data();
   });
+  RETURN_IF_ERROR(swap_status());
   return pass;
 }
 
@@ -335,6 +340,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     is_first = false;
     TakeGradients(context, gradients, told);
     RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
+    RETURN_IF_ERROR(swap_status());
   } while (finite && !context.IsAbandoned() && scaler_.MustRepeat());
   if (finite && scaler_.scales() && !context.IsAbandoned()) {
     RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));

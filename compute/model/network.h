@@ -139,6 +139,9 @@ class Network : public TrainedModel, public ReplicatedModel {
   // A clone on the device that `make_device` makes.
   std::unique_ptr<TrainedModel> CloneOn(MakeDevice make_device,
                                         uint32_t replica) const;
+  absl::Status swap_status() const {
+    return swap_ == nullptr ? absl::OkStatus() : swap_->status();
+  }
   // Of the largest gradient, if a variable has several uses.
   uint64_t FurtherBytes() const;
   // How many more bytes the device must have for a pass over `examples`.
@@ -192,6 +195,7 @@ class Network : public TrainedModel, public ReplicatedModel {
     GrowingMemory further;
   };
   PassMemory memory_;
+  std::unique_ptr<SwapFile> swap_;  // Null: no layer is swapped.
   std::vector<ConstTensor> weights_;
   std::vector<Tensor> gradients_;
   std::vector<size_t> sent_;  // Gradients under way to the host, in order.

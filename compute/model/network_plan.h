@@ -49,6 +49,8 @@ struct NetworkPlan {
   // See ModelCost.
   std::vector<ChosenRecompute> chosen;
   uint64_t saved_bytes = 0;
+  // Where layers that are swapped keep what they keep; empty: none is.
+  std::string swap_directory;
 
   // What an embedding looks up of an example's integers: `count` from `first`
   // on, in one of the variables.

@@ -45,7 +45,7 @@ void Recompute::Backward(const BackwardPass& pass) const {
   inner.scratch = pass.scratch + laid.bytes;
   // What lies at the output may be another's by now.
   if (!layers_->reads_output()) inner.output = laid.output;
-  layers_->KeepAgain(inner);
+  KeepAgain(inner);
   layers_->Backward(inner);
 }
 

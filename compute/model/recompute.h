@@ -28,6 +28,13 @@ class Recompute : public Layer {
 
   const Sequence& layers() const { return *layers_; }
 
+ protected:
+  // Has the layers keep again, for this pass over them, what they kept in the
+  // forward pass.
+  virtual void KeepAgain(const BackwardPass& inner) const {
+    layers_->KeepAgain(inner);
+  }
+
  private:
   // The part of scratch memory before the layers' own.
   struct Laid {

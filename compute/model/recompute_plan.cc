@@ -1,6 +1,7 @@
 #include "compute/model/recompute_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "compute/model/recompute.h"
+#include "compute/model/swapped.h"
 
 namespace paramd {
 namespace {
@@ -21,20 +23,22 @@ constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 struct Taken {
   uint64_t kept = 0;
   uint64_t scratch = 0;
-  uint64_t flops_again = 0;
+  uint64_t cost = 0;  // Operations for one example, or as long as that.
 };
 
-// Of links that are in a Recompute, to which one after the other is added, from
-// the last to the first.
+// Of links that are in a Recompute or a Swapped, to which one after the other
+// is added, from the last to the first.
 class Segment {
  public:
   void AddBefore(const ChainLink& link) {
     if (is_empty_) {
       // What comes out is the Recompute's own; see Recompute::Lay.
       within_ = link.kept_bytes + (link.reads_output ? 0 : link.output_bytes);
+      kept_ = link.kept_bytes;
       flops_ = link.kept_bytes == 0 ? 0 : link.flops;
     } else {
       within_ += link.output_bytes + link.kept_bytes;
+      kept_ += link.output_bytes + link.kept_bytes;
       flops_ += link.flops;
     }
     largest_input_ = std::max(largest_input_, link.input_bytes);
@@ -44,10 +48,25 @@ class Segment {
 
   uint64_t scratch() const { return within_ + 2 * largest_input_ + scratch_; }
   uint64_t flops_again() const { return flops_; }
+  // What would be written.
+  uint64_t kept() const { return kept_; }
+  bool IsSwapped(const ChainUse& use) const {
+    return use.flops_per_swapped_byte > 0 && SwapCost(use) < flops_;
+  }
+  uint64_t CostIn(const ChainUse& use) const {
+    return IsSwapped(use) ? SwapCost(use) : flops_;
+  }
 
  private:
+  uint64_t SwapCost(const ChainUse& use) const {
+    const double cost =
+        std::ceil(static_cast<double>(kept_) * use.flops_per_swapped_byte);
+    return cost < 1e18 ? static_cast<uint64_t>(cost) : kUnlimited;
+  }
+
   bool is_empty_ = true;
   uint64_t within_ = 0;
+  uint64_t kept_ = 0;
   uint64_t largest_input_ = 0;
   uint64_t scratch_ = 0;
   uint64_t flops_ = 0;
@@ -65,7 +84,7 @@ Taken Alone(absl::Span<const ChainLink> chain, size_t link) {
 
 // A plan of the first links.
 struct Prefix {
-  uint64_t flops_again = 0;
+  uint64_t cost = 0;
   uint64_t kept = 0;  // Of all live batches.
   uint64_t scratch = 0;
   // Where its last layer begins, and which plan of the links before it is.
@@ -73,8 +92,8 @@ struct Prefix {
   size_t before = 0;
   bool is_recomputed = false;
 
-  std::tuple<uint64_t, uint64_t, uint64_t> cost() const {
-    return {flops_again, kept, scratch};
+  std::tuple<uint64_t, uint64_t, uint64_t> order() const {
+    return {cost, kept, scratch};
   }
 };
 
@@ -82,7 +101,7 @@ struct Prefix {
 // units.
 std::vector<Prefix> Undominated(std::vector<Prefix> all, uint64_t unit) {
   std::sort(all.begin(), all.end(), [](const Prefix& a, const Prefix& b) {
-    return a.cost() < b.cost();
+    return a.order() < b.order();
   });
   std::map<uint64_t, uint64_t> scratch_by_kept;  // The one falls, one rises.
   std::vector<Prefix> best;
@@ -108,7 +127,7 @@ struct Limits {
   // that size.
   uint64_t input = 0;
   uint64_t bytes = kUnlimited;
-  uint64_t flops_again = kUnlimited;
+  uint64_t cost = kUnlimited;
   uint64_t unit = 1;  // See Undominated.
 };
 
@@ -162,7 +181,7 @@ class Search {
       Add(begin,
           {.kept = KeptOutput(chain_, end - 1),
            .scratch = segment.scratch(),
-           .flops_again = segment.flops_again()},
+           .cost = segment.CostIn(use_)},
           /*is_recomputed=*/true, &found);
     }
     return found;
@@ -173,15 +192,13 @@ class Search {
            std::vector<Prefix>* found) const {
     for (size_t i = 0; i < plans_[begin].size(); ++i) {
       const Prefix& before = plans_[begin][i];
-      const Prefix plan = {
-          .flops_again = before.flops_again + taken.flops_again,
-          .kept = before.kept + use_.live * taken.kept,
-          .scratch = std::max(before.scratch, taken.scratch),
-          .begin = begin,
-          .before = i,
-          .is_recomputed = is_recomputed};
-      if (plan.flops_again <= limits_.flops_again &&
-          BytesOf(plan) <= limits_.bytes) {
+      const Prefix plan = {.cost = before.cost + taken.cost,
+                           .kept = before.kept + use_.live * taken.kept,
+                           .scratch = std::max(before.scratch, taken.scratch),
+                           .begin = begin,
+                           .before = i,
+                           .is_recomputed = is_recomputed};
+      if (plan.cost <= limits_.cost && BytesOf(plan) <= limits_.bytes) {
         found->push_back(plan);
       }
     }
@@ -238,16 +255,16 @@ RecomputePlan PlanOf(absl::Span<const ChainLink> chain, const ChainUse& use,
     if (next != segments.end() && next->begin == i) {
       Segment segment;
       for (size_t j = next->end; j-- > i;) segment.AddBefore(chain[j]);
+      next->is_swapped = segment.IsSwapped(use);
+      (next->is_swapped ? plan.swapped_bytes : plan.flops_again) +=
+          next->is_swapped ? segment.kept() : segment.flops_again();
       i = next++->end;
-      taken = {.kept = KeptOutput(chain, i - 1),
-               .scratch = segment.scratch(),
-               .flops_again = segment.flops_again()};
+      taken = {.kept = KeptOutput(chain, i - 1), .scratch = segment.scratch()};
     } else {
       ++i;
     }
     kept += taken.kept;
     scratch = std::max(scratch, taken.scratch);
-    plan.flops_again += taken.flops_again;
   }
   plan.bytes = use.live * kept + 2 * largest_input + scratch;
   plan.segments = std::move(segments);
@@ -286,10 +303,8 @@ absl::optional<RecomputePlan> CheapestPlan(absl::Span<const ChainLink> chain,
     // The cheapest one is the first.
     if (search.plans().empty()) continue;
     const Prefix& plan = search.plans().front();
-    if (segments.has_value() && plan.flops_again == limits.flops_again) {
-      continue;
-    }
-    limits.flops_again = plan.flops_again;
+    if (segments.has_value() && plan.cost == limits.cost) continue;
+    limits.cost = plan.cost;
     segments = search.SegmentsOf(plan);
   }
   if (segments.has_value()) return PlanOf(chain, use, *std::move(segments));
@@ -308,9 +323,15 @@ std::unique_ptr<Sequence> WithRecompute(const Sequence& layers,
       made.push_back(layers.shared_layer(i++));
       continue;
     }
-    made.push_back(std::make_shared<Recompute>(
-        absl::StrCat("recomputed_", next - ranges.begin() + 1),
-        layers.Range(next->begin, next->end)));
+    const auto number = next - ranges.begin() + 1;
+    auto inner = layers.Range(next->begin, next->end);
+    if (next->is_swapped) {
+      made.push_back(std::make_shared<Swapped>(absl::StrCat("swapped_", number),
+                                               std::move(inner)));
+    } else {
+      made.push_back(std::make_shared<Recompute>(
+          absl::StrCat("recomputed_", number), std::move(inner)));
+    }
     i = next++->end;
   }
   return std::make_unique<Sequence>(layers.name(), made);

@@ -14,13 +14,14 @@
 
 namespace paramd {
 
-// Which layers of a chain are to be computed again, so that what is kept for
-// the backward pass fits a budget: the problem of Rotor (Beaumont et al.,
-// hal-02352969, 2019). Rotor's plans hand memory on while the backward pass
-// goes; a Sequence keeps what it keeps to the end, and its Recompute layers
-// share the memory of the largest. So a plan here is a choice of segments of
-// consecutive layers, each to be in a Recompute of its own; the others keep
-// what they keep.
+// Which layers of a chain are to be computed again, or swapped, so that what is
+// kept for the backward pass fits a budget: the problem of Rotor (Beaumont et
+// al., hal-02352969, 2019). Rotor's plans hand memory on while the backward
+// pass goes; a Sequence keeps what it keeps to the end, and its Recompute
+// layers share the memory of the largest. So a plan here is a choice of
+// segments of consecutive layers, each to be in a Recompute of its own, or in a
+// Swapped, which needs the same memory, if that is faster; the others keep what
+// they keep.
 
 // A layer of a chain that is no view. Bytes are those of a batch, as a Sequence
 // lays them out.
@@ -45,12 +46,16 @@ struct ChainUse {
   uint64_t live = 1;
   // Bytes of each that are kept beside those of the links.
   uint64_t border_bytes = 0;
+  // While a byte of a batch is written and read, so many operations are
+  // computed for each of its examples. 0: nothing is swapped.
+  double flops_per_swapped_byte = 0;
 };
 
-// Links [begin, end), in one Recompute.
+// Links [begin, end), in one Recompute or Swapped.
 struct RecomputedLinks {
   size_t begin = 0;
   size_t end = 0;
+  bool is_swapped = false;
 };
 
 struct RecomputePlan {
@@ -59,9 +64,11 @@ struct RecomputePlan {
   uint64_t bytes = 0;
   // What more the backward pass computes, for one example.
   uint64_t flops_again = 0;
+  // What is written, and read again, of each batch.
+  uint64_t swapped_bytes = 0;
 };
 
-// What a choice comes to.
+// What a choice of segments comes to; which are swapped follows from the use.
 RecomputePlan PlanOf(absl::Span<const ChainLink> chain, const ChainUse& use,
                      std::vector<RecomputedLinks> segments);
 
@@ -69,12 +76,13 @@ RecomputePlan PlanOf(absl::Span<const ChainLink> chain, const ChainUse& use,
 RecomputePlan SmallestPlan(absl::Span<const ChainLink> chain,
                            const ChainUse& use);
 
-// Of the plans that need at most so many bytes one that computes least again;
-// nothing if there is none. Exact, but that of plans of the same first layers
-// whose bytes differ by less than a thousandth of the budget one stands for
-// all. Dynamic programming over prefixes of the chain, each with the plans of
-// which none is better in operations, kept and scratch bytes: what the state
-// (layers, memory) of Rotor's recurrence is where memory is not handed on.
+// Of the plans that need at most so many bytes one that computes least again,
+// with what is swapped as that many operations; nothing if there is none.
+// Exact, but that of plans of the same first layers whose bytes differ by less
+// than a thousandth of the budget one stands for all. Dynamic programming over
+// prefixes of the chain, each with the plans of which none is better in
+// operations, kept and scratch bytes: what the state (layers, memory) of
+// Rotor's recurrence is where memory is not handed on.
 absl::optional<RecomputePlan> CheapestPlan(absl::Span<const ChainLink> chain,
                                            const ChainUse& use,
                                            uint64_t budget);
@@ -83,10 +91,12 @@ absl::optional<RecomputePlan> CheapestPlan(absl::Span<const ChainLink> chain,
 struct LayerRange {
   size_t begin = 0;
   size_t end = 0;
+  bool is_swapped = false;
 };
 
 // The same sequence with a Recompute around each of these ranges, as if written
-// in the job file. REQUIRES: they are in order, and none is in another.
+// in the job file, or a Swapped. REQUIRES: they are in order, and none is in
+// another.
 std::unique_ptr<Sequence> WithRecompute(const Sequence& layers,
                                         absl::Span<const LayerRange> ranges);
 

@@ -1,6 +1,7 @@
 #include "compute/model/recompute_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <random>
 #include <string>
@@ -37,24 +38,37 @@ std::vector<ChainLink> RandomChain(std::mt19937* random, size_t links,
 struct Cost {
   uint64_t bytes = 0;
   uint64_t flops_again = 0;
+  uint64_t swapped_bytes = 0;
+  uint64_t time = 0;  // In operations.
 };
 
 // By what Sequence and Recompute do, layer by layer.
 Cost CostOf(const std::vector<ChainLink>& chain, const ChainUse& use,
             const Segments& segments) {
   uint64_t kept = use.border_bytes, scratch = 0, input = 0, again = 0;
+  uint64_t swapped = 0, time = 0;
   std::vector<bool> is_inside(chain.size());
-  for (const auto [begin, end] : segments) {
+  for (const auto [begin, end, is_swapped] : segments) {
     uint64_t within = 0, inner_scratch = 0, inner_input = 0;
+    uint64_t kept_inside = 0, computed = 0;
     for (size_t i = begin; i < end; ++i) {
       is_inside[i] = true;
       const bool is_last = i + 1 == end;
       within += chain[i].kept_bytes;
+      kept_inside += chain[i].kept_bytes;
+      if (!is_last) kept_inside += chain[i].output_bytes;
       if (!is_last || !chain[i].reads_output) within += chain[i].output_bytes;
-      if (!is_last || chain[i].kept_bytes > 0) again += chain[i].flops;
+      if (!is_last || chain[i].kept_bytes > 0) computed += chain[i].flops;
       inner_scratch = std::max(inner_scratch, chain[i].scratch_bytes);
       inner_input = std::max(inner_input, chain[i].input_bytes);
     }
+    const auto cost_of_swap = static_cast<uint64_t>(std::ceil(
+        static_cast<double>(kept_inside) * use.flops_per_swapped_byte));
+    const bool swaps =
+        use.flops_per_swapped_byte > 0 && cost_of_swap < computed;
+    again += swaps ? 0 : computed;
+    swapped += swaps ? kept_inside : 0;
+    time += swaps ? cost_of_swap : computed;
     scratch = std::max(scratch, within + 2 * inner_input + inner_scratch);
     input = std::max(input, chain[begin].input_bytes);
     if (end < chain.size()) kept += chain[end - 1].output_bytes;
@@ -66,7 +80,7 @@ Cost CostOf(const std::vector<ChainLink>& chain, const ChainUse& use,
     scratch = std::max(scratch, chain[i].scratch_bytes);
     input = std::max(input, chain[i].input_bytes);
   }
-  return {use.live * kept + 2 * input + scratch, again};
+  return {use.live * kept + 2 * input + scratch, again, swapped, time};
 }
 
 // Calls `use` with every plan of the links from `begin` on.
@@ -87,12 +101,15 @@ void EachPlan(size_t begin, size_t links, Segments* segments, const Use& use) {
 TEST(RecomputePlanTest, NoPlanOfAllIsBetterThanTheOneThatIsFound) {
   std::mt19937 random(11);
   int within_reach = 0;
+  int swapping = 0;
   for (int round = 0; round < 400; ++round) {
     SCOPED_TRACE(round);
     const std::vector<ChainLink> chain =
         RandomChain(&random, 1 + random() % 7, 20);
-    const ChainUse use = {.live = 1 + random() % 3,
-                          .border_bytes = random() % 5};
+    const ChainUse use = {
+        .live = 1 + random() % 3,
+        .border_bytes = random() % 5,
+        .flops_per_swapped_byte = 0.1 * static_cast<double>(random() % 4)};
     const uint64_t budget = random() % 300;
     uint64_t smallest = std::numeric_limits<uint64_t>::max();
     uint64_t cheapest = std::numeric_limits<uint64_t>::max();
@@ -102,8 +119,9 @@ TEST(RecomputePlanTest, NoPlanOfAllIsBetterThanTheOneThatIsFound) {
       const RecomputePlan assessed = PlanOf(chain, use, plan);
       ASSERT_EQ(assessed.bytes, cost.bytes);
       ASSERT_EQ(assessed.flops_again, cost.flops_again);
+      ASSERT_EQ(assessed.swapped_bytes, cost.swapped_bytes);
       smallest = std::min(smallest, cost.bytes);
-      if (cost.bytes <= budget) cheapest = std::min(cheapest, cost.flops_again);
+      if (cost.bytes <= budget) cheapest = std::min(cheapest, cost.time);
     });
     EXPECT_EQ(SmallestPlan(chain, use).bytes, smallest);
     const auto found = CheapestPlan(chain, use, budget);
@@ -111,10 +129,12 @@ TEST(RecomputePlanTest, NoPlanOfAllIsBetterThanTheOneThatIsFound) {
     if (!found.has_value()) continue;
     const Cost cost = CostOf(chain, use, found->segments);
     EXPECT_LE(cost.bytes, budget);
-    EXPECT_EQ(cost.flops_again, cheapest);
+    EXPECT_EQ(cost.time, cheapest);
     if (cheapest > 0) ++within_reach;
+    if (found->swapped_bytes > 0) ++swapping;
   }
   EXPECT_GT(within_reach, 50);
+  EXPECT_GT(swapping, 20);
 }
 
 TEST(RecomputePlanTest, OfALongChainTheTightestBudgetIsMet) {

@@ -58,11 +58,13 @@ struct LayerCost {
   int depth = 0;
 };
 
-// Layers that memory.activation_budget_bytes has had computed again, of the
-// model or of one of its stages.
+// Layers that memory.activation_budget_bytes has had computed again or swapped,
+// of the model or of one of its stages.
 struct ChosenRecompute {
   // The first and the last layer of each range that is computed again.
   std::vector<std::pair<std::string, std::string>> ranges;
+  // And of each whose activations are on the disk meanwhile.
+  std::vector<std::pair<std::string, std::string>> swapped;
   // So many batches of so many examples are kept at once.
   uint64_t live = 1;
   uint64_t examples = 0;
@@ -74,6 +76,8 @@ struct ChosenRecompute {
   // For one example: of the forward pass, and what is computed again.
   uint64_t flops = 0;
   uint64_t flops_again = 0;
+  // What a batch of those examples writes and reads again.
+  uint64_t swapped_bytes = 0;
 };
 
 struct ModelCost {

@@ -1,12 +1,17 @@
 #include "compute/pipeline/activation_budget.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -72,14 +77,16 @@ struct Fitted {
   PipelinePlan pipeline;
 };
 
-Fitted FitTo(const CutCase& one, const v1::JobConfig& job) {
+Fitted FitTo(const CutCase& one, const v1::JobConfig& job,
+             absl::optional<double> swap_cost = absl::nullopt) {
   Fitted fitted;
   fitted.network = *PlanNetwork(ConfigOf(one), one.input);
   fitted.pipeline = job.pipeline().stages() > 1
                         ? *PlanPipeline(job.pipeline(), *fitted.network)
                         : InOnePiece();
-  fitted.status = FitActivations(job, MakeTestDevice()->activations(),
-                                 fitted.network.get(), &fitted.pipeline);
+  fitted.status =
+      FitActivations(job, MakeTestDevice()->activations(), fitted.network.get(),
+                     &fitted.pipeline, swap_cost);
   return fitted;
 }
 
@@ -269,6 +276,163 @@ TEST_F(ActivationBudgetTest, ABudgetThatNothingFitsIsRefusedWithNumbers) {
   EXPECT_THAT(refusal(JobWith(2, 4, 16, 100)),
               HasSubstr("leaves 100 to stage 0, which keeps 2 micro-batches at "
                         "once; activations of 4 examples need "));
+}
+
+// What is swapped lies in memory of the host.
+class SwapTest : public ActivationBudgetTest {
+ protected:
+  void SetUp() override {
+    ActivationBudgetTest::SetUp();
+    if (IsSkipped()) return;
+    if (MakeTestDevice()->link() != nullptr) {
+      GTEST_SKIP() << "layers are swapped on the processor alone";
+    }
+    directory_ = ::testing::TempDir() + "swap";
+    std::filesystem::create_directories(directory_);
+    directory_ = std::filesystem::canonical(directory_);
+  }
+
+  // With the tightest budget.
+  v1::JobConfig JobThatSwaps(const CutCase& one, uint32_t stages,
+                             uint64_t batch) const {
+    v1::JobConfig job = JobWith(stages, 4, batch, 0);
+    job.mutable_memory()->set_activation_budget_bytes(TightestBudget(one, job));
+    job.mutable_memory()->set_swap_directory(directory_);
+    return job;
+  }
+
+  // What is swapped by this process, as the kernel lists it.
+  std::vector<int> OpenFiles() const {
+    std::vector<int> found;
+    for (const auto& entry :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code error;
+      const auto file = std::filesystem::read_symlink(entry.path(), error);
+      if (!error && file.string().rfind(directory_, 0) == 0) {
+        found.push_back(std::stoi(entry.path().filename()));
+      }
+    }
+    return found;
+  }
+
+  std::string directory_;
+};
+
+// Next to nothing: all that would be computed again is swapped.
+constexpr double kFastDisk = 1e-9;
+
+TEST_F(SwapTest, SwappedLayersChangeNoBitAndKeepToTheBudget) {
+  constexpr uint64_t kBatch = 11;
+  for (const CutCase& one : DeepCases()) {
+    const auto network =
+        *Network::Create(ConfigOf(one), one.input, MakeTestDevice);
+    Memory in_one(network->variables()), in_parts(network->variables());
+    Train(network.get(), one.input, kBatch, 3, &in_one);
+    TrainWhole(network.get(), one.input, kBatch, 3, 3, &in_parts);
+    for (const uint32_t stages : {1, 2}) {
+      SCOPED_TRACE(absl::StrCat(one.name, " in ", stages));
+      const v1::JobConfig job = JobThatSwaps(one, stages, kBatch);
+      const Fitted fitted = FitTo(one, job, kFastDisk);
+      ASSERT_TRUE(fitted.status.ok()) << fitted.status;
+      ASSERT_EQ(fitted.network->chosen.size(), stages);
+      size_t swapped = 0;
+      for (const auto& stage : fitted.network->chosen) {
+        EXPECT_LE(stage.bytes, job.memory().activation_budget_bytes());
+        EXPECT_EQ(stage.swapped.empty(), stage.swapped_bytes == 0);
+        swapped += stage.swapped.size();
+      }
+      EXPECT_GT(swapped, 0u);
+      if (stages == 2) {
+        PipelineModel model(
+            fitted.network, fitted.pipeline,
+            std::vector<PipelineModel::MakeDevice>{MakeTestDevice}, "test");
+        Memory memory(model.variables());
+        Train(&model, one.input, kBatch, 3, &memory);
+        EXPECT_EQ(memory.weights, in_parts.weights);
+        EXPECT_GE(OpenFiles().size(), 1u);
+        continue;
+      }
+      Network model(fitted.network, MakeTestDevice, "test");
+      Memory memory(model.variables()), accumulated(model.variables());
+      Train(&model, one.input, kBatch, 3, &memory);
+      EXPECT_EQ(memory.weights, in_one.weights);
+      TrainWhole(&model, one.input, kBatch, 3, 3, &accumulated);
+      EXPECT_EQ(accumulated.weights, in_parts.weights);
+      EXPECT_EQ(OpenFiles().size(), 1u);
+    }
+  }
+  EXPECT_EQ(OpenFiles().size(), 0u);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+}
+
+TEST_F(SwapTest, TheSlowerADiskTheLessIsSwapped) {
+  const CutCase mlp = DeepCases()[0];
+  const v1::JobConfig job = JobThatSwaps(mlp, 1, 16);
+  const auto chosen = [&](double cost) {
+    const Fitted fitted = FitTo(mlp, job, cost);
+    EXPECT_TRUE(fitted.status.ok()) << fitted.status;
+    return fitted.network->chosen.front();
+  };
+  const ChosenRecompute fast = chosen(kFastDisk);
+  EXPECT_EQ(fast.flops_again, 0u);
+  EXPECT_GT(fast.swapped_bytes, 0u);
+  const ChosenRecompute slow = chosen(1e9);
+  EXPECT_GT(slow.flops_again, 0u);
+  EXPECT_EQ(slow.swapped_bytes, 0u);
+  EXPECT_EQ(FitTo(mlp, job, 1e9).network->swap_directory, "");
+  // As the disk here has it, whatever that is.
+  EXPECT_TRUE(FitTo(mlp, job).status.ok());
+}
+
+TEST_F(SwapTest, AWriteThatTheDiskLostEndsTheStepBeforeItsGradients) {
+  const CutCase mlp = DeepCases()[0];
+  const Fitted fitted = FitTo(mlp, JobThatSwaps(mlp, 1, 16), kFastDisk);
+  ASSERT_TRUE(fitted.status.ok()) << fitted.status;
+  Network model(fitted.network, MakeTestDevice, "test");
+  Memory memory(model.variables());
+  const Batch batch = DrawnBatch(mlp.input, 16);
+  size_t told = 0;
+  const auto step = [&] {
+    told = 0;
+    return model.Step(memory.Weights(), batch, {.divisor = 16},
+                      memory.Gradients(), [&](size_t) {
+                        if (++told > 1) return;
+                        for (const int file : OpenFiles()) {
+                          const std::vector<char> zeros(1 << 20);
+                          ASSERT_GT(pwrite(file, zeros.data(), zeros.size(), 0),
+                                    0);
+                        }
+                      });
+  };
+  const auto failed = step();
+  EXPECT_EQ(failed.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(failed.status().message()),
+              HasSubstr(absl::StrCat(
+                  "memory.swap_directory '", directory_,
+                  "': activations can't be read: the disk gives other bytes "
+                  "than were written; name a directory of another disk")));
+  EXPECT_LT(told, model.variables().size());
+  // It does not go on as if nothing had been.
+  EXPECT_FALSE(step().ok());
+  EXPECT_EQ(told, 0u);
+}
+
+TEST_F(SwapTest, ADirectoryThatIsNotThereIsRefusedOrEndsAStep) {
+  const CutCase mlp = DeepCases()[0];
+  v1::JobConfig job = JobThatSwaps(mlp, 1, 16);
+  const Fitted fitted = FitTo(mlp, job, kFastDisk);
+  std::filesystem::remove_all(directory_);
+  const std::string sentence =
+      absl::StrCat("memory.swap_directory '", directory_,
+                   "': no file can be made there: No such file or directory");
+  const Fitted refused = FitTo(mlp, job);
+  EXPECT_EQ(refused.status, absl::InvalidArgumentError(sentence));
+  Network model(fitted.network, MakeTestDevice, "test");
+  Memory memory(model.variables());
+  const auto failed =
+      model.Step(memory.Weights(), DrawnBatch(mlp.input, 16), {.divisor = 16},
+                 memory.Gradients(), [](size_t) {});
+  EXPECT_EQ(std::string(failed.status().message()), sentence);
 }
 
 }  // namespace

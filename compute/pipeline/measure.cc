@@ -162,6 +162,7 @@ absl::StatusOr<std::vector<LayerTimes>> MeasureLayers(
     }
     times.kept_bytes = stage.KeptBytes(batch.size());
     times.deferred_bytes = stage.DeferredBytes(batch.size());
+    times.output_bytes = output.size();
     for (size_t use = 0; use < stage.uses(); ++use) {
       // And a gradient.
       times.variable_bytes +=

@@ -17,11 +17,12 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 class Prefixes {
  public:
   explicit Prefixes(absl::Span<const LayerTimes> layers)
-      : layers_(layers), seconds_{0}, kept_{0}, variables_{0} {
+      : layers_(layers), seconds_{0}, kept_{0}, variables_{0}, deferred_{0} {
     for (const LayerTimes& layer : layers) {
       seconds_.push_back(seconds_.back() + layer.forward_s + layer.backward_s);
       kept_.push_back(kept_.back() + layer.kept_bytes);
       variables_.push_back(variables_.back() + layer.variable_bytes);
+      deferred_.push_back(deferred_.back() + layer.deferred_bytes);
     }
   }
 
@@ -35,11 +36,13 @@ class Prefixes {
 
   uint64_t BytesOf(size_t begin, size_t end, uint32_t stage,
                    const PartitionOptions& options) const {
-    const uint64_t live = options.live == nullptr ? 1 : options.live(stage);
-    const uint64_t versions =
-        options.versions == nullptr ? 1 : options.versions(stage);
-    return live * (kept_[end] - kept_[begin]) +
-           versions * (variables_[end] - variables_[begin]);
+    const auto count = [stage](const std::function<uint64_t(uint32_t)>& of,
+                               uint64_t without) {
+      return of == nullptr ? without : of(stage);
+    };
+    return count(options.live, 1) * (kept_[end] - kept_[begin]) +
+           count(options.versions, 1) * (variables_[end] - variables_[begin]) +
+           count(options.deferred, 0) * (deferred_[end] - deferred_[begin]);
   }
 
  private:
@@ -47,6 +50,7 @@ class Prefixes {
   std::vector<double> seconds_;
   std::vector<uint64_t> kept_;
   std::vector<uint64_t> variables_;
+  std::vector<uint64_t> deferred_;
 };
 
 std::string MebibytesOf(uint64_t bytes) {
@@ -74,6 +78,12 @@ absl::Status NothingFits(absl::Span<const LayerTimes> layers,
 }
 
 }  // namespace
+
+uint64_t StageBytes(absl::Span<const LayerTimes> layers, size_t begin,
+                    size_t end, uint32_t stage,
+                    const PartitionOptions& options) {
+  return Prefixes(layers).BytesOf(begin, end, stage, options);
+}
 
 absl::StatusOr<Partition> PartitionLayers(absl::Span<const LayerTimes> layers,
                                           const PartitionOptions& options) {

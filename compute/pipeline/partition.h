@@ -24,6 +24,8 @@ struct LayerTimes {
   uint64_t deferred_bytes = 0;
   // Of its variables, their gradients and the slots that are beside them.
   uint64_t variable_bytes = 0;
+  // Of its output, which the next layer gets.
+  uint64_t output_bytes = 0;
   // Seconds for its output to reach another device, and the same of the
   // gradient back: what a cut behind it costs.
   double border_s = 0;
@@ -37,7 +39,14 @@ struct PartitionOptions {
   // variables. Null: one.
   std::function<uint64_t(uint32_t stage)> live;
   std::function<uint64_t(uint32_t stage)> versions;
+  // Of how many micro-batches it puts gradients off. Null: of none.
+  std::function<uint64_t(uint32_t stage)> deferred;
 };
+
+// What the layers [begin, end) need as a stage.
+uint64_t StageBytes(absl::Span<const LayerTimes> layers, size_t begin,
+                    size_t end, uint32_t stage,
+                    const PartitionOptions& options);
 
 // A model cut into stages of consecutive layers.
 struct Partition {

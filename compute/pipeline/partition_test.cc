@@ -49,8 +49,9 @@ double SlowestOfBest(const std::vector<LayerTimes>& layers, size_t begin,
     uint64_t bytes = 0;
     for (size_t i = begin; i < end; ++i) {
       seconds += layers[i].forward_s + layers[i].backward_s;
-      bytes +=
-          options.live(stage) * layers[i].kept_bytes + layers[i].variable_bytes;
+      bytes += options.live(stage) * layers[i].kept_bytes +
+               options.versions(stage) * layers[i].variable_bytes +
+               options.deferred(stage) * layers[i].deferred_bytes;
     }
     if (begin > 0) seconds += layers[begin - 1].border_s;
     if (end < layers.size()) seconds += layers[end - 1].border_s;
@@ -74,11 +75,14 @@ TEST(PartitionTest, TheSlowestStage_IsAsFastAsAnyCutMakesIt) {
       layer.border_s = random() % 4;
       layer.kept_bytes = random() % 10;
       layer.variable_bytes = random() % 10;
+      layer.deferred_bytes = random() % 5;
     }
     PartitionOptions options;
     options.stages = 1 + random() % layers.size();
     options.memory_bytes = 1 + random() % 100;
     options.live = [&](uint32_t s) { return options.stages - s; };
+    options.versions = [](uint32_t s) { return 1 + s % 2; };
+    options.deferred = [](uint32_t s) { return s; };
     const double best = SlowestOfBest(layers, 0, 0, options);
     const auto partition = PartitionLayers(layers, options);
     ASSERT_EQ(best < std::numeric_limits<double>::infinity(), partition.ok())

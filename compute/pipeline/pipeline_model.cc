@@ -33,24 +33,6 @@ PipelineSchedule ForwardSchedule(uint32_t stages, uint32_t devices) {
   return WithTransfers(std::move(schedule));
 }
 
-bool IsReceived(const PipelineOp& op) {
-  return op.kind == Kind::kReceiveActivation ||
-         op.kind == Kind::kReceiveGradient;
-}
-
-StageMail::Key KeyOf(const PipelineOp& op) {
-  switch (op.kind) {
-    case Kind::kSendActivation:
-      return {false, op.stage, op.peer, op.micro_batch};
-    case Kind::kReceiveActivation:
-      return {false, op.peer, op.stage, op.micro_batch};
-    case Kind::kSendGradient:
-      return {true, op.stage, op.peer, op.micro_batch};
-    default:
-      return {true, op.peer, op.stage, op.micro_batch};
-  }
-}
-
 // The derivative by a variable that several layers share is a sum of theirs.
 bool HasFurtherUses(const NetworkPlan& network) {
   return network.shared.size() > network.variables.size();
@@ -269,7 +251,7 @@ absl::Status PipelineModel::RunAll(const MiniBatch& mini,
   const auto ready = [&](uint32_t d, size_t i) {
     if (i == 0 || i > lists[d].size()) return true;
     const PipelineOp& op = lists[d][i - 1];
-    return !IsReceived(op) || mail_.Has(KeyOf(op));
+    return !IsReceived(op) || mail_.Has(StageMail::KeyOf(op));
   };
   const auto run = [&](uint32_t d, size_t i) {
     if (i == 0) return BeginDevice(mini, d);
@@ -327,20 +309,20 @@ absl::Status PipelineModel::RunOp(const MiniBatch& mini, const PipelineOp& op) {
     }
     case Kind::kSendActivation: {
       ASSIGN_OR_RETURN(Buffer sent, stage.TakeOutput(slot));
-      mail_.Put(KeyOf(op), std::move(sent));
+      mail_.Put(StageMail::KeyOf(op), std::move(sent));
       return absl::OkStatus();
     }
     case Kind::kSendGradient: {
       ASSIGN_OR_RETURN(Buffer sent, stage.TakeInputGradient());
-      mail_.Put(KeyOf(op), std::move(sent));
+      mail_.Put(StageMail::KeyOf(op), std::move(sent));
       return absl::OkStatus();
     }
     case Kind::kReceiveActivation: {
-      activations_[op.stage] = mail_.Take(KeyOf(op));
+      activations_[op.stage] = mail_.Take(StageMail::KeyOf(op));
       return absl::OkStatus();
     }
     case Kind::kReceiveGradient: {
-      output_gradients_[op.stage] = mail_.Take(KeyOf(op));
+      output_gradients_[op.stage] = mail_.Take(StageMail::KeyOf(op));
       return absl::OkStatus();
     }
     case Kind::kBackwardWeights:

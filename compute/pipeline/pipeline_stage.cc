@@ -96,6 +96,10 @@ absl::Status PipelineStage::Forward(size_t number,
   slot->context = context;
   slot->context.device = device_.get();
   slot->context.dtype = device_->activations();
+  if (!plan_->swap_directory.empty() && slot->swap == nullptr) {
+    slot->swap = std::make_unique<SwapFile>(plan_->swap_directory);
+  }
+  slot->context.swap = slot->swap.get();
   slot->context.offsets = {
       static_cast<const uint64_t*>(Bring(offsets.data(),
                                          offsets.size() * sizeof(uint64_t),
@@ -138,7 +142,7 @@ absl::Status PipelineStage::Forward(size_t number,
       exchange_.Reserve(layers_->ScratchBytes(examples, dtype), &scratch_);
   RETURN_IF_ERROR(device_->status());
   layers_->Forward(pass);
-  return device_->status();
+  return StatusOf(*slot);
 }
 
 absl::StatusOr<Buffer> PipelineStage::TakeOutput(size_t slot) {
@@ -268,7 +272,7 @@ absl::Status PipelineStage::RunBackward(Layer::Part part, size_t number) {
     slot->backward->output_gradient = Buffer();
     free_.push_back(std::move(slot->backward));
   }
-  return device_->status();
+  return StatusOf(*slot);
 }
 
 absl::StatusOr<Buffer> PipelineStage::TakeInputGradient() {

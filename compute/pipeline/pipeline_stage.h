@@ -113,8 +113,14 @@ class PipelineStage {
     GrowingMemory output_there;
     GrowingMemory offsets_there;
     std::unique_ptr<Unfinished> backward;
+    std::unique_ptr<SwapFile> swap;  // Null: no layer is swapped.
   };
 
+  // Of the device, and of what the slot has swapped.
+  absl::Status StatusOf(const Slot& slot) const {
+    const absl::Status status = device_->status();
+    return status.ok() && slot.swap != nullptr ? slot.swap->status() : status;
+  }
   bool is_first() const { return begin_ == 0; }
   bool is_last() const { return end_ == plan_->layers->size(); }
   bool crosses() const { return device_->link() != nullptr; }

@@ -44,6 +44,11 @@ struct PipelineOp {
   }
 };
 
+inline bool IsReceived(const PipelineOp& op) {
+  return op.kind == PipelineOp::Kind::kReceiveActivation ||
+         op.kind == PipelineOp::Kind::kReceiveGradient;
+}
+
 // "forward of micro-batch 3 on stage 1"
 std::string TextOf(const PipelineOp& op);
 

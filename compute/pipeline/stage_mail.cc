@@ -20,6 +20,19 @@ Buffer BorderMemory::Take(size_t bytes, std::byte** data) {
   return piece.buffer.Part(0, bytes);
 }
 
+StageMail::Key StageMail::KeyOf(const PipelineOp& op) {
+  switch (op.kind) {
+    case PipelineOp::Kind::kSendActivation:
+      return {false, op.stage, op.peer, op.micro_batch};
+    case PipelineOp::Kind::kReceiveActivation:
+      return {false, op.peer, op.stage, op.micro_batch};
+    case PipelineOp::Kind::kSendGradient:
+      return {true, op.stage, op.peer, op.micro_batch};
+    default:
+      return {true, op.peer, op.stage, op.micro_batch};
+  }
+}
+
 void StageMail::Begin() {
   const MutexLock lock(&mutex_);
   under_way_.clear();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "compute/pipeline/schedule.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -47,6 +48,9 @@ class StageMail {
              std::tie(b.is_gradient, b.from, b.to, b.micro_batch);
     }
   };
+
+  // Of an operation that sends or receives.
+  static Key KeyOf(const PipelineOp& op);
 
   // Nothing is under way.
   void Begin() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -216,6 +216,38 @@ class PipelineTest(unittest.TestCase):
                 memory={"activation_budget_bytes": int(least[1]) - 1})
             self.assertEqual(code, 2, run.output)
 
+    def test_what_is_swapped_to_a_disk_changes_no_bit(self):
+        # So wide that to write what a layer keeps takes less time than to
+        # compute it again, on most machines.
+        self.job["model"]["layers"] = [
+            "flatten", *6 * [{"dense": 512}, "tanh"], {"dense": 10}]
+        directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        whole, evaluation = self.trained("run", batch_per_replica=32)
+        code, run = self.run_job(
+            ["run"], batch_per_replica=32,
+            memory={"activation_budget_bytes": 1, "swap_directory": directory})
+        self.assertEqual(code, 2, run.output)
+        least = int(re.search(r"need (\d+) at least, and ", run.output)[1])
+        memory = {"activation_budget_bytes": least,
+                  "swap_directory": directory}
+        for command in (["run", "--strategy=one_device"],
+                        ["local", "--servers=2", "--workers=1"]):
+            found, its = self.trained(*command, memory=memory,
+                                      batch_per_replica=32)
+            self.assertEqual(found, whole, command)
+            self.assertEqual(its, evaluation)
+        # The file has no name, and goes with its process.
+        self.assertEqual([], os.listdir(directory))
+        memory["swap_directory"] = "/does/not/exist"
+        code, run = self.run_job(["run"], memory=memory, batch_per_replica=32)
+        self.assertEqual(code, 2, run.output)
+        self.assertIn("memory.swap_directory '/does/not/exist': no file can be "
+                      "made there: No such file or directory", run.output)
+        code, run = self.run_job(
+            ["run"], memory={"swap_directory": directory})
+        self.assertEqual(code, 2, run.output)
+        self.assertIn("needs memory.activation_budget_bytes", run.output)
+
     def test_what_cannot_be_cut_is_refused_in_a_sentence(self):
         for pipeline, sentence in (
             ({"stages": 12}, "has 9 layers that can be cut"),
