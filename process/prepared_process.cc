@@ -21,6 +21,7 @@
 #include "net/grpc_runtime.h"
 #include "net/in_process_runtime.h"
 #include "net/method_table.h"
+#include "process/chief_candidate.h"
 #include "process/enlist.h"
 #include "process/exit_code.h"
 #include "process/memory_limit.h"
@@ -220,6 +221,11 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   }
   if (!cluster.chief_address().empty()) {
     options.peers[PeerId::Coordinator()] = cluster.chief_address();
+  }
+  if (prepared.chief_watch != nullptr) {
+    options.find_coordinator = [watch = prepared.chief_watch.get()] {
+      return watch->address();
+    };
   }
   return options;
 }
@@ -432,6 +438,7 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
   ASSIGN_OR_RETURN(prepared->process,
                    Process::Create(prepared->role, prepared->job, models,
                                    options.trace_path, membership));
+  RETURN_IF_ERROR(TakePartInElection(prepared));
   PrepareForOperators(prepared);
   RETURN_IF_ERROR(MakeRuntime(options, prepared));
   prepared->process->AddTo(prepared->runtime.get());
@@ -450,9 +457,10 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
       prepared->cluster, prepared->role.shards,
       absl::StrCat(ParamdVersion(), " ", ParamdCommit()));
   prepared->runtime->OnStatus(
-      [facts = prepared->facts.get(),
+      [prepared, facts = prepared->facts.get(),
        operators = prepared->operators](v1::StatusReply* status) {
         facts->Fill(status);
+        FillElection(*prepared, status);
         operators->FillStatus(status);
       });
   // An address for metrics that others reach is as much meant as one for calls.
