@@ -208,7 +208,9 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
         return Commit(commit);
       });
   HandleCheckpoints<v1::DeleteCheckpoints>(
-      runtime, [this](const v1::DeleteCheckpoints& request) -> absl::Status {
+      runtime,
+      [this](const v1::DeleteCheckpoints& request)
+          -> absl::StatusOr<v1::DeleteCheckpointsResult> {
         RETURN_IF_ERROR(CheckFence());
         return checkpoints_.Delete(request);
       });
