@@ -160,10 +160,11 @@ class ElectionTest(unittest.TestCase):
 
     @NEEDS_ETCD
     def test_training_goes_on_while_etcd_is_away(self):
+        flags = ("--lease_ms=4000", "--heartbeat_ms=100")
         etcd = self.start_etcd()
-        first = self.start("worker-0", etcd.address, *SHORT_LEASE)
+        first = self.start("worker-0", etcd.address, *flags)
         first.wait_for("elected the chief")
-        others = self.start_others(etcd.address, *SHORT_LEASE)
+        others = self.start_others(etcd.address, *flags)
         others["worker-1"].wait_for("first push of generation")
         etcd.kill()
         first.wait_for("etcd is away; training goes on with this chief")
@@ -171,7 +172,7 @@ class ElectionTest(unittest.TestCase):
             any(f"etcd at {etcd.address}" in whom and
                 "training goes on with this chief" in whom
                 for whom in self.waits_of_chief()))
-        time.sleep(3)  # More than the lease.
+        time.sleep(5)  # More than the lease.
         etcd.start()
         first.wait_for("etcd is back")
         others["first"] = first
