@@ -196,26 +196,7 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
   Handle<v1::AppendLog>(runtime, [this](const v1::AppendLog& append) {
     return Append(append.entry());
   });
-  HandleCheckpoints<v1::PrepareCheckpoint>(
-      runtime, [this](const v1::PrepareCheckpoint& prepare) {
-        return checkpoints_.Prepare(prepare);
-      });
-  HandleCheckpoints<v1::CommitCheckpoint>(
-      runtime,
-      [this](const v1::CommitCheckpoint& commit)
-          -> absl::StatusOr<v1::CommitCheckpointResult> {
-        RETURN_IF_ERROR(CheckFence());
-        return Commit(commit);
-      });
-  HandleCheckpoints<v1::DeleteCheckpoints>(
-      runtime,
-      [this](const v1::DeleteCheckpoints& request)
-          -> absl::StatusOr<v1::DeleteCheckpointsResult> {
-        RETURN_IF_ERROR(CheckFence());
-        return checkpoints_.Delete(request);
-      });
-  HandleCheckpoints<v1::FindCheckpoint>(
-      runtime, [this](const v1::FindCheckpoint& find) { return Find(find); });
+  AddCheckpointsTo(runtime);
   Handle<v1::WriteSummary>(runtime, &summarizing_,
                            [this](const v1::WriteSummary& summary) {
                              return summaries_.Write(summary, absl::Now());
@@ -244,6 +225,29 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
     if (written.ok() && has_result_ != nullptr) has_result_();
     return written;
   });
+}
+
+void CoordinatorProcess::AddCheckpointsTo(Runtime* runtime) {
+  HandleCheckpoints<v1::PrepareCheckpoint>(
+      runtime, [this](const v1::PrepareCheckpoint& prepare) {
+        return checkpoints_.Prepare(prepare);
+      });
+  HandleCheckpoints<v1::CommitCheckpoint>(
+      runtime,
+      [this](const v1::CommitCheckpoint& commit)
+          -> absl::StatusOr<v1::CommitCheckpointResult> {
+        RETURN_IF_ERROR(CheckFence());
+        return Commit(commit);
+      });
+  HandleCheckpoints<v1::DeleteCheckpoints>(
+      runtime,
+      [this](const v1::DeleteCheckpoints& request)
+          -> absl::StatusOr<v1::DeleteCheckpointsResult> {
+        RETURN_IF_ERROR(CheckFence());
+        return checkpoints_.Delete(request);
+      });
+  HandleCheckpoints<v1::FindCheckpoint>(
+      runtime, [this](const v1::FindCheckpoint& find) { return Find(find); });
 }
 
 absl::Status CoordinatorProcess::CheckFence() const {

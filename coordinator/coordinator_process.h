@@ -101,6 +101,7 @@ class CoordinatorProcess {
  private:
   CoordinatorProcess(const Coordinator::Options& options, const Paths& paths);
 
+  void AddCheckpointsTo(Runtime* runtime);
   // OK without an election.
   absl::Status CheckFence() const;
   absl::Status CheckNotFollowed(const std::vector<v1::LogEntry>& entries) const;
