@@ -385,20 +385,24 @@ class Build:
                 print("going on without them", flush=True)
                 return
 
-    def fetch_promtool(self):
-        """Puts promtool beside that Python, out of Debian's package prometheus: the
-        package itself would bring a daemon, its user and 300 MB."""
+    def fetch_programs(self):
+        """Puts promtool and etcd beside that Python, out of Debian's packages: the
+        packages themselves would bring daemons and their users, prometheus 300 MB."""
+        for package, program in (("prometheus", "promtool"), ("etcd-server", "etcd")):
+            self._fetch_program(package, program)
+
+    def _fetch_program(self, package, program):
         programs = self.cache / "python/bin"
         if not self.install or not programs.exists() or \
-                (programs / "promtool").exists() or shutil.which("promtool"):
+                (programs / program).exists() or shutil.which(program):
             return
-        print(f"fetching promtool to {programs}", flush=True)
-        _try("""folder=.bazel/prometheus && rm -rf $folder && mkdir $folder
-             (cd $folder && { apt-get download prometheus ||
-                { as_root apt-get update && apt-get download prometheus; }; } &&
-              dpkg-deb --fsys-tarfile prometheus_*.deb |
-                tar --extract ./usr/bin/promtool && mv usr/bin/promtool "$0")
-             rm -rf $folder""", programs)
+        print(f"fetching {program} to {programs}", flush=True)
+        _try("""folder=.bazel/$1 && rm -rf $folder && mkdir $folder
+             (cd $folder && { apt-get download "$1" ||
+                { as_root apt-get update && apt-get download "$1"; }; } &&
+              dpkg-deb --fsys-tarfile "$1"_*.deb |
+                tar --extract "./usr/bin/$2" && mv "usr/bin/$2" "$0")
+             rm -rf $folder""", programs, package, program)
 
     def install_browser(self):
         """Chromium, in which the status page is tested."""
@@ -557,7 +561,7 @@ def run_all(options, build, tally):
     build.make_python(options.all or (options.changed and any(
         (package + "/").startswith(FRAMEWORK_FOLDERS) for package in changed)))
     if options.all or options.changed:
-        build.fetch_promtool()
+        build.fetch_programs()
     if options.all:
         build.install_browser()
     manual = "attr(tags, '[\\[ ]manual[,\\]]', tests(//...))"

@@ -15,6 +15,7 @@
 
 #include "config/consistency.h"
 #include "config/custom_model.h"
+#include "config/election_place.h"
 #include "config/growing_input.h"
 #include "config/input_files.h"
 #include "config/name_pattern.h"
@@ -91,6 +92,20 @@ void CheckConsistency(
       config.optimizer().sgd().momentum() == 0) {
     add("optimizer.sgd.nesterov", "needs momentum");
   }
+}
+
+// Adds what the settings about who is the chief say wrongly.
+void CheckElection(const v1::JobConfig& config,
+                   const std::function<void(const std::string& path,
+                                            absl::string_view sentence)>& add) {
+  if (config.chief_election().empty()) {
+    if (!config.chief_election_tls_dir().empty()) {
+      add("chief_election_tls_dir", "makes no sense without chief_election");
+    }
+    return;
+  }
+  const auto place = ParseElectionPlace(config.chief_election());
+  if (!place.ok()) add("chief_election", place.status().message());
 }
 
 // Adds what the settings about formats of numbers say wrongly.
@@ -436,6 +451,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
     add("batch_per_replica", "follows from global_batch; give one of them");
   }
   CheckCustomModel(config, add);
+  CheckElection(config, add);
   CheckFormats(config, add);
   CheckMemory(config, add);
   CheckPipeline(config, add);

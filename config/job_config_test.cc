@@ -305,6 +305,20 @@ TEST(JobConfigTest, ScalableNeedsReplication) {
   EXPECT_EQ(MessageOf(sources), "");
 }
 
+TEST(JobConfigTest, AnElectionNeedsAnEtcd) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"chief_election", "etcd://a:2379/jobs/x"}};
+  EXPECT_EQ(MessageOf(sources), "");
+  sources.settings = {{"chief_election", "zookeeper://a:2181/x"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("chief_election: does not begin with etcd://; give "
+                        "etcd://HOST:PORT[,HOST:PORT]/PREFIX"));
+  sources.settings = {{"chief_election_tls_dir", "/etc/etcd-client"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("chief_election_tls_dir: makes no sense without "
+                        "chief_election"));
+}
+
 TEST(JobConfigTest, ReplicationIsRefusedWhereItCantBe) {
   JobSources sources = From(kJob);
   sources.settings = {{"replication", "3"}};

@@ -178,6 +178,7 @@ absl::Status ChiefLease::Begin() {
   absl::optional<v1::ChiefLease> before;
   for (int beats = 0;; ++beats) {
     const Locked locked = TryLock();
+    if (options_.is_elected) break;
     const auto now = Read(path_);
     const bool is_here = now.has_value() && !options_.boot.empty() &&
                          now->boot() == options_.boot;

@@ -49,6 +49,9 @@ class ChiefLease {
     uint64_t incarnation = 0;
     // One that is known to have ended. 0: none.
     uint64_t replaces = 0;
+    // Somebody else has decided that this process is the chief (an election):
+    // it waits for nobody, and the one in the file loses the run.
+    bool is_elected = false;
     absl::Duration heartbeat = absl::Seconds(1);
     // Which start of which machine this is; a test has several.
     std::string boot = BootOfThisMachine();

@@ -85,6 +85,19 @@ TEST_F(ChiefLeaseTest, ALivingChiefRefusesTheSecondByHostAndProcessAtOnce) {
   EXPECT_EQ(waits_, 0);
 }
 
+TEST_F(ChiefLeaseTest, OneThatIsElectedWaitsForNobodyAndEvictsTheOneBefore) {
+  auto first = ChiefLease::Take(Process(1));
+  ASSERT_TRUE(first.ok()) << first.status();
+  std::promise<absl::Status> lost;
+  (*first)->Keep([&](absl::Status status) { lost.set_value(status); });
+  ChiefLease::Options elected = Process(2);
+  elected.is_elected = true;
+  const auto second = ChiefLease::Take(elected);
+  EXPECT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(waits_, 0);
+  EXPECT_TRUE(absl::IsAlreadyExists(lost.get_future().get()));
+}
+
 TEST_F(ChiefLeaseTest, AfterADeadChiefOfThisMachineNobodyWaits) {
   Write(1, "boot", 7);
   EXPECT_TRUE(ChiefLease::Take(Process(2)).ok());

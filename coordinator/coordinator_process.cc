@@ -178,6 +178,7 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
   });
   Handle<v1::ReadLog>(
       runtime, [this](const v1::ReadLog&) -> absl::StatusOr<v1::ReadLogResult> {
+        RETURN_IF_ERROR(CheckFence());
         if (before_log_ != nullptr) RETURN_IF_ERROR(before_log_());
         const absl::Status removed = log_.RemoveCutOff();
         if (!removed.ok()) {
@@ -185,6 +186,7 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
               {{"reason", removed.message()}});
         }
         ASSIGN_OR_RETURN(auto entries, log_.ReadAll());
+        RETURN_IF_ERROR(CheckNotFollowed(entries));
         v1::ReadLogResult result;
         for (v1::LogEntry& entry : entries) {
           *result.add_entries() = std::move(entry);
@@ -192,21 +194,9 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
         return result;
       });
   Handle<v1::AppendLog>(runtime, [this](const v1::AppendLog& append) {
-    return MayComeBack(log_.Append(append.entry()));
+    return Append(append.entry());
   });
-  HandleCheckpoints<v1::PrepareCheckpoint>(
-      runtime, [this](const v1::PrepareCheckpoint& prepare) {
-        return checkpoints_.Prepare(prepare);
-      });
-  HandleCheckpoints<v1::CommitCheckpoint>(
-      runtime,
-      [this](const v1::CommitCheckpoint& commit) { return Commit(commit); });
-  HandleCheckpoints<v1::DeleteCheckpoints>(
-      runtime, [this](const v1::DeleteCheckpoints& request) {
-        return checkpoints_.Delete(request);
-      });
-  HandleCheckpoints<v1::FindCheckpoint>(
-      runtime, [this](const v1::FindCheckpoint& find) { return Find(find); });
+  AddCheckpointsTo(runtime);
   Handle<v1::WriteSummary>(runtime, &summarizing_,
                            [this](const v1::WriteSummary& summary) {
                              return summaries_.Write(summary, absl::Now());
@@ -229,10 +219,65 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
         });
       });
   Handle<v1::WriteResult>(runtime, [this](const v1::WriteResult& result) {
+    absl::Status fenced = CheckFence();
+    if (!fenced.ok()) return fenced;
     absl::Status written = MayComeBack(WriteResult(result));
     if (written.ok() && has_result_ != nullptr) has_result_();
     return written;
   });
+}
+
+void CoordinatorProcess::AddCheckpointsTo(Runtime* runtime) {
+  HandleCheckpoints<v1::PrepareCheckpoint>(
+      runtime, [this](const v1::PrepareCheckpoint& prepare) {
+        return checkpoints_.Prepare(prepare);
+      });
+  HandleCheckpoints<v1::CommitCheckpoint>(
+      runtime,
+      [this](const v1::CommitCheckpoint& commit)
+          -> absl::StatusOr<v1::CommitCheckpointResult> {
+        RETURN_IF_ERROR(CheckFence());
+        return Commit(commit);
+      });
+  HandleCheckpoints<v1::DeleteCheckpoints>(
+      runtime,
+      [this](const v1::DeleteCheckpoints& request)
+          -> absl::StatusOr<v1::DeleteCheckpointsResult> {
+        RETURN_IF_ERROR(CheckFence());
+        return checkpoints_.Delete(request);
+      });
+  HandleCheckpoints<v1::FindCheckpoint>(
+      runtime, [this](const v1::FindCheckpoint& find) { return Find(find); });
+}
+
+absl::Status CoordinatorProcess::CheckFence() const {
+  return fence_.check == nullptr ? absl::OkStatus() : fence_.check();
+}
+
+absl::Status CoordinatorProcess::CheckNotFollowed(
+    const std::vector<v1::LogEntry>& entries) const {
+  if (fence_.token == 0) return absl::OkStatus();
+  for (const v1::LogEntry& entry : entries) {
+    if (entry.election() <= fence_.token) continue;
+    if (fence_.confirm().ok()) {
+      Log(LogLevel::kWarning,
+          "etcd has lost what it had: this chief's token is lower than one in "
+          "the configuration log",
+          {{"token", fence_.token}, {"entry", entry.number()}});
+      return absl::OkStatus();
+    }
+    return absl::AbortedError(absl::StrCat(
+        "another chief was elected after this one: entry ", entry.number(),
+        " of the configuration log has its token, ", entry.election(),
+        "; this one's is ", fence_.token));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorProcess::Append(v1::LogEntry entry) {
+  RETURN_IF_ERROR(CheckFence());
+  entry.set_election(fence_.token);
+  return MayComeBack(log_.Append(entry));
 }
 
 absl::StatusOr<v1::CommitCheckpointResult> CoordinatorProcess::Commit(

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -62,6 +63,19 @@ class CoordinatorProcess {
       const Coordinator::Options& options, const Paths& paths,
       ChiefLease::Options chief);
 
+  // Of a chief that was elected: every entry of the log gets `token`, and
+  // before anything is written that counts `check` is asked, whose error it
+  // then fails with. A log that has the token of a later chief is not read:
+  // ABORTED, unless `confirm` says that this one leads all the same, since an
+  // etcd that has lost its data begins again with low ones. REQUIRES: called
+  // before AddTo.
+  struct Fence {
+    uint64_t token = 0;
+    std::function<absl::Status()> check;
+    std::function<absl::Status()> confirm;
+  };
+  void FenceBy(Fence fence) { fence_ = std::move(fence); }
+
   // Around Run of the runtime: the run keeps this chief, and is stopped if
   // another one takes over.
   ChiefLease* lease() { return lease_.get(); }
@@ -87,6 +101,11 @@ class CoordinatorProcess {
  private:
   CoordinatorProcess(const Coordinator::Options& options, const Paths& paths);
 
+  void AddCheckpointsTo(Runtime* runtime);
+  // OK without an election.
+  absl::Status CheckFence() const;
+  absl::Status CheckNotFollowed(const std::vector<v1::LogEntry>& entries) const;
+  absl::Status Append(v1::LogEntry entry);
   absl::StatusOr<v1::FindCheckpointResult> Find(const v1::FindCheckpoint& find);
   absl::StatusOr<v1::CommitCheckpointResult> Commit(
       const v1::CommitCheckpoint& commit);
@@ -106,6 +125,7 @@ class CoordinatorProcess {
   const Paths paths_;
   std::function<absl::Status()> before_log_;
   std::function<void()> has_result_;
+  Fence fence_;
   std::unique_ptr<ChiefLease> lease_;
   Coordinator core_;
   DirectoryLog log_;

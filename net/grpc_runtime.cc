@@ -344,6 +344,9 @@ void GrpcRuntime::Send(CallId id, PeerId from, Outbox::SendItem item) {
     link = std::make_unique<PeerLink>(process, address->second, &self_,
                                       options_.tls, options_.hello_deadline,
                                       &host_, server_->queue());
+    if (item.to == PeerId::Coordinator()) {
+      link->FindBy(options_.find_coordinator);
+    }
   }
   link->Send(id, from, std::move(item), *method);
 }

@@ -2,6 +2,7 @@
 #define PARAMD_NET_GRPC_RUNTIME_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -56,6 +57,9 @@ struct GrpcRuntimeOptions {
   std::string build;
   // Where each peer listens. Coordinator() is the chief.
   std::map<PeerId, std::string> peers;
+  // Where Coordinator() is now, for a chief that is elected; null: where
+  // `peers` says. Called on the loop thread, and waits for nobody.
+  std::function<std::string()> find_coordinator;
   // Answers what is for the process itself, but Control; null: nobody does.
   ProcessCalls process_calls;
   // Payloads to and from processes of this machine go through shared memory,

@@ -311,7 +311,9 @@ void PeerLink::Greet() {
   // A channel waits up to two minutes before it looks again for a name that had
   // no address, and meanwhile dials the address that the name had before; a new
   // one looks at once.
-  if (MonotonicNow() >= connect_again_) {
+  const bool has_moved =
+      find_ != nullptr && std::exchange(address_, find_()) != address_;
+  if (has_moved || MonotonicNow() >= connect_again_) {
     connect_again_ = Time::Never();
     Connect();
   }

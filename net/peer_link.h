@@ -2,8 +2,10 @@
 #define PARAMD_NET_PEER_LINK_H_
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -56,6 +58,10 @@ class PeerLink {
            CoreHost* host, grpc::CompletionQueue* queue);
   ~PeerLink();
 
+  // The process may move: `find` says where it is, asked whenever a connection
+  // is lacking, on the loop thread. Null: it stays.
+  void FindBy(std::function<std::string()> find) { find_ = std::move(find); }
+
   // As CoreHost::Transport; to any peer of the process. A message above the
   // method's limit fails with OVER_LIMIT and is not sent.
   void Send(CallId id, PeerId from, Outbox::SendItem item,
@@ -81,7 +87,8 @@ class PeerLink {
   absl::Status Explain(PeerId to, const absl::Status& status) const;
 
   const PeerId peer_;
-  const std::string address_;
+  std::string address_;
+  std::function<std::string()> find_;
   const Identity* const self_;
   const std::shared_ptr<const Tls> tls_;  // May be null.
   const std::shared_ptr<grpc::ChannelCredentials> credentials_;

@@ -21,6 +21,7 @@
 #include "net/testing/loopback_address.h"
 #include "net/testing/name_server.h"
 #include "net/testing/toy_core.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/refusal.h"
 
@@ -172,6 +173,44 @@ TEST_F(MovingNameTest, ANameThatLosesItsAddressIsNoLongerDialledThere) {
                    return told != refused;
                  }),
             Unreached(address, "no such host"));
+}
+
+TEST_F(PeerLinkTest, AChiefThatIsElsewhereIsReachedThere) {
+  GrpcRuntimeOptions at_chief;
+  at_chief.self.set_type(v1::WORKER);
+  const auto chief = Listen(&at_chief);
+  ToyCore coordinator;
+  coordinator.on_receive = [](Message m, Time, Outbox* out) {
+    out->Reply(m.call, std::make_unique<v1::HeartbeatReply>());
+  };
+  chief->AddCore(PeerId::Coordinator(), &coordinator);
+  std::thread loop([&] { (void)chief->Run(); });
+
+  std::string where = "127.255.255.254:1";  // Nobody listens there.
+  GrpcRuntimeOptions options;
+  options.self.set_type(v1::WORKER);
+  options.self.set_index(1);
+  options.peers = {{PeerId::Coordinator(), where}};
+  options.find_coordinator = [&where] { return where; };
+  const auto runtime = Listen(&options);
+  ToyCore worker;
+  worker.on_start = [](Time, Outbox* out) {
+    out->Send(PeerId::Coordinator(), 1,
+              std::make_unique<v1::HeartbeatRequest>(), {}, absl::Seconds(60));
+  };
+  worker.on_tick = worker.on_start;
+  int refused = 0;
+  worker.on_receive = [&](Message m, Time now, Outbox* out) {
+    if (m.status.ok()) return out->Exit(absl::OkStatus());
+    ++refused;
+    where = at_chief.listen_address;
+    worker.tick = now + absl::Milliseconds(10);
+  };
+  runtime->AddCore(PeerId::Worker(1), &worker);
+  EXPECT_TRUE(runtime->Run().ok());
+  EXPECT_EQ(refused, 1);
+  chief->Stop(absl::CancelledError());
+  loop.join();
 }
 
 TEST_F(PeerLinkTest, ASocketThatNeverAnswersTimesOut) {

@@ -21,6 +21,7 @@
 #include "net/grpc_runtime.h"
 #include "net/in_process_runtime.h"
 #include "net/method_table.h"
+#include "process/chief_candidate.h"
 #include "process/enlist.h"
 #include "process/exit_code.h"
 #include "process/memory_limit.h"
@@ -164,6 +165,24 @@ ProcessCalls CallsOf(const PreparedProcess& prepared, ProcessCalls others) {
   };
 }
 
+// Where the others are, as far as this process is told.
+void AddPeers(const PreparedProcess& prepared, GrpcRuntimeOptions* options) {
+  const ClusterSpec& cluster = prepared.cluster;
+  // An address that this process is not told is empty.
+  for (uint32_t place = 0; place < prepared.role.all_places(); ++place) {
+    const std::string& address = cluster.ps[place / prepared.role.places()];
+    if (!address.empty()) options->peers[PeerId::Ps(place)] = address;
+  }
+  if (!cluster.chief_address().empty()) {
+    options->peers[PeerId::Coordinator()] = cluster.chief_address();
+  }
+  if (prepared.chief_watch != nullptr) {
+    options->find_coordinator = [watch = prepared.chief_watch.get()] {
+      return watch->address();
+    };
+  }
+}
+
 GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   const ClusterSpec& cluster = prepared.cluster;
   GrpcRuntimeOptions options;
@@ -204,7 +223,6 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
     return options;  // All cores are in this process.
   }
   options.process_calls = CallsOf(prepared, nullptr);
-  // An address that this process is not told is empty.
   options.shards_per_server = prepared.role.places();
   // Workers call the servers, and one of them: the chief.
   if (prepared.role.server.has_value() || prepared.role.is_chief()) {
@@ -215,13 +233,7 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   if (prepared.role.server.has_value() && prepared.role.replication > 1) {
     options.workers += static_cast<uint32_t>(cluster.ps.size());
   }
-  for (uint32_t place = 0; place < prepared.role.all_places(); ++place) {
-    const std::string& address = cluster.ps[place / prepared.role.places()];
-    if (!address.empty()) options.peers[PeerId::Ps(place)] = address;
-  }
-  if (!cluster.chief_address().empty()) {
-    options.peers[PeerId::Coordinator()] = cluster.chief_address();
-  }
+  AddPeers(prepared, &options);
   return options;
 }
 
@@ -433,6 +445,7 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
   ASSIGN_OR_RETURN(prepared->process,
                    Process::Create(prepared->role, prepared->job, models,
                                    options.trace_path, membership));
+  RETURN_IF_ERROR(TakePartInElection(prepared));
   PrepareForOperators(prepared);
   RETURN_IF_ERROR(MakeRuntime(options, prepared));
   prepared->process->AddTo(prepared->runtime.get());
@@ -451,9 +464,10 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
       prepared->cluster, prepared->role.shards, prepared->role.places(),
       absl::StrCat(ParamdVersion(), " ", ParamdCommit()));
   prepared->runtime->OnStatus(
-      [facts = prepared->facts.get(), operators = prepared->operators,
+      [prepared, facts = prepared->facts.get(), operators = prepared->operators,
        audit = prepared->audit.get()](v1::StatusReply* status) {
         facts->Fill(status);
+        FillElection(*prepared, status);
         operators->FillStatus(status);
         status->set_audit_dropped(audit->dropped());
       });

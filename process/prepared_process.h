@@ -10,6 +10,8 @@
 
 #include "config/cluster_spec.h"
 #include "coordinator/core/finished_job.h"
+#include "coordinator/election/chief_election.h"
+#include "coordinator/election/chief_watch.h"
 #include "net/operator_calls.h"
 #include "net/operator_desk.h"
 #include "net/runtime.h"
@@ -36,6 +38,8 @@ struct PreparedProcess {
   ProcessRole role;
   std::unique_ptr<Mirrors> mirrors;  // Null: this process has one copy.
   std::unique_ptr<MultiWorker> multi_worker;  // Null: it is not one of several.
+  std::unique_ptr<ChiefElection> election;    // Of a chief that is elected.
+  std::unique_ptr<ChiefWatch> chief_watch;    // Of others with such a chief.
   std::unique_ptr<Process> process;           // Null while it lingers.
   std::vector<FinishedJob> finished;          // Empty until it lingers.
   std::unique_ptr<ProcessFacts> facts;

@@ -59,7 +59,9 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Create(
   RETURN_IF_ERROR(process->OpenDisks());
   if (role.worker.has_value()) {
     RETURN_IF_ERROR(process->CreateWorker(models, loops));
-    if (role.is_chief()) RETURN_IF_ERROR(process->CreateCoordinator());
+    if (role.is_chief() && !process->IsElected()) {
+      RETURN_IF_ERROR(process->CreateCoordinator());
+    }
   }
   if (role.evaluator.has_value()) {
     EvaluatorProcess::Options options;
@@ -135,6 +137,15 @@ absl::Status Process::CreateWorker(const ModelFactory& models,
   return CheckModel(role_, job_.config, worker_->variables());
 }
 
+absl::Status Process::LeadBy(ChiefElection* election) {
+  election_ = election;
+  RETURN_IF_ERROR(CreateCoordinator());
+  coordinator_->FenceBy({election->token(),
+                         [election] { return election->Check(); },
+                         [election] { return election->Confirm(); }});
+  return absl::OkStatus();
+}
+
 absl::Status Process::CreateCoordinator() {
   // What is wrong with it the coordinator says.
   UseRunDirectory(job_.config.run_dir(), /*may_hold_a_run=*/true).IgnoreError();
@@ -167,6 +178,7 @@ absl::Status Process::CreateCoordinator() {
   chief.pid = static_cast<uint32_t>(getpid());
   chief.incarnation = role_.incarnation;
   chief.replaces = role_.replaces;
+  chief.is_elected = election_ != nullptr;
   chief.heartbeat = absl::Milliseconds(job_.config.heartbeat_ms());
   ASSIGN_OR_RETURN(coordinator_,
                    CoordinatorProcess::Create(options, paths, chief));
@@ -240,6 +252,18 @@ absl::Status Process::Run(Runtime* runtime) {
 
 absl::Status Process::RunParts(Runtime* runtime) {
   if (coordinator_ == nullptr) return runtime->Run();
+  if (election_ == nullptr) return Coordinate(runtime);
+  election_->Keep(
+      [runtime](absl::Status status) { runtime->Stop(std::move(status)); });
+  const absl::Status status = Coordinate(runtime);
+  election_->Resign();
+  // Another one's run is not this one's end: it stands by when it is started.
+  return absl::IsAlreadyExists(status)
+             ? absl::UnavailableError(status.message())
+             : status;
+}
+
+absl::Status Process::Coordinate(Runtime* runtime) {
   coordinator_->lease()->Keep(
       [runtime](absl::Status status) { runtime->Stop(std::move(status)); });
   const FailureNote note(job_.config.run_dir());

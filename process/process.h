@@ -13,6 +13,7 @@
 #include "config/job_config.h"
 #include "coordinator/coordinator_process.h"
 #include "coordinator/core/server_places.h"
+#include "coordinator/election/chief_election.h"
 #include "coordinator/failure_note.h"
 #include "net/runtime.h"
 #include "server/core/optimizer_kernels.h"
@@ -89,6 +90,14 @@ class Process {
       const std::string& trace_path = "", const Membership& membership = {},
       const MakeLoopDevice& loops = MakeCudaLoops);
 
+  // Of a chief that is elected, once it is: Create leaves the coordinator out.
+  // `election` outlives this. Errors as of Create. REQUIRES: IsElected().
+  absl::Status LeadBy(ChiefElection* election);
+  // It is the chief only if it is elected.
+  bool IsElected() const {
+    return role_.is_chief() && !job_.config.chief_election().empty();
+  }
+
   // Called once.
   void AddTo(Runtime* runtime);
 
@@ -116,7 +125,9 @@ class Process {
   }
 
   // The runtime's Run. A chief says meanwhile that it is alive, and stops the
-  // runtime with ALREADY_EXISTS if another one has taken over.
+  // runtime with ALREADY_EXISTS if another one has taken over: one that was
+  // elected with UNAVAILABLE, so that it is started again and stands by. At the
+  // end it resigns.
   absl::Status Run(Runtime* runtime);
 
  private:
@@ -135,6 +146,7 @@ class Process {
   // With replication, of all servers.
   std::vector<ServerPlaces> Places() const;
   absl::Status RunParts(Runtime* runtime);
+  absl::Status Coordinate(Runtime* runtime);
   void WriteTrace() const;
   // Of a job that has finished.
   void RemoveBackup() const;
@@ -148,6 +160,7 @@ class Process {
   std::unique_ptr<ChromeTrace> trace_;
   std::unique_ptr<WorkerProcess> worker_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
+  ChiefElection* election_ = nullptr;      // Null: nobody is elected.
   std::unique_ptr<InputScanner> scanner_;  // Of a chief whose input grows.
   std::vector<std::shared_ptr<DiskMemory>> disks_;  // One a shard, or none.
   // Where the server's arrays lie, the worker's too; null: in host memory.

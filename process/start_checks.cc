@@ -101,6 +101,22 @@ absl::Status CheckBackup(const Start& start) {
       "from the evaluator; give false");
 }
 
+absl::Status CheckElection(const Start& start) {
+  if (start.job.chief_election().empty()) return absl::OkStatus();
+  if (start.cluster.standalone || start.role.member.has_value()) {
+    return absl::InvalidArgumentError(
+        "chief_election: needs a cluster with ps tasks, whose chief can be "
+        "another process; leave it out");
+  }
+  const v1::BackupAndRestoreConfig& backup = start.job.backup_and_restore();
+  if (backup.directory().empty() || !backup.delete_at_success()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "chief_election: a candidate would not find the log that "
+      "backup_and_restore.delete_at_success takes away; give false");
+}
+
 absl::Status CheckBackupWorkers(const Start& start) {
   const auto consistency = ParseStaleness(start.job.staleness());
   if (!consistency.ok() || consistency->mode() != v1::Consistency::SYNC ||
@@ -196,6 +212,7 @@ constexpr StartCheck kStartChecks[] = {
     {"certificates", CheckCertificates},
     {"run directory", CheckRunDirectory},
     {"backup", CheckBackup},
+    {"election", CheckElection},
     {"backup workers", CheckBackupWorkers},
     {"addresses", CheckAddresses},
     {"different addresses", CheckDifferentAddresses},

@@ -103,6 +103,19 @@ const std::map<std::string, std::vector<Fault>>& Faults() {
                backup->set_delete_at_success(true);
              },
              "would take the last checkpoint from the evaluator"}}},
+          {"election",
+           {{[](GoodStart* start) {
+               start->job.set_chief_election("etcd://127.0.0.1:2379/x");
+               start->cluster.standalone = true;
+             },
+             "chief_election: needs a cluster with ps tasks"},
+            {[](GoodStart* start) {
+               start->job.set_chief_election("etcd://127.0.0.1:2379/x");
+               auto* const backup = start->job.mutable_backup_and_restore();
+               backup->set_directory("backup");
+               backup->set_delete_at_success(true);
+             },
+             "delete_at_success takes away"}}},
           {"backup workers",
            {{[](GoodStart* start) {
                start->job.set_staleness("sync");

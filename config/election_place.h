@@ -1,0 +1,28 @@
+#ifndef PARAMD_CONFIG_ELECTION_PLACE_H_
+#define PARAMD_CONFIG_ELECTION_PLACE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace paramd {
+
+// Where it is decided who the chief is: setting chief_election.
+struct ElectionPlace {
+  std::vector<std::string> endpoints;  // "host:port" of members of one etcd.
+  std::string prefix;                  // "/jobs/mnist"
+
+  // The key that the leader has.
+  std::string key() const { return prefix + "/chief"; }
+  // "etcd://host:port,host:port/prefix"
+  std::string ToString() const;
+};
+
+// INVALID_ARGUMENT with what is needed: for "etcd://a:2379,b:2379/jobs/mnist".
+absl::StatusOr<ElectionPlace> ParseElectionPlace(absl::string_view text);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CONFIG_ELECTION_PLACE_H_

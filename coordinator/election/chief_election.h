@@ -1,0 +1,142 @@
+#ifndef PARAMD_COORDINATOR_ELECTION_CHIEF_ELECTION_H_
+#define PARAMD_COORDINATOR_ELECTION_CHIEF_ELECTION_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+
+#include "base/mutex.h"
+#include "base/time.h"
+#include "config/election_place.h"
+#include "coordinator/election/etcd_client.h"
+
+namespace paramd {
+
+// Who the leader is, as its key says: "10.0.0.7:7077 747ec24aae5d4e75
+// 1f0c…", its address, its incarnation and the run that it has.
+struct ElectedChief {
+  std::string address;
+  uint64_t incarnation = 0;
+  uint64_t run = 0;
+
+  std::string ToText() const;
+  // Nullopt: it is not such a text.
+  static absl::optional<ElectedChief> FromText(absl::string_view text);
+};
+
+// That this process is the chief because etcd says so: a key that it created,
+// bound to a lease that it keeps alive. The revision at which the key was
+// created is the fencing token: higher for each chief after it.
+//
+// Invariant: once etcd has said that the lease or the key is gone, Check is an
+// error for ever. While etcd does not answer, this stays the chief: nobody else
+// can be elected by an etcd that is away, and one that was elected by an etcd
+// that is away for this process alone is known from the configuration log, in
+// which no entry of this one has a place any more.
+//
+// Thread-safe, but for Stand. The lease is kept by a thread of its own. The
+// destructor resigns.
+class ChiefElection {
+ public:
+  struct Options {
+    ElectionPlace place;
+    std::string tls_directory;  // As EtcdClient's.
+    std::string address;        // Where members reach this process.
+    uint64_t incarnation = 0;
+    // One that is known to have ended. 0: none.
+    uint64_t replaces = 0;
+    // Where the configuration log is: shared by all candidates.
+    std::string state_directory;
+    absl::Duration ttl = absl::Seconds(10);
+    // For how long etcd may be away before this gives up standing.
+    absl::Duration patience = absl::Minutes(10);
+  };
+
+  // Waits until this process is elected, as long as it takes while another one
+  // leads. DEADLINE_EXCEEDED naming etcd's address if that does not answer for
+  // `patience`; INVALID_ARGUMENT if the leader has another run directory than
+  // this process.
+  static absl::StatusOr<std::unique_ptr<ChiefElection>> Stand(
+      const Options& options);
+
+  ~ChiefElection();
+  ChiefElection(const ChiefElection&) = delete;
+  ChiefElection& operator=(const ChiefElection&) = delete;
+
+  uint64_t token() const { return token_; }
+  // Another one led when this one began to stand.
+  bool stood_by() const { return stood_by_; }
+
+  // `on_lost` is called once, maybe on another thread, with UNAVAILABLE, when
+  // this is not the chief any more. REQUIRES: called once.
+  void Keep(std::function<void(absl::Status)> on_lost)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Before this process writes what counts: OK, or the error that on_lost has.
+  // Asks etcd where the lease may have ended since it was heard last, as after
+  // a pause of this process, for EtcdClient::kPatience for each of its members.
+  absl::Status Check() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same, and asks etcd in any case: UNAVAILABLE also if it is away.
+  absl::Status Confirm() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Since when etcd is away and why, a sentence; nullopt: it is there.
+  struct Away {
+    std::string why;
+    Time since;
+  };
+  absl::optional<Away> away() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Gives the lease back, so that the next one is elected at once.
+  void Resign() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  ChiefElection(const Options& options, std::unique_ptr<EtcdClient> client);
+
+  absl::Status WaitToBeElected();
+  // One look at the key: whether this process is elected.
+  absl::StatusOr<bool> TryOnce();
+  // Waits while `found` has another one's key.
+  absl::Status StandBy(const EtcdClient::Found& found);
+  absl::Status CheckSameRun(const ElectedChief& chief) const;
+  void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // What etcd says of lease and key: true, this is the chief.
+  absl::StatusOr<bool> Ask();
+  // Notes it; what Check is from then on.
+  absl::Status Heard(Time asked, const absl::StatusOr<bool>& answer)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const Options options_;
+  const std::string key_;
+  const std::unique_ptr<EtcdClient> client_;
+  uint64_t run_ = 0;
+  int64_t lease_ = 0;
+  uint64_t token_ = 0;
+  bool stood_by_ = false;
+  std::string seen_;  // The value of the key that was logged last.
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);
+  Time renewed_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<Away> away_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(absl::Status)> on_lost_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+// The run that a state directory has, by its file configuration/election, which
+// is made if there is none: what two processes find is the same only if they
+// share it. Errors name the file.
+absl::StatusOr<uint64_t> RunOfElection(const std::string& state_directory);
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_ELECTION_CHIEF_ELECTION_H_

@@ -1,0 +1,254 @@
+#include "coordinator/election/chief_election.h"
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/mutex.h"
+#include "coordinator/election/testing/fake_etcd.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kKey[] = "/jobs/mnist/chief";
+
+std::string NewDirectory() {
+  std::string path = absl::StrCat(::testing::TempDir(), "/election-XXXXXX");
+  return mkdtemp(path.data());
+}
+
+class ChiefElectionTest : public ::testing::Test {
+ protected:
+  ChiefElectionTest() {
+    options_.place.endpoints = {etcd_.endpoint()};
+    options_.place.prefix = "/jobs/mnist";
+    options_.state_directory = NewDirectory();
+    options_.ttl = absl::Seconds(1);
+    options_.patience = absl::Seconds(20);
+  }
+
+  ChiefElection::Options Candidate(const std::string& address,
+                                   uint64_t incarnation) {
+    ChiefElection::Options options = options_;
+    options.address = address;
+    options.incarnation = incarnation;
+    return options;
+  }
+
+  // Stands, on a thread of its own.
+  class Standing {
+   public:
+    explicit Standing(const ChiefElection::Options& options)
+        : thread_(
+              [this, options] { result_ = ChiefElection::Stand(options); }) {}
+    ~Standing() {
+      if (thread_.joinable()) thread_.join();
+    }
+    absl::StatusOr<std::unique_ptr<ChiefElection>> Wait() {
+      thread_.join();
+      return std::move(result_);
+    }
+
+   private:
+    absl::StatusOr<std::unique_ptr<ChiefElection>> result_ =
+        absl::UnknownError("it still stands");
+    std::thread thread_;
+  };
+
+  std::string Leader() const {
+    const auto kv = etcd_.Get(kKey);
+    const auto chief =
+        kv.has_value() ? ElectedChief::FromText(kv->value()) : absl::nullopt;
+    return chief.has_value() ? chief->address : "nobody";
+  }
+  // Waits until `holds` does, 10 s at most.
+  template <typename Holds>
+  static bool Eventually(Holds holds) {
+    for (int looks = 0; looks < 1000; ++looks) {
+      if (holds()) return true;
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    return false;
+  }
+
+  FakeEtcd etcd_;
+  ChiefElection::Options options_;
+};
+
+TEST_F(ChiefElectionTest, TheFirstIsElectedAndSaysWhereItIs) {
+  auto chief = ChiefElection::Stand(Candidate("a:1", 7));
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  EXPECT_EQ(Leader(), "a:1");
+  EXPECT_FALSE((*chief)->stood_by());
+  EXPECT_EQ((*chief)->token(),
+            static_cast<uint64_t>(etcd_.Get(kKey)->create_revision()));
+  EXPECT_TRUE((*chief)->Check().ok());
+  EXPECT_TRUE((*chief)->Confirm().ok());
+}
+
+TEST_F(ChiefElectionTest, WhoeverResignsIsFollowedBeforeItsLeaseIsOver) {
+  options_.ttl = absl::Seconds(600);
+  auto first = ChiefElection::Stand(Candidate("a:1", 7));
+  ASSERT_TRUE(first.ok());
+  const uint64_t token = (*first)->token();
+  Standing second(Candidate("b:1", 8));
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_EQ(Leader(), "a:1");
+  (*first)->Resign();
+  auto chief = second.Wait();
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  EXPECT_EQ(Leader(), "b:1");
+  EXPECT_TRUE((*chief)->stood_by());
+  EXPECT_GT((*chief)->token(), token);
+}
+
+TEST_F(ChiefElectionTest, OneWhoseLeaseHasEndedIsTheChiefNoMore) {
+  auto first = ChiefElection::Stand(Candidate("a:1", 7));
+  ASSERT_TRUE(first.ok());
+  absl::Status lost;
+  Mutex mutex;
+  (*first)->Keep([&](const absl::Status& status) {
+    const MutexLock lock(&mutex);
+    lost = status;
+  });
+  etcd_.EndAllLeases();
+  auto second = ChiefElection::Stand(Candidate("b:1", 8));
+  ASSERT_TRUE(second.ok());
+  EXPECT_TRUE(Eventually([&] {
+    const MutexLock lock(&mutex);
+    return absl::IsUnavailable(lost);
+  }));
+  EXPECT_TRUE(absl::IsUnavailable((*first)->Check()));
+  EXPECT_THAT(std::string((*first)->Check().message()),
+              HasSubstr("is not the chief any more"));
+  first->reset();  // Resigns from nothing.
+  EXPECT_EQ(Leader(), "b:1");
+  EXPECT_TRUE((*second)->Confirm().ok());
+}
+
+TEST_F(ChiefElectionTest, OneWhoseKeyWasTakenAwayIsTheChiefNoMore) {
+  auto first = ChiefElection::Stand(Candidate("a:1", 7));
+  ASSERT_TRUE(first.ok());
+  etcd_.Delete(kKey);
+  EXPECT_TRUE(absl::IsUnavailable((*first)->Confirm()));
+  EXPECT_TRUE(absl::IsUnavailable((*first)->Check()));
+}
+
+TEST_F(ChiefElectionTest, WhileEtcdIsAwayTheChiefStaysAndSaysSo) {
+  auto chief = ChiefElection::Stand(Candidate("a:1", 7));
+  ASSERT_TRUE(chief.ok());
+  etcd_.GoAway();
+  EXPECT_TRUE(Eventually([&] { return (*chief)->away().has_value(); }));
+  EXPECT_THAT((*chief)->away()->why, HasSubstr(etcd_.endpoint()));
+  absl::SleepFor(2 * options_.ttl);  // Its lease, as far as it can know.
+  EXPECT_TRUE((*chief)->Check().ok());
+  EXPECT_FALSE((*chief)->Confirm().ok());
+  etcd_.Return();
+  EXPECT_TRUE(Eventually([&] { return !(*chief)->away().has_value(); }));
+  EXPECT_TRUE((*chief)->Confirm().ok());
+}
+
+TEST_F(ChiefElectionTest, AnEtcdThatReturnsWithoutTheLeaseEndsTheChief) {
+  auto chief = ChiefElection::Stand(Candidate("a:1", 7));
+  ASSERT_TRUE(chief.ok());
+  etcd_.GoAway();
+  EXPECT_TRUE(Eventually([&] { return (*chief)->away().has_value(); }));
+  etcd_.LoseAll();
+  etcd_.Return();
+  EXPECT_TRUE(Eventually([&] { return !(*chief)->Check().ok(); }));
+}
+
+TEST_F(ChiefElectionTest, AnEtcdThatIsNotThereIsWaitedForByItsName) {
+  etcd_.GoAway();
+  options_.patience = absl::Milliseconds(700);
+  const auto never = ChiefElection::Stand(Candidate("a:1", 7));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(never.status()));
+  EXPECT_THAT(std::string(never.status().message()),
+              HasSubstr(absl::StrCat("etcd at ", etcd_.endpoint(), ": ")));
+  options_.patience = absl::Seconds(60);
+  Standing late(Candidate("a:1", 7));
+  absl::SleepFor(absl::Milliseconds(300));
+  etcd_.Return();
+  EXPECT_TRUE(late.Wait().ok());
+}
+
+TEST_F(ChiefElectionTest, AMemberOfEtcdThatIsDownIsPassedOver) {
+  options_.place.endpoints = {"127.0.0.1:1", etcd_.endpoint()};
+  EXPECT_TRUE(ChiefElection::Stand(Candidate("a:1", 7)).ok());
+}
+
+TEST_F(ChiefElectionTest, AnElectionWhoseAnswerIsLostCounts) {
+  etcd_.LoseAnswers(1);
+  auto chief = ChiefElection::Stand(Candidate("a:1", 7));
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  EXPECT_EQ((*chief)->token(),
+            static_cast<uint64_t>(etcd_.Get(kKey)->create_revision()));
+  EXPECT_EQ(etcd_.leases(), 1u);
+}
+
+TEST_F(ChiefElectionTest, OneThatIsKnownToHaveEndedIsNotWaitedFor) {
+  options_.ttl = absl::Seconds(600);
+  auto first = ChiefElection::Stand(Candidate("a:1", 7));
+  ASSERT_TRUE(first.ok());
+  ChiefElection::Options again = Candidate("a:1", 8);
+  again.replaces = 7;
+  auto second = ChiefElection::Stand(again);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_TRUE(absl::IsUnavailable((*first)->Confirm()));
+  EXPECT_TRUE((*second)->Confirm().ok());
+}
+
+TEST_F(ChiefElectionTest, ACandidateWithAnotherDirectoryIsRefused) {
+  auto first = ChiefElection::Stand(Candidate("a:1", 7));
+  ASSERT_TRUE(first.ok());
+  options_.state_directory = NewDirectory();
+  const auto second = ChiefElection::Stand(Candidate("b:1", 8));
+  EXPECT_TRUE(absl::IsInvalidArgument(second.status()));
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("is not the directory of the chief at a:1: all "
+                        "candidates need one run_dir on storage that they "
+                        "share"));
+}
+
+TEST_F(ChiefElectionTest, SomebodyElsesKeyIsLeftAlone) {
+  etcd_.Put(kKey, "something");
+  const auto chief = ChiefElection::Stand(Candidate("a:1", 7));
+  EXPECT_TRUE(absl::IsInvalidArgument(chief.status()));
+  EXPECT_THAT(std::string(chief.status().message()),
+              HasSubstr("is not one of paramd's: choose another prefix"));
+  EXPECT_EQ(etcd_.Get(kKey)->value(), "something");
+}
+
+TEST(ElectedChiefTest, TheKeysTextIsReadBack) {
+  const ElectedChief chief{"[::1]:7077", 0x12, 0xffffffffffffffff};
+  EXPECT_EQ(chief.ToText(), "[::1]:7077 0000000000000012 ffffffffffffffff");
+  const auto read = ElectedChief::FromText(chief.ToText());
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->address, chief.address);
+  EXPECT_EQ(read->incarnation, chief.incarnation);
+  EXPECT_EQ(read->run, chief.run);
+  for (const char* text : {"", "a:1", "a:1 1", " 1 1", "a:1 x 1", "a 1 1 1"}) {
+    EXPECT_FALSE(ElectedChief::FromText(text).has_value()) << text;
+  }
+}
+
+TEST(RunOfElectionTest, IsTheSameForAllWhoShareADirectory) {
+  const std::string directory = NewDirectory();
+  const auto run = RunOfElection(directory);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(*RunOfElection(directory), *run);
+  EXPECT_NE(*RunOfElection(NewDirectory()), *run);
+  EXPECT_FALSE(RunOfElection("/proc/self").ok());
+}
+
+}  // namespace
+}  // namespace paramd
