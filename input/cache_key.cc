@@ -66,10 +66,19 @@ absl::Status AddFolders(const std::string& directory, std::string* text) {
   return absl::OkStatus();
 }
 
+// Of a stage that has one; who forgets labels has none in its place.
+absl::Status AddLabels(const v1::InputStage& stage, std::string* text) {
+  const std::string& file = stage.relabel().file();
+  return file.empty() ? absl::OkStatus() : AddFile(file, text);
+}
+
 absl::Status AddFilesOf(const v1::InputSource& source,
                         const std::string& around, std::string* text) {
   const std::string& directory =
       source.directory().empty() ? around : source.directory();
+  for (const v1::InputStage& stage : source.stages()) {
+    RETURN_IF_ERROR(AddLabels(stage, text));
+  }
   switch (source.kind_case()) {
     case v1::InputSource::kCsv:
       return AddNamed(directory, source.csv().files(), text);
@@ -165,9 +174,7 @@ absl::StatusOr<std::string> CacheKey(const CachedInput& input) {
     // What keeps or limits changes nothing.
     if (stage.has_cache()) stage.mutable_cache()->Clear();
     if (stage.has_interleave()) stage.mutable_interleave()->clear_parallelism();
-    if (stage.has_relabel()) {
-      RETURN_IF_ERROR(AddFile(stage.relabel().file(), &text));
-    }
+    RETURN_IF_ERROR(AddLabels(stage, &text));
     absl::StrAppend(&text, stage.ShortDebugString(), "\n");
   }
   if (input.seed.has_value()) absl::StrAppend(&text, "seed ", *input.seed);

@@ -227,6 +227,25 @@ TEST(CacheKeyTest, AnotherFileOfTheSameSizeChangesTheKey) {
   EXPECT_NE(KeyOf(zipped), of_zip);
 }
 
+TEST(CacheKeyTest, OtherLabelsChangeTheKey) {
+  v1::InputConfig config = CsvInput();
+  const std::string path = WriteTestFile("labels", "1");
+  // Of the input, and of a source within another one.
+  config.mutable_stages(0)->mutable_relabel()->set_file(path);
+  v1::InputConfig zipped = CsvInput();
+  v1::InputSource* const one =
+      zipped.mutable_train()->mutable_zip()->add_sources();
+  *one = config.train();
+  one->add_stages()->mutable_relabel()->set_file(path);
+  const std::string key = KeyOf(config), of_zip = KeyOf(zipped);
+  std::ofstream(path) << "12";
+  EXPECT_NE(KeyOf(config), key);
+  EXPECT_NE(KeyOf(zipped), of_zip);
+  // To look at what examples are like, there need be none.
+  config.mutable_stages(0)->mutable_relabel()->clear_file();
+  EXPECT_EQ(KeyOf(config).size(), 16u);
+}
+
 TEST(CacheKeyTest, PicturesOfAFolderAreLookedAt) {
   const std::string first = WriteTestFile("a.png", "1");
   const fs::path root = fs::path(first).parent_path() / "pictures";

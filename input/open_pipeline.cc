@@ -279,6 +279,15 @@ bool MixesOrBatches(const v1::InputStage& stage) {
   return !IsTransform(stage) && !stage.has_take() && !stage.has_skip();
 }
 
+bool IsMap(const v1::InputStage& stage) {
+  return IsTransform(stage) && !stage.has_filter();
+}
+
+bool MakesBatches(const v1::InputStage& stage) {
+  return stage.has_batch() || stage.has_padded_batch() ||
+         stage.has_bucket_by_length();
+}
+
 // See OpenToLabel.
 google::protobuf::RepeatedPtrField<v1::InputStage> StagesToLabel(
     const google::protobuf::RepeatedPtrField<v1::InputStage>& stages) {
@@ -287,15 +296,16 @@ google::protobuf::RepeatedPtrField<v1::InputStage> StagesToLabel(
   if (end == stages.end()) end = absl::c_find_if(stages, MixesOrBatches);
   google::protobuf::RepeatedPtrField<v1::InputStage> kept;
   for (auto stage = stages.begin(); stage != end; ++stage) {
-    if (!IsOn(*stage, /*training=*/true)) continue;
-    *kept.Add() = *stage;
-    // What draws does not.
-    if (!IsTransform(*stage) || stage->has_filter()) {
-      kept[kept.size() - 1].set_on(v1::InputStage::ON_BOTH);
-    }
+    if (!IsMap(*stage) && !IsOn(*stage, /*training=*/true)) continue;
+    v1::InputStage* const one = kept.Add();
+    *one = *stage;
+    // A map is what it is in an evaluation: what draws does not.
+    if (!IsMap(*stage)) one->set_on(v1::InputStage::ON_BOTH);
+    // Examples are read once, and an evaluation may have files of this key.
+    if (one->has_cache()) one->mutable_cache()->clear_keep();
   }
   for (auto stage = end; stage != stages.end(); ++stage) {
-    if (IsTransform(*stage) && !stage->has_filter()) *kept.Add() = *stage;
+    if (IsMap(*stage) || MakesBatches(*stage)) *kept.Add() = *stage;
   }
   return kept;
 }

@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
 // What `config` names to train on, as a trained model is to label it, in the
 // order in which a stage `relabel` there gets it: behind the stages that stand
 // before that one, or without one before the first that mixes or repeats
-// examples or makes batches; maps that stand later apply as in an evaluation.
+// examples or makes batches; all maps, and batches, are as in an evaluation.
 // INVALID_ARGUMENT if the examples are not the same in each epoch; else as
 // OpenTrainingData, but no file of labels is read.
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenToLabel(

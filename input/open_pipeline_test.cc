@@ -65,6 +65,68 @@ TEST(OpenPipelineTest, WhatIsLabelledIsWhatRelabelGets) {
             (std::vector<int32_t>{1, 2}));
 }
 
+TEST(OpenPipelineTest, WhatIsLabelledIsMappedAsInAnEvaluation) {
+  for (const char* const last : {"stages { shuffle {} }", ""}) {
+    v1::InputConfig config = Config();
+    ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(
+        absl::StrCat("stages { resize { feature: 'image' height: 2 width: 3 } "
+                     "on: ON_TRAINING } "
+                     "stages { resize { feature: 'image' height: 4 width: 5 } "
+                     "on: ON_EVALUATION }",
+                     last),
+        &config));
+    const auto data = OpenToLabel(config, /*seed=*/1);
+    ASSERT_TRUE(data.ok()) << data.status();
+    EXPECT_EQ((*data)->spec().features[0].dims[0], 4u);
+    EXPECT_EQ((*data)->spec().features[0].dims[1], 5u);
+  }
+}
+
+TEST(OpenPipelineTest, WhatIsLabelledIsPaddedWhereABatchIs) {
+  const std::filesystem::path root =
+      std::filesystem::path(WriteTestFile("nothing", "")).parent_path() /
+      "two_sizes";
+  std::filesystem::create_directories(root / "a");
+  std::ofstream(root / "a" / "1.png", std::ios::binary)
+      << PngBytes(1, 1, 1, {5});
+  std::ofstream(root / "a" / "2.png", std::ios::binary)
+      << PngBytes(1, 2, 1, {6, 7});
+  v1::InputConfig config;
+  config.mutable_train()->set_directory(root);
+  config.mutable_train()->mutable_image_folders()->set_channels(1);
+  config.add_stages()->mutable_shuffle();
+  config.add_stages()->mutable_padded_batch()->set_value(9);
+  const auto data = OpenToLabel(config, /*seed=*/1);
+  ASSERT_TRUE(data.ok()) << data.status();
+  Batch batch;
+  const absl::Status read = (*data)->Read({0, 0, 2}, &batch);
+  ASSERT_TRUE(read.ok()) << read;
+  const auto pixels = batch.Find("image")->values<uint8_t>();
+  EXPECT_EQ(std::vector<uint8_t>(pixels.begin(), pixels.end()),
+            (std::vector<uint8_t>{5, 9, 6, 7}));
+}
+
+// With keep, an evaluation of the same stages would have the same files.
+TEST(OpenPipelineTest, NoCacheIsKeptOfWhatIsLabelled) {
+  const std::string directory =
+      absl::StrCat(::testing::TempDir(), "/label_cache");
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directories(directory);
+  v1::InputConfig config = Config();
+  v1::InputStage::Cache* const cache = config.add_stages()->mutable_cache();
+  cache->set_directory(directory);
+  cache->set_max_mb(1);
+  cache->set_keep(true);
+  config.add_stages()->mutable_relabel();
+  {
+    const auto data = OpenToLabel(config, /*seed=*/1);
+    ASSERT_TRUE(data.ok()) << data.status();
+    Example example;
+    EXPECT_TRUE((*data)->ReadExample(0, 2, &example).ok());
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(directory));
+}
+
 TEST(OpenPipelineTest, AnAbsoluteNameDoesNotNeedTheDirectory) {
   v1::InputConfig config = Config();
   config.set_train_images(config.directory() + "/train-images");

@@ -98,6 +98,7 @@ OrderedJson BucketsJson(const Metrics& metrics) {
   for (const auto& of_output : evaluation.calibration_buckets()) {
     OrderedJson one;
     one["output"] = of_output.output();
+    one["buckets"] = OrderedJson::array();
     for (const auto& bucket : of_output.buckets()) {
       one["buckets"].push_back({{"from", bucket.from()},
                                 {"to", bucket.to()},

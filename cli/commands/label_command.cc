@@ -104,19 +104,6 @@ absl::StatusOr<Predictions> PredictAll(const ChosenModel& chosen) {
       " examples could not be read; labels go by place, so all must be"));
 }
 
-// The number of the class that an example has: one number, or a vector of one
-// for each class.
-uint64_t ClassOf(const OwnedTensor& label) {
-  uint64_t largest = 0;
-  if (label.size() == 1) {
-    return static_cast<uint64_t>(std::max(NumberAt(label, 0), 0.0));
-  }
-  for (uint64_t i = 1; i < label.size(); ++i) {
-    if (NumberAt(label, i) > NumberAt(label, largest)) largest = i;
-  }
-  return largest;
-}
-
 // Puts the labels of the first examples, as the data have them, in place of
 // what was predicted.
 absl::Status TakeKnown(const Pipeline& data, const std::string& label,
@@ -132,17 +119,16 @@ absl::Status TakeKnown(const Pipeline& data, const std::string& label,
   Example example;
   for (uint64_t i = 0; i < known; ++i) {
     RETURN_IF_ERROR(data.ReadExample(0, i, &example));
-    const uint64_t number = ClassOf(example.values[feature]);
-    if (number >= all->classes) {
+    const auto number = KnownClass(example.values[feature], all->classes);
+    if (!number.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("example ", i, " has the label ", number,
-                       "; the model has ", all->classes, " classes"));
+          absl::StrCat("example ", i, " ", number.status().message()));
     }
     const auto row =
         all->probabilities.begin() + static_cast<ptrdiff_t>(i * all->classes);
     std::fill_n(row, all->classes, 0.0f);
-    row[static_cast<ptrdiff_t>(number)] = 1;
-    all->labels[i].label = static_cast<uint32_t>(number);
+    row[static_cast<ptrdiff_t>(*number)] = 1;
+    all->labels[i].label = *number;
     all->labels[i].confidence = 1;
   }
   return absl::OkStatus();
@@ -200,32 +186,27 @@ absl::Status LabelAsWanted(const WantedLabels& wanted,
   RETURN_IF_ERROR(CheckWanted(wanted));
   ASSIGN_OR_RETURN(const LoadedJob job, wanted.chosen.job.Load());
   const v1::ModelConfig& model = job.config.model();
-  if (model.custom() || !model.outputs().empty() ||
-      (model.loss() != v1::SOFTMAX_CROSS_ENTROPY &&
-       model.loss() != v1::KL_DIVERGENCE)) {
-    return absl::InvalidArgumentError(
-        "labels are given by a model of the job file whose one loss is "
-        "softmax_cross_entropy or kl_divergence, over classes");
-  }
+  RETURN_IF_ERROR(CheckGivesLabels(model));
   ASSIGN_OR_RETURN(const ChosenModel chosen,
                    OpenChosenModel(wanted.chosen, models, ModelUse::kLabel));
+  LabelFileHeader header;
+  header.model = "live";
+  // While the checkpoint is there: a run that goes on deletes old ones.
+  if (!chosen.live) {
+    ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(chosen.from));
+    header.model = ModelKey(manifest);
+  }
   ASSIGN_OR_RETURN(Predictions all, PredictAll(chosen));
   RETURN_IF_ERROR(TakeKnown(*chosen.data,
                             model.label().empty() ? "label" : model.label(),
                             choice.known, &all));
   const std::vector<GivenLabel> labels = ChooseLabels(choice, all.labels);
   RETURN_IF_ERROR(CheckSome(choice, all, labels));
-  LabelFileHeader header;
   header.examples = all.labels.size();
   header.records = labels.size();
   header.classes = all.classes;
   header.data = LabelledDataKey(chosen.data->source().Describe(),
                                 chosen.data->examples());
-  header.model = "live";
-  if (!chosen.live) {
-    ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(chosen.from));
-    header.model = ModelKey(manifest);
-  }
   RETURN_IF_ERROR(WriteLabels(wanted.to, header, all, labels));
   Print(Summary(wanted, header, labels));
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 
 #include "base/random.h"
+#include "input/transform.h"
 
 namespace paramd {
 namespace {
@@ -43,6 +44,31 @@ std::vector<GivenLabel> ChooseLabels(const LabelChoice& choice,
   }
   std::stable_sort(chosen.begin(), chosen.end(), IsEarlier);
   return chosen;
+}
+
+absl::Status CheckGivesLabels(const v1::ModelConfig& model) {
+  const bool gives = !model.custom() && model.outputs().empty() &&
+                     (model.loss() == v1::SOFTMAX_CROSS_ENTROPY ||
+                      model.loss() == v1::KL_DIVERGENCE);
+  if (gives) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "labels are given by a model of the job file whose one loss is "
+      "softmax_cross_entropy or kl_divergence, over classes");
+}
+
+absl::StatusOr<uint32_t> KnownClass(const OwnedTensor& label,
+                                    uint32_t classes) {
+  uint64_t largest = 0;
+  for (uint64_t i = 1; i < label.size(); ++i) {
+    if (NumberAt(label, i) > NumberAt(label, largest)) largest = i;
+  }
+  const double number =
+      label.size() == 1 ? NumberAt(label, 0) : static_cast<double>(largest);
+  if (number >= 0 && number < classes) return static_cast<uint32_t>(number);
+  // Who has none may have -1.
+  return absl::InvalidArgumentError(
+      absl::StrCat("has the label ", number, "; the model has ", classes,
+                   " classes: give a smaller known"));
 }
 
 std::string ModelKey(const v1::Manifest& manifest) {

@@ -5,8 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "input/example.h"
+#include "proto/paramd/v1/model.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 
 namespace paramd {
@@ -32,6 +36,14 @@ struct GivenLabel {
 // of a class without any. Ordered by example, equal ones next to each other.
 std::vector<GivenLabel> ChooseLabels(const LabelChoice& choice,
                                      absl::Span<const GivenLabel> labels);
+
+// INVALID_ARGUMENT if a model's predictions are not the probabilities of
+// classes that a label is made of.
+absl::Status CheckGivesLabels(const v1::ModelConfig& model);
+
+// The class that an example has: one number, or a vector of one for each class.
+// INVALID_ARGUMENT, "has the label -1; ...", if it is none of so many.
+absl::StatusOr<uint32_t> KnownClass(const OwnedTensor& label, uint32_t classes);
 
 // 16 digits that tell checkpoints apart by what is in them.
 std::string ModelKey(const v1::Manifest& manifest);

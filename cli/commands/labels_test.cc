@@ -80,5 +80,23 @@ TEST(LabelsTest, AModelsKeyIsOfWhatIsInIt) {
   EXPECT_NE(ModelKey(one), ModelKey(other));
 }
 
+TEST(LabelsTest, AKnownClassIsOneOfTheModels) {
+  OwnedTensor label;
+  label.Reset(DType::kInt32, {});
+  label.values<int32_t>()[0] = 3;
+  EXPECT_EQ(KnownClass(label, 4).value_or(9), 3u);
+  EXPECT_EQ(KnownClass(label, 3).status(),
+            absl::InvalidArgumentError("has the label 3; the model has 3 "
+                                       "classes: give a smaller known"));
+  label.values<int32_t>()[0] = -1;
+  EXPECT_EQ(KnownClass(label, 3).status(),
+            absl::InvalidArgumentError("has the label -1; the model has 3 "
+                                       "classes: give a smaller known"));
+  label.Reset(DType::kFloat32, {3});
+  label.values<float>()[0] = label.values<float>()[2] = 0;
+  label.values<float>()[1] = 1;
+  EXPECT_EQ(KnownClass(label, 3).value_or(9), 1u);
+}
+
 }  // namespace
 }  // namespace paramd

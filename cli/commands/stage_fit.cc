@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
+#include "cli/commands/labels.h"
 #include "compute/model/network_plan.h"
 #include "config/name_pattern.h"
 #include "config/nearest_name.h"
@@ -121,11 +122,28 @@ absl::Status CheckLabels(const StageModel& model, const StageModels& models,
   return absl::OkStatus();
 }
 
+// Whether a stage that labels has something to label. The numbers of the model
+// are not there yet.
+absl::Status CheckToLabel(const LoadedJob& stage) {
+  RETURN_IF_ERROR(CheckGivesLabels(stage.config.model()));
+  v1::InputConfig input = stage.config.input();
+  ForgetLabels(&input);
+  ASSIGN_OR_RETURN(const auto data, OpenToLabel(input, stage.config.seed()));
+  const uint64_t known = stage.stage.label().known();
+  if (known <= data->size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("known is ", known, ", and there are ", data->size(),
+                   " examples; give at most so many"));
+}
+
 }  // namespace
 
 absl::Status CheckStagesFit(absl::Span<const LoadedJob> stages) {
   StageModels models;
   for (const LoadedJob& stage : stages) {
+    if (KindOf(stage.stage) == StageKind::kLabel) {
+      RETURN_IF_ERROR(OfStage(stage, CheckToLabel(stage)));
+    }
     if (KindOf(stage.stage) != StageKind::kTrain) continue;
     v1::JobConfig job = stage.config;
     ForgetLabelsOfStages(stage.as_stage.input(), job.mutable_input());

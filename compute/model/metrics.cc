@@ -198,6 +198,17 @@ void AddSlices(const std::vector<Metrics>& more, std::vector<Metrics>* slices) {
   }
 }
 
+// Whether a calibration was counted without its buckets, as of a slice, or by
+// a version that has none.
+bool LacksBuckets(const Metrics& metrics) {
+  return metrics.buckets.empty() &&
+         std::any_of(metrics.sums.begin(), metrics.sums.end(),
+                     [](const Metrics::Sum& sum) {
+                       return sum.kind == Metrics::Kind::kCalibration &&
+                              sum.sum > 0;
+                     });
+}
+
 void AddBuckets(const std::vector<Metrics::Bucket>& more,
                 std::vector<Metrics::Bucket>* buckets) {
   if (more.empty()) return;
@@ -283,6 +294,7 @@ void Metrics::DropBuckets() {
 }
 
 Metrics& Metrics::operator+=(const Metrics& other) {
+  const bool by_bucket = !LacksBuckets(*this) && !LacksBuckets(other);
   loss_sum += other.loss_sum;
   examples += other.examples;
   correct += other.correct;
@@ -304,7 +316,11 @@ Metrics& Metrics::operator+=(const Metrics& other) {
   groups.insert(groups.end(), other.groups.begin(), other.groups.end());
   score_weights.insert(score_weights.end(), other.score_weights.begin(),
                        other.score_weights.end());
-  AddBuckets(other.buckets, &buckets);
+  if (by_bucket) {
+    AddBuckets(other.buckets, &buckets);
+  } else {
+    buckets.clear();
+  }
   weighted |= other.weighted;
   AddSlices(other.slices, &slices);
   if (outputs.empty()) {

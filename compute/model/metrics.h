@@ -96,7 +96,8 @@ struct Metrics {
   // Of each score the weight of its example; empty: none has one.
   std::vector<float> score_weights = {};
   // Of kCalibration kBuckets, lowest first; empty otherwise, after a training
-  // step, of no example, and of a slice.
+  // step, of no example, of a slice, and where what was added has none for some
+  // examples.
   std::vector<Bucket> buckets = {};
   // Examples have weights, by which all means are weighted, but that of the
   // loss: its sum is, and it is over the number of examples.

@@ -235,6 +235,21 @@ TEST(MetricsTest, BucketsOfReplicasAddUpAndOutputsDropTheirs) {
   EXPECT_TRUE(of_outputs.outputs[0].buckets.empty());
 }
 
+TEST(MetricsTest, BucketsOfSomeExamplesAloneAreNone) {
+  Metrics older;
+  older.sums.push_back({.kind = Metrics::Kind::kCalibration, .sum = 1});
+  Metrics newer = older;
+  newer.buckets.resize(Metrics::kBuckets);
+  newer.buckets[3] = {.count = 4, .predicted = 1, .positives = 1};
+  for (const auto& order :
+       {std::vector<Metrics>{newer, older, newer}, {older, newer, newer}}) {
+    Metrics all;
+    for (const Metrics& one : order) all += one;
+    EXPECT_EQ(all.sums[0].sum, 3);
+    EXPECT_TRUE(all.buckets.empty());
+  }
+}
+
 // Of the examples of which a feature has the value.
 Metrics SliceOf(const std::string& feature, uint32_t value, uint64_t examples,
                 std::vector<Metrics::Score> scores) {

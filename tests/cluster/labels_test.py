@@ -95,6 +95,19 @@ class LabelsTest(unittest.TestCase):
         self.assertNotIn("stage teacher (1 of 5) begins", output)
         self.assertEqual(self.labels("labels-1"), before)
 
+    def test_what_cannot_label_is_refused_before_anything_is_trained(self):
+        for change, sentence in (
+                ({"label": {"known": 65}},
+                 "known is 65, and there are 64 examples"),
+                ({"input": {"stages": ["shuffle", {"relabel": "/nowhere"}]}},
+                 "labels go by place")):
+            self.setUp()
+            self.job["stages"][1].update(change)
+            run = self.start("run")
+            self.assertEqual(run.wait(), 2, run.output)
+            self.assertIn(f"stage 'labels-1': {sentence}", run.output)
+            self.assertNotIn("stage teacher (1 of 5) begins", run.output)
+
     def test_labels_of_another_model_are_refused(self):
         self.finish("run")
         path = os.path.join(self.run_dir, "labels-1", "labels.records")
