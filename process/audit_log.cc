@@ -154,23 +154,31 @@ class AuditLog::Queue : public std::enable_shared_from_this<Queue> {
   // `entry` may be empty. False: nobody waits for this thread any more.
   bool WriteLines(const std::string& entry, uint64_t unsaid)
       ABSL_LOCKS_EXCLUDED(mutex_) {
-    struct stat there = {};
-    // A process other than the chief's may not have the directory.
-    const bool has_directory = stat(directory_.c_str(), &there) == 0;
+    // Each by itself: of two lines the first one may fit where both do not.
     absl::Status status;
-    if (has_directory) {
-      status = options_.write(
-          directory_ + "/audit.jsonl",
-          absl::StrCat(unsaid > 0 ? LineOfDropped(unsaid, process_) : "",
-                       entry));
-    }
-    {
+    if (unsaid > 0) {
+      status = Write(LineOfDropped(unsaid, process_));
       const MutexLock lock(&mutex_);
       if (is_left_) return false;
       if (!status.ok()) unsaid_ += unsaid;
     }
+    if (status.ok() && !entry.empty()) status = Write(entry);
+    {
+      const MutexLock lock(&mutex_);
+      if (is_left_) return false;
+    }
     if (!status.ok() && !entry.empty()) Dropped(status.message());
     return true;
+  }
+
+  // A process other than the chief's may not have the directory; one that it
+  // does not get at is another matter.
+  absl::Status Write(const std::string& line) const {
+    struct stat there = {};
+    if (stat(directory_.c_str(), &there) != 0 && errno == ENOENT) {
+      return absl::OkStatus();
+    }
+    return options_.write(directory_ + "/audit.jsonl", line);
   }
 
   // Anybody may call, so what is said of it is bounded too.

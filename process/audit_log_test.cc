@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 
 #include "base/mutex.h"
 
@@ -164,6 +165,29 @@ TEST_F(AuditLogTest, WhatDoesNotFitOnTheDiskIsCountedAndSaidLater) {
                                    HasSubstr(Number(3)), HasSubstr(Number(4))));
 }
 
+TEST_F(AuditLogTest, WhatIsMissingIsSaidOnceThoughTheDiskIsFullAgainThen) {
+  int writes = 0;
+  options_.write = [&writes](const std::string& path,
+                             const std::string& lines) {
+    if (++writes == 1 || writes == 3) {
+      return absl::UnavailableError("No space left on device");
+    }
+    // There is room for one line.
+    const size_t end = lines.find('\n') + 1;
+    const absl::Status status =
+        AuditLog::AppendLines(path, lines.substr(0, end));
+    return end == lines.size() ? status : absl::UnavailableError("cut short");
+  };
+  options_.most_waiting = 100;
+  {
+    AuditLog log(directory_, "ps-0", options_);
+    for (uint64_t number = 1; number <= 3; ++number) log.Append(Call(number));
+  }
+  EXPECT_THAT(Lines(),
+              ElementsAre(HasSubstr("\"dropped\":1}"),
+                          HasSubstr("\"dropped\":1}"), HasSubstr(Number(3))));
+}
+
 TEST_F(AuditLogTest, HalfALineIsNobodysBeginning) {
   const std::string path = directory_ + "/audit.jsonl";
   std::ofstream(path) << "{\"time\":\"2026-11";
@@ -181,6 +205,14 @@ TEST_F(AuditLogTest, WithoutADirectoryNothingIsKept) {
   AuditLog log(directory_ + "/none", "ps-0");
   log.Append(Call(1));
   EXPECT_EQ(log.dropped(), 0u);
+}
+
+TEST_F(AuditLogTest, ADirectoryThatCanNotBeReachedIsNotOneThatIsNotThere) {
+  std::ofstream(directory_ + "/file") << "no directory";
+  AuditLog log(directory_ + "/file/run", "ps-0");
+  log.Append(Call(1));
+  while (log.dropped() == 0) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(log.dropped(), 1u);
 }
 
 }  // namespace

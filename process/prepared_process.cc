@@ -498,7 +498,8 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
 absl::Status PrepareToLinger(const RunOptions& options,
                              const v1::Finished& finished,
                              PreparedProcess* prepared) {
-  const v1::StatusReply last = prepared->runtime->Status();
+  v1::StatusReply last = prepared->runtime->Status();
+  FillEnd(finished, &last);
   if (prepared->metrics != nullptr) prepared->metrics->SetSource(nullptr);
   prepared->desk.reset();
   prepared->runtime.reset();  // Its port is free again.

@@ -46,6 +46,17 @@ void Add(const Message& from, Message* to) {
   }
 }
 
+// As many as a shard names.
+void KeepHottest(google::protobuf::RepeatedPtrField<v1::SliceStats>* slices) {
+  constexpr int kMost = 10;
+  std::stable_sort(slices->begin(), slices->end(),
+                   [](const v1::SliceStats& a, const v1::SliceStats& b) {
+                     return a.named_blocks() > b.named_blocks();
+                   });
+  const int more = slices->size() - kMost;
+  if (more > 0) slices->DeleteSubrange(kMost, more);
+}
+
 }  // namespace
 
 v1::ServerStats TogetherOf(
@@ -69,7 +80,9 @@ v1::ServerStats TogetherOf(
     for (const v1::TableStats& table : shard.tables()) {
       AddTable(table, together.mutable_tables());
     }
+    together.mutable_hottest_slices()->MergeFrom(shard.hottest_slices());
   }
+  KeepHottest(together.mutable_hottest_slices());
   together.set_restored(restored);
   together.set_step(step);
   return together;

@@ -1,5 +1,6 @@
 #include "server/shard_stats.h"
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace paramd {
@@ -58,6 +59,28 @@ TEST(ShardStatsTest, RowsThatABackupHasTooCountOnce) {
   ASSERT_EQ(together.tables_size(), 1);
   EXPECT_EQ(together.tables(0).rows(), 10u);
   EXPECT_EQ(together.tables(0).capacity(), 16u);
+}
+
+TEST(ShardStatsTest, TheHottestSlicesAreThoseOfAllShards) {
+  google::protobuf::RepeatedPtrField<v1::ServerStats> shards;
+  for (const v1::ReplicaRole role :
+       {v1::REPLICA_PRIMARY, v1::REPLICA_BACKUP, v1::REPLICA_ALONE}) {
+    v1::ServerStats* const shard = shards.Add();
+    shard->set_replica(role);
+    for (int i = 0; i < 8; ++i) {
+      v1::SliceStats* const slice = shard->add_hottest_slices();
+      slice->set_name(absl::StrCat(role, "/", i));
+      slice->set_named_blocks(100 * (8 - i) + role);
+    }
+  }
+  const v1::ServerStats together = TogetherOf(shards);
+  ASSERT_EQ(together.hottest_slices_size(), 10);
+  for (int i = 0; i < 10; ++i) {
+    const v1::ReplicaRole role =
+        i % 2 == 0 ? v1::REPLICA_PRIMARY : v1::REPLICA_ALONE;
+    EXPECT_EQ(together.hottest_slices(i).name(),
+              absl::StrCat(role, "/", i / 2));
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
@@ -16,6 +17,7 @@
 #include "net/keep_memory.h"
 #include "process/exit_code.h"
 #include "process/next_commands.h"
+#include "process/observe/process_facts.h"
 #include "process/prepared_process.h"
 #include "process/resource_needs.h"
 #include "process/run_directory.h"
@@ -26,6 +28,7 @@
 #include "process/termination_log.h"
 #include "process/version.h"
 #include "proto/job_end.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/stopped_job.h"
 
 namespace paramd {
@@ -206,10 +209,13 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
                        prepared->job.config.linger_when_finished();
   Ended ended = lingers ? Linger(options, status, prepared, watcher)
                         : EndOf(*prepared, status, watcher->signal());
-  // The chief knows how the job is; others would say that it is gone.
-  if (!lingers && ended.exit_code == kExitFinished &&
+  // The chief knows how the job is; others would say that it is gone. Who was
+  // told to end does not stay.
+  if (!lingers && ended.exit_code == kExitFinished && watcher->signal() == 0 &&
       prepared->metrics != nullptr && prepared->role.is_chief()) {
-    prepared->metrics->ShowLast(prepared->runtime->Status());
+    v1::StatusReply last = prepared->runtime->Status();
+    FillEnd(ToFinished(status), &last);
+    prepared->metrics->ShowLast(std::move(last));
   }
   ended.has_run = true;
   ended.was_stopped = ended.was_stopped || was_drained;

@@ -83,4 +83,12 @@ std::string ProcessFacts::AddressOfPlace(uint32_t peer) const {
   return AddressIn(cluster_.ps, peer / places_);
 }
 
+void FillEnd(const v1::Finished& end, v1::StatusReply* last) {
+  if (!end.stopped() || !last->has_job()) return;
+  v1::JobStats* const job = last->mutable_job();
+  job->set_state(v1::FINISHED);
+  job->set_stopping(end.reason());
+  job->clear_waiting_for();
+}
+
 }  // namespace paramd

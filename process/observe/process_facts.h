@@ -6,6 +6,7 @@
 
 #include "base/time.h"
 #include "config/cluster_spec.h"
+#include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
@@ -38,6 +39,10 @@ class ProcessFacts {
   const std::string host_;
   const Time started_;  // When this was made.
 };
+
+// `last`, of a process whose runtime has ended, says how its job has: one that
+// was stopped still says that it is being stopped, and for whom it waits.
+void FillEnd(const v1::Finished& end, v1::StatusReply* last);
 
 }  // namespace paramd
 

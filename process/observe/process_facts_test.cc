@@ -115,5 +115,25 @@ TEST(ProcessFactsTest, AServerAndItsBackupAreWhereTheirPlacesAre) {
   EXPECT_EQ(facts_of(2, moved).address(), "");
 }
 
+TEST(ProcessFactsTest, AJobThatWasStoppedIsNotBeingStoppedAnyMore) {
+  v1::StatusReply last;
+  v1::JobStats* const job = last.mutable_job();
+  job->set_state(v1::RUNNING);
+  job->set_stopping("is being stopped by an operator (uid 1000)");
+  job->set_waiting_for("the servers to be heard");
+  FillEnd(v1::Finished(), &last);
+  EXPECT_EQ(job->state(), v1::RUNNING);
+  v1::Finished end;
+  end.set_stopped(true);
+  end.set_reason("stopped by an operator (uid 1000) at step 7");
+  FillEnd(end, &last);
+  EXPECT_EQ(job->state(), v1::FINISHED);
+  EXPECT_EQ(job->stopping(), "stopped by an operator (uid 1000) at step 7");
+  EXPECT_EQ(job->waiting_for(), "");
+  v1::StatusReply server;
+  FillEnd(end, &server);
+  EXPECT_FALSE(server.has_job());
+}
+
 }  // namespace
 }  // namespace paramd

@@ -490,6 +490,10 @@ void StatusPages::FillVerdict(Page* page) const {
   std::string progress =
       absl::StrFormat("epoch %.2f of %d, step %s", job.epochs_done(),
                       job.epochs(), WithCommas(job.global_step()));
+  if (IsOver(*report_) && !job.stopping().empty()) {
+    page->set_verdict(job.stopping());
+    return;
+  }
   if (IsOver(*report_)) {
     page->set_verdict(absl::StrCat(
         "finished: ", progress,

@@ -184,6 +184,14 @@ TEST_F(StatusPagesTest, AJobThatIsBeingStoppedSaysSoFirst) {
       "waits for a checkpoint to leave with");
 }
 
+TEST_F(StatusPagesTest, AJobThatWasStoppedSaysHowFarItCame) {
+  report_.mutable_job()->set_state(v1::FINISHED);
+  report_.mutable_job()->set_stopping("stopped by an operator (me) at step 7");
+  const Page page = Next();
+  EXPECT_EQ(page.level(), Page::GOOD);
+  EXPECT_EQ(page.verdict(), "stopped by an operator (me) at step 7");
+}
+
 TEST_F(StatusPagesTest, HowLongItStillTakesFollowsFromTheLastMinute) {
   Next();
   report_.mutable_job()->set_epochs_done(1.5);

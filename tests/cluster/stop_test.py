@@ -109,6 +109,13 @@ class StopTest(unittest.TestCase):
         self.assertEqual(code, 0, output)
         for run in self.runs.values():
             run.wait_for("; staying until SIGTERM")
+            run.wait_for(" ready")
+        # It is not being stopped any more.
+        code, output = command("status", self.cluster.address("worker-0"),
+                               "--watch")
+        self.assertEqual(code, 0, output)
+        self.assertIn("job tiny: finished, ", output)
+        self.assertRegex(output, STOPPED)
         for run in self.runs.values():
             run.signal(signal.SIGTERM)
             self.assertEqual(run.wait(), 0, run.output)
