@@ -582,11 +582,12 @@ Page StatusPages::PageAt(Time now, uint64_t since) const {
   for (const Page::Point& point : points_) {
     if (point.number() > since) newer.push_back(&point);
   }
-  // The newest of each few, so that the last one is among them.
-  const size_t each =
-      (newer.size() + kMostPointsAtOnce - 1) / kMostPointsAtOnce;
+  // The newest of each few, so that the last one is among them; and the first.
+  const size_t each = 1 + newer.size() / (kMostPointsAtOnce - 1);
   for (size_t i = 0; i < newer.size(); ++i) {
-    if ((newer.size() - 1 - i) % each == 0) *page.add_points() = *newer[i];
+    if (i == 0 || (newer.size() - 1 - i) % each == 0) {
+      *page.add_points() = *newer[i];
+    }
   }
   for (const Page::Event& event : events_) *page.add_events() = event;
   return page;
