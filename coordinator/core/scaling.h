@@ -40,8 +40,8 @@ class Scaling {
 
   // The log has this; the last one counts.
   void Read(const v1::Scale& logged);
-  // All of it was read.
-  void OnLogRead();
+  // All of it was read, and servers are where it says.
+  void OnLogRead(const JobView& job);
 
   // Of all ps that the cluster names, the first ones.
   uint32_t servers() const { return wanted_; }
@@ -77,9 +77,12 @@ class Scaling {
   // True if all are where they belong.
   bool Move(Turn* turn);
   // A ps that has to be there for the server to be moved; empty: none.
-  std::string MissingFor(const ServerPlaces& places) const;
+  std::string MissingFor(const ServerPlaces& places, const Turn& turn) const;
+  // Nothing was heard of the process there for a lease, as of one whose machine
+  // is gone.
+  bool IsSilent(uint32_t peer, const Turn& turn) const;
   // True if those that hold nothing have left.
-  bool EndOthers();
+  bool EndOthers(const Turn& turn);
   std::vector<uint32_t> PlacesOfTask(uint32_t task) const;
   void Answer(Turn* turn);
 
