@@ -41,6 +41,7 @@ bool Scaling::IsScalable() const {
 void Scaling::Read(const v1::Scale& logged) {
   wanted_ = logged.servers();
   done_ = logged.done();
+  Replace(logged.nonce());
 }
 
 // A run may go on with other ps, or without a place in each. Servers that it
@@ -130,10 +131,15 @@ void Scaling::OnRequest(const Message& message, const v1::ScaleRequest& request,
   waiting_.push_back({message.call, turn->now + kScalePatience});
 }
 
-void Scaling::Begin(const v1::ScaleRequest& request, Turn* turn) {
+void Scaling::Replace(uint64_t nonce) {
+  if (nonce == nonce_) return;
   if (nonce_ != 0) replaced_.push_back(nonce_);
   if (replaced_.size() > kMostReplaced) replaced_.pop_front();
-  nonce_ = request.nonce();
+  nonce_ = nonce;
+}
+
+void Scaling::Begin(const v1::ScaleRequest& request, Turn* turn) {
+  Replace(request.nonce());
   asked_ = request.servers();
   turn->out->Note(absl::StrCat("an operator (", request.origin().who(),
                                ") scales the job from ", wanted_, " to ",
@@ -146,6 +152,7 @@ void Scaling::Log(bool done, const v1::Origin* origin, Turn* turn) {
   v1::LogEntry entry;
   entry.mutable_scale()->set_servers(asked_ == tasks_ ? kAllPs : asked_);
   entry.mutable_scale()->set_done(done);
+  entry.mutable_scale()->set_nonce(nonce_);
   if (origin != nullptr) *entry.mutable_origin() = *origin;
   turn->Append(std::move(entry),
                [this, done](const IoResult& result, Turn* later) {

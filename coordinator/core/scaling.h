@@ -72,6 +72,8 @@ class Scaling {
   bool IsScalable() const;
   absl::Status Check(uint32_t servers, const JobView& job) const;
   void Begin(const v1::ScaleRequest& request, Turn* turn);
+  // This one asks now; the last one is not to begin it again.
+  void Replace(uint64_t nonce);
   void Log(bool done, const v1::Origin* origin, Turn* turn);
   void OnLogged(bool done, const IoResult& result, Turn* turn);
   // True if all are where they belong.
@@ -94,8 +96,8 @@ class Scaling {
   bool done_ = true;
   uint32_t asked_ = 0;  // What is being logged.
   bool logging_ = false;
-  uint64_t nonce_ = 0;  // Of whoever began that; 0: an earlier coordinator's.
-  std::deque<uint64_t> replaced_;        // By later ones. Bound: kMostReplaced.
+  uint64_t nonce_ = 0;             // Of whoever began that; 0: nobody has.
+  std::deque<uint64_t> replaced_;  // By later ones. Bound: kMostReplaced.
   std::map<uint32_t, Leaving> leaving_;  // By task.
   std::vector<Waiting> waiting_;
   std::string waits_for_;

@@ -241,6 +241,7 @@ TEST_F(ScalingTest, OneServerIsMovedAtATimeAndNoneBeforeTheLogHasTheNumber) {
   EXPECT_TRUE(scaling_.IsUnderWay());
   const v1::LogEntry number = Logged();
   EXPECT_EQ(number.scale().servers(), 2u);
+  EXPECT_EQ(number.scale().nonce(), 1u);
   EXPECT_FALSE(number.scale().done());
   EXPECT_EQ(number.origin().who(), "uid 1000");
   Advance();
@@ -344,6 +345,25 @@ TEST_F(ScalingTest, Promise5_AnotherCoordinatorGoesOnWithTheNumber) {
   two.set_done(true);
   scaling_.Read(two);
   EXPECT_FALSE(scaling_.IsUnderWay());
+}
+
+TEST_F(ScalingTest, WhatOthersHaveReplacedAnotherCoordinatorDoesNotBegin) {
+  v1::Scale logged;
+  logged.set_servers(2);
+  logged.set_nonce(1);
+  scaling_.Read(logged);
+  logged.set_servers(0);
+  logged.set_nonce(2);
+  scaling_.Read(logged);
+  logged.set_done(true);
+  scaling_.Read(logged);
+  scaling_.OnLogRead(bench_.job);
+  Ask(2, 1);
+  ASSERT_EQ(bench_.out.replies.size(), 1u);
+  EXPECT_EQ(bench_.out.replies[0].status.message(),
+            "the job can't be scaled: somebody else has scaled it to 3 ps "
+            "meanwhile");
+  EXPECT_TRUE(appended_.empty());
 }
 
 TEST_F(ScalingTest, ANumberThatTheClusterDoesNotHaveAnyMoreIsForgotten) {
