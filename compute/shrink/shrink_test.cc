@@ -287,11 +287,11 @@ TEST(ShrinkTest, WhatCantBeCutIsRefusedByName) {
   const std::string columns =
       absl::StrCat("layers { reshape { dims: [ 36, 2 ] } } ", DenseOf(2));
   for (const size_t output : {0, 1}) {
-    EXPECT_THAT(refusal(absl::StrCat(columns, Conv(4, "SAME"), kFlatten,
-                                     DenseOf(3)),
-                        "dense_1/kernel", output),
-                HasSubstr("'conv2d_1', which reads them, takes them for "
-                          "columns of an image"));
+    EXPECT_THAT(
+        refusal(absl::StrCat(columns, Conv(4, "SAME"), kFlatten, DenseOf(3)),
+                "dense_1/kernel", output),
+        HasSubstr("'conv2d_1', which reads them, takes them for "
+                  "columns of an image"));
   }
   EXPECT_THAT(refusal(absl::StrCat(columns,
                                    "layers { max_pool { size: 2 padding: "
