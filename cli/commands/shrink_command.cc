@@ -91,11 +91,13 @@ v1::JobConfig JobOf(const v1::JobConfig& job, const v1::ModelConfig& model,
   smaller.set_run_dir("");
   smaller.mutable_checkpoint()->set_directory("");
   smaller.mutable_backup_and_restore()->set_directory("");
+  smaller.mutable_summary()->set_directory("");
   v1::WarmStartConfig* const start = smaller.mutable_warm_start();
   start->set_path(path);
   start->set_variables("*");
   start->set_from("");
   start->set_allow_missing("");
+  start->set_transpose("");
   return smaller;
 }
 

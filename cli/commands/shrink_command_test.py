@@ -166,6 +166,21 @@ class ShrinkTest(unittest.TestCase):
         self.assertNotIn("pruning", written["optimizer"])
         self.assertEqual(written["warm_start"]["path"], to)
 
+    def test_its_job_begins_with_it_whatever_the_other_began_with(self):
+        # Of a file of PyTorch's, and with directories of its own.
+        to, _ = self.shrink(
+            "dense", "--set", "warm_start.path=/models/base.safetensors",
+            "--set", "warm_start.variables=dense_*/kernel",
+            "--set", "warm_start.from=linear_*.weight",
+            "--set", "warm_start.transpose=dense_*/kernel",
+            "--set", "warm_start.allow_missing=*",
+            "--set", "summary.directory=/runs/one/summaries",
+            "--set", "checkpoint.directory=/runs/one/checkpoints")
+        with open(f"{to}/job.json", encoding="utf-8") as file:
+            written = json.load(file)
+        self.assertEqual(written["warm_start"], {"path": to})
+        self.assertNotIn("/runs/one", json.dumps(written))
+
     def test_export_says_how_small_a_pruned_model_is_when_compressed(self):
         to = f"{self.directory}/exported"
         code, out, err = paramd("checkpoint", "export", self.runs["dense"],

@@ -214,8 +214,9 @@ class Walk {
     return absl::OkStatus();
   }
 
+  // Of two dimensions it makes an image of one channel.
   absl::Status CheckImage(const Layer& layer) const {
-    return layer.input_dims().size() == 3
+    return layer.input_dims().back() == gone_.places.size()
                ? absl::OkStatus()
                : CantCut(layer, "takes them for columns of an image");
   }

@@ -283,6 +283,23 @@ TEST(ShrinkTest, WhatCantBeCutIsRefusedByName) {
                       "dense_1/kernel"),
               HasSubstr("'reshape_2', which reads them, makes other "
                         "dimensions of them"));
+  // What it gives is an image of one channel, two columns wide.
+  const std::string columns =
+      absl::StrCat("layers { reshape { dims: [ 36, 2 ] } } ", DenseOf(2));
+  for (const size_t output : {0, 1}) {
+    EXPECT_THAT(
+        refusal(absl::StrCat(columns, Conv(4, "SAME"), kFlatten, DenseOf(3)),
+                "dense_1/kernel", output),
+        HasSubstr("'conv2d_1', which reads them, takes them for "
+                  "columns of an image"));
+  }
+  EXPECT_THAT(refusal(absl::StrCat(columns,
+                                   "layers { max_pool { size: 2 padding: "
+                                   "VALID } } ",
+                                   kFlatten, DenseOf(3)),
+                      "dense_1/kernel"),
+              HasSubstr("'max_pool_1', which reads them, takes them for "
+                        "columns of an image"));
   Masked custom(absl::StrCat(kFlatten, DenseOf(3)));
   custom.model.set_custom(true);
   EXPECT_THAT(custom.Refusal(), HasSubstr("a program brings the job's model"));
