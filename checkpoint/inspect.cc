@@ -20,7 +20,6 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/quantization.h"
 #include "checkpoint/verify.h"
-#include "config/optimizer_slots.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -228,10 +227,7 @@ absl::StatusOr<std::string> Keyed(CheckpointReader* reader) {
     if (!entry.variable->keyed()) continue;
     any = true;
     ASSIGN_OR_RETURN(const KeyedAges ages, AgesOf(entry, reader));
-    uint64_t row_bytes = BytesBeside(entry.shape.row_elements, "", entry);
-    for (const Slot& slot : SlotsOf(reader->manifest(), *entry.variable)) {
-      row_bytes += BytesBeside(entry.shape.row_elements, slot.name, entry);
-    }
+    const uint64_t row_bytes = RowBytes(reader->manifest(), entry);
     std::vector<std::string> cells = {
         entry.variable->name(), absl::StrCat(entry.shape.rows),
         absl::StrCat(ages.all()), SizeName(ages.all() * row_bytes)};

@@ -154,6 +154,11 @@ absl::Status CheckCover(const SliceIndex::Entry& entry) {
   return absl::OkStatus();
 }
 
+// Its values lie in files as BF16.
+bool IsNarrow(const v1::Variable& variable) {
+  return variable.row_format() == v1::Variable::ROW_FORMAT_BF16;
+}
+
 // `what` of the variable, or of its slot, must have that shape.
 absl::Status CheckTensorIs(const TensorInfo& tensor,
                            const v1::Variable& variable, absl::string_view slot,
@@ -222,6 +227,10 @@ std::vector<Slot> SlotsOf(const v1::Manifest& manifest,
 }
 
 uint32_t FormatOf(const v1::Manifest& manifest) {
+  if (std::any_of(manifest.variables().begin(), manifest.variables().end(),
+                  IsNarrow)) {
+    return 4;
+  }
   return std::any_of(manifest.files().begin(), manifest.files().end(),
                      [](const v1::ShardFile& file) { return file.has_base(); })
              ? 2
@@ -296,6 +305,18 @@ uint64_t BytesBeside(uint64_t elements, absl::string_view slot,
   if (slot.empty()) return elements * ElementBytes(entry.variable->dtype());
   return SlotNamed(slot).words(elements, entry.shape.row_elements) *
          sizeof(float);
+}
+
+uint64_t RowBytes(const v1::Manifest& manifest,
+                  const SliceIndex::Entry& entry) {
+  const uint64_t elements = entry.shape.row_elements;
+  uint64_t bytes = elements * ElementBytes(IsNarrow(*entry.variable)
+                                               ? v1::BFLOAT16
+                                               : entry.variable->dtype());
+  for (const Slot& slot : SlotsOf(manifest, *entry.variable)) {
+    bytes += BytesBeside(elements, slot.name, entry);
+  }
+  return bytes;
 }
 
 absl::Status CheckSavedTensor(const TensorInfo& tensor,

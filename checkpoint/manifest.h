@@ -24,8 +24,8 @@ namespace paramd {
 // the manifest itself is seen. Format 2 is format 1 with files that have a
 // base: the file of an earlier checkpoint that has the blocks which did not
 // change. Format 3 is format 1 with a file whose tensors have fewer bits
-// (quantization.h).
-inline constexpr uint32_t kManifestFormat = 3;
+// (quantization.h). Format 4 is format 2 with tables whose values are BF16.
+inline constexpr uint32_t kManifestFormat = 4;
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kManifestSumFile[] = "manifest.crc32c";
@@ -90,9 +90,13 @@ std::vector<uint64_t> AppliedOf(const v1::SavedSlice& slice);
 // How such a variable's slices lie in blocks. REQUIRES: a SliceIndex has it.
 BlockCut CutOf(const v1::Variable& variable, const RowShape& shape);
 
-// Bytes of a slot, "" for the values, beside so many elements of a variable.
+// Bytes of a slot, "" for the values, beside so many elements of a variable, as
+// they are read: values as float32.
 uint64_t BytesBeside(uint64_t elements, absl::string_view slot,
                      const SliceIndex::Entry& entry);
+
+// What a row of a variable takes in files, with its slots.
+uint64_t RowBytes(const v1::Manifest& manifest, const SliceIndex::Entry& entry);
 
 // Whether `tensor` can be rows [begin, end) of a slot of the variable, "" for
 // its values: the dtype, and the shape with those rows for first dimension, or

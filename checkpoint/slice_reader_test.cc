@@ -231,6 +231,12 @@ TEST_F(SliceReaderTest, FilesWithABaseNeedAReaderOfFormatTwo) {
   EXPECT_EQ(FormatOf(manifest_), 1u);
 }
 
+TEST_F(SliceReaderTest, RowsOfBf16NeedAReaderOfFormatFour) {
+  Make([](const auto&, uint64_t) { return true; });
+  manifest_.mutable_variables(0)->set_row_format(v1::Variable::ROW_FORMAT_BF16);
+  EXPECT_EQ(FormatOf(manifest_), 4u);
+}
+
 // A table by key of 21 rows of 14, of which seven are a block.
 class ChangedRowsTest : public SliceReaderTest {
  protected:

@@ -56,10 +56,8 @@ class TableReader {
   TableReader(const SliceIndex::Entry& entry, CheckpointReader* reader)
       : entry_(entry), reader_(reader) {
     report_.variable = *entry.variable;
-    report_.row_bytes = BytesBeside(entry.shape.row_elements, "", entry);
+    report_.row_bytes = RowBytes(reader->manifest(), entry);
     for (const Slot& slot : SlotsOf(reader->manifest(), *entry.variable)) {
-      report_.row_bytes +=
-          BytesBeside(entry.shape.row_elements, slot.name, entry);
       if (slot.name == kStepsSlot) report_.gradients.emplace();
       if (slot.name == kSketchSlot) report_.sketch.emplace();
     }

@@ -105,6 +105,13 @@ class TableReportTest : public ::testing::Test {
   }
 };
 
+TEST_F(TableReportTest, ARowOfBf16TakesTwoBytesAValue) {
+  table_.set_row_format(v1::Variable::ROW_FORMAT_BF16);
+  const std::string path = *CommitSample(
+      root_, {table_}, {"key", "used", "momentum"}, 1, 1, 10, 2, 400);
+  EXPECT_EQ(Report(path, "table")->row_bytes, 40u);
+}
+
 TEST_F(TableReportTest, RowsAreCountedByBucketAgeAndNorm) {
   const std::string path =
       *CommitSample(root_, {table_, SampleVariable("w", {2})},

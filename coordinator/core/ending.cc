@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/optimizer_slots.h"
+#include "coordinator/core/layout.h"
 #include "tensor/shape.h"
 
 namespace paramd {
@@ -23,17 +24,17 @@ absl::Duration FinishTimeout(const JobView& job) {
 // Of a checkpoint with all blocks, about.
 uint64_t BytesOfACheckpoint(const JobView& job) {
   const v1::OptimizerConfig& optimizer = job.configuration.optimizer();
-  uint64_t numbers = 0;
+  uint64_t bytes = 0;
   for (const v1::Variable& variable : job.options.variables) {
     const auto shape = ToRowShape(variable.shape());
     if (!shape.ok()) continue;
     const uint64_t elements = shape->rows * shape->row_elements;
-    numbers += elements;
+    bytes += elements * ValueBytes(variable);
     for (const Slot& slot : SlotsOf(optimizer, variable)) {
-      numbers += slot.words(elements, shape->row_elements);
+      bytes += slot.words(elements, shape->row_elements) * sizeof(float);
     }
   }
-  return numbers * sizeof(float);
+  return bytes;
 }
 
 }  // namespace

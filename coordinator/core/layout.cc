@@ -159,15 +159,22 @@ absl::StatusOr<v1::Layout> PlanLayout(
   return layout;
 }
 
+uint64_t ValueBytes(const v1::Variable& variable) {
+  return variable.row_format() == v1::Variable::ROW_FORMAT_BF16
+             ? sizeof(uint16_t)
+             : sizeof(float);
+}
+
 std::vector<uint64_t> BytesOfServers(const v1::Layout& layout,
                                      uint32_t servers) {
   std::vector<uint64_t> bytes(servers, 0);
   for (const v1::Slice& slice : layout.slices()) {
-    const auto shape = ToRowShape(
-        layout.variables(static_cast<int>(slice.variable())).shape());
+    const v1::Variable& variable =
+        layout.variables(static_cast<int>(slice.variable()));
+    const auto shape = ToRowShape(variable.shape());
     CHECK(shape.ok(), "the layout was planned from valid shapes");
     bytes[slice.server()] += (slice.row_end() - slice.row_begin()) *
-                             shape->row_elements * sizeof(float);
+                             shape->row_elements * ValueBytes(variable);
   }
   return bytes;
 }

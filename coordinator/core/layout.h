@@ -39,6 +39,9 @@ absl::StatusOr<v1::Layout> PlanLayout(
     const std::vector<v1::Variable>& variables, uint32_t servers,
     Pieces pieces = Pieces::kRows);
 
+// The bytes of each value of a variable on servers and in checkpoints.
+uint64_t ValueBytes(const v1::Variable& variable);
+
 // The bytes of the values that each server holds.
 std::vector<uint64_t> BytesOfServers(const v1::Layout& layout,
                                      uint32_t servers);

@@ -266,6 +266,16 @@ TEST(PlanLayoutTest, BytesAreSpreadOverTheServers) {
   EXPECT_THAT(BytesOfServers(*layout, 2), ElementsAre(4000400, 4000400));
 }
 
+TEST(PlanLayoutTest, ValuesOfBf16AreTwoBytes) {
+  v1::Variable table = Make("t", {10, 16});
+  table.set_sparse(true);
+  table.set_keyed(true);
+  table.set_row_format(v1::Variable::ROW_FORMAT_BF16);
+  const auto layout = PlanLayout({table, Make("b", {100})}, 1);
+  ASSERT_TRUE(layout.ok());
+  EXPECT_THAT(BytesOfServers(*layout, 1), ElementsAre(320 + 400));
+}
+
 TEST(PlanLayoutTest, BadVariablesAreNamed) {
   EXPECT_THAT(
       PlanLayout({Make("w", {2}), Make("w", {2})}, 1).status().message(),

@@ -195,6 +195,7 @@ void Block::CopyRows(const Rows& rows, float* out) const {
   const std::byte* const values = values_.bytes().data();
   const size_t width = rows.width;
   const size_t row_bytes = width * value_bytes();
+  const bool narrow = is_narrow();
   // A row is seldom in a cache: those after it are fetched meanwhile.
   constexpr size_t kAhead = 8;
   for (size_t i = 0; i < rows.numbers.size(); ++i) {
@@ -202,8 +203,12 @@ void Block::CopyRows(const Rows& rows, float* out) const {
       __builtin_prefetch(values + rows.numbers[i + kAhead] * row_bytes);
     }
     if (rows.numbers[i] == kNoRow) continue;
-    DecodeNumbers(placement_->format, values + rows.numbers[i] * row_bytes,
-                  width, out + i * width);
+    const std::byte* const row = values + rows.numbers[i] * row_bytes;
+    if (narrow) {
+      DecodeNumbers(placement_->format, row, width, out + i * width);
+    } else {
+      std::memcpy(out + i * width, row, row_bytes);
+    }
   }
 }
 
@@ -255,11 +260,12 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
                     floats + row * width);
     }
     ApplyKeyedRows(optimizer, keys, keyed, gradient, floats, options);
-    const CounterRandom random(applied_);
-    for (const uint32_t row : rows) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const uint32_t row = rows[i];
       if (row == kNoRow) continue;
-      EncodeBf16ByChance(floats + row * width, width, random,
-                         options.first_element + row * width,
+      // Not of the row: where a key lies depends on memory_rows and capacity.
+      EncodeBf16ByChance(floats + row * width, width,
+                         CounterRandom(keys.mixed[i]), applied_ * width,
                          values + row * row_bytes);
     }
     spare->Give(std::move(wide));

@@ -118,7 +118,7 @@ class Block {
   // The same for gradients of keys, each named once. One without a row gets
   // one, if the policy gives it one, or its gradient is dropped. Values of 16
   // bits are rounded by chance (EncodeBf16ByChance), which is a function of the
-  // pushes contained and of the element of the variable.
+  // pushes contained, of the key and of the place in its row.
   void ApplyKeys(const Optimizer& optimizer, const Keys& keys,
                  const KeyPolicy& policy, const NumberReader& gradient,
                  SpareBuffers* spare, const ApplyOptions& options,

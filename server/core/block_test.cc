@@ -269,10 +269,11 @@ class NarrowBlockTest : public ::testing::Test {
     block->ApplyKeys(sgd_, {mixed, kWidth, initial_.get()}, {}, &reader,
                      &spare_, {}, &counts_);
   }
-  std::vector<float> Row(uint64_t key) {
+  std::vector<float> Row(uint64_t key) { return RowOf(key, &block_); }
+  std::vector<float> RowOf(uint64_t key, Block* block) {
     const std::vector<uint64_t> mixed = {MixKey(key)};
     std::vector<float> row(kWidth);
-    block_.CopyKeys({mixed, kWidth, initial_.get()}, row.data(), &counts_);
+    block->CopyKeys({mixed, kWidth, initial_.get()}, row.data(), &counts_);
     return row;
   }
 
@@ -329,6 +330,22 @@ TEST_F(NarrowBlockTest, TheSamePushesGiveTheSameBits) {
   EXPECT_TRUE(std::equal(block_.values().bytes().begin(),
                          block_.values().bytes().end(),
                          other.values().bytes().begin()));
+}
+
+// As where memory_rows or the capacity is another.
+TEST_F(NarrowBlockTest, ChanceBelongsToTheKeyWhereverItsRowLies) {
+  Block other = block_;
+  PushKeys({1, 7}, 0.3f, &block_);
+  PushKeys({7, 1}, 0.3f, &other);
+  for (Block* const block : {&block_, &other}) {
+    for (int i = 0; i < 16; ++i) PushKeys({7}, 0.01f, block);
+  }
+  EXPECT_FALSE(std::equal(block_.values().bytes().begin(),
+                          block_.values().bytes().end(),
+                          other.values().bytes().begin()))
+      << "it lies at one place in both";
+  EXPECT_EQ(Row(7), RowOf(7, &other));
+  EXPECT_EQ(Row(1), RowOf(1, &other));
 }
 
 TEST_F(BlockOnDiskTest, WhatASnapshotHeldInMemoryGoesBackWithIt) {
