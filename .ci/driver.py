@@ -357,7 +357,8 @@ class Build:
         if frameworks:
             self._pip("keras, jax", FRAMEWORKS)
             self._pip("torch", ["--no-deps", *TORCH])
-            self._pip("torch", ["torch"])  # Where there is no CUDA toolkit.
+            # Where there is no CUDA toolkit. TensorBoard needs what later ones lack.
+            self._pip("torch", ["torch", "setuptools<81"])
         python = self.cache / "python/bin/python"
         if python.exists():
             self.python = str(python)
