@@ -10,8 +10,8 @@
 namespace paramd {
 namespace {
 
-constexpr absl::Duration kLookAgain = absl::Seconds(10);
-constexpr absl::Duration kTryAgain = absl::Seconds(1);
+constexpr absl::Duration kWatchAgain = absl::Seconds(10);
+constexpr absl::Duration kAskAgain = absl::Seconds(1);
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void ChiefWatch::Loop() {
   bool was_away = false;
   while (true) {
     const absl::Status looked = Look();
-    const Time until = MonotonicNow() + kTryAgain;
+    const Time until = MonotonicNow() + kAskAgain;
     MutexLock lock(&mutex_);
     if (stopping_) return;
     if (!std::exchange(was_away, !looked.ok()) && !looked.ok()) {
@@ -76,7 +76,7 @@ absl::Status ChiefWatch::Look() {
           {{"chief", chief->address}});
     }
   }
-  return client_->WaitForChange(key_, found.revision, kLookAgain);
+  return client_->WaitForChange(key_, found.revision, kWatchAgain);
 }
 
 }  // namespace paramd
