@@ -10,7 +10,7 @@
 namespace paramd {
 namespace {
 
-constexpr absl::Duration kWatchAgain = absl::Seconds(10);
+constexpr absl::Duration kWatchFor = absl::Seconds(10);
 constexpr absl::Duration kAskAgain = absl::Seconds(1);
 
 }  // namespace
@@ -76,7 +76,7 @@ absl::Status ChiefWatch::Look() {
           {{"chief", chief->address}});
     }
   }
-  return client_->WaitForChange(key_, found.revision, kWatchAgain);
+  return client_->WaitForChange(key_, found.revision, kWatchFor);
 }
 
 }  // namespace paramd
