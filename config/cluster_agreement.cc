@@ -34,7 +34,8 @@ Difference Make(const Entry& ours, absl::string_view theirs) {
 
 }  // namespace
 
-std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster) {
+std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster,
+                                        bool chief_moves) {
   std::vector<std::string> entries;
   if (cluster.standalone) return entries;
   if (cluster.knows_all_ps && !cluster.ps.empty()) {
@@ -52,7 +53,7 @@ std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster) {
         absl::StrCat("number of workers=", cluster.workers.size()));
   }
   // One that joins may reach the chief by another name than the list's.
-  if (!cluster.is_chief() && !cluster.joins() &&
+  if (!chief_moves && !cluster.is_chief() && !cluster.joins() &&
       !cluster.chief_address().empty()) {
     entries.push_back(absl::StrCat("chief=", cluster.chief_address()));
   }

@@ -20,8 +20,10 @@ namespace paramd {
 // all that are job-wide.
 
 // One "name=value" per entry: "ps=2", "ps[0]=a:1", "chief=c:1", "number of
-// workers=3". Empty if standalone.
-std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster);
+// workers=3". Empty if standalone. `chief_moves`: the chief is elected, so each
+// may name another of the candidates, and no chief is said.
+std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster,
+                                        bool chief_moves = false);
 
 // An entry, or a setting, on which two processes differ.
 struct Difference {

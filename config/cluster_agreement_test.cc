@@ -32,6 +32,15 @@ TEST(ClusterAgreementTest, NobodysOwnEntryIsCompared) {
   EXPECT_THAT(EntriesToAgree(ClusterSpec()), IsEmpty());
 }
 
+TEST(ClusterAgreementTest, NobodyNamesAChiefThatIsElected) {
+  const auto worker = ParseTfConfig(
+      absl::StrCat("{\"cluster\": ", kAll,
+                   ", \"task\": {\"type\": \"worker\", \"index\": 0}}"));
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_THAT(EntriesToAgree(*worker, /*chief_moves=*/true),
+              ElementsAre("ps=2", "ps[0]=p:1", "ps[1]=q:1"));
+}
+
 // The cluster object legally differs between the tasks of one job.
 TEST(ClusterAgreementTest, WhatProducersTellDifferentlyAgrees) {
   const std::vector<std::vector<std::string>> all = {

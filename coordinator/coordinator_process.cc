@@ -274,10 +274,12 @@ absl::Status CoordinatorProcess::CheckNotFollowed(
   return absl::OkStatus();
 }
 
-absl::Status CoordinatorProcess::Append(v1::LogEntry entry) {
+absl::Status CoordinatorProcess::Append(const v1::LogEntry& entry) {
+  if (fence_.token == 0) return MayComeBack(log_.Append(entry));
   RETURN_IF_ERROR(CheckFence());
-  entry.set_election(fence_.token);
-  return MayComeBack(log_.Append(entry));
+  v1::LogEntry fenced = entry;
+  fenced.set_election(fence_.token);
+  return MayComeBack(log_.Append(fenced));
 }
 
 absl::StatusOr<v1::CommitCheckpointResult> CoordinatorProcess::Commit(

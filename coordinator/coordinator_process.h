@@ -105,7 +105,7 @@ class CoordinatorProcess {
   // OK without an election.
   absl::Status CheckFence() const;
   absl::Status CheckNotFollowed(const std::vector<v1::LogEntry>& entries) const;
-  absl::Status Append(v1::LogEntry entry);
+  absl::Status Append(const v1::LogEntry& entry);
   absl::StatusOr<v1::FindCheckpointResult> Find(const v1::FindCheckpoint& find);
   absl::StatusOr<v1::CommitCheckpointResult> Commit(
       const v1::CommitCheckpoint& commit);

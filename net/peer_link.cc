@@ -243,7 +243,9 @@ PeerLink::~PeerLink() {
 
 void PeerLink::Send(CallId id, PeerId from, Outbox::SendItem item,
                     const Method& method) {
-  const bool reached = state_ == State::kGreeted &&
+  // A machine that has vanished keeps its connections until pings time out.
+  const bool has_moved = find_ != nullptr && find_() != address_;
+  const bool reached = state_ == State::kGreeted && !has_moved &&
                        control_channel_->GetState(/*try_to_connect=*/false) ==
                            GRPC_CHANNEL_READY;
   auto shared = reached ? Shared() : nullptr;

@@ -58,8 +58,8 @@ class PeerLink {
            CoreHost* host, grpc::CompletionQueue* queue);
   ~PeerLink();
 
-  // The process may move: `find` says where it is, asked whenever a connection
-  // is lacking, on the loop thread. Null: it stays.
+  // The process may move: `find` says where it is, asked before each call, on
+  // the loop thread. Calls under way stay where they are. Null: it stays.
   void FindBy(std::function<std::string()> find) { find_ = std::move(find); }
 
   // As CoreHost::Transport; to any peer of the process. A message above the

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -211,6 +212,53 @@ TEST_F(PeerLinkTest, AChiefThatIsElsewhereIsReachedThere) {
   EXPECT_EQ(refused, 1);
   chief->Stop(absl::CancelledError());
   loop.join();
+}
+
+TEST_F(PeerLinkTest, AChiefThatIsElsewhereIsLeftThoughTheOneBeforeAnswers) {
+  GrpcRuntimeOptions at_chief[2];
+  ToyCore coordinators[2];
+  int calls[2] = {0, 0};
+  std::unique_ptr<Runtime> chiefs[2];
+  std::thread loops[2];
+  for (int i = 0; i < 2; ++i) {
+    at_chief[i].self.set_type(v1::WORKER);
+    coordinators[i].on_receive = [&count = calls[i]](Message m, Time,
+                                                     Outbox* out) {
+      ++count;
+      out->Reply(m.call, std::make_unique<v1::HeartbeatReply>());
+    };
+    chiefs[i] = Listen(&at_chief[i]);
+    chiefs[i]->AddCore(PeerId::Coordinator(), &coordinators[i]);
+    loops[i] = std::thread([chief = chiefs[i].get()] { (void)chief->Run(); });
+  }
+  std::string where = at_chief[0].listen_address;
+  GrpcRuntimeOptions options;
+  options.self.set_type(v1::WORKER);
+  options.self.set_index(1);
+  options.peers = {{PeerId::Coordinator(), where}};
+  options.find_coordinator = [&where] { return where; };
+  const auto runtime = Listen(&options);
+  ToyCore worker;
+  worker.on_start = [](Time, Outbox* out) {
+    out->Send(PeerId::Coordinator(), 1,
+              std::make_unique<v1::HeartbeatRequest>(), {}, absl::Seconds(60));
+  };
+  worker.on_tick = worker.on_start;
+  worker.on_receive = [&](Message m, Time now, Outbox* out) {
+    if (!m.status.ok()) return out->Exit(m.status);
+    if (std::exchange(where, at_chief[1].listen_address) == where) {
+      return out->Exit(absl::OkStatus());
+    }
+    worker.tick = now;
+  };
+  runtime->AddCore(PeerId::Worker(1), &worker);
+  const absl::Status status = runtime->Run();
+  EXPECT_TRUE(status.ok()) << status;
+  for (int i = 0; i < 2; ++i) {
+    chiefs[i]->Stop(absl::CancelledError());
+    loops[i].join();
+    EXPECT_EQ(calls[i], 1) << i;
+  }
 }
 
 TEST_F(PeerLinkTest, ASocketThatNeverAnswersTimesOut) {

@@ -200,7 +200,8 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   options.job_digest = prepared.job.digest;
   options.job_settings =
       absl::StrSplit(prepared.job.job_wide_text, '\n', absl::SkipEmpty());
-  options.cluster = EntriesToAgree(cluster);
+  options.cluster =
+      EntriesToAgree(cluster, !prepared.job.config.chief_election().empty());
   options.cluster.push_back(
       absl::StrCat("shards_per_server=", prepared.role.shards));
   if (prepared.role.replication > 1) {

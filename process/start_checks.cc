@@ -108,6 +108,11 @@ absl::Status CheckElection(const Start& start) {
         "chief_election: needs a cluster with ps tasks, whose chief can be "
         "another process; leave it out");
   }
+  if (!start.options.process.job.stage.empty()) {
+    return absl::InvalidArgumentError(
+        "chief_election: does not go with stages, each of which is a run of "
+        "its own; leave it out");
+  }
   const v1::BackupAndRestoreConfig& backup = start.job.backup_and_restore();
   if (backup.directory().empty() || !backup.delete_at_success()) {
     return absl::OkStatus();

@@ -111,6 +111,11 @@ const std::map<std::string, std::vector<Fault>>& Faults() {
              "chief_election: needs a cluster with ps tasks"},
             {[](GoodStart* start) {
                start->job.set_chief_election("etcd://127.0.0.1:2379/x");
+               start->options.process.job.stage = "first";
+             },
+             "chief_election: does not go with stages"},
+            {[](GoodStart* start) {
+               start->job.set_chief_election("etcd://127.0.0.1:2379/x");
                auto* const backup = start->job.mutable_backup_and_restore();
                backup->set_directory("backup");
                backup->set_delete_at_success(true);

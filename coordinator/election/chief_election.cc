@@ -1,6 +1,5 @@
 #include "coordinator/election/chief_election.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,23 +37,23 @@ std::string Hex(uint64_t number) {
 constexpr int kLooks = 50;
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(100);
 
-absl::StatusOr<bool> MakeRun(const std::string& path) {
-  const int file =
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file < 0 && errno == EEXIST) return false;
-  if (file < 0) return FileError(errno, "create", path);
+// Makes the file if there is none: whole, whenever this process ends.
+absl::Status MakeRun(const std::string& path) {
   std::random_device random;
-  const std::string text =
-      absl::StrCat(Hex((uint64_t{random()} << 32) | random() | 1), "\n");
-  const bool is_written = ::write(file, text.data(), text.size()) ==
-                              static_cast<ssize_t>(text.size()) &&
-                          ::fsync(file) == 0;
-  const int error = errno;
-  if (::close(file) != 0 || !is_written) {
-    ::unlink(path.c_str());
-    return FileError(error, "write", path);
+  const uint64_t run = (uint64_t{random()} << 32) | random() | 1;
+  const std::string text = absl::StrCat(Hex(run), "\n");
+  const std::string temporary = absl::StrCat(path, ".tmp-", Hex(run));
+  ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file,
+                   NewFile::Create(temporary));
+  RETURN_IF_ERROR(file->Append(absl::string_view(text)));
+  RETURN_IF_ERROR(file->Finish());
+  const int error = ::link(temporary.c_str(), path.c_str()) == 0 ? 0 : errno;
+  RETURN_IF_ERROR(RemoveTree(temporary));
+  // An answer of NFS may be lost: then it is there all the same.
+  if (error != 0 && error != EEXIST && ::access(path.c_str(), F_OK) != 0) {
+    return FileError(error, "link the run's name to", path);
   }
-  return true;
+  return SyncDirectory(DirectoryOf(path));
 }
 
 }  // namespace
@@ -65,7 +64,7 @@ absl::StatusOr<uint64_t> RunOfElection(const std::string& state_directory) {
   RETURN_IF_ERROR(MakeDirectories(directory));
   // Whoever makes it first: that asks the file server, which looking for it may
   // not.
-  RETURN_IF_ERROR(MakeRun(path).status());
+  RETURN_IF_ERROR(MakeRun(path));
   for (int look = 0; look < kLooks; ++look) {
     ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, 64));
     uint64_t run;
@@ -113,7 +112,8 @@ ChiefElection::ChiefElection(const Options& options,
     : options_(options),
       key_(options.place.key()),
       client_(std::move(client)),
-      renewed_(MonotonicNow()) {}
+      renewed_(MonotonicNow()),
+      tried_(renewed_) {}
 
 ChiefElection::~ChiefElection() { Resign(); }
 
@@ -235,6 +235,7 @@ absl::Status ChiefElection::Heard(Time asked,
   {
     const MutexLock lock(&mutex_);
     if (!lost_.ok() || stopping_) return lost_;
+    tried_ = MonotonicNow();
     if (!answer.ok()) {
       if (!away_.has_value()) {
         away_ = {std::string(answer.status().message()), asked};
@@ -265,8 +266,13 @@ absl::Status ChiefElection::Check() {
   {
     const MutexLock lock(&mutex_);
     if (!lost_.ok()) return lost_;
-    // Known to be away: it is asked again by the thread, and nobody waits.
-    if (MonotonicNow() - renewed_ < options_.ttl || away_.has_value()) {
+    const Time now = MonotonicNow();
+    // Known to be away: it is asked again by the thread, and nobody waits,
+    // unless that thread was paused too.
+    const absl::Duration longest_ask =
+        2 * options_.place.endpoints.size() * EtcdClient::kPatience;
+    if (now - renewed_ < options_.ttl ||
+        (away_.has_value() && now - tried_ < options_.ttl + longest_ask)) {
       return absl::OkStatus();
     }
   }

@@ -127,6 +127,8 @@ class ChiefElection {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   Time renewed_ ABSL_GUARDED_BY(mutex_);
+  // When etcd was asked last, in vain too.
+  Time tried_ ABSL_GUARDED_BY(mutex_);
   absl::optional<Away> away_ ABSL_GUARDED_BY(mutex_);
   std::function<void(absl::Status)> on_lost_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

@@ -32,7 +32,7 @@ class ChiefElectionTest : public ::testing::Test {
     options_.place.endpoints = {etcd_.endpoint()};
     options_.place.prefix = "/jobs/mnist";
     options_.state_directory = NewDirectory();
-    options_.ttl = absl::Seconds(1);
+    options_.ttl = absl::Seconds(3);  // More than a busy machine lets wait.
     options_.patience = absl::Seconds(20);
   }
 

@@ -10,7 +10,7 @@
 namespace paramd {
 namespace {
 
-constexpr char kKey[] = "/jobs/mnist/chief";
+constexpr char kWatched[] = "/jobs/mnist/chief";
 
 class ChiefWatchTest : public ::testing::Test {
  protected:
@@ -36,18 +36,18 @@ TEST_F(ChiefWatchTest, ItIsWhereEtcdSaidLast) {
   const auto watch = ChiefWatch::Start(Place(), "", "listed:1");
   ASSERT_TRUE(watch.ok()) << watch.status();
   EXPECT_EQ((*watch)->address(), "listed:1");
-  etcd_.Put(kKey, "a:1 01 02");
+  etcd_.Put(kWatched, "a:1 01 02");
   ExpectAddress(**watch, "a:1");
-  etcd_.Delete(kKey);
-  etcd_.Put(kKey, "b:1 03 02");
+  etcd_.Delete(kWatched);
+  etcd_.Put(kWatched, "b:1 03 02");
   ExpectAddress(**watch, "b:1");
-  etcd_.Put(kKey, "nonsense");
+  etcd_.Put(kWatched, "nonsense");
   absl::SleepFor(absl::Milliseconds(200));
   EXPECT_EQ((*watch)->address(), "b:1");
 }
 
 TEST_F(ChiefWatchTest, AnEtcdThatIsAwayChangesNothing) {
-  etcd_.Put(kKey, "a:1 01 02");
+  etcd_.Put(kWatched, "a:1 01 02");
   const auto watch = ChiefWatch::Start(Place(), "", "listed:1");
   ASSERT_TRUE(watch.ok());
   ExpectAddress(**watch, "a:1");
@@ -55,7 +55,7 @@ TEST_F(ChiefWatchTest, AnEtcdThatIsAwayChangesNothing) {
   absl::SleepFor(absl::Milliseconds(500));
   EXPECT_EQ((*watch)->address(), "a:1");
   etcd_.Return();
-  etcd_.Put(kKey, "b:1 03 02");
+  etcd_.Put(kWatched, "b:1 03 02");
   ExpectAddress(**watch, "b:1");
 }
 

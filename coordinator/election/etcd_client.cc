@@ -11,6 +11,7 @@
 #include "grpcpp/support/channel_arguments.h"
 #include "grpcpp/support/sync_stream.h"
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
 #include "net/unreached.h"
@@ -235,13 +236,14 @@ absl::Status EtcdClient::WaitForChange(const std::string& key, int64_t revision,
   request.mutable_create_request()->set_start_revision(revision + 1);
   etcdserverpb::WatchResponse reply;
   const size_t member = member_;
-  const absl::Time until = absl::Now() + most;
+  // A call ends at its deadline by another clock, so it may be early.
+  const Time until = MonotonicNow() + (most - absl::Milliseconds(100));
   const absl::Status status =
       CallOne(member, "/etcdserverpb.Watch/Watch", true, request, most, &reply,
               [](const etcdserverpb::WatchResponse& answer) {
                 return answer.canceled() || answer.events_size() > 0;
               });
-  if (status.ok() || absl::Now() >= until) return absl::OkStatus();
+  if (status.ok() || MonotonicNow() >= until) return absl::OkStatus();
   member_ = (member + 1) % endpoints_.size();
   return status;
 }

@@ -15,7 +15,7 @@ from tests.cluster import paramd
 
 STEPS_AN_EPOCH = 8
 EPOCHS = 8000  # So long that chiefs come and go meanwhile.
-SHORT_LEASE = ("--lease_ms=2000", "--heartbeat_ms=100")
+SHORT_LEASE = ("--lease_ms=4000", "--heartbeat_ms=100")
 ETCD = shutil.which("etcd", path=os.pathsep.join(
     [os.path.dirname(sys.executable), "/usr/bin", os.environ["PATH"]]))
 NEEDS_ETCD = unittest.skipUnless(
