@@ -312,6 +312,7 @@ v1::JobConfig WithOneReplica(v1::JobConfig job) {
   const bool is_one = ReplicasOf(job) == 1;
   job.set_replicas(1);
   job.clear_distill();
+  if (job.has_memory()) job.mutable_memory()->clear_swap_directory();
   // One pipeline takes as many GPUs as it has; of a list for several, any.
   if (StageDevicesOf(job) > 1) {
     if (!is_one && absl::StartsWith(job.device(), "cuda:")) {

@@ -27,7 +27,8 @@ ModelFactory BuiltInModels();
 
 // The job for who has one replica and learns nothing, whatever it says: an
 // evaluation, a prediction. Of several GPUs that it names, its device is the
-// first; it has no teachers.
+// first; it has no teachers, and swaps nothing, so that it needs no directory
+// for that.
 v1::JobConfig WithOneReplica(v1::JobConfig job);
 // The job for who computes nothing with the model: no GPU is opened or claimed.
 // Without a budget for activations whose type is the GPU's alone.

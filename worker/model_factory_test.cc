@@ -142,6 +142,16 @@ TEST_F(ModelFactoryTest, WhoEvaluatesComputesOnOneOfTheJobsDevices) {
       BuiltInModels()(WithOneReplica(job_), LabelledImages({2, 3}, 4)).ok());
 }
 
+TEST_F(ModelFactoryTest, WhoEvaluatesNeedsNoDirectoryToSwapTo) {
+  job_.mutable_memory()->set_activation_budget_bytes(1 << 20);
+  job_.mutable_memory()->set_swap_directory("/does/not/exist");
+  EXPECT_FALSE(MakeOn("cpu").ok());
+  const v1::JobConfig one = WithOneReplica(job_);
+  EXPECT_EQ(one.memory().activation_budget_bytes(), 1u << 20);
+  const auto model = BuiltInModels()(one, LabelledImages({2, 3}, 4));
+  EXPECT_TRUE(model.ok()) << model.status();
+}
+
 TEST_F(ModelFactoryTest, WhoComputesNothingHasNoGpu) {
   const auto without = [&](const std::string& device) {
     job_.set_device(device);

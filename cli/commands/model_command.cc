@@ -57,8 +57,12 @@ absl::StatusOr<ModelCost> CostOf(v1::JobConfig job,
                                  const ModelFactory& models) {
   RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job), &job));
   ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job));
-  ASSIGN_OR_RETURN(const auto model,
-                   models(WithoutGpu(WithOneReplica(job)), training->spec()));
+  v1::JobConfig one = WithoutGpu(WithOneReplica(job));
+  if (one.memory().activation_budget_bytes() > 0) {
+    // What a worker would swap is part of the answer.
+    *one.mutable_memory() = job.memory();
+  }
+  ASSIGN_OR_RETURN(const auto model, models(one, training->spec()));
   return model->cost();
 }
 

@@ -33,7 +33,22 @@ absl::Status NoFile(const std::string& directory) {
       In(directory), ": no file can be made there: ", std::strerror(errno)));
 }
 
+// Takes the room that is between the file's beginning and there.
+bool TakeRoom(int file, uint64_t bytes) {
+  int failed;
+  do {
+    failed = fallocate(file, 0, 0, static_cast<off_t>(bytes));
+  } while (failed != 0 && errno == EINTR);
+  return failed == 0;
+}
+
 absl::Status NoRoom(const std::string& directory, uint64_t bytes) {
+  if (errno == EOPNOTSUPP) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        In(directory),
+        ": its file system can't reserve room for a file; name a directory of "
+        "another one, as ext4, xfs or tmpfs"));
+  }
   return absl::ResourceExhaustedError(
       absl::StrCat(In(directory), " has no room for ", bytes,
                    " bytes of activations: ", std::strerror(errno),
@@ -99,7 +114,7 @@ const absl::Status& SwapFile::Reserve(uint64_t bytes) {
   if (file_ < 0) file_ = OpenUnnamedFile(directory_);
   if (file_ < 0) {
     Fail(NoFile(directory_));
-  } else if (fallocate(file_, 0, 0, static_cast<off_t>(bytes)) != 0) {
+  } else if (!TakeRoom(file_, bytes)) {
     Fail(NoRoom(directory_, bytes));
   } else {
     reserved_ = bytes;
@@ -151,6 +166,7 @@ void SwapFile::Read(const void* layer, absl::Span<std::byte> bytes) {
     return Fail(Failed(directory_,
                        "read: the disk gives other bytes than were written"));
   }
+  last_ = nullptr;  // What is written next begins a forward pass.
   const auto next = pieces_.find(piece.before);
   if (next == pieces_.end()) return;
   posix_fadvise(file_, static_cast<off_t>(next->second.offset),
@@ -160,7 +176,7 @@ void SwapFile::Read(const void* layer, absl::Span<std::byte> bytes) {
 absl::StatusOr<double> MeasureSwap(const std::string& directory) {
   const OpenFile file(OpenUnnamedFile(directory));
   if (file.get() < 0) return NoFile(directory);
-  if (fallocate(file.get(), 0, 0, static_cast<off_t>(kMeasured)) != 0) {
+  if (!TakeRoom(file.get(), kMeasured)) {
     return NoRoom(directory, kMeasured);
   }
   std::vector<std::byte> piece(kMeasured, std::byte{0x5a});

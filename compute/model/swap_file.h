@@ -39,8 +39,9 @@ class SwapFile {
   const absl::Status& Reserve(uint64_t bytes);
 
   // Writes what a layer keeps, in place of what it wrote before. Sets status():
-  // FAILED_PRECONDITION where no file can be made in the directory,
-  // RESOURCE_EXHAUSTED if the disk has no room, DATA_LOSS if it failed.
+  // FAILED_PRECONDITION where no file can be made in the directory or its file
+  // system reserves no room, RESOURCE_EXHAUSTED if the disk has none, DATA_LOSS
+  // if it failed.
   void Write(const void* layer, absl::Span<const std::byte> bytes);
   // Reads what the layer wrote last, and has the kernel read ahead what was
   // written before that. Sets status(): DATA_LOSS, and bytes of no use, if it
@@ -55,7 +56,7 @@ class SwapFile {
     uint64_t room = 0;
     uint64_t bytes = 0;
     uint32_t checksum = 0;
-    // Written right before it.
+    // Written right before it in the same forward pass.
     const void* before = nullptr;
   };
 
@@ -68,7 +69,7 @@ class SwapFile {
   uint64_t used_ = 0;      // Of the file, from its beginning on.
   uint64_t reserved_ = 0;  // Likewise: what the disk has given.
   absl::flat_hash_map<const void*, Piece> pieces_;
-  const void* last_ = nullptr;  // Who wrote last.
+  const void* last_ = nullptr;  // Who wrote last in this forward pass.
   absl::Status status_;
 };
 

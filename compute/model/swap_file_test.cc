@@ -102,6 +102,17 @@ TEST_F(SwapFileTest, ADiskWithoutRoomIsSaid) {
                                "activations: "));
 }
 
+TEST(SwapFileOnDiskTest, AFileSystemThatReservesNoRoomIsSaid) {
+  // procfs has no such operation.
+  SwapFile swap(open("/proc/self/comm", O_RDWR | O_CLOEXEC), "there");
+  const absl::Status status = swap.Reserve(4096);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(status.message()),
+            "memory.swap_directory 'there': its file system can't reserve room "
+            "for a file; name a directory of another one, as ext4, xfs or "
+            "tmpfs");
+}
+
 TEST(SwapFileOnDiskTest, TheDiskIsMeasured) {
   const auto seconds = MeasureSwap(::testing::TempDir());
   ASSERT_TRUE(seconds.ok()) << seconds.status();

@@ -12,8 +12,8 @@ namespace paramd {
 // Layers that keep what they keep in the context's SwapFile between the two
 // passes: the forward pass writes it there, and the backward pass reads it
 // again, in the scratch memory that a Recompute would have. The results have
-// the same bits. A step whose context has no file, or whose file has failed, is
-// abandoned; one that does not train writes nothing.
+// the same bits. A step whose file has failed is abandoned; one that does not
+// train writes nothing. REQUIRES: the context of a step that trains has a file.
 class Swapped : public Recompute {
  public:
   Swapped(std::string name, std::unique_ptr<Sequence> layers)

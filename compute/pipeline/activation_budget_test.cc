@@ -1,5 +1,6 @@
 #include "compute/pipeline/activation_budget.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -415,6 +416,38 @@ TEST_F(SwapTest, AWriteThatTheDiskLostEndsTheStepBeforeItsGradients) {
   // It does not go on as if nothing had been.
   EXPECT_FALSE(step().ok());
   EXPECT_EQ(told, 0u);
+}
+
+TEST_F(SwapTest, AWriteThatTheDiskLostEndsTheStepOfAPipeline) {
+  const CutCase mlp = DeepCases()[0];
+  const Fitted fitted = FitTo(mlp, JobThatSwaps(mlp, 2, 16), kFastDisk);
+  ASSERT_TRUE(fitted.status.ok()) << fitted.status;
+  PipelineModel model(fitted.network, fitted.pipeline,
+                      std::vector<PipelineModel::MakeDevice>{MakeTestDevice},
+                      "test");
+  Memory memory(model.variables());
+  const Batch batch = DrawnBatch(mlp.input, 16);
+  size_t told = 0;
+  const auto step = [&] {
+    told = 0;
+    return model.Step(memory.Weights(), batch, {.divisor = 16},
+                      memory.Gradients(), [&](size_t) { ++told; });
+  };
+  ASSERT_TRUE(step().ok());
+  EXPECT_EQ(told, model.variables().size());
+  const std::vector<int> files = OpenFiles();
+  ASSERT_GE(files.size(), 1u);
+  // It takes what is written, and gives zeros.
+  const int zeros = open("/dev/zero", O_RDWR | O_CLOEXEC);
+  for (const int file : files) ASSERT_EQ(dup2(zeros, file), file);
+  close(zeros);
+  const auto failed = step();
+  EXPECT_EQ(failed.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(failed.status().message()),
+              HasSubstr("the disk gives other bytes than were written"));
+  EXPECT_EQ(told, 0u);
+  // It does not go on as if nothing had been.
+  EXPECT_FALSE(step().ok());
 }
 
 TEST_F(SwapTest, ADirectoryThatIsNotThereIsRefusedOrEndsAStep) {

@@ -36,9 +36,10 @@ absl::StatusOr<const PipelineSchedule*> Cut::ScheduleFor(
       PipelineSchedule made,
       ScheduleByName(schedule_, static_cast<uint32_t>(stages_.size()),
                      stages_per_device_, micro_batches));
-  PipelineSchedule& schedule = schedules_[micro_batches];
-  schedule = WithTransfers(std::move(made));
-  return &schedule;
+  made = WithTransfers(std::move(made));
+  // Nothing waits for room under way: what is handed on is in a Buffer.
+  RETURN_IF_ERROR(CheckSchedule(made, micro_batches).status());
+  return &(schedules_[micro_batches] = std::move(made));
 }
 
 absl::Status Cut::Step(uint32_t micro_batches) {
