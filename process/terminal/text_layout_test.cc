@@ -23,7 +23,7 @@ TEST(TextLayoutTest, LinesAreCutToWhatATerminalHas) {
   EXPECT_EQ(CutLine("–▇x", 2), "–▇");
   EXPECT_EQ(CutLine("ab", 2), "ab");
   EXPECT_EQ(CutLines("abc\n\nd\n", 2, 3), "ab\n\nd\n");
-  EXPECT_EQ(CutLines("abc\n\nd\ne\n", 10, 3), "abc\n\nand 2 mor\n");
+  EXPECT_EQ(CutLines("abc\n\nd\ne\n", 10, 3), "abc\n\nand 2 more\n");
   EXPECT_EQ(CutLines("a\nb\n", 80, 1), "and 2 more lines\n");
   EXPECT_EQ(CutLines("", 80, 1), "");
 }
