@@ -66,7 +66,7 @@ void FactRouter::Deliver(Turn* turn) {
 
 // ---- the start --------------------------------------------------------------
 
-void FactRouter::On(const LogRead& read, Turn* turn) {
+void FactRouter::On(const LogRead& read, Turn*) {
   for (const v1::LogEntry& entry : read.log->entries()) {
     // Later configurations may lack a take-over that was being logged when they
     // were made.
@@ -90,7 +90,7 @@ void FactRouter::On(const LogRead& read, Turn* turn) {
       parts_.checkpoints.accounts().audit.ModeChanged();
     }
   }
-  parts_.scaling.OnLogRead(turn->job);
+  parts_.scaling.OnLogRead();
 }
 
 void FactRouter::ReadPlace(const v1::ServerMember& logged) {
