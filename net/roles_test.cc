@@ -48,7 +48,6 @@ const std::map<std::string, std::string>& Table() {
       {"Checkpoint", "operator"},
       {"StopJob", "operator"},
       {"Drain", "operator"},
-      {"Scale", "operator"},
       {"GetConfiguration", kMembers},
       {"Beat", "worker chief"},
       {"ReadState", "worker chief"},

@@ -307,9 +307,7 @@ absl::Status Process::OpenDisks() {
 }
 
 std::vector<ServerPlaces> Process::Places() const {
-  const uint32_t tasks = role_.servers / role_.shards;
-  return role_.scalable ? ScalablePlacesOf(tasks, role_.shards)
-                        : PlacesOf(tasks, role_.shards);
+  return PlacesOf(role_.servers / role_.shards, role_.shards);
 }
 
 void Process::CreateServer(Runtime* runtime) {
