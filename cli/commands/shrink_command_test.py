@@ -140,7 +140,7 @@ class ShrinkTest(unittest.TestCase):
                         self.assertAlmostEqual(a, b, delta=1000 * 2 ** -24)
                 accuracy = self.evaluate(self.jobs[name],
                                          self.runs[name])["accuracy"]
-                self.assertGreater(accuracy, 0.5)
+                self.assertGreater(accuracy, 0.3, "by chance: a tenth")
                 # A thousand images, of which one may be on the border.
                 self.assertAlmostEqual(self.evaluate(job, to)["accuracy"],
                                        accuracy, delta=0.0015)
