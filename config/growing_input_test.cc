@@ -99,7 +99,7 @@ TEST(TopicConfigTest, ValuesOfPropertiesArePrintedNowhere) {
   EXPECT_THAT(MistakesOf(sources), Not(HasSubstr("hunter2")));
   sources.settings = {{"input", "{\"train\": {\"kafka\": " + broken + "}}"}};
   EXPECT_THAT(MistakesOf(sources),
-              HasSubstr("--set: input: is not valid JSON"));
+              HasSubstr("--input: input: is not valid JSON"));
   EXPECT_THAT(MistakesOf(sources), Not(HasSubstr("hunter2")));
   sources = OfTopic();
   sources.text->insert(sources.text->find("hunter2") + 7, "\" \"");
