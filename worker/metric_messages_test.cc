@@ -261,6 +261,7 @@ TEST(MetricMessagesTest, WhatIsNoBatchsIsRefused) {
   EXPECT_EQ(MetricsOf(message).status(),
             absl::InvalidArgumentError("3 scores have 4 labels and 3 groups"));
   message.clear_metrics();
+  message.clear_calibration_buckets();
   message.clear_groups();
   message.mutable_positives()->RemoveLast();
   EXPECT_EQ(
