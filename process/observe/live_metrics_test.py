@@ -12,7 +12,7 @@ SAMPLE = re.compile(
     rf'({NAME})(?:\{{{NAME}="[^"\\\n]*"(?:,{NAME}="[^"\\\n]*")*\}})? (\S+)')
 OURS = re.compile(
     r"paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|bytes|blocks|checkpoints"
-    r"|clicks|directories|epochs|messages|offsets|processes|sessions"
+    r"|clicks|connections|directories|entries|epochs|messages|offsets|processes|sessions"
     r"|pulls|pushes|refusals|shards|steps|batches|examples|threads|value|workers"
     r"|per_example|per_second)(_total)?")
 
