@@ -23,12 +23,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // (example, label); its probability is 1.
-using Labels = std::vector<std::pair<uint32_t, uint32_t>>;
+using Chosen = std::vector<std::pair<uint32_t, uint32_t>>;
 
 class RelabelStageTest : public ::testing::Test {
  protected:
   // Of ten examples of a FakeSource.
-  std::string Write(const Labels& labels, uint32_t classes = 10,
+  std::string Write(const Chosen& labels, uint32_t classes = 10,
                     uint64_t examples = 10) {
     const SourceStage source(std::make_unique<FakeSource>(10));
     std::string records;
