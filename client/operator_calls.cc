@@ -48,6 +48,36 @@ absl::StatusOr<Reply> CallUntil(absl::Time deadline,
   }
 }
 
+// Asks until `is_done` of the answer. `not_yet`: of what was begun, when nobody
+// waits any more.
+template <typename Request, typename Reply, typename IsDone, typename Waits>
+absl::Status AskUntilDone(const ChiefAddress& chief, const Request& request,
+                          absl::Duration timeout, const std::string& not_yet,
+                          const IsDone& is_done, const Waits& waits) {
+  const absl::Time deadline = absl::Now() + timeout;
+  ASSIGN_OR_RETURN(const OperatorConnection connection, ConnectToChief(chief));
+  bool has_begun = false;
+  std::string last;
+  for (;;) {
+    const auto reply = CallUntil<Request, Reply>(deadline, connection, request);
+    // The chief keeps a call for as long as it waits, and the last one is cut.
+    const bool is_late = absl::Now() + kShortestWait >= deadline;
+    if (!reply.ok() && !(has_begun && is_late)) return reply.status();
+    if (reply.ok() && is_done(*reply)) return absl::OkStatus();
+    has_begun = true;
+    if (reply.ok() && reply->waiting_for() != last) {
+      last = reply->waiting_for();
+      waits(*reply);
+    }
+    if (is_late) {
+      return absl::UnavailableError(absl::StrCat(
+          not_yet, ", though nobody waits any more",
+          last.empty() ? "" : absl::StrCat(": waiting for ", last)));
+    }
+    absl::SleepFor(kShortestWait);
+  }
+}
+
 }  // namespace
 
 std::string ChiefSocket(const std::string& run_dir) {
@@ -87,33 +117,26 @@ absl::Status CallDrain(
     const ChiefAddress& chief, uint32_t ps, uint64_t nonce,
     absl::Duration timeout,
     const std::function<void(const v1::DrainReply&)>& waits) {
-  const absl::Time deadline = absl::Now() + timeout;
-  ASSIGN_OR_RETURN(const OperatorConnection connection, ConnectToChief(chief));
   v1::DrainRequest request;
   request.set_ps(ps);
   request.set_nonce(nonce);
-  bool has_begun = false;
-  std::string last;
-  for (;;) {
-    const auto reply = CallUntil<v1::DrainRequest, v1::DrainReply>(
-        deadline, connection, request);
-    // The chief keeps a call for as long as it waits, and the last one is cut.
-    const bool is_late = absl::Now() + kShortestWait >= deadline;
-    if (!reply.ok() && !(has_begun && is_late)) return reply.status();
-    if (reply.ok() && reply->left()) return absl::OkStatus();
-    has_begun = true;
-    if (reply.ok() && reply->waiting_for() != last) {
-      last = reply->waiting_for();
-      waits(*reply);
-    }
-    if (is_late) {
-      return absl::UnavailableError(absl::StrCat(
-          "ps-", ps,
-          " is not drained yet; it will be, though nobody waits any more",
-          last.empty() ? "" : absl::StrCat(": waiting for ", last)));
-    }
-    absl::SleepFor(kShortestWait);
-  }
+  return AskUntilDone<v1::DrainRequest, v1::DrainReply>(
+      chief, request, timeout,
+      absl::StrCat("ps-", ps, " is not drained yet; it will be"),
+      [](const v1::DrainReply& reply) { return reply.left(); }, waits);
+}
+
+absl::Status CallScale(
+    const ChiefAddress& chief, uint32_t servers, uint64_t nonce,
+    absl::Duration timeout,
+    const std::function<void(const v1::ScaleReply&)>& waits) {
+  v1::ScaleRequest request;
+  request.set_servers(servers);
+  request.set_nonce(nonce);
+  return AskUntilDone<v1::ScaleRequest, v1::ScaleReply>(
+      chief, request, timeout,
+      absl::StrCat("the job is not scaled to ", servers, " ps yet; it will be"),
+      [](const v1::ScaleReply& reply) { return reply.done(); }, waits);
 }
 
 absl::StatusOr<StoppedByOperator> CallStop(

@@ -71,6 +71,10 @@ void CheckConsistency(
         "makes no sense with staleness \"sync\", where a step is one push of "
         "each worker; use accumulate");
   }
+  if (config.scalable() && config.replication() < 2) {
+    add("scalable",
+        "needs replication 2: what a ps holds goes on in its backup");
+  }
   CheckOptimizer(config.optimizer(), add);
   for (int p = 0; p < config.optimizer().pruning_size(); ++p) {
     if (sync || !UsesServers(config)) break;

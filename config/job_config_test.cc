@@ -297,6 +297,14 @@ TEST(JobConfigTest, SettingsOfSyncModeNeedIt) {
               HasSubstr("max_joined_workers: does not go with backup_workers"));
 }
 
+TEST(JobConfigTest, ScalableNeedsReplication) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"scalable", "true"}};
+  EXPECT_THAT(MessageOf(sources), HasSubstr("scalable: needs replication 2"));
+  sources.settings.push_back({"replication", "2"});
+  EXPECT_EQ(MessageOf(sources), "");
+}
+
 TEST(JobConfigTest, AnElectionNeedsAnEtcd) {
   JobSources sources = From(kJob);
   sources.settings = {{"chief_election", "etcd://a:2379/jobs/x"}};

@@ -198,8 +198,8 @@ TEST_F(OperatorCallsTest, EveryMethodOfOperatorsIsOne) {
   for (const Method& method : MethodTable::Get().methods()) {
     found += OperatorCalls::AreFor(method) ? 1 : 0;
   }
-  EXPECT_EQ(found, 7)
-      << "Stop, Set, Checkpoint, StopJob, Drain, Profile, Trace";
+  EXPECT_EQ(found, 8)
+      << "Stop, Set, Checkpoint, StopJob, Drain, Scale, Profile, Trace";
 }
 
 }  // namespace

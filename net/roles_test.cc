@@ -48,6 +48,7 @@ const std::map<std::string, std::string>& Table() {
       {"Checkpoint", "operator"},
       {"StopJob", "operator"},
       {"Drain", "operator"},
+      {"Scale", "operator"},
       {"GetConfiguration", kMembers},
       {"Beat", "worker chief"},
       {"ReadState", "worker chief"},

@@ -208,6 +208,7 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
     options.cluster.push_back(
         absl::StrCat("replication=", prepared.role.replication));
   }
+  if (prepared.role.scalable) options.cluster.push_back("scalable=1");
   options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
   options.shared_memory = prepared.job.config.shared_memory();
   options.memory_limit_bytes =
@@ -461,7 +462,7 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
   }
   // After those of the parts: it adds to what they say.
   prepared->facts = std::make_unique<ProcessFacts>(
-      prepared->cluster, prepared->role.shards,
+      prepared->cluster, prepared->role.shards, prepared->role.places(),
       absl::StrCat(ParamdVersion(), " ", ParamdCommit()));
   prepared->runtime->OnStatus(
       [prepared, facts = prepared->facts.get(), operators = prepared->operators,

@@ -307,7 +307,9 @@ absl::Status Process::OpenDisks() {
 }
 
 std::vector<ServerPlaces> Process::Places() const {
-  return PlacesOf(role_.servers / role_.shards, role_.shards);
+  const uint32_t tasks = role_.servers / role_.shards;
+  return role_.scalable ? ScalablePlacesOf(tasks, role_.shards)
+                        : PlacesOf(tasks, role_.shards);
 }
 
 void Process::CreateServer(Runtime* runtime) {

@@ -38,9 +38,15 @@ struct ProcessRole {
   uint32_t shards = 1;  // Servers of each ps task.
   // With replication each of them has a place in another task too: 2.
   uint32_t replication = 1;
-  // Places of servers in a ps task, and of all tasks together.
-  uint32_t places() const { return shards * replication; }
-  uint32_t all_places() const { return servers * replication; }
+  // The number of ps may change: each server has a place in every task.
+  bool scalable = false;
+  // Places of each server, of a ps task, and of all tasks together.
+  uint32_t places_each() const {
+    // A worker that joins is told of no server at first.
+    return scalable && servers > 0 ? servers / shards : replication;
+  }
+  uint32_t places() const { return shards * places_each(); }
+  uint32_t all_places() const { return servers * places_each(); }
   // Of a whole job that is one of several, with a copy of the variables each:
   // which one, in place of what is above.
   absl::optional<uint32_t> member;

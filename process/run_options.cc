@@ -54,6 +54,7 @@ absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
   }
   role.servers = static_cast<uint32_t>(cluster.ps.size()) * role.shards;
   role.replication = job.replication();
+  role.scalable = job.scalable() && job.replication() > 1;
   role.workers = static_cast<uint32_t>(cluster.workers.size());
   role.ps_addresses = cluster.ps;
   role.joined = cluster.joins();

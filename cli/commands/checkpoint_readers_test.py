@@ -52,8 +52,9 @@ READ_MANIFESTS = {
 }
 READ_NONE = {
     "checkpoint now", "config check", "config print", "model print", "plan",
-    "input bench", "input convert", "status", "top", "set", "drain", "stop",
-    "profile", "trace", "tls init", "tls renew", "completion", "version",
+    "input bench", "input convert", "status", "top", "set", "drain", "scale",
+    "stop", "profile", "trace", "tls init", "tls renew", "completion",
+    "version",
 }
 
 

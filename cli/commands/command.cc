@@ -61,6 +61,8 @@ const std::vector<Command>& Commands() {
       {"top", "a running cluster, watched on the whole terminal", TopCommand},
       {"set", "changes a setting of a running job", SetCommand},
       {"drain", "has a ps hand over what it holds, and end", DrainCommand},
+      {"scale", "has fewer or more ps hold a running job's variables",
+       ScaleCommand},
       {"stop", "stops a running job, with a last checkpoint", StopCommand},
       {"profile", "what a running process spends its processors' time on",
        ProfileCommand},

@@ -60,6 +60,7 @@ int StatusCommand(const Invocation& invocation);
 int TopCommand(const Invocation& invocation);
 int SetCommand(const Invocation& invocation);
 int DrainCommand(const Invocation& invocation);
+int ScaleCommand(const Invocation& invocation);
 int StopCommand(const Invocation& invocation);
 int ProfileCommand(const Invocation& invocation);
 int TraceCommand(const Invocation& invocation);

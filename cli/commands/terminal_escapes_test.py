@@ -57,6 +57,7 @@ USES = {
     "top": [["RUN"], ["127.0.0.1:1", "--sort=RUN"]],
     "set": [["--run_dir", "RUN", "RUN=1"]],
     "drain": [["RUN"], ["ps-0", "RUN"], ["ps-0", "--run_dir", "RUN"]],
+    "scale": [["RUN"], ["RUN", "--servers=2"], ["--servers=RUN"]],
     "stop": [["RUN"], ["--run_dir", "RUN"]],
     "profile": [["RUN"], ["RUN", "--output=RUN"], ["10.0.0.7:2222RUN"]],
     "trace": [["RUN"], ["--run_dir", "RUN"], ["RUN", "--to=RUN"]],

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -15,6 +17,8 @@ CoordinatorParts::CoordinatorParts(const CoordinatorOptions& options,
       servers(options, checkpoints),
       watch(options),
       replicas(options, checkpoints, &watch),
+      spares(watch, replicas),
+      scaling(options, &watch, &replicas),
       input(options, job),
       job{this->options,  phase, configuration.get(),   servers.all(),
           sessions.all(), input, std::move(waiting_for)},
@@ -46,6 +50,15 @@ Sessions::News CoordinatorParts::NewsFor(uint32_t worker) const {
     }
   }
   return news;
+}
+
+std::string CoordinatorParts::ToScaling() const {
+  if (stop.is_asked() || leaving.draining()) return "it is being stopped";
+  const std::string drained = drains.UnderWay();
+  return drained.empty() ? ""
+                         : absl::StrCat(drained,
+                                        " is being drained; ask again when it "
+                                        "has left");
 }
 
 uint32_t CoordinatorParts::LastEpoch() const {

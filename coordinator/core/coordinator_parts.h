@@ -22,8 +22,10 @@
 #include "coordinator/core/requested_checkpoints.h"
 #include "coordinator/core/retirement.h"
 #include "coordinator/core/running_settings.h"
+#include "coordinator/core/scaling.h"
 #include "coordinator/core/servers.h"
 #include "coordinator/core/sessions.h"
+#include "coordinator/core/spare_places.h"
 #include "coordinator/core/startup.h"
 #include "coordinator/core/summary_writer.h"
 #include "coordinator/core/table_watch.h"
@@ -62,6 +64,8 @@ struct CoordinatorParts {
   // may be opened for that now: what else is due comes first.
   RequestedCheckpoints::Present ForRequests() const;
   bool MayOpenRequested() const;
+  // Why the job can't be scaled now; empty: nothing forbids it.
+  std::string ToScaling() const;
   JobStop::Present ForStop() const {
     return {.newest = &checkpoints.newest(),
             .may_hold_pushes = startup.MayHoldPushes(),
@@ -76,7 +80,9 @@ struct CoordinatorParts {
   Servers servers;
   PlaceWatch watch;
   Replicas replicas;
+  SparePlaces spares;
   PlaceDrains drains;
+  Scaling scaling;
   Sessions sessions;
   InputLedger input;
   const JobView job;

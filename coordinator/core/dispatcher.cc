@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -110,7 +111,11 @@ absl::optional<FailedJob::Options> Dispatcher::ToTell(const absl::Status& why,
     server.header.set_server_incarnation(job.servers[s].incarnation);
     telling.servers.push_back(std::move(server));
   }
-  for (const auto& [peer, incarnation] : parts_.replicas.others()) {
+  std::vector<std::pair<uint32_t, uint64_t>> others = parts_.replicas.others();
+  for (const auto& [peer, incarnation] : parts_.spares.all(job)) {
+    if (incarnation != 0) others.emplace_back(peer, incarnation);
+  }
+  for (const auto& [peer, incarnation] : others) {
     FailedJob::Server server;
     server.index = peer;
     server.header.set_term(job.configuration.version().term());
@@ -161,6 +166,8 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
       }
     } else if (const auto other = parts_.replicas.ServerAt(peer)) {
       parts_.replicas.OnReply(*other, message, turn);
+    } else {
+      parts_.spares.OnReply(message, turn);
     }
   } else if (const auto* enlist =
                  DynamicCastToGenerated<v1::EnlistRequest>(message.head)) {
@@ -190,9 +197,10 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
     parts_.stop.OnRequest(message, *stop, turn);
   } else if (const auto* drain =
                  DynamicCastToGenerated<v1::DrainRequest>(message.head)) {
-    parts_.drains.OnRequest(message, *drain, parts_.replicas, parts_.watch,
-                            parts_.stop.is_asked() || parts_.leaving.draining(),
-                            turn);
+    OnDrain(message, *drain, turn);
+  } else if (const auto* scale =
+                 DynamicCastToGenerated<v1::ScaleRequest>(message.head)) {
+    parts_.scaling.OnRequest(message, *scale, parts_.ToScaling(), turn);
   } else if (DynamicCastToGenerated<v1::GetConfigurationRequest>(
                  message.head) != nullptr) {
     auto reply = std::make_unique<v1::GetConfigurationReply>();
@@ -203,6 +211,20 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
                       Refuse(v1::Refusal::INVALID, "method",
                              "the coordinator does not serve this method"));
   }
+}
+
+void Dispatcher::OnDrain(const Message& message,
+                         const v1::DrainRequest& request, Turn* turn) {
+  if (parts_.scaling.IsUnderWay()) {
+    return turn->out->Refuse(
+        message.call, Refuse(v1::Refusal::INVALID, "job",
+                             absl::StrCat("the job is being scaled to ",
+                                          parts_.scaling.servers(),
+                                          " ps: no ps is drained meanwhile")));
+  }
+  parts_.drains.OnRequest(message, request, parts_.replicas, parts_.watch,
+                          parts_.stop.is_asked() || parts_.leaving.draining(),
+                          turn);
 }
 
 // What has become of who was there the next call finds out.
@@ -314,6 +336,8 @@ void Dispatcher::Advance(Turn* turn) {
   }
   AdvanceTelling(turn);
   parts_.AnswerKept(turn);
+  parts_.scaling.Advance(
+      /*may_move=*/!parts_.leaving.draining() && !parts_.stop.is_asked(), turn);
   if (parts_.replicas.active()) {
     parts_.drains.Advance(&parts_.watch, turn);
     parts_.replicas.Advance(parts_.ending.everybody_knows(), turn);
@@ -439,7 +463,10 @@ void Dispatcher::AdvanceTelling(Turn* turn) {
   if (parts_.phase != JobPhase::kTellingEnd) return;
   parts_.joins.TellEnd(turn);
   facts_.Deliver(turn);
-  parts_.ending.Advance(parts_.retirement.idle() && parts_.replicas.all_know(),
+  parts_.spares.Advance(parts_.ending.everybody_knows(), turn);
+  parts_.ending.Advance(parts_.retirement.idle() &&
+                            parts_.replicas.all_know() &&
+                            parts_.spares.all_know(),
                         turn);
   if (parts_.ending.everybody_knows()) parts_.servers.OnEverybodyKnows();
   facts_.Deliver(turn);

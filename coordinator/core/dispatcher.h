@@ -56,6 +56,8 @@ class Dispatcher {
   void AskAtOnce(uint32_t peer, Time now);
   void OnHeartbeat(const Message& message, const v1::HeartbeatRequest& request,
                    Turn* turn);
+  void OnDrain(const Message& message, const v1::DrainRequest& request,
+               Turn* turn);
   void OnSet(const Message& message, const v1::SetRequest& request, Turn* turn);
   void OnTakePortion(const Message& message, const v1::PortionRequest& request,
                      Turn* turn);

@@ -80,6 +80,7 @@ void FactRouter::On(const LogRead& read, Turn*) {
     if (entry.has_learning_rate_scale()) {
       parts_.rate_scale.Read(entry.learning_rate_scale());
     }
+    if (entry.has_scale()) parts_.scaling.Read(entry.scale());
     parts_.settings.Read(entry);
     if (entry.has_epoch_files()) {
       parts_.input.portions().growing().Read(entry.epoch_files());
@@ -89,6 +90,7 @@ void FactRouter::On(const LogRead& read, Turn*) {
       parts_.checkpoints.accounts().audit.ModeChanged();
     }
   }
+  parts_.scaling.OnLogRead();
 }
 
 void FactRouter::ReadPlace(const v1::ServerMember& logged) {
@@ -97,7 +99,7 @@ void FactRouter::ReadPlace(const v1::ServerMember& logged) {
   const uint32_t server = logged.index();
   if (parts_.servers.all()[server].peer == *peer) return;
   parts_.servers.GoOnAt(server, *peer);
-  parts_.replicas.Swap(server);
+  parts_.replicas.GoOnAt(server, *peer);
 }
 
 void FactRouter::On(const RunFinished&, Turn* turn) {
@@ -316,7 +318,7 @@ void FactRouter::On(const ReplicaChanged& changed, Turn* turn) {
   if (!parts_.servers.Change(changed, turn)) return;
   if (!changed.note.empty()) turn->out->Note(changed.note);
   if (!changed.takes_over) return;
-  parts_.replicas.Swap(server);
+  parts_.replicas.GoOnAt(server, changed.member.peer());
   parts_.input.steps().OnTakenOver(server, turn->now);
   parts_.checkpoints.GiveUp(
       absl::StrCat("ps-", server, " was taken over by its backup"), turn);

@@ -153,6 +153,7 @@ void JobReport::FillStatus(Time now, v1::StatusReply* status) const {
     job->set_learning_rate_scale(RateScaleOf(view.configuration));
   }
   parts_.servers.FillStatus(now, job);
+  parts_.scaling.FillStatus(job);
   parts_.sessions.FillStatus(
       view, now, [this](uint32_t w) { return parts_.joins.IsJoining(w); }, job);
 }

@@ -21,7 +21,7 @@ std::vector<uint32_t> PlacesOfPs(uint32_t ps,
                                  const std::vector<ServerPlaces>& places) {
   std::vector<uint32_t> of_ps;
   for (const ServerPlaces& server : places) {
-    for (const uint32_t peer : {server.home, server.away}) {
+    for (const uint32_t peer : AllOf(server)) {
       if (TaskOfPlace(places, peer) == ps) of_ps.push_back(peer);
     }
   }
@@ -146,9 +146,22 @@ std::string PlaceDrains::WaitsFor(const Drain& drain, const PlaceWatch& watch,
     if (job.servers[server].peer == place.first) {
       return absl::StrCat("the backup of ps-", server, " to take over");
     }
-    waits = absl::StrCat("the log to drop ps-", server, "'s backup there");
+    const auto& backup = job.servers[server].backup;
+    const bool is_backup = backup.has_value() && backup->peer() == place.first;
+    if (is_backup) {
+      waits = absl::StrCat("the log to drop ps-", server, "'s backup there");
+    } else if (waits.empty()) {
+      waits = "its process to hear that it may leave";
+    }
   }
   return waits;
+}
+
+std::string PlaceDrains::UnderWay() const {
+  for (const auto& [ps, drain] : drains_) {
+    if (!drain.left) return PsName(ps);
+  }
+  return "";
 }
 
 void PlaceDrains::Answer(Drain* drain, const std::string& waiting_for,

@@ -31,6 +31,8 @@ class PlaceDrains {
   void OnRequest(const Message& message, const v1::DrainRequest& request,
                  const Replicas& replicas, const PlaceWatch& watch, bool ends,
                  Turn* turn);
+  // A ps that is being drained; empty: none.
+  std::string UnderWay() const;
   // Tells the processes, and answers those whose process may leave and who has
   // waited for long.
   void Advance(PlaceWatch* watch, Turn* turn);

@@ -18,7 +18,7 @@ constexpr absl::Duration kWatchDeadline = absl::Seconds(1);
 
 PlaceWatch::PlaceWatch(const CoordinatorOptions& options) {
   for (const ServerPlaces& server : options.places) {
-    for (const uint32_t peer : {server.home, server.away}) {
+    for (const uint32_t peer : AllOf(server)) {
       places_.emplace_back().peer = peer;
     }
   }
@@ -57,7 +57,8 @@ PlaceWatch::Answer PlaceWatch::OnReply(const Message& message,
       continue;
     }
     place.call = 0;
-    place.next = turn.now + kEvery;
+    const absl::Duration every = place.spare ? kEverySpare : kEvery;
+    place.next = turn.now + every;
     if (!message.status.ok()) {
       const auto reason = RefusalOf(message.status).reason();
       if (HasEnded(message.status)) Forget(&place, 0);
@@ -72,13 +73,21 @@ PlaceWatch::Answer PlaceWatch::OnReply(const Message& message,
     place.doubted = false;
     const bool is_news = is_new || reply->leaving() != place.leaving ||
                          reply->stopped() != place.stopped;
+    const bool begins_to_leave = reply->leaving() && !place.leaving;
     place.leaving = reply->leaving();
     place.stopped = reply->stopped();
     // It has waited there.
-    place.next = is_news ? turn.now : std::max(turn.now, place.sent + kEvery);
+    place.next = is_news ? turn.now : std::max(turn.now, place.sent + every);
+    if (begins_to_leave) AskSpares(place.process, turn.now);
     return Answer::kSomebody;
   }
   return Answer::kNone;
+}
+
+void PlaceWatch::AskSpares(uint64_t process, Time now) {
+  for (Place& place : places_) {
+    if (place.spare && place.process == process) place.next = now;
+  }
 }
 
 bool PlaceWatch::IsLeaving(uint32_t peer, uint64_t process) const {
@@ -96,7 +105,9 @@ bool PlaceWatch::HasStopped(uint32_t peer, uint64_t process,
 
 void PlaceWatch::Drain(uint32_t peer, uint64_t process) {
   Place& place = Of(peer);
-  place.drain = place.drain || place.process == process;
+  if (place.drain || place.process != process) return;
+  place.drain = true;
+  if (place.spare) place.next = place.sent;
 }
 
 void PlaceWatch::HandOver(uint32_t peer,
@@ -120,6 +131,11 @@ void PlaceWatch::Advance(Turn* turn) {
       watch->set_leave(place.drain);
       *watch->mutable_hand_over() = place.hand_over;
       watch->set_may_leave(place.let_go);
+      if (place.spare) {
+        *watch->mutable_header()->mutable_configuration() =
+            turn->job.configuration.version();
+        watch->set_spare(true);
+      }
     }
     place.sent = turn->now;
     place.call = turn->Send(PeerId::Ps(place.peer), std::move(watch), {},

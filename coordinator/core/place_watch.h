@@ -27,6 +27,8 @@ class PlaceWatch {
  public:
   // Several times as often as whoever pushes would notice.
   static constexpr absl::Duration kEvery = absl::Milliseconds(100);
+  // A place that nobody needs.
+  static constexpr absl::Duration kEverySpare = absl::Seconds(1);
 
   // Without places it does nothing.
   explicit PlaceWatch(const CoordinatorOptions& options);
@@ -50,6 +52,8 @@ class PlaceWatch {
   void Drain(uint32_t peer, uint64_t process);
   // The backup since then is to take over.
   void HandOver(uint32_t peer, const v1::ConfigurationVersion& since);
+  // Nobody needs what this place holds, as of now, which the log has.
+  void SetSpare(uint32_t peer, bool spare) { Of(peer).spare = spare; }
   // It is neither the server nor its backup, which the log has: may leave.
   void LetGo(uint32_t peer) { Of(peer).let_go = true; }
   // Whoever is there was told that, or is told with the next call.
@@ -74,10 +78,13 @@ class PlaceWatch {
     bool drain = false;
     v1::ConfigurationVersion hand_over;
     bool let_go = false;
+    bool spare = false;  // Whoever is there.
   };
   static bool IsTime(const JobView& job);
   Place& Of(uint32_t peer);
   const Place& Of(uint32_t peer) const;
+  // This process leaves: its places that are asked seldom are asked now.
+  void AskSpares(uint64_t process, Time now);
   // Somebody else is there, or nobody.
   static void Forget(Place* place, uint64_t process);
 

@@ -128,6 +128,26 @@ TEST_F(PlaceWatchTest, WhatAProcessIsToldItsSuccessorIsNot) {
   EXPECT_TRUE(IsZero(Asked(0).hand_over()));
 }
 
+TEST_F(PlaceWatchTest, APlaceThatNobodyNeedsIsToldSoAndAskedSeldom) {
+  Advance();
+  watch_.SetSpare(1, true);
+  Say(1, 7, false);
+  Advance();
+  EXPECT_TRUE(Asked(1).spare());
+  EXPECT_TRUE(Asked(1).header().configuration() ==
+              bench_.configuration.get().version());
+  Say(1, 7, false);
+  bench_.now = bench_.now + PlaceWatch::kEvery;
+  EXPECT_EQ(Advance(), std::set<uint32_t>());
+  watch_.Drain(1, 7);
+  EXPECT_EQ(Advance(), std::set<uint32_t>{1}) << "it hears that at once";
+  EXPECT_TRUE(Asked(1).leave());
+  watch_.SetSpare(1, false);
+  Say(1, 7, true);
+  Advance();
+  EXPECT_FALSE(Asked(1).spare());
+}
+
 TEST_F(PlaceWatchTest, WhatHasStoppedIsOfOneProcessAndOneBackup) {
   Advance();
   Say(0, 5, true, Pair(1, 4));

@@ -32,8 +32,13 @@ bool IsGone(const ServerRecord& server, const JobView& job, Time now) {
 
 Replicas::Replicas(const CoordinatorOptions& options,
                    const SnapshotCalls& snapshots, PlaceWatch* watch)
-    : snapshots_(snapshots), watch_(*watch), places_(options.places.size()) {
+    : snapshots_(snapshots),
+      watch_(*watch),
+      all_(options.places),
+      places_(options.places.size()),
+      targets_(options.places.size()) {
   for (size_t s = 0; s < places_.size(); ++s) {
+    targets_[s].places = options.places[s];
     places_[s].peer = options.places[s].away;
     places_[s].other = options.places[s].home;
   }
@@ -44,11 +49,10 @@ absl::optional<uint32_t> Replicas::PeerIn(const v1::ServerMember& logged,
   if (logged.index() >= options.places.size() || !logged.has_peer()) {
     return absl::nullopt;
   }
-  const ServerPlaces& places = options.places[logged.index()];
-  if (logged.peer() != places.home && logged.peer() != places.away) {
-    return absl::nullopt;
-  }
-  return logged.peer();
+  const std::vector<uint32_t> all = AllOf(options.places[logged.index()]);
+  const bool is_its =
+      std::find(all.begin(), all.end(), logged.peer()) != all.end();
+  return is_its ? absl::make_optional(logged.peer()) : absl::nullopt;
 }
 
 absl::optional<uint32_t> Replicas::ServerAt(uint32_t peer) const {
@@ -159,6 +163,7 @@ void Replicas::Decide(uint32_t server, Turn* turn) {
   if (place.logging != Logging::kNothing) return;
   const ServerRecord& record = turn->job.servers[server];
   if (!record.backup.has_value()) {
+    if (place.peer != Wanted(server)) BeginElsewhere(server);
     const bool may = place.incarnation != 0 && !place.suspected &&
                      turn->now >= place.again && !record.suspected &&
                      record.restored && record.drains_since == Time::Never() &&
@@ -182,6 +187,12 @@ void Replicas::Decide(uint32_t server, Turn* turn) {
   if (watch_.IsLeaving(place.peer, place.incarnation)) {
     return Drop(server, "its process leaves", turn);
   }
+  // One that may be gone goes on in the backup that it has.
+  const bool is_there = !record.suspected &&
+                        turn->now - record.heard <= 2 * turn->job.heartbeat();
+  if (is_there && place.peer != Wanted(server)) {
+    return Drop(server, "it gets one in another process", turn);
+  }
   const bool is_of_it = place.report.since() == backup.since();
   if (is_of_it && !place.report.lost().empty()) {
     place.again = turn->now + kNotAgainFor;
@@ -199,29 +210,59 @@ void Replicas::HandOver(uint32_t server, Turn* turn) {
   const uint32_t peer = *record.peer;
   if (!backup.member() || !HasEverything(server, turn->job)) return;
   if (watch_.HasStopped(peer, record.incarnation, backup.since())) {
-    return LogTakeOver(server, Last::kStopped, turn);
+    const bool leaves = watch_.IsLeaving(peer, record.incarnation);
+    return LogTakeOver(server, leaves ? Last::kStopped : Last::kMoved, turn);
   }
   const JobPhase phase = turn->job.phase;
   const bool is_under_way =
       phase == JobPhase::kRunning || phase == JobPhase::kEvaluating;
   if (is_under_way && !chief_leaves_ &&
-      watch_.IsLeaving(peer, record.incarnation)) {
+      (watch_.IsLeaving(peer, record.incarnation) || MovesFrom(server, peer))) {
     watch_.HandOver(peer, backup.since());
   }
 }
 
-bool Replicas::IsFree(uint32_t peer, const JobView& job) const {
-  const auto server = ServerAt(peer);
-  if (!server.has_value()) return false;
-  const ServerRecord& record = job.servers[*server];
-  return !record.backup.has_value() && (record.restored || record.ended) &&
-         places_[*server].logging == Logging::kNothing;
+// The one of the two where the server is not. Where it is in neither, it goes
+// to its home, unless there is a backup in the other one already.
+uint32_t Replicas::Wanted(uint32_t server) const {
+  const ServerPlaces& belongs = targets_[server].places;
+  const Place& place = places_[server];
+  if (place.other == belongs.home) return belongs.away;
+  const bool is_neither = place.other != belongs.away;
+  return is_neither && place.peer == belongs.away ? belongs.away : belongs.home;
+}
+
+bool Replicas::MovesFrom(uint32_t server, uint32_t peer) const {
+  const Target& target = targets_[server];
+  return target.settles && peer != target.places.home;
+}
+
+void Replicas::BeginElsewhere(uint32_t server) {
+  const uint32_t other = places_[server].other;
+  const uint32_t wanted = Wanted(server);
+  places_[server] = Place();
+  places_[server].peer = wanted;
+  places_[server].other = other;
+}
+
+bool Replicas::IsFree(uint32_t server, uint32_t peer,
+                      const JobView& job) const {
+  const ServerRecord& record = job.servers[server];
+  const bool is_backup =
+      record.backup.has_value() && record.backup->peer() == peer;
+  return record.peer != peer && !is_backup &&
+         (record.restored || record.ended) &&
+         places_[server].logging == Logging::kNothing;
 }
 
 void Replicas::LetGo(uint32_t server, const JobView& job) {
-  const uint32_t peer = places_[server].peer;
-  const uint64_t process = watch_.ProcessAt(peer);
-  if (watch_.IsLeaving(peer, process) && IsFree(peer, job)) watch_.LetGo(peer);
+  for (const uint32_t peer : AllOf(all_[server])) {
+    const bool is_free = IsFree(server, peer, job);
+    watch_.SetSpare(peer, is_free && peer != places_[server].peer);
+    if (is_free && watch_.IsLeaving(peer, watch_.ProcessAt(peer))) {
+      watch_.LetGo(peer);
+    }
+  }
 }
 
 std::string Replicas::WhyNotHandedOver(uint32_t server,
@@ -309,6 +350,7 @@ void Replicas::LogTakeOver(uint32_t server, Last last, Turn* turn) {
   change.member.clear_backup();
   const char* const what = last == Last::kEnded     ? "is gone"
                            : last == Last::kStopped ? "leaves"
+                           : last == Last::kMoved   ? "moves"
                                                     : "is silent";
   change.note = absl::StrCat("ps-", server, " ", what,
                              "; its backup takes over as generation ",
@@ -357,13 +399,26 @@ void Replicas::OnRestoreAll() {
   }
 }
 
-void Replicas::Swap(uint32_t server) {
+void Replicas::GoOnAt(uint32_t server, uint32_t peer) {
+  const uint32_t last = places_[server].other;
   Place& place = places_[server];
-  const uint32_t peer = place.other;
-  const uint32_t other = place.peer;
   place = Place();
-  place.peer = peer;
-  place.other = other;
+  place.other = peer;
+  place.peer = last;
+  place.peer = Wanted(server);
+}
+
+void Replicas::Aim(uint32_t server, const ServerPlaces& places, bool settles) {
+  targets_[server].places = places;
+  targets_[server].settles = settles;
+}
+
+bool Replicas::IsSettled(uint32_t server, const ServerPlaces& places,
+                         const JobView& job) {
+  const ServerRecord& record = job.servers[server];
+  return record.restored && record.peer == places.home &&
+         record.backup.has_value() && record.backup->member() &&
+         record.backup->peer() == places.away;
 }
 
 // ---- calls ------------------------------------------------------------------

@@ -26,6 +26,8 @@ namespace paramd {
 //
 // Where the server's process leaves, its backup takes over as if it were gone,
 // once it says that it has stopped; a backup whose process leaves is dropped.
+// To be moved, a server gets its backup where it is to go, is handed over to
+// it, and then gets a backup elsewhere; meanwhile it may have none.
 //
 // Invariants: only a member of the newest configuration in the log takes over,
 // and nobody is told of that, nor that a member is none any more, before the
@@ -45,8 +47,17 @@ class Replicas {
   // unset: none of those it has now.
   static absl::optional<uint32_t> PeerIn(const v1::ServerMember& logged,
                                          const CoordinatorOptions& options);
-  // The server is in the other of its places.
-  void Swap(uint32_t server);
+  // The server is there, as the log says or after a take-over.
+  void GoOnAt(uint32_t server, uint32_t peer);
+  // It belongs in these two places from now on, and its backup too: a backup
+  // elsewhere is dropped. If it `settles` it is handed over until it is in
+  // `home`.
+  void Aim(uint32_t server, const ServerPlaces& places, bool settles);
+  // It is not handed over to be in its home.
+  void Stay(uint32_t server) { targets_[server].settles = false; }
+  // It is in `home`, and its backup, which has everything, in `away`.
+  static bool IsSettled(uint32_t server, const ServerPlaces& places,
+                        const JobView& job);
   // Which server's other place is called so; unset: of none.
   absl::optional<uint32_t> ServerAt(uint32_t peer) const;
 
@@ -108,16 +119,26 @@ class Replicas {
     v1::BackupReport report;  // What the server says of it.
     std::string why;          // It is no backup; for people.
   };
+  // Where a server and its backup belong.
+  struct Target {
+    ServerPlaces places;
+    bool settles = false;
+  };
 
   void Decide(uint32_t server, Turn* turn);
   // What follows from that their processes leave.
   void HandOver(uint32_t server, Turn* turn);
+  // Where its backup belongs.
+  uint32_t Wanted(uint32_t server) const;
+  // Its process stays, and the server is to leave it.
+  bool MovesFrom(uint32_t server, uint32_t peer) const;
+  void BeginElsewhere(uint32_t server);
   void LetGo(uint32_t server, const JobView& job);
-  // The place is neither the server nor its backup, which the log has, and the
-  // server is where it is said to be, or nowhere.
-  bool IsFree(uint32_t peer, const JobView& job) const;
+  // The place of the server is neither it nor its backup, which the log has,
+  // and the server is where it is said to be, or nowhere.
+  bool IsFree(uint32_t server, uint32_t peer, const JobView& job) const;
   // How the server has come to answer nobody in its last place.
-  enum class Last { kSilent, kEnded, kStopped };
+  enum class Last { kSilent, kEnded, kStopped, kMoved };
   void LogTakeOver(uint32_t server, Last last, Turn* turn);
   // They are of two builds: numbers might differ.
   bool IsOfAnotherBuild(uint32_t server, Turn* turn);
@@ -141,7 +162,9 @@ class Replicas {
 
   const SnapshotCalls& snapshots_;
   PlaceWatch& watch_;
-  std::vector<Place> places_;  // By server; empty without replication.
+  const std::vector<ServerPlaces> all_;  // By server, as the next two.
+  std::vector<Place> places_;            // Empty without replication.
+  std::vector<Target> targets_;
   bool everybody_knows_ = false;
   bool chief_leaves_ = false;
   uint64_t era_ = 0;  // Raised when what is being logged is of no use.

@@ -358,7 +358,7 @@ TEST_F(ReplicasTest, Promise1_AServerThatLeavesIsHandedOverOnceItHasStopped) {
   bench_.servers[0].backup.reset();
   bench_.servers[0].peer = 3;
   bench_.servers[0].restored = false;
-  replicas_.Swap(0);
+  replicas_.GoOnAt(0, 3);
   Watched(0, 100, /*leaving=*/true, backup.since());
   Advance();
   EXPECT_FALSE(TellWatched(0).may_leave()) << "the new place has not said so";

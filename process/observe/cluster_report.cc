@@ -201,6 +201,11 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
                     job.learning_rate_scale(), "\n");
   }
   if (!job.stopping().empty()) absl::StrAppend(text, job.stopping(), "\n");
+  if (job.has_scaling()) {
+    const std::string& whom = job.scaling().waiting_for();
+    absl::StrAppend(text, "being scaled to ", job.scaling().servers(), " ps",
+                    whom.empty() ? "" : ": waits for ", whom, "\n");
+  }
   absl::StrAppend(text, RenderSettings(job));
   if (job.has_growing_input()) {
     AppendGrowingInput(job.growing_input(), text);

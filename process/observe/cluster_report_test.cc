@@ -292,6 +292,18 @@ TEST_F(ClusterReportTest, AWorkerThatHasJoinedIsShownAsOneWhereverItListens) {
   EXPECT_THAT(RenderReport(*ReportAt("p0:1")), HasSubstr("1,201 pushes"));
 }
 
+TEST_F(ClusterReportTest, AJobThatIsBeingScaledSaysWhatThatWaitsFor) {
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")), Not(HasSubstr("scaled")));
+  v1::Scaling* const scaling =
+      replies_["w0:1"].mutable_job()->mutable_scaling();
+  scaling->set_servers(2);
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")),
+              HasSubstr("\nbeing scaled to 2 ps\n"));
+  scaling->set_waiting_for("ps-2 to end");
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")),
+              HasSubstr("\nbeing scaled to 2 ps: waits for ps-2 to end\n"));
+}
+
 TEST_F(ClusterReportTest, AWorkerOfFp16ShowsItsLossScale) {
   EXPECT_THAT(RenderReport(*ReportAt("p0:1")), Not(HasSubstr("loss scale")));
   replies_["w0:1"].mutable_worker()->set_loss_scale(32768);

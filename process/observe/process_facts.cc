@@ -45,9 +45,10 @@ uint64_t ProcessorMs() {
 }  // namespace
 
 ProcessFacts::ProcessFacts(const ClusterSpec& cluster, uint32_t shards,
-                           std::string build)
+                           uint32_t places, std::string build)
     : cluster_(cluster),
       shards_(shards),
+      places_(places),
       build_(std::move(build)),
       host_(ReadHostName()),
       started_(MonotonicNow()) {}
@@ -78,9 +79,8 @@ std::string ProcessFacts::AddressOf(const v1::Member& member) const {
                            : AddressIn(cluster_.ps, index / shards_);
 }
 
-// Of each task's places half are of its own servers.
 std::string ProcessFacts::AddressOfPlace(uint32_t peer) const {
-  return AddressIn(cluster_.ps, peer / (2 * shards_));
+  return AddressIn(cluster_.ps, peer / places_);
 }
 
 void FillEnd(const v1::Finished& end, v1::StatusReply* last) {

@@ -18,8 +18,10 @@ namespace paramd {
 // Immutable, hence thread-safe.
 class ProcessFacts {
  public:
-  // `shards`: servers of each ps task.
-  ProcessFacts(const ClusterSpec& cluster, uint32_t shards, std::string build);
+  // `shards`: servers of each ps task; `places`: places of servers that it has,
+  // as many without replication.
+  ProcessFacts(const ClusterSpec& cluster, uint32_t shards, uint32_t places,
+               std::string build);
 
   // Adds it to `status`; to the members of the job, their addresses.
   void Fill(v1::StatusReply* status) const;
@@ -32,6 +34,7 @@ class ProcessFacts {
 
   const ClusterSpec cluster_;
   const uint32_t shards_;
+  const uint32_t places_;
   const std::string build_;
   const std::string host_;
   const Time started_;  // When this was made.

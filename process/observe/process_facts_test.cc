@@ -17,7 +17,7 @@ ClusterSpec ClusterOf(TaskId self) {
 
 TEST(ProcessFactsTest, AProcessSaysWhereItAndItsChiefAre) {
   const ProcessFacts facts(ClusterOf({TaskType::kPs, 1}), /*shards=*/1,
-                           "0.1 abc");
+                           /*places=*/1, "0.1 abc");
   v1::StatusReply status;
   facts.Fill(&status);
   EXPECT_EQ(status.build(), "0.1 abc");
@@ -31,7 +31,9 @@ TEST(ProcessFactsTest, AProcessSaysWhereItAndItsChiefAre) {
 TEST(ProcessFactsTest, AProcessSaysWhichTaskItIs) {
   const auto task_of = [](const ClusterSpec& cluster) {
     v1::StatusReply status;
-    ProcessFacts(cluster, /*shards=*/1, "").Fill(&status);
+    ProcessFacts(cluster, /*shards=*/1,
+                 /*places=*/1, "")
+        .Fill(&status);
     return status.task();
   };
   EXPECT_EQ(task_of(ClusterOf({TaskType::kPs, 1})).type(), v1::PS);
@@ -45,7 +47,8 @@ TEST(ProcessFactsTest, AProcessSaysWhichTaskItIs) {
 }
 
 TEST(ProcessFactsTest, AWorkerThatNoListNamesIsWhereItSaidWhenItJoined) {
-  const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), /*shards=*/1, "");
+  const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), /*shards=*/1,
+                           /*places=*/1, "");
   v1::StatusReply status;
   v1::Member* const member = status.mutable_job()->add_members();
   member->mutable_task()->set_type(v1::WORKER);
@@ -57,7 +60,8 @@ TEST(ProcessFactsTest, AWorkerThatNoListNamesIsWhereItSaidWhenItJoined) {
 }
 
 TEST(ProcessFactsTest, TheChiefSaysWhereEveryMemberIsThatItIsToldOf) {
-  const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), /*shards=*/1, "");
+  const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), /*shards=*/1,
+                           /*places=*/1, "");
   v1::StatusReply status;
   for (const auto& [type, index] :
        {std::pair(v1::PS, 1), std::pair(v1::WORKER, 0),
@@ -74,7 +78,8 @@ TEST(ProcessFactsTest, TheChiefSaysWhereEveryMemberIsThatItIsToldOf) {
 }
 
 TEST(ProcessFactsTest, ShardsAreWhereTheirTaskIs) {
-  const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), /*shards=*/2, "");
+  const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), /*shards=*/2,
+                           /*places=*/2, "");
   v1::StatusReply status;
   for (const uint32_t server : {0, 1, 2, 3}) {
     v1::Member* member = status.mutable_job()->add_members();
@@ -90,7 +95,8 @@ TEST(ProcessFactsTest, AServerAndItsBackupAreWhereTheirPlacesAre) {
   const auto facts_of = [](uint32_t shards, v1::Member member) {
     v1::StatusReply status;
     *status.mutable_job()->add_members() = std::move(member);
-    ProcessFacts(ClusterOf({TaskType::kWorker, 0}), shards, "").Fill(&status);
+    ProcessFacts(ClusterOf({TaskType::kWorker, 0}), shards, 2 * shards, "")
+        .Fill(&status);
     return status.job().members(0);
   };
   v1::Member moved;

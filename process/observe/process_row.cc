@@ -45,7 +45,9 @@ void AddBackup(const v1::Member& member, const v1::StatusReply& status,
                std::vector<std::string>* figures) {
   const auto places = static_cast<uint32_t>(status.shards_size());
   if (!member.has_peer() || places == 0) return;
-  const uint32_t home = 2 * member.task().index() / places;
+  // Unknown of an older chief, which has two places for each server.
+  const uint32_t home =
+      (member.has_home() ? member.home() : 2 * member.task().index()) / places;
   if (status.task().index() != home) {
     figures->push_back(absl::StrCat("in ps-", status.task().index()));
   }

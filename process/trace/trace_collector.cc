@@ -13,7 +13,6 @@
 #include "base/escape.h"
 #include "base/status_macros.h"
 #include "client/traced_process.h"
-#include "coordinator/core/server_places.h"
 
 namespace paramd {
 namespace {
@@ -120,43 +119,17 @@ std::vector<const v1::Member*> ServersOf(const v1::JobStats& job) {
   return servers;
 }
 
-// Whether servers have no places but theirs of these.
-bool AreIn(const std::vector<ServerPlaces>& places,
-           const std::vector<const v1::Member*>& servers) {
-  for (const v1::Member* const server : servers) {
-    const uint32_t index = server->task().index();
-    if (index >= places.size()) return false;
-    const auto is_its = [&](uint32_t place) {
-      return place == places[index].home || place == places[index].away;
-    };
-    if (server->has_peer() && !is_its(server->peer())) return false;
-    if (server->has_backup_peer() && !is_its(server->backup_peer())) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// How many servers each ps has. With replication their places tell, wherever
-// they are now: at any other number one of them would have other places.
-// Without, all servers of a ps are at its address, if it is known.
+// How many servers each ps has, without replication: all of a ps are at its
+// address, if it is known.
 uint32_t ShardsOfEach(const std::vector<const v1::Member*>& servers) {
-  const auto count = static_cast<uint32_t>(servers.size());
-  if (!servers[0]->has_peer()) {
-    const auto known = std::find_if(
-        servers.begin(), servers.end(),
-        [](const v1::Member* server) { return !server->address().empty(); });
-    if (known == servers.end()) return 1;
-    return static_cast<uint32_t>(std::count_if(
-        servers.begin(), servers.end(), [&](const v1::Member* server) {
-          return server->address() == (*known)->address();
-        }));
-  }
-  for (uint32_t shards = 1; 2 * shards <= count; ++shards) {
-    if (count % shards != 0) continue;
-    if (AreIn(PlacesOf(count / shards, shards), servers)) return shards;
-  }
-  return 1;
+  const auto known = std::find_if(
+      servers.begin(), servers.end(),
+      [](const v1::Member* server) { return !server->address().empty(); });
+  if (known == servers.end()) return 1;
+  return static_cast<uint32_t>(std::count_if(
+      servers.begin(), servers.end(), [&](const v1::Member* server) {
+        return server->address() == (*known)->address();
+      }));
 }
 
 // Addresses of the ps that hold a server or a backup, by their index.
@@ -165,15 +138,17 @@ std::map<uint32_t, std::string> PsAddresses(const v1::JobStats& job) {
   const std::vector<const v1::Member*> servers = ServersOf(job);
   if (servers.empty()) return addresses;
   const uint32_t shards = ShardsOfEach(servers);
+  // With replication; unknown: one server at home, and one away.
+  const uint32_t places =
+      job.places_of_a_ps() > 0 ? job.places_of_a_ps() : uint32_t{2};
   const auto add = [&](uint32_t ps, const std::string& address) {
     if (!address.empty()) addresses.emplace(ps, address);
   };
   for (const v1::Member* const server : servers) {
-    // Half of the places of a ps are for backups.
-    add(server->has_peer() ? server->peer() / (2 * shards)
+    add(server->has_peer() ? server->peer() / places
                            : server->task().index() / shards,
         server->address());
-    add(server->backup_peer() / (2 * shards), server->backup_address());
+    add(server->backup_peer() / places, server->backup_address());
   }
   return addresses;
 }

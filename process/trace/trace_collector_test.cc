@@ -60,6 +60,7 @@ v1::StatusReply ReplicatedJob(uint32_t shards,
                               const std::vector<Places>& servers) {
   v1::StatusReply status;
   status.set_address("w0:1");
+  status.mutable_job()->set_places_of_a_ps(2 * shards);
   for (uint32_t s = 0; s < servers.size(); ++s) {
     AddMember(v1::PS, s, AddressOfPlace(servers[s].peer, shards), &status);
     v1::Member* const member =

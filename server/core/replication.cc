@@ -97,6 +97,14 @@ void Replication::BeginAsBackup(ShardTurn* turn) {
   Wake(turn->now);
 }
 
+void Replication::Forget(ShardTurn* turn) {
+  DropStream(turn);
+  intake_.End(turn);
+  turn->data.alone = 0;
+  serves_from_ = Time();
+  Wake(turn->now);
+}
+
 bool Replication::MayTakeOver(const v1::ServerMember& self) const {
   return !IsZero(self.took_over()) && self.took_over() == intake_.since() &&
          intake_.whole();

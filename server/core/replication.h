@@ -53,6 +53,8 @@ class Replication {
   void BeginAsBackup(ShardTurn* turn);
   // In which it takes over from the backup it was. REQUIRES: MayTakeOver.
   void TakeOver(ShardTurn* turn);
+  // What this place holds nobody needs: it is idle.
+  void Forget(ShardTurn* turn);
   // Of a configuration.
   bool MayTakeOver(const v1::ServerMember& self) const;
 

@@ -49,6 +49,8 @@ class Restorer {
   bool Advance(ShardTurn* turn);
   // Another place says what the content is.
   void BecomeBackup() { EndFilling(FillState::kBackup); }
+  // There is no content any more.
+  void Forget() { EndFilling(FillState::kNone); }
   // What it said is the content, under lives of this place's own: other pushes
   // may come to be counted alike here.
   void TakeOver(ShardContent* content);

@@ -418,7 +418,25 @@ void Shard::Watch(CallId call, const v1::WatchRequest& request,
   watched_.Keep(call, request, turn);
   if (request.leave()) departure_.Drain(turn);
   replication_.StopFor(request.hand_over(), turn);
+  if (request.spare()) Forget(request.header(), turn);
   if (request.may_leave()) departure_.LetGo(turn);
+}
+
+// A call that is late may come behind a configuration that needs this place.
+void Shard::Forget(const v1::Header& header, ShardTurn* turn) {
+  const bool is_late = gate_.configuration().version() > header.configuration();
+  if (is_late || view_.fill_state == FillState::kNone) return;
+  EndSteps(view_.NotReady("coordinator",
+                          absl::StrCat(view_.Name(), " is in other places")),
+           turn);
+  snapshots_.Drop();
+  snapshots_.AnswerParked(turn);
+  replication_.Forget(turn);
+  restorer_.Forget();
+  calls_.BeginLife();
+  data_.content.reset();
+  turn->out->Note(absl::StrCat("this place forgets ", view_.Name(),
+                               ", which is in other places"));
 }
 
 // ---- for people -------------------------------------------------------------

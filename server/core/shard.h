@@ -98,6 +98,8 @@ class Shard : public Core {
   absl::Status AcceptAsBackup(const v1::Configuration& told, ShardTurn* turn);
   // A newer one in which it goes on as the server with what it has as backup.
   absl::Status TakeOver(const v1::Configuration& told, ShardTurn* turn);
+  // Another place is the server, and another one its backup.
+  void Forget(const v1::Header& header, ShardTurn* turn);
   void FollowSettings(const v1::Configuration& told);
   // Tells the backup, if there is one, and answers what waits for none.
   void FollowBackup(ShardTurn* turn);

@@ -570,5 +570,42 @@ TEST(ShardLearnerTest, AnotherBackupBeginsWithNothing) {
               !bench.home.sends.empty());
 }
 
+// ---- a place that nobody needs ----------------------------------------------
+
+class ShardForgetsTest : public ShardReplicationTest {
+ protected:
+  // The coordinator says in this configuration that the place is spare.
+  static void SaySpare(ShardDriver* place,
+                       const v1::ConfigurationVersion& version) {
+    v1::WatchRequest watch;
+    watch.mutable_header()->set_term(version.term());
+    *watch.mutable_header()->mutable_configuration() = version;
+    watch.set_spare(true);
+    place->Begin(PeerId::Coordinator(), watch);
+  }
+};
+
+TEST_F(ShardForgetsTest, WhatNobodyNeedsIsForgotten) {
+  bench_.BeginPush(1);
+  bench_.Carry();
+  EXPECT_NE(bench_.home.shard().Checksum(), 0u);
+  bench_.TakeOver();
+  SaySpare(&bench_.home, bench_.now.version());
+  EXPECT_EQ(bench_.home.shard().Checksum(), 0u);
+  EXPECT_FALSE(bench_.home.exited);
+  EXPECT_EQ(ReasonOf(ReadFrom(&bench_.home)), v1::Refusal::NOT_READY);
+  EXPECT_NE(bench_.away.shard().Checksum(), 0u);
+}
+
+TEST_F(ShardForgetsTest, ACallThatIsLateHasNobodyForgetWhatIsNeeded) {
+  v1::ConfigurationVersion before = bench_.now.version();
+  before.set_counter(before.counter() - 1);
+  const uint32_t kept = bench_.away.shard().Checksum();
+  SaySpare(&bench_.away, before);
+  EXPECT_EQ(bench_.away.shard().Checksum(), kept);
+  bench_.TakeOver();
+  EXPECT_EQ(bench_.away.shard().Checksum(), kept);
+}
+
 }  // namespace
 }  // namespace paramd

@@ -73,4 +73,19 @@ std::vector<OperatorCore::Setting> DrawReplicaSettings(uint64_t seed) {
   return settings;
 }
 
+std::vector<ScaleOperator::Step> DrawScales(uint64_t seed, uint32_t tasks) {
+  RandomStream random(StableHash("scales", seed));
+  std::vector<ScaleOperator::Step> steps;
+  absl::Duration at = absl::Seconds(1);
+  uint32_t now = tasks;
+  for (uint64_t i = 2 + random.Below(3); i > 0; --i) {
+    // Half of them while the last one is under way.
+    at += absl::Milliseconds(random.Chance(0.5) ? random.Below(2000)
+                                                : 3000 + random.Below(15000));
+    now = now == tasks ? 2 : tasks;
+    steps.emplace_back(at, now);
+  }
+  return steps;
+}
+
 }  // namespace paramd

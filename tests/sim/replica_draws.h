@@ -8,6 +8,7 @@
 #include "tests/sim/fine_cut.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/operator_core.h"
+#include "tests/sim/scale_operator.h"
 
 namespace paramd {
 
@@ -17,6 +18,8 @@ namespace paramd {
 Faults DrawReplicaNetwork(uint64_t seed);
 Cut DrawReplicaCut(uint64_t seed);
 IntegerJob::Options DrawReplicaJob(uint64_t seed);
+// When an operator scales the job, and to how many of its ps.
+std::vector<ScaleOperator::Step> DrawScales(uint64_t seed, uint32_t tasks);
 // How an operator ends sync mode, and asks for checkpoints.
 std::vector<OperatorCore::Setting> DrawReplicaSettings(uint64_t seed);
 

@@ -20,7 +20,10 @@ ReplicaMembers::Change ReplicaMembers::Told(
     const auto before = static_cast<int>(server.index());
     if (before >= newest_.servers_size()) continue;
     const v1::ServerMember& last = newest_.servers(before);
-    if (server.peer() != last.peer()) change.taken_over.push_back(server);
+    if (server.peer() != last.peer()) {
+      change.taken_over.push_back(server);
+      moving_.erase(server.index());
+    }
     if (server.backup().member() && !last.backup().member()) ++change.members;
   }
   newest_ = configuration;
@@ -54,6 +57,11 @@ void ReplicaMembers::Drops(uint32_t server) {
   dropped_[server] = newest_.servers(static_cast<int>(server)).backup().since();
 }
 
+void ReplicaMembers::Logs(const v1::ServerMember& server) {
+  const auto& last = newest_.servers(static_cast<int>(server.index()));
+  if (server.peer() != last.peer()) moving_.insert(server.index());
+}
+
 void ReplicaMembers::Begin(uint32_t task, uint64_t incarnation,
                            absl::Duration now) {
   begun_[task] = now;
@@ -82,7 +90,7 @@ bool ReplicaMembers::IsProtected() const {
 }
 
 bool ReplicaMembers::IsKnownToHold() const {
-  return IsNobodyDown() && !restored_alone_ && IsRunning() &&
+  return IsNobodyDown() && !restored_alone_ && moving_.empty() && IsRunning() &&
          std::all_of(newest_.servers().begin(), newest_.servers().end(),
                      [this](const v1::ServerMember& server) {
                        const auto filled = filled_.find(server.index());

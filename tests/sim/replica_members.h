@@ -45,6 +45,9 @@ class ReplicaMembers {
   // The log is to say that the server has no backup: the one it has may not
   // take over any more.
   void Drops(uint32_t server);
+  // The log is to say that the server is there. Until somebody is told, a
+  // coordinator that dies takes what nobody has said to hold along.
+  void Logs(const v1::ServerMember& server);
 
   // ---- who is down
   void Down(uint32_t task) { down_.insert(task); }
@@ -88,6 +91,7 @@ class ReplicaMembers {
   std::set<uint64_t> ended_;                   // Processes.
   std::map<uint32_t, absl::Duration> begun_;   // By task, when.
   std::map<uint32_t, v1::ServerLife> filled_;  // By server; told so.
+  std::set<uint32_t> moving_;  // Servers, by an entry that nobody was told of.
   // By itself, and no checkpoint has been written since.
   bool restored_alone_ = false;
 };

@@ -26,6 +26,8 @@
 #include "tests/sim/replica_draws.h"
 #include "tests/sim/replica_members.h"
 #include "tests/sim/saved_rows.h"
+#include "tests/sim/scale_operator.h"
+#include "tests/sim/scale_witness.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/step_witness.h"
 #include "tests/sim/storage.h"
@@ -40,9 +42,11 @@ constexpr uint32_t kReplicaWorkers = 3;
 
 class ReplicaRun : private SimulationWatcher {
  public:
-  ReplicaRun(uint64_t seed, bool verbose)
-      : random_(StableHash("replicas", seed)),
-        places_(PlacesOf(kReplicaTasks, 1)),
+  ReplicaRun(uint64_t seed, bool verbose, bool scales)
+      : scales_(scales),
+        random_(StableHash(scales ? "scaling" : "replicas", seed)),
+        places_(scales ? ScalablePlacesOf(kReplicaTasks, 1)
+                       : PlacesOf(kReplicaTasks, 1)),
         leaves_(StableHash("replicas leave", seed)),
         chief_(StableHash("replicas' chief", seed)),
         faults_(DrawReplicaNetwork(seed)),
@@ -52,6 +56,20 @@ class ReplicaRun : private SimulationWatcher {
                       !job_.is_rounded() && seed % 2 == 0),
         chief_dies_(!IsOfSteps() && chief_.Chance(0.4)),
         operator_(DrawReplicaSettings(seed)),
+        scaler_(
+            scales ? DrawScales(seed, kReplicaTasks)
+                   : std::vector<ScaleOperator::Step>(),
+            [this] { return IsProtected(); },
+            [this](uint32_t tasks) {
+              ++report_.scales_asked;
+              scaled_.Asked(tasks);
+            },
+            [this](uint32_t tasks) {
+              ++report_.scales;
+              scaled_.Scaled(tasks);
+              simulation_.Fail(scaled_.Check(members_.newest()));
+            }),
+        scaled_(places_),
         simulation_(MakeOptions(seed, verbose)),
         witness_(storage_, &report_,
                  [this](absl::Status status) {
@@ -67,8 +85,9 @@ class ReplicaRun : private SimulationWatcher {
         return absl::IsUnavailable(status) ? absl::OkStatus() : status;
       }
       if (self.peer.kind == PeerId::Kind::kPs &&
-          leaving_.contains(self.peer.index / 2)) {
-        return Left(self.peer.index / 2, self.peer.index, status);
+          (leaving_.contains(TaskOf(self.peer.index)) ||
+           scaled_.MayLeave(TaskOf(self.peer.index)))) {
+        return Left(TaskOf(self.peer.index), self.peer.index, status);
       }
       return status.ok() ? absl::InternalError("it ended before the job did")
                          : status;
@@ -86,6 +105,7 @@ class ReplicaRun : private SimulationWatcher {
       AddWorker(i);
     }
     if (changes_mode_) simulation_.AddNode(Operator(), &operator_);
+    if (scales_) simulation_.AddNode(Scaler(), &scaler_);
     absl::Duration at = absl::Seconds(2);
     for (uint64_t i = 1 + random_.Below(4); i > 0; --i) {
       at += absl::Milliseconds(random_.Below(20000));
@@ -137,6 +157,7 @@ class ReplicaRun : private SimulationWatcher {
       if (change.in_sync_mode) ++report_.of_steps;
     }
     report_.members += change.members;
+    simulation_.Fail(scaled_.Check(members_.newest()));
   }
   void SentOfKeys(const SimProcess& self, const Head& request) {
     if (!job_.variables().back().keyed()) return;
@@ -197,6 +218,8 @@ class ReplicaRun : private SimulationWatcher {
         simulation_.Fail(absl::DataLossError(std::string(note)));
       }
     }
+    report_.moves += absl::StrContains(note, " moves; its backup takes over");
+    report_.forgotten += absl::StartsWith(note, "this place forgets ");
     if (self.peer != PeerId::Coordinator()) return;
     members_.Noted(note);
     report_.kept += absl::StartsWith(note, "the servers keep what they hold");
@@ -210,6 +233,8 @@ class ReplicaRun : private SimulationWatcher {
     if (append == nullptr || !append->entry().has_replicas()) return;
     const v1::ServerMember& server = append->entry().replicas();
     if (!server.has_backup()) members_.Drops(server.index());
+    // Elsewhere a process that is down keeps the chief from being killed.
+    if (scales_) members_.Logs(server);
   }
 
   // ---- what is hurt
@@ -218,13 +243,18 @@ class ReplicaRun : private SimulationWatcher {
   }
   void Hurt() {
     if (!storage_.results().empty()) return;
-    if (!IsProtected()) {
+    const bool scales = scaled_.is_under_way();
+    const bool may = scales ? members_.IsNobodyDown() && members_.IsRunning()
+                            : IsProtected();
+    if (!may) {
       simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
                      [this] { Hurt(); });
       return;
     }
     const auto task = static_cast<uint32_t>(random_.Below(kReplicaTasks));
-    const double kind = random_.Uniform();
+    // A server that is being moved has no backup to lose its process to.
+    const double kind =
+        random_.Uniform() * (scales ? 0.25 : 1) + (scales ? 0.75 : 0);
     if (kind < 0.25) return Kill(task);
     if (kind < 0.75) {
       // The next push that comes by is one too many.
@@ -252,7 +282,8 @@ class ReplicaRun : private SimulationWatcher {
   }
   void KillInAPush(Simulation::Moment moment, const SimProcess& self,
                    const google::protobuf::Message& head) {
-    if (!armed_ || self.peer.kind != PeerId::Kind::kPs || !IsProtected()) {
+    if (!armed_ || self.peer.kind != PeerId::Kind::kPs || !IsProtected() ||
+        scaled_.is_under_way()) {
       return;
     }
     const bool is_of_a_push =
@@ -264,7 +295,7 @@ class ReplicaRun : private SimulationWatcher {
     if (!is_of_a_push || !is_around_one || armed_skips_-- > 0) return;
     armed_ = false;
     ++report_.at_a_push;
-    Kill(self.peer.index / 2);
+    Kill(TaskOf(self.peer.index));
   }
   void KillChief() {
     if (!chief_may_die_ || !storage_.results().empty()) return;
@@ -281,6 +312,7 @@ class ReplicaRun : private SimulationWatcher {
         [this] { AddCoordinator(); });
   }
   void Kill(uint32_t task) {
+    if (HasLeft(task)) return;  // It is about to be back.
     ++report_.kills;
     members_.Down(task);
     members_.End(task);
@@ -299,6 +331,7 @@ class ReplicaRun : private SimulationWatcher {
     const bool is_protected = IsProtected();
     const auto task = static_cast<uint32_t>(leaves_.Below(kReplicaTasks));
     const bool may =
+        !scaled_.is_under_way() &&
         members_.HasBegun(task, simulation_.elapsed()) &&
         (is_protected || (!IsOfSteps() && members_.IsNobodyDown() &&
                           members_.IsRunning() && leaves_.Chance(0.2)));
@@ -312,7 +345,7 @@ class ReplicaRun : private SimulationWatcher {
     if (!IsOfSteps() && leaves_.Chance(0.3)) {
       // Its backup has not all of it when it is to stop.
       for (const v1::ServerMember& server : members_.newest().servers()) {
-        if (server.peer() / 2 != task || !server.has_backup()) continue;
+        if (TaskOf(server.peer()) != task || !server.has_backup()) continue;
         simulation_.CutLink(PeerId::Ps(server.peer()),
                             PeerId::Ps(server.backup().peer()),
                             absl::Seconds(5));
@@ -334,15 +367,19 @@ class ReplicaRun : private SimulationWatcher {
     leaving_.insert(task);
     for (const PeerId place : PlacesOfTask(task)) simulation_.Drain(place);
   }
+  // All its places have.
+  bool HasLeft(uint32_t task) const {
+    const std::vector<PeerId> places = PlacesOfTask(task);
+    return std::all_of(places.begin(), places.end(), [this](PeerId peer) {
+      return left_.contains(peer.index);
+    });
+  }
   // A place of a task that leaves has ended.
   absl::Status Left(uint32_t task, uint32_t place, const absl::Status& status) {
+    members_.Down(task);
     members_.End(task);
     left_.insert(place);
-    const std::vector<PeerId> places = PlacesOfTask(task);
-    const bool all_have =
-        std::all_of(places.begin(), places.end(),
-                    [this](PeerId peer) { return left_.contains(peer.index); });
-    if (!all_have || !status.ok()) return status;
+    if (!HasLeft(task) || !status.ok()) return status;
     leaving_.erase(task);
     StartAgain(task, absl::Milliseconds(
                          leaves_.Below(leaves_.Chance(0.5) ? 300 : 10000)));
@@ -356,8 +393,14 @@ class ReplicaRun : private SimulationWatcher {
   }
 
   // ---- who there is
-  static std::vector<PeerId> PlacesOfTask(uint32_t task) {
-    return {PeerId::Ps(2 * task), PeerId::Ps(2 * task + 1)};
+  uint32_t TaskOf(uint32_t place) const { return TaskOfPlace(places_, place); }
+  std::vector<PeerId> PlacesOfTask(uint32_t task) const {
+    std::vector<PeerId> places;
+    const uint32_t each = scales_ ? kReplicaTasks : 2;
+    for (uint32_t p = 0; p < each; ++p) {
+      places.push_back(PeerId::Ps(each * task + p));
+    }
+    return places;
   }
   void AddTask(uint32_t task) {
     const uint64_t incarnation = random_.Bits() | 1;
@@ -545,12 +588,16 @@ class ReplicaRun : private SimulationWatcher {
     options.tells_ends = true;
     options.stall_limit = absl::Minutes(15);
     options.replay_command = absl::StrCat(
-        "bazel run //tests/sim:replicas -- --seed=", seed, " --verbose");
+        scales_ ? "bazel run //tests/sim -- --workload=scaling --seed="
+                : "bazel run //tests/sim:replicas -- --seed=",
+        seed, " --verbose");
     return options;
   }
 
   static constexpr PeerId Operator() { return {PeerId::Kind::kOutside, 1}; }
+  static constexpr PeerId Scaler() { return {PeerId::Kind::kOutside, 2}; }
 
+  const bool scales_;
   RandomStream random_;
   const std::vector<ServerPlaces> places_;
   RandomStream leaves_;
@@ -561,6 +608,8 @@ class ReplicaRun : private SimulationWatcher {
   const bool changes_mode_;
   const bool chief_dies_;
   OperatorCore operator_;
+  ScaleOperator scaler_;
+  ScaleWitness scaled_;
   SimStorage storage_;
   ReplicaReport report_;
   Simulation simulation_;
@@ -584,7 +633,11 @@ class ReplicaRun : private SimulationWatcher {
 }  // namespace
 
 ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose) {
-  return ReplicaRun(seed, verbose).Run();
+  return ReplicaRun(seed, verbose, /*scales=*/false).Run();
+}
+
+ReplicaReport RunScalingWorkload(uint64_t seed, bool verbose) {
+  return ReplicaRun(seed, verbose, /*scales=*/true).Run();
 }
 
 }  // namespace paramd

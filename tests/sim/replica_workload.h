@@ -22,6 +22,10 @@ struct ReplicaReport : WorkloadReport {
   uint64_t hand_overs = 0;  // and servers that were handed over for it.
   uint64_t chief_kills = 0;
   uint64_t kept = 0;  // New coordinators whose servers keep what they hold.
+  uint64_t scales_asked = 0;  // Numbers of ps that an operator asked for,
+  uint64_t scales = 0;        // and of those, that were there in the end.
+  uint64_t moves = 0;         // Servers that were handed over for it,
+  uint64_t forgotten = 0;     // and places that dropped what nobody needed.
 };
 
 // Servers with a backup each: processes that hold one server and the backup of
@@ -46,6 +50,18 @@ struct ReplicaReport : WorkloadReport {
 // when a server has applied a push in another place, its last place answers no
 // pull any more.
 ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose);
+
+// The same, where each server has a place in every process, and an operator
+// has fewer processes hold everything, and more again, also while the last
+// change is under way. A process that has ended for that comes back soon, and
+// holds nothing until it is to. While it is under way processes are stopped and
+// cut off, at any moment, and the coordinator is killed; others are killed, and
+// drained, in between: a server that is being moved has no backup now and then.
+//
+// Checked besides: once the operator hears that so many hold everything, no
+// server and no backup is elsewhere until another number is asked for, whoever
+// was killed meanwhile.
+ReplicaReport RunScalingWorkload(uint64_t seed, bool verbose);
 
 }  // namespace paramd
 

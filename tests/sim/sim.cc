@@ -36,7 +36,7 @@ namespace {
 constexpr char kUsage[] =
     "usage: sim [--workload=integers|growing|overlapping|joining|sync|mode|"
     "bounded|\n"
-    "                       cut|stop|rounds|replicas|model|in_step\n"
+    "                       cut|stop|rounds|replicas|scaling|model|in_step\n"
     "           | --job=FILE [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
@@ -48,7 +48,9 @@ constexpr char kUsage[] =
     "                restored at any moment, onto other servers; stop: "
     "stopped by an\n"
     "                operator; rounds: workers that each keep a copy;\n"
-    "                replicas: servers with a backup each\n"
+    "                replicas: servers with a backup each; scaling: those on "
+    "fewer\n"
+    "                processes, and on more again\n"
     "  --job         the model workload on this job and the data it names\n"
     "  --servers     how many servers the job has, 2 unless told\n"
     "  --seed        the first seed, 1 unless told, drawn with --minutes\n"
@@ -87,6 +89,10 @@ WorkloadReport RunReplicas(uint64_t seed, bool verbose) {
   return RunReplicaWorkload(seed, verbose);
 }
 
+WorkloadReport RunScaling(uint64_t seed, bool verbose) {
+  return RunScalingWorkload(seed, verbose);
+}
+
 // Null: there is none of that name.
 // What it is compared with is trained once for all seeds.
 WorkloadReport RunCut(uint64_t seed, bool verbose) {
@@ -122,7 +128,8 @@ WorkloadRun RunOf(absl::string_view workload) {
       {"cut", RunCut},
       {"stop", RunStopWorkload},
       {"rounds", RunRoundsOf},
-      {"replicas", RunReplicas}};
+      {"replicas", RunReplicas},
+      {"scaling", RunScaling}};
   for (const auto& [name, run] : kRuns) {
     if (name == workload) return run;
   }

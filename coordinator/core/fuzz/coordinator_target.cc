@@ -17,8 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }();
   paramd::Coordinator coordinator(*options);
   paramd::fuzz::CoreRun run(
-      &coordinator, {"Join", "Heartbeat", "Portion", "Set", "Checkpoint",
-                     "StopJob", "GetConfiguration", "Drain", "Enlist"});
+      &coordinator,
+      {"Join", "Heartbeat", "Portion", "Set", "Checkpoint", "StopJob",
+       "GetConfiguration", "Drain", "Enlist", "Scale"});
   run.Run({reinterpret_cast<const char*>(data), size});
   paramd::v1::StatusReply status;
   coordinator.FillStatus(&status);

@@ -1,0 +1,103 @@
+#ifndef PARAMD_COORDINATOR_CORE_SCALING_H_
+#define PARAMD_COORDINATOR_CORE_SCALING_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "coordinator/core/place_watch.h"
+#include "coordinator/core/replicas.h"
+#include "coordinator/core/turn.h"
+#include "proto/paramd/v1/status.pb.h"
+
+namespace paramd {
+
+// How many ps hold everything: the first ones of those that the cluster names.
+// An operator changes it while the job runs, if each server has a place in
+// every ps.
+//
+//   asked ──► logging ──► moving, a server at a time ──► ends those that hold
+//                ▲            nothing ──► logging that it is done ──► done
+//                └──────────── asked for another number (from any)
+//
+// A ps behind the number that comes later, or comes back, stays and holds
+// nothing, until the number grows.
+//
+// Invariants: nobody is moved before the log has the number. Of all servers one
+// is moved at a time, so that one at most has no backup for it. Who asks is
+// answered within 2 s, whatever is waited for, and asks again. At most 64 wait.
+//
+// Not thread-safe: a part of the coordinator's core.
+class Scaling {
+ public:
+  // Both outlive it.
+  Scaling(const CoordinatorOptions& options, PlaceWatch* watch,
+          Replicas* replicas);
+
+  // The log has this; the last one counts.
+  void Read(const v1::Scale& logged);
+  // All of it was read.
+  void OnLogRead();
+
+  // Of all ps that the cluster names, the first ones.
+  uint32_t servers() const { return wanted_; }
+  bool IsUnderWay() const { return logging_ || !done_; }
+
+  // Begins it, or waits with whoever began it. `obstacle`: what forbids it now,
+  // in a sentence; empty: nothing.
+  void OnRequest(const Message& message, const v1::ScaleRequest& request,
+                 const std::string& obstacle, Turn* turn);
+  // Has servers moved, and answers those who have waited for long. `may_move`:
+  // nobody is about to leave with a checkpoint.
+  void Advance(bool may_move, Turn* turn);
+
+  // Members that it has are the servers, by index.
+  void FillStatus(v1::JobStats* status) const;
+
+ private:
+  struct Waiting {
+    CallId call = 0;
+    Time until;
+  };
+  // Processes of a ps that are to end.
+  struct Leaving {
+    std::map<uint32_t, uint64_t> processes;  // By place.
+    bool left = false;
+  };
+
+  bool IsScalable() const;
+  absl::Status Check(uint32_t servers, const JobView& job) const;
+  void Begin(const v1::ScaleRequest& request, Turn* turn);
+  void Log(bool done, const v1::Origin* origin, Turn* turn);
+  void OnLogged(bool done, const IoResult& result, Turn* turn);
+  // True if all are where they belong.
+  bool Move(Turn* turn);
+  // A ps that has to be there for the server to be moved; empty: none.
+  std::string MissingFor(const ServerPlaces& places) const;
+  // True if those that hold nothing have left.
+  bool EndOthers();
+  std::vector<uint32_t> PlacesOfTask(uint32_t task) const;
+  void Answer(Turn* turn);
+
+  const std::vector<ServerPlaces> places_;
+  PlaceWatch& watch_;
+  Replicas& replicas_;
+  const uint32_t tasks_;  // Of ps; 0 without replication.
+  uint32_t wanted_;
+  bool done_ = true;
+  uint32_t asked_ = 0;  // What is being logged.
+  bool logging_ = false;
+  uint64_t nonce_ = 0;  // Of whoever began that; 0: an earlier coordinator's.
+  std::deque<uint64_t> replaced_;        // By later ones. Bound: kMostReplaced.
+  std::map<uint32_t, Leaving> leaving_;  // By task.
+  std::vector<Waiting> waiting_;
+  std::string waits_for_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_SCALING_H_

@@ -1,0 +1,63 @@
+#ifndef PARAMD_TESTS_SIM_SCALE_OPERATOR_H_
+#define PARAMD_TESTS_SIM_SCALE_OPERATOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "tensor/core.h"
+
+namespace paramd {
+
+// A person who scales a running job: asks for each number of ps when its time
+// has come and `may_begin` lets it, also where the one before is not there yet,
+// and again until it is; leaves after the last, or when the job has ended.
+//
+// Not thread-safe: a core of the simulator, named outside.
+class ScaleOperator : public Core {
+ public:
+  // When, after the core's start, and how many ps.
+  using Step = std::pair<absl::Duration, uint32_t>;
+
+  // `asked`: so many are asked for, for the first time; `done`: they hold
+  // everything.
+  ScaleOperator(std::vector<Step> steps, std::function<bool()> may_begin,
+                std::function<void(uint32_t)> asked,
+                std::function<void(uint32_t)> done)
+      : steps_(std::move(steps)),
+        may_begin_(std::move(may_begin)),
+        asked_(std::move(asked)),
+        has_done_(std::move(done)) {}
+
+  void Start(Time now, Outbox* out) override;
+  void Receive(Message message, Time now, Outbox* out) override;
+  void Completed(IoResult, Time, Outbox*) override {}
+  void Tick(Time now, Outbox* out) override;
+  Time next_tick() const override { return next_; }
+
+ private:
+  // Of the step that begins at this time.
+  bool IsNextDue(Time now) const {
+    return step_ + 1 < steps_.size() &&
+           now >= started_ + steps_[step_ + 1].first;
+  }
+  void GoOn(Time now, Outbox* out);
+
+  const std::vector<Step> steps_;
+  const std::function<bool()> may_begin_;
+  const std::function<void(uint32_t)> asked_;
+  const std::function<void(uint32_t)> has_done_;
+  Time started_;
+  Time next_ = Time::Never();
+  size_t step_ = 0;
+  bool has_asked_ = false;  // For that.
+  CallId call_ = 0;
+  int failures_ = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_SCALE_OPERATOR_H_
