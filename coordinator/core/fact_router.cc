@@ -66,7 +66,7 @@ void FactRouter::Deliver(Turn* turn) {
 
 // ---- the start --------------------------------------------------------------
 
-void FactRouter::On(const LogRead& read, Turn*) {
+void FactRouter::On(const LogRead& read, Turn* turn) {
   for (const v1::LogEntry& entry : read.log->entries()) {
     // Later configurations may lack a take-over that was being logged when they
     // were made.
@@ -90,7 +90,7 @@ void FactRouter::On(const LogRead& read, Turn*) {
       parts_.checkpoints.accounts().audit.ModeChanged();
     }
   }
-  parts_.scaling.OnLogRead();
+  parts_.scaling.OnLogRead(turn->job);
 }
 
 void FactRouter::ReadPlace(const v1::ServerMember& logged) {

@@ -19,6 +19,7 @@ constexpr absl::Duration kWatchDeadline = absl::Seconds(1);
 PlaceWatch::PlaceWatch(const CoordinatorOptions& options) {
   for (const ServerPlaces& server : options.places) {
     for (const uint32_t peer : AllOf(server)) {
+      by_peer_[peer] = places_.size();
       places_.emplace_back().peer = peer;
     }
   }
@@ -29,11 +30,9 @@ bool PlaceWatch::IsTime(const JobView& job) {
 }
 
 const PlaceWatch::Place& PlaceWatch::Of(uint32_t peer) const {
-  const auto place =
-      std::find_if(places_.begin(), places_.end(),
-                   [peer](const Place& p) { return p.peer == peer; });
-  CHECK(place != places_.end(), "each place of a server is watched");
-  return *place;
+  const auto place = by_peer_.find(peer);
+  CHECK(place != by_peer_.end(), "each place of a server is watched");
+  return places_[place->second];
 }
 
 PlaceWatch::Place& PlaceWatch::Of(uint32_t peer) {
@@ -68,6 +67,7 @@ PlaceWatch::Answer PlaceWatch::OnReply(const Message& message,
     }
     const auto* reply = DynamicCastToGenerated<v1::WatchReply>(message.head);
     if (reply == nullptr) return Answer::kSomebody;
+    place.heard = turn.now;
     const bool is_new = reply->incarnation() != place.process;
     if (is_new) Forget(&place, reply->incarnation());
     place.doubted = false;

@@ -1,7 +1,9 @@
 #ifndef PARAMD_COORDINATOR_CORE_PLACE_WATCH_H_
 #define PARAMD_COORDINATOR_CORE_PLACE_WATCH_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "coordinator/core/turn.h"
@@ -41,6 +43,10 @@ class PlaceWatch {
   // ---- what they say
   // Which process is there, as was heard last; 0: none, or none was yet.
   uint64_t ProcessAt(uint32_t peer) const { return Of(peer).process; }
+  // Nothing was heard of that process for so long.
+  bool IsSilent(uint32_t peer, Time now, absl::Duration limit) const {
+    return Of(peer).process != 0 && now - Of(peer).heard > limit;
+  }
   // This process is there, and is to end.
   bool IsLeaving(uint32_t peer, uint64_t process) const;
   // It has stopped for the backup since then, which has everything.
@@ -50,6 +56,8 @@ class PlaceWatch {
   // ---- what they are told
   // An operator has this process leave.
   void Drain(uint32_t peer, uint64_t process);
+  // Whoever is there stays, unless it has heard that already.
+  void Stay(uint32_t peer) { Of(peer).drain = false; }
   // The backup since then is to take over.
   void HandOver(uint32_t peer, const v1::ConfigurationVersion& since);
   // Nobody needs what this place holds, as of now, which the log has.
@@ -70,6 +78,7 @@ class PlaceWatch {
     Time sent;
     Time next;
     // As was heard.
+    Time heard;
     uint64_t process = 0;
     bool doubted = false;  // Somebody else may be there by now.
     bool leaving = false;
@@ -89,6 +98,8 @@ class PlaceWatch {
   static void Forget(Place* place, uint64_t process);
 
   std::vector<Place> places_;
+  // Where in them it is, by `peer`: a scalable job has very many.
+  std::map<uint32_t, size_t> by_peer_;
 };
 
 }  // namespace paramd

@@ -148,6 +148,23 @@ TEST_F(PlaceWatchTest, APlaceThatNobodyNeedsIsToldSoAndAskedSeldom) {
   EXPECT_FALSE(Asked(1).spare());
 }
 
+TEST_F(PlaceWatchTest, OneThatSaysNothingIsSilentUntilItDoes) {
+  Advance();
+  EXPECT_FALSE(watch_.IsSilent(2, bench_.now, absl::Seconds(5))) << "nobody";
+  Say(2, 7, false);
+  bench_.now = bench_.now + absl::Seconds(5);
+  EXPECT_FALSE(watch_.IsSilent(2, bench_.now, absl::Seconds(5)));
+  bench_.now = bench_.now + absl::Milliseconds(1);
+  EXPECT_TRUE(watch_.IsSilent(2, bench_.now, absl::Seconds(5)));
+  Advance();
+  Refuse(2, absl::DeadlineExceededError("too late"));
+  EXPECT_TRUE(watch_.IsSilent(2, bench_.now, absl::Seconds(5)));
+  bench_.now = bench_.now + PlaceWatch::kEvery;
+  Advance();
+  Say(2, 7, false);
+  EXPECT_FALSE(watch_.IsSilent(2, bench_.now, absl::Seconds(5)));
+}
+
 TEST_F(PlaceWatchTest, WhatHasStoppedIsOfOneProcessAndOneBackup) {
   Advance();
   Say(0, 5, true, Pair(1, 4));

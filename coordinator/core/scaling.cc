@@ -16,6 +16,8 @@ constexpr absl::Duration kScalePatience = absl::Seconds(2);
 constexpr size_t kMostScalesWaiting = 64;
 constexpr size_t kMostReplaced = 64;
 constexpr uint32_t kCopies = 2;
+// In the log, where it is all that the cluster names.
+constexpr uint32_t kAllPs = 0;
 
 absl::Status CantScale(absl::string_view why) {
   return Invalid("job", absl::StrCat("the job can't be scaled: ", why));
@@ -39,16 +41,21 @@ bool Scaling::IsScalable() const {
 void Scaling::Read(const v1::Scale& logged) {
   wanted_ = logged.servers();
   done_ = logged.done();
+  Replace(logged.nonce());
 }
 
-// A run may go on with other ps, or without a place in each.
-void Scaling::OnLogRead() {
+// A run may go on with other ps, or without a place in each. Servers that it
+// did not have before begin at home, which may be behind the number.
+void Scaling::OnLogRead(const JobView& job) {
+  if (wanted_ == kAllPs) wanted_ = tasks_;
   if (!IsScalable() || wanted_ < kCopies || wanted_ > tasks_) {
     wanted_ = tasks_;
     done_ = true;
   }
   for (uint32_t s = 0; s < places_.size(); ++s) {
     replicas_.Aim(s, PlacesAmong(places_, s, wanted_), /*settles=*/false);
+    const uint32_t peer = job.servers[s].peer.value_or(places_[s].home);
+    done_ = done_ && TaskOfPlace(places_, peer) < wanted_;
   }
 }
 
@@ -124,10 +131,15 @@ void Scaling::OnRequest(const Message& message, const v1::ScaleRequest& request,
   waiting_.push_back({message.call, turn->now + kScalePatience});
 }
 
-void Scaling::Begin(const v1::ScaleRequest& request, Turn* turn) {
+void Scaling::Replace(uint64_t nonce) {
+  if (nonce == nonce_) return;
   if (nonce_ != 0) replaced_.push_back(nonce_);
   if (replaced_.size() > kMostReplaced) replaced_.pop_front();
-  nonce_ = request.nonce();
+  nonce_ = nonce;
+}
+
+void Scaling::Begin(const v1::ScaleRequest& request, Turn* turn) {
+  Replace(request.nonce());
   asked_ = request.servers();
   turn->out->Note(absl::StrCat("an operator (", request.origin().who(),
                                ") scales the job from ", wanted_, " to ",
@@ -138,8 +150,9 @@ void Scaling::Begin(const v1::ScaleRequest& request, Turn* turn) {
 void Scaling::Log(bool done, const v1::Origin* origin, Turn* turn) {
   logging_ = true;
   v1::LogEntry entry;
-  entry.mutable_scale()->set_servers(asked_);
+  entry.mutable_scale()->set_servers(asked_ == tasks_ ? kAllPs : asked_);
   entry.mutable_scale()->set_done(done);
+  entry.mutable_scale()->set_nonce(nonce_);
   if (origin != nullptr) *entry.mutable_origin() = *origin;
   turn->Append(std::move(entry),
                [this, done](const IoResult& result, Turn* later) {
@@ -154,6 +167,9 @@ void Scaling::OnLogged(bool done, const IoResult& result, Turn* turn) {
   done_ = done;
   leaving_.clear();
   waits_for_.clear();
+  for (uint32_t task = 0; task < wanted_; ++task) {
+    for (const uint32_t peer : PlacesOfTask(task)) watch_.Stay(peer);
+  }
   if (done) {
     turn->out->Note(absl::StrCat("the first ", wanted_,
                                  " ps hold everything: the job is scaled"));
@@ -167,7 +183,7 @@ void Scaling::Advance(bool may_move, Turn* turn) {
   const bool is_under_way =
       phase == JobPhase::kRunning || phase == JobPhase::kEvaluating;
   if (!done_ && !logging_ && may_move && is_under_way) {
-    if (Move(turn) && EndOthers()) {
+    if (Move(turn) && EndOthers(*turn)) {
       asked_ = wanted_;
       Log(/*done=*/true, nullptr, turn);
     }
@@ -185,7 +201,7 @@ bool Scaling::Move(Turn* turn) {
       replicas_.Aim(s, places, /*settles=*/false);
       continue;
     }
-    const std::string missing = MissingFor(places);
+    const std::string missing = MissingFor(places, *turn);
     if (!one_moves && missing.empty()) {
       one_moves = true;
       replicas_.Aim(s, places, /*settles=*/true);
@@ -201,10 +217,19 @@ bool Scaling::Move(Turn* turn) {
   return all_settled;
 }
 
-std::string Scaling::MissingFor(const ServerPlaces& places) const {
+bool Scaling::IsSilent(uint32_t peer, const Turn& turn) const {
+  // Some are asked seldom.
+  return watch_.IsSilent(
+      peer, turn.now, std::max(turn.job.lease(), 5 * PlaceWatch::kEverySpare));
+}
+
+std::string Scaling::MissingFor(const ServerPlaces& places,
+                                const Turn& turn) const {
   for (const uint32_t peer : {places.home, places.away}) {
     const uint64_t process = watch_.ProcessAt(peer);
-    if (process != 0 && !watch_.IsLeaving(peer, process)) continue;
+    const bool is_there = process != 0 && !watch_.IsLeaving(peer, process) &&
+                          !IsSilent(peer, turn);
+    if (is_there) continue;
     return absl::StrCat("ps-", TaskOfPlace(places_, peer), " to be there");
   }
   return "";
@@ -220,7 +245,7 @@ std::vector<uint32_t> Scaling::PlacesOfTask(uint32_t task) const {
   return of_task;
 }
 
-bool Scaling::EndOthers() {
+bool Scaling::EndOthers(const Turn& turn) {
   for (uint32_t task = wanted_; task < tasks_; ++task) {
     const bool is_new = !leaving_.contains(task);
     Leaving& leaving = leaving_[task];
@@ -231,12 +256,12 @@ bool Scaling::EndOthers() {
     for (const auto& [peer, process] : leaving.processes) {
       watch_.Drain(peer, process);
     }
-    leaving.left =
-        std::all_of(leaving.processes.begin(), leaving.processes.end(),
-                    [&](const auto& place) {
-                      return watch_.ProcessAt(place.first) != place.second ||
-                             watch_.IsLetGo(place.first);
-                    });
+    leaving.left = std::all_of(
+        leaving.processes.begin(), leaving.processes.end(),
+        [&](const auto& place) {
+          return watch_.ProcessAt(place.first) != place.second ||
+                 watch_.IsLetGo(place.first) || IsSilent(place.first, turn);
+        });
     if (leaving.left) continue;
     waits_for_ = absl::StrCat("ps-", task, " to end");
     return false;

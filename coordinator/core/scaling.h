@@ -40,8 +40,8 @@ class Scaling {
 
   // The log has this; the last one counts.
   void Read(const v1::Scale& logged);
-  // All of it was read.
-  void OnLogRead();
+  // All of it was read, and servers are where it says.
+  void OnLogRead(const JobView& job);
 
   // Of all ps that the cluster names, the first ones.
   uint32_t servers() const { return wanted_; }
@@ -72,14 +72,19 @@ class Scaling {
   bool IsScalable() const;
   absl::Status Check(uint32_t servers, const JobView& job) const;
   void Begin(const v1::ScaleRequest& request, Turn* turn);
+  // This one asks now; the last one is not to begin it again.
+  void Replace(uint64_t nonce);
   void Log(bool done, const v1::Origin* origin, Turn* turn);
   void OnLogged(bool done, const IoResult& result, Turn* turn);
   // True if all are where they belong.
   bool Move(Turn* turn);
   // A ps that has to be there for the server to be moved; empty: none.
-  std::string MissingFor(const ServerPlaces& places) const;
+  std::string MissingFor(const ServerPlaces& places, const Turn& turn) const;
+  // Nothing was heard of the process there for a lease, as of one whose machine
+  // is gone.
+  bool IsSilent(uint32_t peer, const Turn& turn) const;
   // True if those that hold nothing have left.
-  bool EndOthers();
+  bool EndOthers(const Turn& turn);
   std::vector<uint32_t> PlacesOfTask(uint32_t task) const;
   void Answer(Turn* turn);
 
@@ -91,8 +96,8 @@ class Scaling {
   bool done_ = true;
   uint32_t asked_ = 0;  // What is being logged.
   bool logging_ = false;
-  uint64_t nonce_ = 0;  // Of whoever began that; 0: an earlier coordinator's.
-  std::deque<uint64_t> replaced_;        // By later ones. Bound: kMostReplaced.
+  uint64_t nonce_ = 0;             // Of whoever began that; 0: nobody has.
+  std::deque<uint64_t> replaced_;  // By later ones. Bound: kMostReplaced.
   std::map<uint32_t, Leaving> leaving_;  // By task.
   std::vector<Waiting> waiting_;
   std::string waits_for_;

@@ -28,6 +28,8 @@ CoordinatorOptions ScalableJob() {
   CoordinatorOptions options = JobOptions();
   options.servers = kTasks;
   options.places = ScalablePlacesOf(kTasks, /*shards=*/1);
+  // Each that is asked takes a second here.
+  options.job.set_lease_ms(3600000);
   return options;
 }
 
@@ -45,7 +47,7 @@ class ScalingTest : public ::testing::Test {
     for (uint32_t peer = 0; peer < kTasks * kTasks; ++peer) {
       Watched(peer, 100 + peer / kTasks);
     }
-    scaling_.OnLogRead();
+    scaling_.OnLogRead(bench_.job);
     Recall();
     for (uint32_t s = 0; s < kTasks; ++s) BeAt(s, s, (s + 1) % kTasks);
   }
@@ -239,6 +241,7 @@ TEST_F(ScalingTest, OneServerIsMovedAtATimeAndNoneBeforeTheLogHasTheNumber) {
   EXPECT_TRUE(scaling_.IsUnderWay());
   const v1::LogEntry number = Logged();
   EXPECT_EQ(number.scale().servers(), 2u);
+  EXPECT_EQ(number.scale().nonce(), 1u);
   EXPECT_FALSE(number.scale().done());
   EXPECT_EQ(number.origin().who(), "uid 1000");
   Advance();
@@ -301,7 +304,7 @@ TEST_F(ScalingTest, APsThatIsNotThereIsNamedAndNobodyIsMovedToIt) {
   two.set_servers(2);
   two.set_done(true);
   scaling_.Read(two);
-  scaling_.OnLogRead();
+  scaling_.OnLogRead(bench_.job);
   Gone(2);
   Ask(3, 1);
   Logged();
@@ -317,7 +320,7 @@ TEST_F(ScalingTest, AnotherNumberTakesThePlaceOfTheOneUnderWay) {
   Logged();  // What it began.
   Ask(3, 2);
   const v1::LogEntry back = Logged();
-  EXPECT_EQ(back.scale().servers(), 3u);
+  EXPECT_EQ(back.scale().servers(), 0u) << "all";
   // Whoever asked first asks again.
   Ask(2, 1);
   ASSERT_FALSE(bench_.out.replies.empty());
@@ -336,7 +339,7 @@ TEST_F(ScalingTest, Promise5_AnotherCoordinatorGoesOnWithTheNumber) {
   v1::Scale two;
   two.set_servers(2);
   scaling_.Read(two);
-  scaling_.OnLogRead();
+  scaling_.OnLogRead(bench_.job);
   EXPECT_TRUE(scaling_.IsUnderWay());
   EXPECT_EQ(scaling_.servers(), 2u);
   two.set_done(true);
@@ -344,13 +347,102 @@ TEST_F(ScalingTest, Promise5_AnotherCoordinatorGoesOnWithTheNumber) {
   EXPECT_FALSE(scaling_.IsUnderWay());
 }
 
+TEST_F(ScalingTest, WhatOthersHaveReplacedAnotherCoordinatorDoesNotBegin) {
+  v1::Scale logged;
+  logged.set_servers(2);
+  logged.set_nonce(1);
+  scaling_.Read(logged);
+  logged.set_servers(0);
+  logged.set_nonce(2);
+  scaling_.Read(logged);
+  logged.set_done(true);
+  scaling_.Read(logged);
+  scaling_.OnLogRead(bench_.job);
+  Ask(2, 1);
+  ASSERT_EQ(bench_.out.replies.size(), 1u);
+  EXPECT_EQ(bench_.out.replies[0].status.message(),
+            "the job can't be scaled: somebody else has scaled it to 3 ps "
+            "meanwhile");
+  EXPECT_TRUE(appended_.empty());
+}
+
 TEST_F(ScalingTest, ANumberThatTheClusterDoesNotHaveAnyMoreIsForgotten) {
   v1::Scale many;
   many.set_servers(5);
   scaling_.Read(many);
-  scaling_.OnLogRead();
+  scaling_.OnLogRead(bench_.job);
   EXPECT_FALSE(scaling_.IsUnderWay());
   EXPECT_EQ(scaling_.servers(), 3u);
+}
+
+TEST_F(ScalingTest, WhatWasScaledToAllOfItsPsGoesOnWithAllThatItHasNow) {
+  v1::Scale all;
+  all.set_servers(0);
+  all.set_done(true);
+  scaling_.Read(all);
+  scaling_.OnLogRead(bench_.job);
+  EXPECT_FALSE(scaling_.IsUnderWay());
+  EXPECT_EQ(scaling_.servers(), 3u);
+}
+
+TEST_F(ScalingTest, WithServersBehindTheNumberItIsNotReached) {
+  // As where a later start names more ps: server 2 begins in ps-2.
+  v1::Scale two;
+  two.set_servers(2);
+  two.set_done(true);
+  scaling_.Read(two);
+  scaling_.OnLogRead(bench_.job);
+  EXPECT_TRUE(scaling_.IsUnderWay());
+  Ask(2, 1);
+  EXPECT_EQ(Said(), nullptr) << "it is not done";
+  BeOnTwo();
+  scaling_.Read(two);
+  scaling_.OnLogRead(bench_.job);
+  EXPECT_FALSE(scaling_.IsUnderWay());
+}
+
+TEST_F(ScalingTest, NoBackupIsGivenUpForAPsThatSaysNothing) {
+  BeOnTwo();
+  v1::Scale two;
+  two.set_servers(2);
+  two.set_done(true);
+  scaling_.Read(two);
+  scaling_.OnLogRead(bench_.job);
+  bench_.now = bench_.now + absl::Hours(2);
+  for (const uint32_t peer : {0, 1, 2, 3, 4, 5}) {
+    Watched(peer, 100 + peer / kTasks);
+  }
+  Ask(3, 1);
+  Logged();
+  Advance();
+  EXPECT_EQ(WaitsFor(), "ps-2 to be there");
+  EXPECT_TRUE(appended_.empty()) << "no backup is dropped";
+  Watched(7, 102);
+  Advance();
+  EXPECT_EQ(appended_.size(), 1u);
+}
+
+TEST_F(ScalingTest, WhoIsNeededAgainIsNotToldToEnd) {
+  BeOnTwo();
+  Ask(2, 1);
+  Logged();
+  Advance();
+  EXPECT_TRUE(Told(6).leave());
+  Ask(3, 2);
+  Logged();
+  for (const uint32_t peer : {6, 7, 8}) EXPECT_FALSE(Told(peer).leave());
+}
+
+TEST_F(ScalingTest, APsWhoseMachineIsGoneIsNotWaitedForForEver) {
+  BeOnTwo();
+  Ask(2, 1);
+  Logged();
+  Advance();
+  EXPECT_EQ(WaitsFor(), "ps-2 to end");
+  EXPECT_TRUE(appended_.empty());
+  bench_.now = bench_.now + absl::Hours(2);
+  Advance();
+  EXPECT_TRUE(Logged().scale().done());
 }
 
 std::string RefusedBy(CoordinatorOptions options) {
@@ -359,7 +451,7 @@ std::string RefusedBy(CoordinatorOptions options) {
   PlaceWatch watch(bench.options);
   Replicas replicas(bench.options, snapshots, &watch);
   Scaling scaling(bench.options, &watch, &replicas);
-  scaling.OnLogRead();
+  scaling.OnLogRead(bench.job);
   v1::ScaleRequest request;
   request.set_servers(2);
   request.set_nonce(1);
