@@ -16,7 +16,8 @@ constexpr absl::Duration kWatchDeadline = absl::Seconds(1);
 
 }  // namespace
 
-PlaceWatch::PlaceWatch(const CoordinatorOptions& options) {
+PlaceWatch::PlaceWatch(const CoordinatorOptions& options)
+    : scalable_(!options.places.empty() && !options.places[0].others.empty()) {
   for (const ServerPlaces& server : options.places) {
     for (const uint32_t peer : AllOf(server)) {
       by_peer_[peer] = places_.size();
@@ -40,6 +41,7 @@ PlaceWatch::Place& PlaceWatch::Of(uint32_t peer) {
 }
 
 void PlaceWatch::Forget(Place* place, uint64_t process) {
+  if (place->leaving) place->left = place->process;
   place->process = process;
   place->leaving = place->drain = place->let_go = false;
   place->stopped.Clear();
@@ -56,6 +58,7 @@ PlaceWatch::Answer PlaceWatch::OnReply(const Message& message,
       continue;
     }
     place.call = 0;
+    place.known = true;
     const absl::Duration every = place.spare ? kEverySpare : kEvery;
     place.next = turn.now + every;
     if (!message.status.ok()) {
@@ -78,16 +81,29 @@ PlaceWatch::Answer PlaceWatch::OnReply(const Message& message,
     place.stopped = reply->stopped();
     // It has waited there.
     place.next = is_news ? turn.now : std::max(turn.now, place.sent + every);
-    if (begins_to_leave) AskSpares(place.process, turn.now);
+    if (begins_to_leave) LeaveTogether(place.process, turn.now);
+    if (is_new && scalable_) place.drain = Leaves(place.process);
     return Answer::kSomebody;
   }
   return Answer::kNone;
 }
 
-void PlaceWatch::AskSpares(uint64_t process, Time now) {
+// Some may have been told to stay meanwhile.
+void PlaceWatch::LeaveTogether(uint64_t process, Time now) {
   for (Place& place : places_) {
-    if (place.spare && place.process == process) place.next = now;
+    if (place.process != process) continue;
+    if (scalable_) place.drain = true;
+    if (place.spare) place.next = now;
   }
+}
+
+bool PlaceWatch::Leaves(uint64_t process) const {
+  return process != 0 &&
+         std::any_of(places_.begin(), places_.end(),
+                     [process](const Place& place) {
+                       return place.left == process ||
+                              (place.leaving && place.process == process);
+                     });
 }
 
 bool PlaceWatch::IsLeaving(uint32_t peer, uint64_t process) const {

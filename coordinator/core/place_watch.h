@@ -43,12 +43,16 @@ class PlaceWatch {
   // ---- what they say
   // Which process is there, as was heard last; 0: none, or none was yet.
   uint64_t ProcessAt(uint32_t peer) const { return Of(peer).process; }
+  // It has answered, or failed to, since this coordinator began.
+  bool IsKnown(uint32_t peer) const { return Of(peer).known; }
   // Nothing was heard of that process for so long.
   bool IsSilent(uint32_t peer, Time now, absl::Duration limit) const {
     return Of(peer).process != 0 && now - Of(peer).heard > limit;
   }
   // This process is there, and is to end.
   bool IsLeaving(uint32_t peer, uint64_t process) const;
+  // One of its places says so, or has said so and is gone.
+  bool Leaves(uint64_t process) const;
   // It has stopped for the backup since then, which has everything.
   bool HasStopped(uint32_t peer, uint64_t process,
                   const v1::ConfigurationVersion& since) const;
@@ -56,8 +60,9 @@ class PlaceWatch {
   // ---- what they are told
   // An operator has this process leave.
   void Drain(uint32_t peer, uint64_t process);
-  // Whoever is there stays, unless it has heard that already.
-  void Stay(uint32_t peer) { Of(peer).drain = false; }
+  // Whoever is there stays, unless a place of its process has heard that
+  // already: a process leaves with all its places.
+  void Stay(uint32_t peer) { Of(peer).drain = Leaves(Of(peer).process); }
   // The backup since then is to take over.
   void HandOver(uint32_t peer, const v1::ConfigurationVersion& since);
   // Nobody needs what this place holds, as of now, which the log has.
@@ -80,6 +85,8 @@ class PlaceWatch {
     // As was heard.
     Time heard;
     uint64_t process = 0;
+    uint64_t left = 0;  // The process that has left here last.
+    bool known = false;
     bool doubted = false;  // Somebody else may be there by now.
     bool leaving = false;
     v1::ConfigurationVersion stopped;
@@ -92,11 +99,13 @@ class PlaceWatch {
   static bool IsTime(const JobView& job);
   Place& Of(uint32_t peer);
   const Place& Of(uint32_t peer) const;
-  // This process leaves: its places that are asked seldom are asked now.
-  void AskSpares(uint64_t process, Time now);
+  // This process leaves, and so do all its places; those that are asked seldom
+  // are asked now.
+  void LeaveTogether(uint64_t process, Time now);
   // Somebody else is there, or nobody.
   static void Forget(Place* place, uint64_t process);
 
+  const bool scalable_;
   std::vector<Place> places_;
   // Where in them it is, by `peer`: a scalable job has very many.
   std::map<uint32_t, size_t> by_peer_;

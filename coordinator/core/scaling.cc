@@ -128,14 +128,27 @@ void Scaling::OnRequest(const Message& message, const v1::ScaleRequest& request,
     if (!may.ok()) return refuse(may);
     if (request.servers() != now) Begin(request, turn);
   }
+  Join(request.nonce());
   waiting_.push_back({message.call, turn->now + kScalePatience});
 }
 
 void Scaling::Replace(uint64_t nonce) {
   if (nonce == nonce_) return;
   if (nonce_ != 0) replaced_.push_back(nonce_);
-  if (replaced_.size() > kMostReplaced) replaced_.pop_front();
+  for (const uint64_t joined : std::exchange(joined_, {})) {
+    if (joined != nonce) replaced_.push_back(joined);
+  }
+  while (replaced_.size() > kMostReplaced) replaced_.pop_front();
   nonce_ = nonce;
+}
+
+void Scaling::Join(uint64_t nonce) {
+  const bool is_known =
+      nonce == nonce_ ||
+      std::find(joined_.begin(), joined_.end(), nonce) != joined_.end();
+  if (is_known) return;
+  joined_.push_back(nonce);
+  if (joined_.size() > kMostReplaced) joined_.pop_front();
 }
 
 void Scaling::Begin(const v1::ScaleRequest& request, Turn* turn) {
@@ -227,8 +240,8 @@ std::string Scaling::MissingFor(const ServerPlaces& places,
                                 const Turn& turn) const {
   for (const uint32_t peer : {places.home, places.away}) {
     const uint64_t process = watch_.ProcessAt(peer);
-    const bool is_there = process != 0 && !watch_.IsLeaving(peer, process) &&
-                          !IsSilent(peer, turn);
+    const bool is_there =
+        process != 0 && !watch_.Leaves(process) && !IsSilent(peer, turn);
     if (is_there) continue;
     return absl::StrCat("ps-", TaskOfPlace(places_, peer), " to be there");
   }
@@ -247,26 +260,32 @@ std::vector<uint32_t> Scaling::PlacesOfTask(uint32_t task) const {
 
 bool Scaling::EndOthers(const Turn& turn) {
   for (uint32_t task = wanted_; task < tasks_; ++task) {
-    const bool is_new = !leaving_.contains(task);
-    Leaving& leaving = leaving_[task];
-    for (const uint32_t peer : PlacesOfTask(task)) {
-      const uint64_t process = watch_.ProcessAt(peer);
-      if (is_new && process != 0) leaving.processes[peer] = process;
-    }
-    for (const auto& [peer, process] : leaving.processes) {
-      watch_.Drain(peer, process);
-    }
-    leaving.left = std::all_of(
-        leaving.processes.begin(), leaving.processes.end(),
-        [&](const auto& place) {
-          return watch_.ProcessAt(place.first) != place.second ||
-                 watch_.IsLetGo(place.first) || IsSilent(place.first, turn);
-        });
-    if (leaving.left) continue;
+    if (HasLeft(task, turn)) continue;
     waits_for_ = absl::StrCat("ps-", task, " to end");
     return false;
   }
   return true;
+}
+
+bool Scaling::HasLeft(uint32_t task, const Turn& turn) {
+  const std::vector<uint32_t> places = PlacesOfTask(task);
+  if (!leaving_.contains(task)) {
+    const bool all_are_known =
+        std::all_of(places.begin(), places.end(),
+                    [this](uint32_t peer) { return watch_.IsKnown(peer); });
+    if (!all_are_known) return false;
+    for (const uint32_t peer : places) {
+      const uint64_t process = watch_.ProcessAt(peer);
+      if (process != 0) leaving_[task][peer] = process;
+    }
+  }
+  const std::map<uint32_t, uint64_t>& processes = leaving_[task];
+  for (const auto& [peer, process] : processes) watch_.Drain(peer, process);
+  return std::all_of(
+      processes.begin(), processes.end(), [&](const auto& place) {
+        return watch_.ProcessAt(place.first) != place.second ||
+               watch_.IsLetGo(place.first) || IsSilent(place.first, turn);
+      });
 }
 
 void Scaling::Answer(Turn* turn) {

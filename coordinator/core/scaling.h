@@ -63,17 +63,13 @@ class Scaling {
     CallId call = 0;
     Time until;
   };
-  // Processes of a ps that are to end.
-  struct Leaving {
-    std::map<uint32_t, uint64_t> processes;  // By place.
-    bool left = false;
-  };
-
   bool IsScalable() const;
   absl::Status Check(uint32_t servers, const JobView& job) const;
   void Begin(const v1::ScaleRequest& request, Turn* turn);
-  // This one asks now; the last one is not to begin it again.
+  // This one asks now; those before are not to begin theirs again.
   void Replace(uint64_t nonce);
+  // This one asks for what is there, or under way, already.
+  void Join(uint64_t nonce);
   void Log(bool done, const v1::Origin* origin, Turn* turn);
   void OnLogged(bool done, const IoResult& result, Turn* turn);
   // True if all are where they belong.
@@ -85,6 +81,8 @@ class Scaling {
   bool IsSilent(uint32_t peer, const Turn& turn) const;
   // True if those that hold nothing have left.
   bool EndOthers(const Turn& turn);
+  // Of this ps, which is told to, once it is known who is in its places.
+  bool HasLeft(uint32_t task, const Turn& turn);
   std::vector<uint32_t> PlacesOfTask(uint32_t task) const;
   void Answer(Turn* turn);
 
@@ -97,8 +95,10 @@ class Scaling {
   uint32_t asked_ = 0;  // What is being logged.
   bool logging_ = false;
   uint64_t nonce_ = 0;             // Of whoever began that; 0: nobody has.
-  std::deque<uint64_t> replaced_;  // By later ones. Bound: kMostReplaced.
-  std::map<uint32_t, Leaving> leaving_;  // By task.
+  std::deque<uint64_t> joined_;    // Those that ask for the same, and
+  std::deque<uint64_t> replaced_;  // by later ones. Bound: kMostReplaced each.
+  // Processes that are to end, by task and place.
+  std::map<uint32_t, std::map<uint32_t, uint64_t>> leaving_;
   std::vector<Waiting> waiting_;
   std::string waits_for_;
 };

@@ -136,10 +136,12 @@ absl::Status BackupIntake::Check(PeerId from,
                                  const v1::ReplicateRequest& request) const {
   RETURN_IF_ERROR(view_.checks.CheckRunning());
   const v1::ServerLife& life = request.header().server_generation();
+  // One that has forgotten what it held is to hear that it is the backup again.
+  const bool is_its_own = view_.fill_state != FillState::kBackup &&
+                          view_.fill_state != FillState::kNone &&
+                          life == view_.generation;
   const bool is_old =
-      life < view_.generation ||
-      (view_.fill_state != FillState::kBackup && life == view_.generation) ||
-      request.since() < since_;
+      life < view_.generation || is_its_own || request.since() < since_;
   if (is_old) {
     return Refuse(v1::Refusal::FENCED, view_.Name(),
                   absl::StrCat("generation ", VersionName(life), " of ",

@@ -27,6 +27,7 @@ void ScaleOperator::Tick(Time now, Outbox* out) {
   if (now < next_) return;
   if (IsNextDue(now)) {
     ++step_;
+    was_heard_ = false;
     // Nothing keeps another number from taking the place of this one.
     if (has_asked_) asked_(steps_[step_].second);
   }
@@ -40,22 +41,24 @@ void ScaleOperator::Tick(Time now, Outbox* out) {
   auto scale = std::make_unique<v1::ScaleRequest>();
   scale->set_servers(steps_[step_].second);
   scale->set_nonce(step_ + 1);
-  out->Send(PeerId::Coordinator(), ++call_, std::move(scale), {},
-            kScaleDeadline);
+  call_ = ++calls_;
+  out->Send(PeerId::Coordinator(), call_, std::move(scale), {}, kScaleDeadline);
 }
 
 void ScaleOperator::GoOn(Time now, Outbox* out) {
   has_done_(steps_[step_].second);
   if (++step_ == steps_.size()) return out->Exit(absl::OkStatus());
-  has_asked_ = false;
+  has_asked_ = was_heard_ = false;
   next_ = std::max(now, started_ + steps_[step_].first);
 }
 
 void ScaleOperator::Receive(Message message, Time now, Outbox* out) {
-  if (!message.is_reply || message.call != call_) return;
+  if (!message.is_reply || call_ == 0 || message.call != call_) return;
+  call_ = 0;  // A second answer counts no more.
   next_ = now + kScaleRetry;
   if (message.status.ok()) {
     failures_ = 0;
+    was_heard_ = true;
     const auto* reply = dynamic_cast<const v1::ScaleReply*>(message.head);
     if (reply != nullptr && reply->done()) GoOn(now, out);
     return;

@@ -14,7 +14,9 @@ namespace paramd {
 
 // A person who scales a running job: asks for each number of ps when its time
 // has come and `may_begin` lets it, also where the one before is not there yet,
-// and again until it is; leaves after the last, or when the job has ended.
+// and again until it is; leaves after the last, or when the job has ended. Each
+// number is asked for until it has been answered once: what the coordinator
+// never answered may reach it behind the next one, as a number of its own.
 //
 // Not thread-safe: a core of the simulator, named outside.
 class ScaleOperator : public Core {
@@ -41,7 +43,7 @@ class ScaleOperator : public Core {
  private:
   // Of the step that begins at this time.
   bool IsNextDue(Time now) const {
-    return step_ + 1 < steps_.size() &&
+    return step_ + 1 < steps_.size() && (was_heard_ || !has_asked_) &&
            now >= started_ + steps_[step_ + 1].first;
   }
   void GoOn(Time now, Outbox* out);
@@ -54,7 +56,9 @@ class ScaleOperator : public Core {
   Time next_ = Time::Never();
   size_t step_ = 0;
   bool has_asked_ = false;  // For that.
-  CallId call_ = 0;
+  bool was_heard_ = false;  // Has answered that.
+  CallId calls_ = 0;
+  CallId call_ = 0;  // 0: none.
   int failures_ = 0;
 };
 
