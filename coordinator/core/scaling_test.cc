@@ -433,6 +433,41 @@ TEST_F(ScalingTest, WhoIsNeededAgainIsNotToldToEnd) {
   for (const uint32_t peer : {6, 7, 8}) EXPECT_FALSE(Told(peer).leave());
 }
 
+TEST_F(ScalingTest, APsOfWhichOnePlaceLeavesLeavesWithAllItsPlaces) {
+  BeOnTwo();
+  Ask(2, 1);
+  Logged();
+  Advance();
+  EXPECT_TRUE(Told(6).leave());
+  Watched(6, 102, /*leaving=*/true);
+  Ask(3, 2);
+  Logged();
+  Advance();
+  for (const uint32_t peer : {7, 8}) EXPECT_TRUE(Told(peer).leave());
+  EXPECT_EQ(WaitsFor(), "ps-2 to be there");
+  Gone(2);
+  for (const uint32_t peer : {6, 7, 8}) Watched(peer, 300);
+  Watch();
+  EXPECT_FALSE(
+      static_cast<const v1::WatchRequest&>(*calls_.at(7).head).leave());
+}
+
+TEST_F(ScalingTest, WhoAskedForTheSameDoesNotBeginItAgain) {
+  Ask(2, 1);
+  Logged();
+  Ask(2, 2);
+  Ask(3, 3);
+  Logged();
+  Ask(2, 2);
+  std::vector<std::string> refused;
+  for (const Outbox::ReplyItem& reply : bench_.out.replies) {
+    if (!reply.status.ok()) refused.emplace_back(reply.status.message());
+  }
+  EXPECT_THAT(refused,
+              ElementsAre("the job can't be scaled: somebody else has scaled "
+                          "it to 3 ps meanwhile"));
+}
+
 TEST_F(ScalingTest, APsWhoseMachineIsGoneIsNotWaitedForForEver) {
   BeOnTwo();
   Ask(2, 1);

@@ -597,6 +597,30 @@ TEST_F(ShardForgetsTest, WhatNobodyNeedsIsForgotten) {
   EXPECT_NE(bench_.away.shard().Checksum(), 0u);
 }
 
+TEST_F(ShardForgetsTest, WhereItWasForgottenItIsABackupAgain) {
+  bench_.DropBackup();
+  bench_.TellAway();
+  SaySpare(&bench_.away, bench_.now.version());
+  EXPECT_EQ(bench_.away.shard().Checksum(), 0u);
+  bench_.TellHomeOfBackup();
+  const std::vector<ReplicationBench::UnderWay> early = bench_.Arrive();
+  ASSERT_FALSE(early.empty());
+  for (const ReplicationBench::UnderWay& call : early) {
+    ASSERT_TRUE(bench_.away.answered(call.call));
+    ShardDriver::Answer answer = bench_.away.Take(call.call);
+    EXPECT_EQ(ReasonOf(answer.status), v1::Refusal::NOT_READY);
+    bench_.home.Reply(PeerId::Ps(kAway), call.sent, std::move(answer));
+  }
+  bench_.TellAway();
+  bench_.home.Advance(absl::Milliseconds(100));
+  bench_.MakeMember();
+  EXPECT_EQ(bench_.home.shard().Checksum(), bench_.away.shard().Checksum());
+  const CallId push = bench_.BeginPush(1);
+  bench_.Carry();
+  ASSERT_TRUE(bench_.home.answered(push));
+  EXPECT_TRUE(bench_.home.Take(push).status.ok());
+}
+
 TEST_F(ShardForgetsTest, ACallThatIsLateHasNobodyForgetWhatIsNeeded) {
   v1::ConfigurationVersion before = bench_.now.version();
   before.set_counter(before.counter() - 1);

@@ -51,7 +51,8 @@ class ReplicationBench {
     const auto told = away.Configure(now);
     ASSERT_TRUE(told.ok()) << told.status();
   }
-  void BeginBackup() {
+  // The server begins before the other place has heard of it.
+  void TellHomeOfBackup() {
     now = Next(now);
     v1::Backup* const backup = now.mutable_servers(0)->mutable_backup();
     backup->set_peer(kAway);
@@ -59,6 +60,9 @@ class ReplicationBench {
     *backup->mutable_since() = now.version();
     backup->set_member(false);
     TellHome();
+  }
+  void BeginBackup() {
+    TellHomeOfBackup();
     TellAway();
   }
   void MakeMember() {
