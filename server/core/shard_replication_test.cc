@@ -599,7 +599,6 @@ TEST_F(ShardForgetsTest, WhatNobodyNeedsIsForgotten) {
 
 TEST_F(ShardForgetsTest, WhereItWasForgottenItIsABackupAgain) {
   bench_.DropBackup();
-  bench_.TellAway();
   SaySpare(&bench_.away, bench_.now.version());
   EXPECT_EQ(bench_.away.shard().Checksum(), 0u);
   bench_.TellHomeOfBackup();
