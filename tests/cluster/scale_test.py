@@ -101,7 +101,8 @@ class ScaleTest(unittest.TestCase):
         self.assertNotIn("is wrong:", chief)
         for worker in ("worker-0", "worker-1"):
             self.assertEqual(
-                self.runs[worker].output.count("joined as generation"), 1,
+                self.runs[worker].output.count(
+                    f"info {worker} joined as generation"), 1,
                 self.runs[worker].output)
 
     def test_promise1_three_ps_two_and_three_again_and_no_bit_changes(self):
