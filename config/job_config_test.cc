@@ -395,8 +395,23 @@ TEST(JobConfigTest, WhatAnOptimizerSaysMustFitTogether) {
   EXPECT_THAT(message({{"optimizer.groups", R"([{"beta1": 0.5}])"}}),
               HasSubstr("optimizer.groups[0].variables: is missing"));
   EXPECT_THAT(message({{"optimizer.groups",
-                        R"([{"variables": "*", "learning_rate": 1}])"}}),
-              HasSubstr("learning_rate"));
+                        R"([{"variables": "*", "learning_rate": 0}])"}}),
+              HasSubstr("optimizer.groups[0].learning_rate: is 0; it must be "
+                        "above 0, or -1"));
+  EXPECT_THAT(
+      message({{"optimizer.groups", R"([{"variables": "*", "rate": 1}])"}}),
+      HasSubstr("optimizer.groups[0].rate"));
+  EXPECT_EQ(message({{"optimizer.groups",
+                      R"([{"variables": "*/table", "learning_rate": 0.05,
+                           "adagrad": {"row_wise": true}}])"}}),
+            "");
+  EXPECT_THAT(message({{"optimizer.groups",
+                        R"([{"variables": "*", "adam": {}, "lamb": {}}])"}}),
+              HasSubstr("optimizer.groups[0].lamb: conflicts with 'adam'; keep "
+                        "one"));
+  EXPECT_THAT(message({{"optimizer.groups",
+                        R"([{"variables": "*", "adam": {"beta1": 1}}])"}}),
+              HasSubstr("optimizer.groups[0].adam.beta1"));
   EXPECT_THAT(message({{"optimizer.rate_factors", R"([{"factor": 2}])"}}),
               HasSubstr("optimizer.rate_factors[0].variables: is missing"));
 }
