@@ -122,7 +122,7 @@ void MeasureLayer(Report* report) {
   const QuantizedWeights weights = QuantizeWeights(kernel, kSize, true, 127);
   product.weights = weights.values;
   product.relu = true;
-  product.result = IntegerProduct::Result::kInt8;
+  product.result = IntegerProduct::Result::kIntegers;
   SetScales(1, 0, weights.scales, std::vector<float>(kSize, 1), 1e4f, &product);
   std::vector<uint8_t> integers(input.size());
   std::vector<uint8_t> results(output.size());
