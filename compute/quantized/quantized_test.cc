@@ -2,6 +2,7 @@
 #include <cmath>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -479,9 +480,12 @@ TEST(QuantizeTest, AnExampleThatIsNotFiniteIsPredictedAsNotANumber) {
   const auto plan = PlanNetwork(model, data->spec());
   ASSERT_TRUE(plan.ok());
   const Weights weights = RandomWeights(**plan, 1);
-  for (const Mode mode : {Mode::kStatic, Mode::kDynamic}) {
+  for (const auto& [mode, bits] :
+       {std::pair{Mode::kStatic, 8}, std::pair{Mode::kStatic, 16},
+        std::pair{Mode::kDynamic, 8}}) {
     QuantizeOptions options;
     options.mode = mode;
+    options.activation_bits = bits;
     if (mode == Mode::kStatic) options.calibration = data.get();
     const auto made = Quantize(model, data->spec(), Spans(weights), options);
     ASSERT_TRUE(made.ok()) << made.status();
