@@ -125,6 +125,7 @@ absl::Status Process::CreateWorker(const ModelFactory& models,
   // Whoever applies gradients is here, and nobody else computes them.
   const bool has_all = role_.server.has_value() && role_.workers == 1 &&
                        role_.servers == role_.shards;
+  options.packs_pulls = !has_all;
   const ModelFactory placed = [&](const v1::JobConfig& job,
                                   const InputSpec& input)
       -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
