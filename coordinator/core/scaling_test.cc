@@ -197,7 +197,8 @@ class ScalingTest : public ::testing::Test {
   std::vector<std::pair<IoId, v1::LogEntry>> appended_;
   PlaceWatch watch_{bench_.options};
   Replicas replicas_{bench_.options, snapshots_, &watch_};
-  Scaling scaling_{bench_.options, &watch_, &replicas_};
+  Balance balance_{bench_.options, &watch_, &replicas_};
+  Scaling scaling_{bench_.options, balance_, &watch_, &replicas_};
   CallId asked_ = 0;
   uint64_t nonce_ = 1000;
 };
