@@ -486,7 +486,8 @@ std::string RefusedBy(CoordinatorOptions options) {
   const NoSnapshotCalls snapshots;
   PlaceWatch watch(bench.options);
   Replicas replicas(bench.options, snapshots, &watch);
-  Scaling scaling(bench.options, &watch, &replicas);
+  const Balance balance(bench.options, &watch, &replicas);
+  Scaling scaling(bench.options, balance, &watch, &replicas);
   scaling.OnLogRead(bench.job);
   v1::ScaleRequest request;
   request.set_servers(2);
