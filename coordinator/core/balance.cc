@@ -257,6 +257,16 @@ std::string Balance::MissingFor(const ServerPlaces& places,
   return "";
 }
 
+absl::optional<uint32_t> Balance::AloneBeside(uint32_t server,
+                                              const JobView& job) {
+  for (uint32_t s = 0; s < job.servers.size(); ++s) {
+    const auto& backup = job.servers[s].backup;
+    const bool is_alone = !backup.has_value() || !backup->member();
+    if (s != server && is_alone) return s;
+  }
+  return absl::nullopt;
+}
+
 void Balance::GiveUp(const std::string& why, Turn* turn) {
   v1::Move move = *moving_;
   move.set_state(v1::Move::GIVEN_UP);
@@ -285,6 +295,12 @@ void Balance::GoOn(const Present& present, Turn* turn) {
   last_there_ = turn->now;
   if (turn->now - began_ > kLongestMove) {
     return GiveUp("it was not there after 30 minutes", turn);
+  }
+  const absl::optional<uint32_t> alone = AloneBeside(server, turn->job);
+  if (alone.has_value()) {
+    replicas_.Stay(server);
+    waits_for_ = absl::StrCat("server ", *alone, " to have a backup");
+    return;
   }
   replicas_.Aim(server, places, /*settles=*/!present.is_saving);
   const auto& backup = turn->job.servers[server].backup;

@@ -32,9 +32,9 @@ namespace paramd {
 // all ps are there, and nobody changes places; anything else begins it anew.
 // Another number of ps takes the place of a move that is under way.
 //
-// Invariants: nobody is moved before the log has it; one server at a time; one
-// that was moved is not moved again for `balance_rest`, nor for that long after
-// a coordinator has found it moved.
+// Invariants: nobody is moved before the log has it; one server at a time, and
+// while all others have a backup; one that was moved is not moved again for
+// `balance_rest`, nor for that long after a coordinator has found it moved.
 //
 // Not thread-safe: a part of the coordinator's core.
 class Balance {
@@ -117,6 +117,9 @@ class Balance {
   void GoOn(const Present& present, Turn* turn);
   // Why the move can't go on; empty: it can.
   std::string MissingFor(const ServerPlaces& places, const Turn& turn) const;
+  // Another server that has no backup; unset: none is.
+  static absl::optional<uint32_t> AloneBeside(uint32_t server,
+                                              const JobView& job);
   ServerPlaces PlacesIn(const v1::Move& move) const;
   void GiveUp(const std::string& why, Turn* turn);
   void Log(v1::Move move, Turn* turn);

@@ -344,6 +344,20 @@ TEST_F(BalanceTest, WhereAPsDoesNotComeBackAMoveIsGivenUp) {
   EXPECT_EQ(balance_.PlacesOf(2, 3).away, 2u) << "where it was before";
 }
 
+TEST_F(BalanceTest, WhereAnotherServerHasNoBackupAMoveWaitsForThat) {
+  HeatPs0();
+  Pass(absl::Seconds(64));
+  Logged();
+  bench_.servers[1].backup->set_member(false);
+  Pass(absl::Minutes(2));
+  EXPECT_EQ(Status().waiting_for(), "server 1 to have a backup");
+  bench_.Do([&](Turn* turn) { replicas_.Advance(false, turn); });
+  EXPECT_TRUE(bench_.out.ios.empty()) << "no backup is dropped";
+  bench_.servers[1].backup->set_member(true);
+  Advance();
+  EXPECT_EQ(Status().waiting_for(), "its new place to be filled");
+}
+
 TEST_F(BalanceTest, Promise5_AnotherCoordinatorGoesOnWithAMove) {
   Read({MoveOf(1, 1, 2, v1::Move::DONE), MoveOf(2, 2, 1, v1::Move::BEGUN)});
   EXPECT_TRUE(balance_.IsUnderWay());
