@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 
 #include "proto/refusal.h"
+#include "proto/running_setting.h"
 
 namespace paramd {
 namespace {
@@ -311,8 +312,16 @@ void Balance::GoOn(const Present& present, Turn* turn) {
                                  : "its new place to be filled";
 }
 
+// As an operator has set it, or else the job file.
+bool Balance::IsOn(const JobView& job) const {
+  const std::string set = RunningSetting(job.configuration, "rebalance");
+  return (set.empty() ? job.options.job.rebalance() : set == "true") &&
+         HaveAllPs(places_);
+}
+
 void Balance::Advance(const Present& present, Turn* turn) {
   if (places_.empty()) return;
+  rebalances_ = IsOn(turn->job);
   const bool is_of_other_ps =
       moving_.has_value() && moving_->ps() != present.tasks;
   if (present.is_scaling || is_of_other_ps) {
@@ -324,7 +333,9 @@ void Balance::Advance(const Present& present, Turn* turn) {
   const JobPhase phase = turn->job.phase;
   const bool is_under_way =
       phase == JobPhase::kRunning || phase == JobPhase::kEvaluating;
-  if (moving_.has_value()) {
+  if (moving_.has_value() && !rebalances_ && is_under_way) {
+    GiveUp("rebalance is false", turn);
+  } else if (moving_.has_value()) {
     if (is_under_way && present.may_move) GoOn(present, turn);
   } else if (rebalances_ && phase == JobPhase::kRunning && present.may_begin) {
     Measure(present, turn);

@@ -30,7 +30,8 @@ namespace paramd {
 //
 // A window is a minute in which each server has a backup that has everything,
 // all ps are there, and nobody changes places; anything else begins it anew.
-// Another number of ps takes the place of a move that is under way.
+// Another number of ps takes the place of a move that is under way; without
+// rebalance, which an operator may set at any time, it is given up.
 //
 // Invariants: nobody is moved before the log has it; one server at a time, and
 // while all others have a backup; one that was moved is not moved again for
@@ -100,6 +101,7 @@ class Balance {
     absl::optional<Time> at;  // Unset: with an earlier coordinator.
   };
 
+  bool IsOn(const JobView& job) const;
   // The log speaks of this job as it is now.
   bool IsOfThis(const v1::Move& move) const;
   // Empty: it is not a time to measure.
@@ -127,7 +129,7 @@ class Balance {
   void Remember(Past past);
 
   const std::vector<ServerPlaces> places_;
-  const bool rebalances_;
+  bool rebalances_;
   PlaceWatch& watch_;
   Replicas& replicas_;
   // By server, of those that were moved.

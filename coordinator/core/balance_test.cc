@@ -12,6 +12,7 @@
 #include "coordinator/core/testing/replicated_job.h"
 #include "coordinator/core/testing/started_coordinator.h"
 #include "proto/refusal.h"
+#include "proto/running_setting.h"
 
 namespace paramd {
 namespace {
@@ -342,6 +343,28 @@ TEST_F(BalanceTest, WhereAPsDoesNotComeBackAMoveIsGivenUp) {
   EXPECT_EQ(Status().given_up(), 1u);
   EXPECT_EQ(Status().moved(0).failure(), "ps-1 is not there");
   EXPECT_EQ(balance_.PlacesOf(2, 3).away, 2u) << "where it was before";
+}
+
+TEST_F(BalanceTest, AnOperatorEndsItAtOnceAndBeginsItAnew) {
+  HeatPs0();
+  Pass(absl::Seconds(64));
+  Logged();
+  Advance();
+  v1::SettingChange set;
+  set.set_key("rebalance");
+  set.set_value("false");
+  SetRunningSetting(set, bench_.configuration.mutable_plan());
+  Advance();
+  const v1::Move given_up = Logged();
+  EXPECT_EQ(given_up.state(), v1::Move::GIVEN_UP);
+  EXPECT_EQ(given_up.failure(), "rebalance is false");
+  EXPECT_EQ(balance_.PlacesOf(2, 3).away, 2u) << "where it was before";
+  Pass(absl::Minutes(20));
+  EXPECT_TRUE(appended_.empty());
+  set.set_value("true");
+  SetRunningSetting(set, bench_.configuration.mutable_plan());
+  Pass(absl::Seconds(64));
+  EXPECT_EQ(Logged().state(), v1::Move::BEGUN);
 }
 
 TEST_F(BalanceTest, WhereAnotherServerHasNoBackupAMoveWaitsForThat) {
