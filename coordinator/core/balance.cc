@@ -135,6 +135,9 @@ void Balance::Remember(Past past) {
 
 void Balance::OnConfigured(uint32_t peer, const v1::ConfigureReply& reply,
                            Time now) {
+  if (!rebalances_) return;
+  const size_t places = (2 + places_[0].others.size()) * places_.size();
+  if (peer >= places) return;
   heard_[peer] = {reply.incarnation(), reply.processor_us(), now};
 }
 
@@ -159,12 +162,24 @@ std::vector<Balance::Placed> Balance::PlacedNow(const Present& present,
   return placed;
 }
 
+bool Balance::AllAreHeard(const std::vector<Placed>& placed) const {
+  const auto is_heard = [this](uint32_t peer, uint64_t incarnation) {
+    const auto heard = heard_.find(peer);
+    return heard != heard_.end() && heard->second.incarnation == incarnation &&
+           heard->second.processor_us > 0;
+  };
+  return std::all_of(placed.begin(), placed.end(), [&](const Placed& p) {
+    return is_heard(p.peer, p.incarnation) &&
+           is_heard(p.backup_peer, p.backup_incarnation);
+  });
+}
+
 void Balance::Measure(const Present& present, Turn* turn) {
   if (turn->now < next_look_) return;
   next_look_ = turn->now + kLookEvery;
   std::vector<Placed> placed = PlacedNow(present, *turn);
   if (placed.empty() || placed != placed_) {
-    placed_ = std::move(placed);
+    placed_ = AllAreHeard(placed) ? std::move(placed) : std::vector<Placed>();
     heard_first_ = heard_;
     window_began_ = turn->now;
     return;
@@ -173,7 +188,7 @@ void Balance::Measure(const Present& present, Turn* turn) {
   if (turn->now - window_began_ < window) return;
   const auto servers = Loads(window);
   if (!servers.has_value()) {
-    // One that was not heard when it began, or another process by now.
+    // One that has not been heard since, or not for long enough.
     if (turn->now - window_began_ > 2 * window) placed_.clear();
     return;
   }
@@ -341,6 +356,7 @@ void Balance::Advance(const Present& present, Turn* turn) {
     Measure(present, turn);
   } else {
     placed_.clear();
+    if (!rebalances_) heard_.clear();
   }
 }
 

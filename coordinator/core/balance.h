@@ -106,6 +106,8 @@ class Balance {
   bool IsOfThis(const v1::Move& move) const;
   // Empty: it is not a time to measure.
   std::vector<Placed> PlacedNow(const Present& present, const Turn& turn) const;
+  // What each of them has spent until now.
+  bool AllAreHeard(const std::vector<Placed>& placed) const;
   void Measure(const Present& present, Turn* turn);
   // Processors, since the window began. Unset: the place has not said enough
   // of it.
@@ -140,7 +142,7 @@ class Balance {
   Time began_;       // Of that one.
   Time last_there_;  // When all that it needs was.
   std::string waits_for_;
-  std::map<uint32_t, Heard> heard_;  // By place.
+  std::map<uint32_t, Heard> heard_;  // By place. Bound: all of them.
   // The window: empty where none has begun.
   std::vector<Placed> placed_;
   std::map<uint32_t, Heard> heard_first_;
