@@ -297,6 +297,14 @@ TEST(JobConfigTest, SettingsOfSyncModeNeedIt) {
               HasSubstr("max_joined_workers: does not go with backup_workers"));
 }
 
+TEST(JobConfigTest, RebalanceNeedsScalable) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"rebalance", "true"}, {"replication", "2"}};
+  EXPECT_THAT(MessageOf(sources), HasSubstr("rebalance: needs scalable"));
+  sources.settings.push_back({"scalable", "true"});
+  EXPECT_EQ(MessageOf(sources), "");
+}
+
 TEST(JobConfigTest, ScalableNeedsReplication) {
   JobSources sources = From(kJob);
   sources.settings = {{"scalable", "true"}};

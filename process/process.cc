@@ -1,5 +1,6 @@
 #include "process/process.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,12 @@ std::string HostName() {
   char name[256] = {};
   if (gethostname(name, sizeof(name) - 1) != 0) return "unknown";
   return name;
+}
+
+absl::Duration ThreadProcessorTime() {
+  timespec used = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return absl::DurationFromTimespec(used);
 }
 
 }  // namespace
@@ -329,6 +336,7 @@ void Process::CreateServer(Runtime* runtime) {
     options.build = ParamdBuild();
     options.life_seed = StableHash("life", role_.incarnation + shard);
     options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
+    options.processor_time = ThreadProcessorTime;
     options.memory_limit_bytes = MemoryOfAShard(job_.config, role_.places());
     if (!disks_.empty()) options.disk = disks_[shard];
     options.kernels = &kernels_;

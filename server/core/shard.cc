@@ -232,6 +232,10 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request,
   if (request.has_input_left()) calls_.OnInputLeft(request.input_left());
   snapshots_.OnConfigure(request, turn);
   *reply->mutable_configuration() = told.version();
+  if (options_.processor_time != nullptr) {
+    reply->set_processor_us(static_cast<uint64_t>(
+        absl::ToInt64Microseconds(options_.processor_time())));
+  }
   RETURN_IF_ERROR(restorer_.AnswerConfigure(reply));
   data_.lost.Save(reply->mutable_lost());
   replication_.AnswerConfigure(reply);

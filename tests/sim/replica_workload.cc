@@ -18,6 +18,7 @@
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/refusal.h"
 #include "server/core/shard.h"
+#include "tests/sim/balance_witness.h"
 #include "tests/sim/fine_cut.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/keyed_witness.h"
@@ -39,11 +40,16 @@ namespace {
 constexpr char kReplicaDigest[] = "digest of the replicas";
 constexpr uint32_t kReplicaTasks = 3;
 constexpr uint32_t kReplicaWorkers = 3;
+// Where servers are moved by themselves, far shorter than outside.
+constexpr absl::Duration kBalanceWindow = absl::Milliseconds(1500);
+constexpr absl::Duration kBalanceRest = absl::Seconds(20);
 
 class ReplicaRun : private SimulationWatcher {
  public:
   ReplicaRun(uint64_t seed, bool verbose, bool scales)
-      : scales_(scales),
+      : seed_(seed),
+        scales_(scales),
+        balances_(scales && DrawRebalances(seed)),
         random_(StableHash(scales ? "scaling" : "replicas", seed)),
         places_(scales ? ScalablePlacesOf(kReplicaTasks, 1)
                        : PlacesOf(kReplicaTasks, 1)),
@@ -70,6 +76,7 @@ class ReplicaRun : private SimulationWatcher {
               simulation_.Fail(scaled_.Check(members_.newest()));
             }),
         scaled_(places_),
+        balanced_(kBalanceRest),
         simulation_(MakeOptions(seed, verbose)),
         witness_(storage_, &report_,
                  [this](absl::Status status) {
@@ -135,6 +142,8 @@ class ReplicaRun : private SimulationWatcher {
     report_.events = simulation_.events();
     report_.checkpoints = storage_.committed().size();
     report_.settings = operator_.done();
+    report_.balanced = balanced_.begun();
+    report_.balanced_done = balanced_.done();
     report_.keyed = job_.variables().back().keyed() ? 1 : 0;
     report_.faults = simulation_.fault_counts();
     return report_;
@@ -222,6 +231,7 @@ class ReplicaRun : private SimulationWatcher {
     report_.forgotten += absl::StartsWith(note, "this place forgets ");
     if (self.peer != PeerId::Coordinator()) return;
     members_.Noted(note);
+    simulation_.Fail(balanced_.Noted(note, simulation_.elapsed()));
     report_.kept += absl::StartsWith(note, "the servers keep what they hold");
     if (absl::StartsWith(note, "all servers go back to step")) {
       simulation_.Fail(absl::DataLossError(std::string(note)));
@@ -306,6 +316,7 @@ class ReplicaRun : private SimulationWatcher {
     }
     ++report_.chief_kills;
     members_.ChiefIsDown();
+    balanced_.ChiefIsDown();
     simulation_.Crash(PeerId::Coordinator());
     simulation_.At(
         simulation_.elapsed() + absl::Milliseconds(chief_.Below(5000)),
@@ -412,6 +423,11 @@ class ReplicaRun : private SimulationWatcher {
       options.peer = place.index;
       options.incarnation = incarnation;
       options.life_seed = random_.Bits();
+      if (balances_) {
+        options.processor_time = [this, busy = DrawBusy(seed_, place.index)] {
+          return simulation_.elapsed() * busy;
+        };
+      }
       shards_.push_back(std::make_unique<Shard>(options));
       places_now_[place.index] = shards_.back().get();
       storage_.ServeShard(place, &simulation_);
@@ -428,6 +444,9 @@ class ReplicaRun : private SimulationWatcher {
     options.places = places_;
     options.workers = kReplicaWorkers;
     options.examples = job_.examples();
+    options.job.set_rebalance(balances_);
+    options.balance_window = kBalanceWindow;
+    options.balance_rest = kBalanceRest;
     options.nonce_seed = coordinators_.empty() ? random_.Bits() : chief_.Bits();
     coordinators_.push_back(std::make_unique<Coordinator>(options));
     storage_.ServeCoordinator(PeerId::Coordinator(), &simulation_);
@@ -597,7 +616,9 @@ class ReplicaRun : private SimulationWatcher {
   static constexpr PeerId Operator() { return {PeerId::Kind::kOutside, 1}; }
   static constexpr PeerId Scaler() { return {PeerId::Kind::kOutside, 2}; }
 
+  const uint64_t seed_;
   const bool scales_;
+  const bool balances_;
   RandomStream random_;
   const std::vector<ServerPlaces> places_;
   RandomStream leaves_;
@@ -610,6 +631,7 @@ class ReplicaRun : private SimulationWatcher {
   OperatorCore operator_;
   ScaleOperator scaler_;
   ScaleWitness scaled_;
+  BalanceWitness balanced_;
   SimStorage storage_;
   ReplicaReport report_;
   Simulation simulation_;
