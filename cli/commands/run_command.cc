@@ -195,8 +195,13 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
     progress.emplace(EmptyView(prepared->job.config), &console,
                      prepared->runtime.get(), absl::Seconds(5));
   }
-  const absl::Status status =
+  absl::Status status =
       RunUntilTold(TerminationLogOf(options, *prepared), prepared, watcher);
+  if (status.ok() && watcher->signal() == 0 && prepared->process->is_missed()) {
+    status = absl::UnavailableError(
+        "a backup was lost while this ps was drained: start it again, the job "
+        "waits for what it held");
+  }
   progress.reset();
   // Of a stage the whole job's end speaks.
   if (status.ok() && prepared->cluster.standalone &&

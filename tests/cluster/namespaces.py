@@ -1,8 +1,8 @@
 """Machines of a test's own: network namespaces, joined by a bridge.
 
-All of it lies in namespaces of the test's process, which it makes for itself: no
-other process of the real machine sees them, and they are gone with that process
-and its children, however it ends.
+All of it lies in namespaces of the test's process, which it makes for itself:
+no other process of the real machine sees them, and they are gone with that
+process and its children, however it ends.
 """
 
 import ctypes

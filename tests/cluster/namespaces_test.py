@@ -1,5 +1,5 @@
-"""A replicated job on machines of their own, which fail as machines and networks
-do.
+"""A replicated job on machines of their own, which fail as those do, and as
+networks do.
 
 Each process has a network namespace; cables come out, one direction is lost,
 names lead elsewhere. None of it resets or ends a connection: what is noticed is
@@ -38,7 +38,8 @@ BATCHES_PER_EPOCH = 8  # Of the tiny job.
 # over.
 LEASE = 2
 # In seconds, for each thing that must happen. Nothing may wait for gRPC to find
-# its connections dead, which takes 20 s, or for the kernel, a quarter of an hour.
+# its connections dead, which takes 20 s, or for the kernel to, which takes a
+# quarter of an hour.
 PATIENCE = 15
 PORTION_BATCHES = 3
 # What a worker has at most, three portions, is computed again if it is lost.
@@ -134,9 +135,9 @@ class Machines:
             raise AssertionError(
                 f"{task} does not end\n{self.last_words()}") from None
 
-    def wait_until(self, true, what):
+    def wait_until(self, true, what, patience=PATIENCE):
         """What `true` returned at last."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + patience
         while time.monotonic() < end:
             if found := true():
                 return found
@@ -395,6 +396,21 @@ class NamespacesTest(unittest.TestCase):
         self.come_back("ps-1")
         self.finish()
 
+    def test_Promise4_who_drains_a_server_hears_that_its_backup_was_lost(self):
+        self.start()
+        self.network.deafen("ps-2")
+        with self.command("drain", "ps-1") as command:
+            said = command.communicate()[0]
+        self.assertEqual(command.returncode, 138, said)
+        self.assertIn("ps-1 has ended and is not drained: ps-1 lost its backup "
+                      "meanwhile; start ps-1 again", said)
+        self.assertEqual(self.machines.wait("ps-1"), 138)
+        self.network.heal("ps-2")
+        self.start_again("ps-1")
+        self.machines.wait_for("ps-1 is back after it was stopped")
+        self.come_back("ps-1")
+        self.finish()
+
     # ---- names
 
     def test_Promise1_the_name_of_a_server_leads_to_another_machine(self):
@@ -424,7 +440,7 @@ class NamespacesTest(unittest.TestCase):
         self.machines.wait_until(
             lambda: re.search(r"worker-1 (goes on|joined) as generation",
                               self.machines.log().split(" starting ")[-1]),
-            "worker-1 finds the chief")
+            "worker-1 finds the chief", patience=2 * PATIENCE)
         self.come_back("spare")
         self.finish(again=WORKERS * INPUT_OF_A_WORKER)
 
