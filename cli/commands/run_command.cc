@@ -199,8 +199,8 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
       RunUntilTold(TerminationLogOf(options, *prepared), prepared, watcher);
   if (status.ok() && watcher->signal() == 0 && prepared->process->is_missed()) {
     status = absl::UnavailableError(
-        "a backup was lost while this ps was drained: start it again, the job "
-        "waits for what it held");
+        "this ps was to be drained, and nobody else has what it held: start it "
+        "again, the job waits for it");
   }
   progress.reset();
   // Of a stage the whole job's end speaks.
