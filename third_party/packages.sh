@@ -13,8 +13,9 @@ BUILD_PACKAGES=(
 DATA_PACKAGES=(dataset-fashion-mnist)
 # Besides, to test.
 TEST_PACKAGES=(
-  ca-certificates libgmock-dev libgtest-dev patch protobuf-compiler-grpc
-  python3-grpcio python3-jsonschema python3-protobuf python3-venv
+  ca-certificates iproute2 libgmock-dev libgtest-dev patch
+  protobuf-compiler-grpc python3-grpcio python3-jsonschema python3-protobuf
+  python3-venv
 )
 # Besides, to analyse.
 CLANG_PACKAGES=(clang-14 clang-format-14 libclang-rt-14-dev)

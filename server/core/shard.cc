@@ -420,7 +420,7 @@ void Shard::Watch(CallId call, const v1::WatchRequest& request,
   const absl::Status status = watched_.Check(request);
   if (!status.ok()) return turn->Refuse(call, status);
   watched_.Keep(call, request, turn);
-  if (request.leave()) departure_.Drain(turn);
+  if (request.leave()) departure_.DrainAsTold(turn);
   replication_.StopFor(request.hand_over(), turn);
   if (request.spare()) Forget(request.header(), turn);
   if (request.may_leave()) departure_.LetGo(turn);
