@@ -103,9 +103,9 @@ class LayerRun {
     for (auto& one : gradients_) spans.push_back(absl::MakeSpan(one));
     RETURN_IF_ERROR(stage_.PlaceGradients(std::move(spans)));
     const Time before = MonotonicNow();
-    RETURN_IF_ERROR(stage_.BackwardInput(0, gradient_));
+    RETURN_IF_ERROR(stage_.BackwardInput(0, gradient_, /*adds=*/false));
     const Time half = MonotonicNow();
-    RETURN_IF_ERROR(stage_.BackwardVariables(0));
+    RETURN_IF_ERROR(stage_.BackwardVariables(0, /*adds=*/false));
     RETURN_IF_ERROR(stage_.TakeGradients());
     const Time end = MonotonicNow();
     input_s_ = std::min(input_s_, absl::ToDoubleSeconds(half - before));
