@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "compute/device/cpu_device.h"
 #include "compute/model/network_batch.h"
@@ -284,6 +285,7 @@ absl::Status PipelineModel::RunAll(const MiniBatch& mini,
   for (const auto& list : lists) operations.push_back(list.size() + 1);
   if (use != nullptr) ++operations[last];
   run_.Begin(*mini.scheduled);
+  if (measured_ != nullptr) measured_->assign(lists.size(), {});
   Passes passes(this, mini);
   const auto ready = [&](uint32_t d, size_t i) {
     return i == 0 || i > lists[d].size() || run_.IsReady(lists[d][i - 1]);
@@ -291,13 +293,26 @@ absl::Status PipelineModel::RunAll(const MiniBatch& mini,
   const auto run = [&](uint32_t d, size_t i) {
     if (i == 0) return BeginDevice(mini, d);
     if (i > lists[d].size()) return use();
-    const PipelineOp& op = lists[d][i - 1];
-    if (parts_[op.micro_batch].context.IsAbandoned()) {
-      return absl::CancelledError("the step was abandoned");
-    }
-    return run_.Run(op, &passes);
+    return RunOp(lists[d][i - 1], d, &passes);
   };
   return threads_->Run({std::move(operations), ready, run});
+}
+
+absl::Status PipelineModel::RunOp(const PipelineOp& op, uint32_t device,
+                                  Passes* passes) {
+  if (parts_[op.micro_batch].context.IsAbandoned()) {
+    return absl::CancelledError("the step was abandoned");
+  }
+  if (measured_ == nullptr || op.kind >= Kind::kUpdate) {
+    return run_.Run(op, passes);
+  }
+  const Time begin = MonotonicNow();
+  const absl::Status status = run_.Run(op, passes);
+  const auto seconds = [](Time time) {
+    return 1e-9 * static_cast<double>(time.nanoseconds());
+  };
+  (*measured_)[device].push_back({op, seconds(begin), seconds(MonotonicNow())});
+  return status;
 }
 
 absl::Status PipelineModel::BeginDevice(const MiniBatch& mini,

@@ -19,6 +19,7 @@
 #include "compute/pipeline/mini_batch_run.h"
 #include "compute/pipeline/pipeline_stage.h"
 #include "compute/pipeline/schedule.h"
+#include "compute/pipeline/timeline.h"
 #include "compute/pipeline/use_sums.h"
 #include "input/batch.h"
 #include "proto/paramd/v1/config.pb.h"
@@ -116,6 +117,14 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
 
   const PipelinePlan& plan() const { return plan_; }
 
+  // Of each device, the passes that it computed, on a clock that begins
+  // anywhere. See TimelineOf.
+  using Measured = std::vector<std::vector<Timeline::Span>>;
+  // From now on each step or evaluation writes there what it has computed, in
+  // place of what the one before wrote. `measured` outlives the steps; null:
+  // none does.
+  void MeasureInto(Measured* measured) { measured_ = measured; }
+
  private:
   // Some examples of a batch, one after the other.
   struct MicroBatch {
@@ -156,6 +165,7 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
   absl::Status RunAll(const MiniBatch& mini,
                       const std::function<absl::Status()>& use = nullptr);
   absl::Status BeginDevice(const MiniBatch& mini, uint32_t device);
+  absl::Status RunOp(const PipelineOp& op, uint32_t device, Passes* passes);
   // Forward alone, of the whole batch; then calls `use` on the thread of the
   // last stage.
   absl::Status Infer(WeightSpans weights, const Batch& batch, RowNumbers rows,
@@ -172,6 +182,7 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
   std::vector<MicroBatch> parts_;
   std::unique_ptr<Teachers> teachers_;  // Null: it learns of labels alone.
   UseSums uses_;
+  Measured* measured_ = nullptr;
   const std::shared_ptr<DeviceThreads> threads_;
 };
 
