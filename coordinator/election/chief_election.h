@@ -104,6 +104,8 @@ class ChiefElection {
   absl::Status StandBy(const ChiefRecord::Holder& holder);
   absl::Status CheckSameRun(const ElectedChief& chief) const;
   void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // What the keeper says, and when it was asked: true, this is the chief.
+  absl::StatusOr<bool> Ask(Time* asked);
   // Notes what the keeper said: true, this is the chief; what Check is from
   // then on.
   absl::Status Heard(Time asked, const absl::StatusOr<bool>& answer)

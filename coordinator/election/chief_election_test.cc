@@ -236,6 +236,49 @@ TEST_F(ChiefElectionTest, SomebodyElsesKeyIsLeftAlone) {
   EXPECT_EQ(etcd_.Get(kKey)->value(), "something");
 }
 
+// One that anybody gets, whose first renewal ends a second too late, as in a
+// process that was paused meanwhile; it has another holder then.
+class PausedRecord final : public ChiefRecord {
+ public:
+  absl::StatusOr<absl::optional<Holder>> Look() override {
+    return absl::optional<Holder>();
+  }
+  absl::Status WaitForChange(absl::Duration) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<uint64_t> Take(const std::string&, absl::Duration) override {
+    return 1;
+  }
+  absl::StatusOr<bool> Renew() override {
+    if (was_asked_) return false;
+    was_asked_ = true;
+    absl::SleepFor(absl::Milliseconds(1200));
+    return absl::UnavailableError("no answer");
+  }
+  absl::Status Release() override { return absl::OkStatus(); }
+  absl::Status Remove() override { return absl::OkStatus(); }
+  void Cancel() override {}
+  absl::Duration longest_renewal() const override {
+    return absl::Milliseconds(100);
+  }
+  absl::string_view keeper() const override { return "nobody"; }
+  std::string place() const override { return "nowhere"; }
+  std::string NotOurs() const override { return ""; }
+
+ private:
+  bool was_asked_ = false;
+};
+
+TEST_F(ChiefElectionTest, OneThatWasPausedWhileItAskedAsksAgain) {
+  options_.ttl = absl::Seconds(600);  // Nobody else asks.
+  auto chief = ChiefElection::Stand(Candidate("a:1", 7),
+                                    std::make_unique<PausedRecord>());
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  EXPECT_THAT(std::string((*chief)->Confirm().message()),
+              HasSubstr("is not the chief any more"));
+  EXPECT_FALSE((*chief)->Check().ok());
+}
+
 TEST(ElectedChiefTest, TheKeysTextIsReadBack) {
   const ElectedChief chief{"[::1]:7077", 0x12, 0xffffffffffffffff};
   EXPECT_EQ(chief.ToText(), "[::1]:7077 0000000000000012 ffffffffffffffff");
