@@ -313,14 +313,19 @@ TEST(JobConfigTest, ScalableNeedsReplication) {
   EXPECT_EQ(MessageOf(sources), "");
 }
 
-TEST(JobConfigTest, AnElectionNeedsAnEtcd) {
+TEST(JobConfigTest, AnElectionNeedsAnEtcdOrALease) {
   JobSources sources = From(kJob);
   sources.settings = {{"chief_election", "etcd://a:2379/jobs/x"}};
   EXPECT_EQ(MessageOf(sources), "");
   sources.settings = {{"chief_election", "zookeeper://a:2181/x"}};
   EXPECT_THAT(MessageOf(sources),
-              HasSubstr("chief_election: does not begin with etcd://; give "
-                        "etcd://HOST:PORT[,HOST:PORT]/PREFIX"));
+              HasSubstr("chief_election: does not begin with etcd:// or "
+                        "kubernetes://; give etcd://HOST:PORT[,HOST:PORT]/"));
+  sources.settings = {{"chief_election", "kubernetes://research/x"}};
+  EXPECT_EQ(MessageOf(sources), "");
+  sources.settings = {{"chief_election", "kubernetes://research/X"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("chief_election: 'X' is not the name of a Lease"));
   sources.settings = {{"chief_election_tls_dir", "/etc/etcd-client"}};
   EXPECT_THAT(MessageOf(sources),
               HasSubstr("chief_election_tls_dir: makes no sense without "

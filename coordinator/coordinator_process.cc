@@ -261,8 +261,8 @@ absl::Status CoordinatorProcess::CheckNotFollowed(
     if (entry.election() <= fence_.token) continue;
     if (fence_.confirm().ok()) {
       Log(LogLevel::kWarning,
-          "etcd has lost what it had: this chief's token is lower than one in "
-          "the configuration log",
+          "who elects the chief has lost what it had: this chief's token is "
+          "lower than one in the configuration log",
           {{"token", fence_.token}, {"entry", entry.number()}});
       return absl::OkStatus();
     }

@@ -67,8 +67,8 @@ class CoordinatorProcess {
   // before anything is written that counts `check` is asked, whose error it
   // then fails with. A log that has the token of a later chief is not read:
   // ABORTED, unless `confirm` says that this one leads all the same, since an
-  // etcd that has lost its data begins again with low ones. REQUIRES: called
-  // before AddTo.
+  // etcd that has lost its data begins again with low ones, and so does a Lease
+  // that was deleted. REQUIRES: called before AddTo.
   struct Fence {
     uint64_t token = 0;
     std::function<absl::Status()> check;

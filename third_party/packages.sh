@@ -5,9 +5,10 @@
 # To build and run.
 BUILD_PACKAGES=(
   bazel-bootstrap g++ protobuf-compiler python3
-  libabsl-dev libdnnl-dev libgloo-dev libgrpc++-dev libjpeg-dev libonnx-dev
-  libopenblas-dev libpng-dev libprotobuf-dev librdkafka-dev libspdlog-dev
-  libssl-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
+  libabsl-dev libcurl4-openssl-dev libdnnl-dev libgloo-dev libgrpc++-dev
+  libjpeg-dev libonnx-dev libopenblas-dev libpng-dev libprotobuf-dev
+  librdkafka-dev libspdlog-dev libssl-dev nlohmann-json3-dev prometheus-cpp-dev
+  zlib1g-dev
 )
 # What the first run trains on.
 DATA_PACKAGES=(dataset-fashion-mnist)

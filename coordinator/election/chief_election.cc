@@ -22,10 +22,13 @@
 namespace paramd {
 namespace {
 
-// For one look at etcd while another one leads: a connection that is cut
+// For one look while another one leads: a connection that is cut
 // without a word is noticed by then.
 constexpr absl::Duration kLookAgain = absl::Seconds(10);
 constexpr absl::Duration kTryAgain = absl::Milliseconds(500);
+// By how much a call may end late on a busy machine.
+constexpr absl::Duration kLate = absl::Seconds(1);
+constexpr int kMostAsks = 3;
 constexpr absl::Duration kSayAgain = absl::Seconds(5);
 
 std::string Hex(uint64_t number) {
@@ -95,12 +98,10 @@ absl::optional<ElectedChief> ElectedChief::FromText(absl::string_view text) {
 }
 
 absl::StatusOr<std::unique_ptr<ChiefElection>> ChiefElection::Stand(
-    const Options& options) {
+    const Options& options, std::unique_ptr<ChiefRecord> record) {
   ASSIGN_OR_RETURN(const uint64_t run, RunOfElection(options.state_directory));
-  ASSIGN_OR_RETURN(auto client,
-                   EtcdClient::Create(options.place, options.tls_directory));
   std::unique_ptr<ChiefElection> election(
-      new ChiefElection(options, std::move(client)));
+      new ChiefElection(options, std::move(record)));
   election->run_ = run;
   RETURN_IF_ERROR(election->WaitToBeElected());
   election->thread_ = std::thread([raw = election.get()] { raw->Loop(); });
@@ -108,10 +109,9 @@ absl::StatusOr<std::unique_ptr<ChiefElection>> ChiefElection::Stand(
 }
 
 ChiefElection::ChiefElection(const Options& options,
-                             std::unique_ptr<EtcdClient> client)
+                             std::unique_ptr<ChiefRecord> record)
     : options_(options),
-      key_(options.place.key()),
-      client_(std::move(client)),
+      record_(std::move(record)),
       renewed_(MonotonicNow()),
       tried_(renewed_) {}
 
@@ -135,7 +135,9 @@ absl::Status ChiefElection::WaitToBeElected() {
     }
     if (said == Time() || now - said >= kSayAgain) {
       said = now;
-      Log(LogLevel::kWarning, "waiting for etcd, which elects the chief",
+      Log(LogLevel::kWarning,
+          absl::StrCat("waiting for ", record_->keeper(),
+                       ", which elects the chief"),
           {{"why", elected.status().message()}});
     }
     absl::SleepFor(kTryAgain);
@@ -143,47 +145,42 @@ absl::Status ChiefElection::WaitToBeElected() {
 }
 
 absl::StatusOr<bool> ChiefElection::TryOnce() {
-  ASSIGN_OR_RETURN(EtcdClient::Found found, client_->Get(key_));
-  if (!found.kv.has_value()) {
-    // One of a try whose answer was lost bought nothing.
-    if (lease_ != 0) client_->Revoke(std::exchange(lease_, 0)).IgnoreError();
+  ASSIGN_OR_RETURN(const auto holder, record_->Look());
+  if (!holder.has_value()) {
     const Time asked = MonotonicNow();
-    ASSIGN_OR_RETURN(lease_, client_->Grant(options_.ttl));
     const ElectedChief self{options_.address, options_.incarnation, run_};
-    ASSIGN_OR_RETURN(const int64_t revision,
-                     client_->CreateKey(key_, self.ToText(), lease_));
-    if (revision == 0) return false;  // Somebody was faster.
-    token_ = static_cast<uint64_t>(revision);
+    ASSIGN_OR_RETURN(token_, record_->Take(self.ToText(), options_.ttl));
+    if (token_ == 0) return false;  // Somebody was faster.
     const MutexLock lock(&mutex_);
     renewed_ = asked;
-  } else if (lease_ != 0 && found.kv->lease() == lease_) {
-    token_ = static_cast<uint64_t>(found.kv->create_revision());
+  } else if (holder->is_self) {
+    token_ = holder->token;
   } else {
-    RETURN_IF_ERROR(StandBy(found));
+    RETURN_IF_ERROR(StandBy(*holder));
     return false;
   }
   Log(LogLevel::kInfo, "elected the chief",
-      {{"by", options_.place.ToString()}, {"token", token_}});
+      {{"by", record_->place()}, {"token", token_}});
   return true;
 }
 
-absl::Status ChiefElection::StandBy(const EtcdClient::Found& found) {
-  const auto chief = ElectedChief::FromText(found.kv->value());
+absl::Status ChiefElection::StandBy(const ChiefRecord::Holder& holder) {
+  const auto chief = ElectedChief::FromText(holder.text);
   if (!chief.has_value()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("chief_election: the key ", key_,
-                     " in etcd is not one of paramd's: choose another prefix"));
+        absl::StrCat("chief_election: ", record_->NotOurs()));
   }
   if (options_.replaces != 0 && chief->incarnation == options_.replaces) {
-    return client_->DeleteKey(key_, found.kv->create_revision());
+    return record_->Remove();
   }
-  RETURN_IF_ERROR(CheckSameRun(*chief));
+  // One that has died may have been of a run before this one.
+  if (holder.is_alive) RETURN_IF_ERROR(CheckSameRun(*chief));
   stood_by_ = true;
-  if (std::exchange(seen_, found.kv->value()) != found.kv->value()) {
+  if (std::exchange(seen_, holder.text) != holder.text) {
     Log(LogLevel::kInfo, "standing by: there is a chief",
-        {{"chief", chief->address}, {"by", options_.place.ToString()}});
+        {{"chief", chief->address}, {"by", record_->place()}});
   }
-  return client_->WaitForChange(key_, found.revision, kLookAgain);
+  return record_->WaitForChange(kLookAgain);
 }
 
 absl::Status ChiefElection::CheckSameRun(const ElectedChief& chief) const {
@@ -192,7 +189,7 @@ absl::Status ChiefElection::CheckSameRun(const ElectedChief& chief) const {
       "chief_election: '", options_.state_directory,
       "' is not the directory of the chief at ", chief.address,
       ": all candidates need one run_dir on storage that they share (NFS, "
-      "CephFS), and another job another prefix"));
+      "CephFS), and another job a chief_election of its own"));
 }
 
 void ChiefElection::Keep(std::function<void(absl::Status)> on_lost) {
@@ -215,17 +212,24 @@ void ChiefElection::Loop() {
       }
       if (stopping_ || !lost_.ok()) return;
     }
-    const Time asked = MonotonicNow();
-    Heard(asked, Ask()).IgnoreError();
+    Time asked;
+    const absl::StatusOr<bool> answer = Ask(&asked);
+    Heard(asked, answer).IgnoreError();
   }
 }
 
-absl::StatusOr<bool> ChiefElection::Ask() {
-  ASSIGN_OR_RETURN(const bool lives, client_->KeepAlive(lease_));
-  if (!lives) return false;
-  ASSIGN_OR_RETURN(const EtcdClient::Found found, client_->Get(key_));
-  return found.kv.has_value() &&
-         static_cast<uint64_t>(found.kv->create_revision()) == token_;
+absl::StatusOr<bool> ChiefElection::Ask(Time* asked) {
+  for (int asks = 1;; ++asks) {
+    *asked = MonotonicNow();
+    absl::StatusOr<bool> answer = record_->Renew();
+    // One that ends long after its time was paused with this process: that it
+    // was not answered then does not say that the keeper is away.
+    const absl::Duration took = MonotonicNow() - *asked;
+    if (answer.ok() || asks == kMostAsks ||
+        took <= record_->longest_renewal() + kLate) {
+      return answer;
+    }
+  }
 }
 
 absl::Status ChiefElection::Heard(Time asked,
@@ -240,13 +244,15 @@ absl::Status ChiefElection::Heard(Time asked,
       if (!away_.has_value()) {
         away_ = {std::string(answer.status().message()), asked};
         Log(LogLevel::kWarning,
-            "etcd is away; training goes on with this chief",
+            absl::StrCat(record_->keeper(),
+                         " is away; training goes on with this chief"),
             {{"why", answer.status().message()}});
       }
       return absl::OkStatus();
     }
     if (std::exchange(away_, absl::nullopt).has_value()) {
-      Log(LogLevel::kInfo, "etcd is back", {{"still_the_chief", *answer}});
+      Log(LogLevel::kInfo, absl::StrCat(record_->keeper(), " is back"),
+          {{"still_the_chief", *answer}});
     }
     if (*answer) {
       renewed_ = std::max(renewed_, asked);
@@ -254,7 +260,7 @@ absl::Status ChiefElection::Heard(Time asked,
     }
     lost = lost_ = absl::UnavailableError(
         absl::StrCat("this process is not the chief any more: its lease in ",
-                     options_.place.ToString(), " has ended"));
+                     record_->place(), " has ended"));
     on_lost = std::exchange(on_lost_, nullptr);
   }
   changed_.NotifyAll();
@@ -269,20 +275,21 @@ absl::Status ChiefElection::Check() {
     const Time now = MonotonicNow();
     // Known to be away: it is asked again by the thread, and nobody waits,
     // unless that thread was paused too.
-    const absl::Duration longest_ask =
-        2 * options_.place.endpoints.size() * EtcdClient::kPatience;
+    const absl::Duration longest_wait =
+        options_.ttl + record_->longest_renewal();
     if (now - renewed_ < options_.ttl ||
-        (away_.has_value() && now - tried_ < options_.ttl + longest_ask)) {
+        (away_.has_value() && now - tried_ < longest_wait)) {
       return absl::OkStatus();
     }
   }
-  const Time asked = MonotonicNow();
-  return Heard(asked, Ask());
+  Time asked;
+  const absl::StatusOr<bool> answer = Ask(&asked);
+  return Heard(asked, answer);
 }
 
 absl::Status ChiefElection::Confirm() {
-  const Time asked = MonotonicNow();
-  const absl::StatusOr<bool> answer = Ask();
+  Time asked;
+  const absl::StatusOr<bool> answer = Ask(&asked);
   RETURN_IF_ERROR(Heard(asked, answer));
   return answer.status();
 }
@@ -300,12 +307,11 @@ void ChiefElection::Resign() {
   }
   changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
-  if (lease_ == 0) return;
-  const absl::Status revoked = client_->Revoke(lease_);
+  const absl::Status released = record_->Release();
   const MutexLock lock(&mutex_);
-  if (!revoked.ok() && lost_.ok()) {
+  if (!released.ok() && lost_.ok()) {
     Log(LogLevel::kWarning, "the next chief waits for the end of the lease",
-        {{"why", revoked.message()}});
+        {{"why", released.message()}});
   }
 }
 

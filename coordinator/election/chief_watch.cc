@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -15,20 +17,11 @@ constexpr absl::Duration kAskAgain = absl::Seconds(1);
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ChiefWatch>> ChiefWatch::Start(
-    const ElectionPlace& place, const std::string& tls_directory,
-    const std::string& address) {
-  ASSIGN_OR_RETURN(auto client, EtcdClient::Create(place, tls_directory));
-  std::unique_ptr<ChiefWatch> watch(
-      new ChiefWatch(place, std::move(client), address));
-  watch->thread_ = std::thread([raw = watch.get()] { raw->Loop(); });
-  return watch;
-}
-
-ChiefWatch::ChiefWatch(const ElectionPlace& place,
-                       std::unique_ptr<EtcdClient> client,
+ChiefWatch::ChiefWatch(std::unique_ptr<ChiefRecord> record,
                        const std::string& address)
-    : key_(place.key()), client_(std::move(client)), address_(address) {}
+    : record_(std::move(record)),
+      address_(address),
+      thread_([this] { Loop(); }) {}
 
 ChiefWatch::~ChiefWatch() {
   {
@@ -36,7 +29,7 @@ ChiefWatch::~ChiefWatch() {
     stopping_ = true;
   }
   stopped_.NotifyAll();
-  client_->Cancel();
+  record_->Cancel();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -54,7 +47,9 @@ void ChiefWatch::Loop() {
     if (stopping_) return;
     if (!std::exchange(was_away, !looked.ok()) && !looked.ok()) {
       Log(LogLevel::kWarning,
-          "etcd is away; the chief that is known counts until it is back",
+          absl::StrCat(
+              record_->keeper(),
+              " is away; the chief that is known counts until it is back"),
           {{"chief", address_}, {"why", looked.message()}});
     }
     if (looked.ok()) continue;
@@ -65,10 +60,9 @@ void ChiefWatch::Loop() {
 }
 
 absl::Status ChiefWatch::Look() {
-  ASSIGN_OR_RETURN(const EtcdClient::Found found, client_->Get(key_));
-  const auto chief = found.kv.has_value()
-                         ? ElectedChief::FromText(found.kv->value())
-                         : absl::nullopt;
+  ASSIGN_OR_RETURN(const auto holder, record_->Look());
+  const auto chief =
+      holder.has_value() ? ElectedChief::FromText(holder->text) : absl::nullopt;
   if (chief.has_value()) {
     const MutexLock lock(&mutex_);
     if (std::exchange(address_, chief->address) != chief->address) {
@@ -76,7 +70,7 @@ absl::Status ChiefWatch::Look() {
           {{"chief", chief->address}});
     }
   }
-  return client_->WaitForChange(key_, found.revision, kWatchFor);
+  return record_->WaitForChange(kWatchFor);
 }
 
 }  // namespace paramd
