@@ -18,6 +18,13 @@ using ::google::protobuf::DynamicCastToGenerated;
 
 constexpr absl::Duration kPeriod = absl::Milliseconds(100);
 constexpr absl::Duration kLongestTurn = absl::Milliseconds(500);
+// To advance takes time that grows with the members, and they are as many as
+// what they say in a second: beyond this many one Advance is for all that came
+// in a while.
+constexpr size_t kFewMembers = 100;
+constexpr absl::Duration kPacePerMember = absl::Microseconds(1);
+// Before that is over: of what others wait for, if not too much comes at once.
+constexpr int kMostUrgent = 8;
 // Between checkpoints to save steps of sync mode, should one fail.
 constexpr absl::Duration kSaveRetry = absl::Seconds(1);
 
@@ -26,7 +33,11 @@ constexpr absl::Duration kSaveRetry = absl::Seconds(1);
 Dispatcher::Dispatcher(const CoordinatorOptions& options)
     : parts_(options, [this] { return report_.waiting_for(); }),
       facts_(&parts_),
-      report_(&parts_) {}
+      report_(&parts_) {
+  for (uint32_t s = 0; s < options.places.size(); ++s) {
+    for (const uint32_t peer : AllOf(options.places[s])) server_of_[peer] = s;
+  }
+}
 
 // ---- events -----------------------------------------------------------------
 
@@ -35,6 +46,7 @@ void Dispatcher::Start(Time now, Outbox* out) {
   last_event_ = now;
   next_periodic_ = now + kPeriod;
   parts_.startup.Begin(&turn);
+  next_due_ = NextDue();
 }
 
 // Who only takes its term may take the next one.
@@ -46,15 +58,16 @@ void Dispatcher::Completed(IoResult result, Time now, Outbox* out) {
   Turn turn = parts_.Begin(now, out);
   handler(result, &turn);
   facts_.Deliver(&turn);
-  Advance(&turn);
+  AdvanceSoon(/*urgent=*/true, &turn);
 }
 
 void Dispatcher::Receive(Message message, Time now, Outbox* out) {
   NoticePause(now);
   Turn turn = parts_.Begin(now, out);
+  const bool has_failed = message.is_reply && !message.status.ok();
   Route(message, &turn);
   facts_.Deliver(&turn);
-  Advance(&turn);
+  AdvanceSoon(/*urgent=*/has_failed, &turn);
 }
 
 void Dispatcher::Tick(Time now, Outbox* out) {
@@ -62,12 +75,17 @@ void Dispatcher::Tick(Time now, Outbox* out) {
   Turn turn = parts_.Begin(now, out);
   next_periodic_ = now + kPeriod;
   parts_.startup.CheckPatience(&turn);
-  Advance(&turn);
+  AdvanceSoon(/*urgent=*/false, &turn);
 }
 
 Time Dispatcher::next_tick() const {
   if (parts_.phase == JobPhase::kDone) return Time::Never();
-  return std::min({next_periodic_, parts_.servers.next_tick(parts_.job),
+  const Time due = has_more_ ? may_advance_ : std::max(next_due_, may_advance_);
+  return std::min(next_periodic_, due);
+}
+
+Time Dispatcher::NextDue() const {
+  return std::min({parts_.servers.next_tick(parts_.job),
                    parts_.replicas.next_tick(parts_.job),
                    parts_.watch.next_tick(parts_.job),
                    parts_.input.steps().next_tick(parts_.job),
@@ -164,11 +182,11 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
     const PlaceWatch::Answer answer = parts_.watch.OnReply(message, *turn);
     if (answer != PlaceWatch::Answer::kNone) {
       if (answer == PlaceWatch::Answer::kNobody) AskAtOnce(peer, turn->now);
-    } else if (const auto server = parts_.servers.ServerAt(peer)) {
+    } else if (const auto server = ServerAt(peer)) {
       if (!parts_.input.steps().OnReply(*server, message, turn)) {
         parts_.servers.OnReply(*server, message, turn);
       }
-    } else if (const auto other = parts_.replicas.ServerAt(peer)) {
+    } else if (const auto other = OtherAt(peer)) {
       parts_.replicas.OnReply(*other, message, turn);
     } else {
       parts_.spares.OnReply(message, turn);
@@ -231,11 +249,26 @@ void Dispatcher::OnDrain(const Message& message,
                           turn);
 }
 
+absl::optional<uint32_t> Dispatcher::ServerAt(uint32_t peer) const {
+  const auto found = server_of_.find(peer);
+  return found == server_of_.end() ? parts_.servers.ServerAt(peer)
+         : parts_.servers.IsAt(found->second, peer)
+             ? absl::make_optional(found->second)
+             : absl::nullopt;
+}
+
+absl::optional<uint32_t> Dispatcher::OtherAt(uint32_t peer) const {
+  const auto found = server_of_.find(peer);
+  return found != server_of_.end() && parts_.replicas.IsAt(found->second, peer)
+             ? absl::make_optional(found->second)
+             : absl::nullopt;
+}
+
 // What has become of who was there the next call finds out.
 void Dispatcher::AskAtOnce(uint32_t peer, Time now) {
-  if (const auto server = parts_.servers.ServerAt(peer)) {
+  if (const auto server = ServerAt(peer)) {
     parts_.servers.KeepAlive(*server, now);
-  } else if (const auto other = parts_.replicas.ServerAt(peer)) {
+  } else if (const auto other = OtherAt(peer)) {
     parts_.replicas.KeepAlive(*other, now);
   }
 }
@@ -311,7 +344,32 @@ void Dispatcher::OnTakePortion(const Message& message,
 
 // ---- what is due ------------------------------------------------------------
 
+absl::Duration Dispatcher::Pace() const {
+  const size_t members = parts_.servers.all().size() +
+                         parts_.sessions.all().size() +
+                         parts_.joins.all().size();
+  if (members <= kFewMembers) return absl::ZeroDuration();
+  return static_cast<int64_t>(members) * kPacePerMember;
+}
+
+void Dispatcher::AdvanceSoon(bool urgent, Turn* turn) {
+  has_more_ = true;
+  if (turn->now >= may_advance_) {
+    urgent_ = 0;
+  } else if (!urgent || ++urgent_ > kMostUrgent) {
+    return;
+  }
+  Advance(turn);
+}
+
 void Dispatcher::Advance(Turn* turn) {
+  AdvanceParts(turn);
+  has_more_ = false;
+  may_advance_ = turn->now + Pace();
+  next_due_ = NextDue();
+}
+
+void Dispatcher::AdvanceParts(Turn* turn) {
   if (turn->out->exited) return;
   AdvanceStart(turn);
   AdvanceJoins(turn);

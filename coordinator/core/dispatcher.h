@@ -1,11 +1,15 @@
 #ifndef PARAMD_COORDINATOR_CORE_DISPATCHER_H_
 #define PARAMD_COORDINATOR_CORE_DISPATCHER_H_
 
+#include <cstdint>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 
+#include "base/time.h"
 #include "coordinator/core/coordinator_parts.h"
 #include "coordinator/core/fact_router.h"
 #include "coordinator/core/failed_job.h"
@@ -18,13 +22,18 @@ namespace paramd {
 
 // A coordinator from the inside: routes each event to the part that it is for,
 // has the facts delivered that it raises, and then asks the parts in the order
-// of Advance what they have to do.
+// of AdvanceParts what they have to do.
 //
 // Invariants: what must survive is appended to the configuration log before
 // anyone is told. A worker learns its generation only when every server has it
 // in its configuration. Every server has at most one control call under way,
 // and in sync mode one Decide beside it. There, sessions and contributors
 // change only while every server has applied the newest decided step.
+//
+// Advance looks at every member. In a job of more than kFewMembers it comes at
+// most once in a microsecond for each of them, so that its share of a processor
+// does not grow with the job; what has failed and what the log has are not kept
+// waiting.
 //
 // Not thread-safe: the core of a Coordinator, which owns it.
 class Dispatcher {
@@ -52,6 +61,8 @@ class Dispatcher {
  private:
   // ---- one event
   void NoticePause(Time now);
+  absl::optional<uint32_t> ServerAt(uint32_t peer) const;
+  absl::optional<uint32_t> OtherAt(uint32_t peer) const;
   void Route(const Message& message, Turn* turn);
   void AskAtOnce(uint32_t peer, Time now);
   void OnHeartbeat(const Message& message, const v1::HeartbeatRequest& request,
@@ -63,7 +74,12 @@ class Dispatcher {
                      Turn* turn);
 
   // ---- after it: each part does what is due, in this order
+  // At once, or with what comes soon after it: see kFewMembers.
+  void AdvanceSoon(bool urgent, Turn* turn);
+  absl::Duration Pace() const;
   void Advance(Turn* turn);
+  void AdvanceParts(Turn* turn);
+  Time NextDue() const;
   void AdvanceStart(Turn* turn);
   void AdvanceJoins(Turn* turn);
   // Ends silent sessions and, if all input is used, the training; or takes a
@@ -79,8 +95,14 @@ class Dispatcher {
   CoordinatorParts parts_;
   FactRouter facts_;
   const JobReport report_;
+  // The server that a place may be of, by peer.
+  absl::flat_hash_map<uint32_t, uint32_t> server_of_;
   Time next_periodic_;
   Time last_event_;
+  Time next_due_;          // As of the last Advance.
+  Time may_advance_;       // For what is not urgent.
+  bool has_more_ = false;  // Events since the last Advance.
+  int urgent_ = 0;         // Advances before may_advance_.
 };
 
 }  // namespace paramd

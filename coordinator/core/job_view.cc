@@ -6,6 +6,11 @@
 #include "proto/refusal.h"
 
 namespace paramd {
+namespace {
+
+constexpr int64_t kToldInput = 16;
+
+}  // namespace
 
 bool JobView::EveryServerHas(const v1::ConfigurationVersion& version) const {
   return std::all_of(servers.begin(), servers.end(),
@@ -36,6 +41,14 @@ std::string JobView::NameOfWorker(uint32_t worker) const {
 
 std::string JobView::NameOfServer(uint32_t server) const {
   return ServerName(server, servers[server].generation);
+}
+
+bool IsToldInput(uint32_t server, Time now, const JobView& job) {
+  const int64_t turns = std::max(
+      int64_t{1}, static_cast<int64_t>(job.servers.size()) / kToldInput);
+  const int64_t beat =
+      now.nanoseconds() / absl::ToInt64Nanoseconds(job.heartbeat());
+  return (beat + server) % turns == 0;
 }
 
 }  // namespace paramd

@@ -101,6 +101,11 @@ struct JobView {
   std::string NameOfServer(uint32_t server) const;
 };
 
+// Whether a reminder tells this server what is left of the input: so many do in
+// each heartbeat, in turn, as a coordinator that takes over goes by the newest
+// that any of them was told.
+bool IsToldInput(uint32_t server, Time now, const JobView& job);
+
 }  // namespace paramd
 
 #endif  // PARAMD_COORDINATOR_CORE_JOB_VIEW_H_

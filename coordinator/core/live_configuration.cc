@@ -1,6 +1,13 @@
 #include "coordinator/core/live_configuration.h"
 
+#include <algorithm>
+
 namespace paramd {
+namespace {
+
+constexpr int kManyMembers = 100;
+
+}  // namespace
 
 void LiveConfiguration::Begin(uint64_t term, const std::string& run_id,
                               const std::string& job_digest) {
@@ -61,6 +68,37 @@ void LiveConfiguration::SetWorkers(
     member->set_pid(worker.pid);
     member->set_left_sessions(worker.left_sessions);
   }
+}
+
+bool HasManyMembers(const v1::Configuration& configuration) {
+  return configuration.servers_size() + configuration.workers_size() >
+         kManyMembers;
+}
+
+v1::Configuration ReminderOf(const v1::Configuration& configuration,
+                             uint32_t server) {
+  v1::Configuration reminder;
+  *reminder.mutable_version() = configuration.version();
+  reminder.set_run_id(configuration.run_id());
+  reminder.set_job_digest(configuration.job_digest());
+  *reminder.add_servers() = configuration.servers(static_cast<int>(server));
+  return reminder;
+}
+
+v1::Configuration ForWorker(const v1::Configuration& configuration,
+                            uint32_t worker,
+                            absl::optional<v1::Configuration>* shared) {
+  if (!shared->has_value()) {
+    *shared = configuration;
+    (*shared)->clear_workers();
+  }
+  v1::Configuration told = **shared;
+  const auto& all = configuration.workers();
+  const auto own = std::lower_bound(
+      all.begin(), all.end(), worker,
+      [](const v1::WorkerMember& a, uint32_t b) { return a.index() < b; });
+  if (own != all.end() && own->index() == worker) *told.add_workers() = *own;
+  return told;
 }
 
 }  // namespace paramd

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
+
 #include "coordinator/core/members.h"
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/refusal.h"
@@ -50,6 +52,19 @@ class LiveConfiguration {
   v1::Configuration configuration_;
   uint64_t generation_counter_ = 0;
 };
+
+// In a job of many members it is told so that what all of them are told does
+// not grow with their square.
+bool HasManyMembers(const v1::Configuration& configuration);
+// For a server that has it: its version, its run and what it says of that
+// server.
+v1::Configuration ReminderOf(const v1::Configuration& configuration,
+                             uint32_t server);
+// Without the other sessions, which are the servers' concern. `shared` is the
+// same without any, and is made if it is unset.
+v1::Configuration ForWorker(const v1::Configuration& configuration,
+                            uint32_t worker,
+                            absl::optional<v1::Configuration>* shared);
 
 }  // namespace paramd
 

@@ -52,40 +52,39 @@ void PlaceWatch::Forget(Place* place, uint64_t process) {
 
 PlaceWatch::Answer PlaceWatch::OnReply(const Message& message,
                                        const Turn& turn) {
-  for (Place& place : places_) {
-    if (place.call == 0 || message.from != PeerId::Ps(place.peer) ||
-        place.call != message.call) {
-      continue;
-    }
-    place.call = 0;
-    place.known = true;
-    const absl::Duration every = place.spare ? kEverySpare : kEvery;
-    place.next = turn.now + every;
-    if (!message.status.ok()) {
-      const auto reason = RefusalOf(message.status).reason();
-      if (HasEnded(message.status)) Forget(&place, 0);
-      place.doubted = reason == v1::Refusal::NOT_READY;
-      return reason != v1::Refusal::REASON_UNSPECIFIED ? Answer::kSomebody
-                                                       : Answer::kNobody;
-    }
-    const auto* reply = DynamicCastToGenerated<v1::WatchReply>(message.head);
-    if (reply == nullptr) return Answer::kSomebody;
-    place.heard = turn.now;
-    const bool is_new = reply->incarnation() != place.process;
-    if (is_new) Forget(&place, reply->incarnation());
-    place.doubted = false;
-    const bool is_news = is_new || reply->leaving() != place.leaving ||
-                         reply->stopped() != place.stopped;
-    const bool begins_to_leave = reply->leaving() && !place.leaving;
-    place.leaving = reply->leaving();
-    place.stopped = reply->stopped();
-    // It has waited there.
-    place.next = is_news ? turn.now : std::max(turn.now, place.sent + every);
-    if (begins_to_leave) LeaveTogether(place.process, turn.now);
-    if (is_new && scalable_) place.drain = Leaves(place.process);
-    return Answer::kSomebody;
+  const auto found = by_peer_.find(message.from.index);
+  if (message.from.kind != PeerId::Kind::kPs || found == by_peer_.end()) {
+    return Answer::kNone;
   }
-  return Answer::kNone;
+  Place& place = places_[found->second];
+  if (place.call == 0 || place.call != message.call) return Answer::kNone;
+  place.call = 0;
+  place.known = true;
+  const absl::Duration every = place.spare ? kEverySpare : kEvery;
+  place.next = turn.now + every;
+  if (!message.status.ok()) {
+    const auto reason = RefusalOf(message.status).reason();
+    if (HasEnded(message.status)) Forget(&place, 0);
+    place.doubted = reason == v1::Refusal::NOT_READY;
+    return reason != v1::Refusal::REASON_UNSPECIFIED ? Answer::kSomebody
+                                                     : Answer::kNobody;
+  }
+  const auto* reply = DynamicCastToGenerated<v1::WatchReply>(message.head);
+  if (reply == nullptr) return Answer::kSomebody;
+  place.heard = turn.now;
+  const bool is_new = reply->incarnation() != place.process;
+  if (is_new) Forget(&place, reply->incarnation());
+  place.doubted = false;
+  const bool is_news = is_new || reply->leaving() != place.leaving ||
+                       reply->stopped() != place.stopped;
+  const bool begins_to_leave = reply->leaving() && !place.leaving;
+  place.leaving = reply->leaving();
+  place.stopped = reply->stopped();
+  // It has waited there.
+  place.next = is_news ? turn.now : std::max(turn.now, place.sent + every);
+  if (begins_to_leave) LeaveTogether(place.process, turn.now);
+  if (is_new && scalable_) place.drain = Leaves(place.process);
+  return Answer::kSomebody;
 }
 
 // Some may have been told to stay meanwhile.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "coordinator/core/live_configuration.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 
@@ -489,8 +490,13 @@ void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
     auto configure = std::make_unique<v1::ConfigureRequest>();
     *configure->mutable_header() = header;
     *configure->mutable_committed() = snapshots_.numbers().committed;
-    *configure->mutable_configuration() = job.configuration;
-    if (!job.IsSync()) {
+    const bool is_reminder =
+        !(place.acknowledged < version) && HasManyMembers(job.configuration);
+    *configure->mutable_configuration() =
+        is_reminder ? ReminderOf(job.configuration, server) : job.configuration;
+    const bool tells_input =
+        !is_reminder || IsToldInput(server, turn->now, job);
+    if (!job.IsSync() && tells_input) {
       *configure->mutable_input_left() = job.progress.InputLeft({});
     }
     head = std::move(configure);

@@ -60,6 +60,9 @@ class Replicas {
                         const JobView& job);
   // Which server's other place is called so; unset: of none.
   absl::optional<uint32_t> ServerAt(uint32_t peer) const;
+  bool IsAt(uint32_t server, uint32_t peer) const {
+    return places_[server].peer == peer;
+  }
 
   // ---- what is heard
   // A server has answered its configuration.

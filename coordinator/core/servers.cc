@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
+#include "coordinator/core/live_configuration.h"
 #include "coordinator/core/server_failure.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
@@ -238,14 +239,14 @@ void Servers::CallOne(uint32_t index, Call call, Turn* turn) {
   server.told_committed = numbers.committed;
   server.asked = numbers.under_way;
   BufferChain payload;
-  Outbox::Head head = MakeCall(index, call, turn->job, &payload);
+  Outbox::Head head = MakeCall(index, call, turn->now, turn->job, &payload);
   server.call_id =
       turn->Send(PeerId::Ps(server.peer.value_or(index)), std::move(head),
                  std::move(payload), DeadlineOf(call));
 }
 
-Outbox::Head Servers::MakeCall(uint32_t index, Call call, const JobView& job,
-                               BufferChain* payload) const {
+Outbox::Head Servers::MakeCall(uint32_t index, Call call, Time now,
+                               const JobView& job, BufferChain* payload) const {
   const v1::ConfigurationVersion& version = job.configuration.version();
   v1::Header header;
   // Who is there is what a recall asks for, and a configuration says by itself.
@@ -275,9 +276,23 @@ Outbox::Head Servers::MakeCall(uint32_t index, Call call, const JobView& job,
     finish->set_everybody_knows(everybody_knows_);
     return finish;
   }
+  return MakeConfigure(index, header, now, job);
+}
+
+Outbox::Head Servers::MakeConfigure(uint32_t index, const v1::Header& header,
+                                    Time now, const JobView& job) const {
+  const ServerRecord& server = servers_[index];
+  const v1::Configuration& configuration = job.configuration;
   auto configure = WithHeader<v1::ConfigureRequest>(header);
-  *configure->mutable_committed() = servers_[index].told_committed;
-  *configure->mutable_configuration() = job.configuration;
+  *configure->mutable_committed() = server.told_committed;
+  const bool has_it =
+      server.restored && !(server.acknowledged < configuration.version());
+  if (has_it && HasManyMembers(configuration)) {
+    *configure->mutable_configuration() = ReminderOf(configuration, index);
+    if (!IsToldInput(index, now, job)) return configure;
+  } else {
+    *configure->mutable_configuration() = configuration;
+  }
   if (!job.IsSync()) {
     *configure->mutable_input_left() = job.progress.InputLeft({});
   }

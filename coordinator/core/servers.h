@@ -48,6 +48,9 @@ class Servers {
   void GoOnAt(uint32_t server, uint32_t peer) { servers_[server].peer = peer; }
   // Which server is called so now; unset: none.
   absl::optional<uint32_t> ServerAt(uint32_t peer) const;
+  bool IsAt(uint32_t server, uint32_t peer) const {
+    return servers_[server].peer.value_or(server) == peer;
+  }
   // Nothing is asked of it until it is in its other place.
   void AwaitTakeOver(uint32_t server) { servers_[server].taken_over = true; }
   // Everybody is to know this of it. False: it is of what it held before, and
@@ -97,8 +100,10 @@ class Servers {
 
   Due NextCall(uint32_t server, const JobView& job) const;
   void CallOne(uint32_t server, Call call, Turn* turn);
-  Outbox::Head MakeCall(uint32_t server, Call call, const JobView& job,
-                        BufferChain* payload) const;
+  Outbox::Head MakeConfigure(uint32_t server, const v1::Header& header,
+                             Time now, const JobView& job) const;
+  Outbox::Head MakeCall(uint32_t server, Call call, Time now,
+                        const JobView& job, BufferChain* payload) const;
   void OnRecalled(uint32_t server, const v1::RecallReply& reply, Turn* turn);
   void OnConfigured(uint32_t server, const v1::ConfigureReply& reply,
                     Turn* turn);

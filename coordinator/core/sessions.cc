@@ -13,12 +13,19 @@
 namespace paramd {
 namespace {
 
+// What workers are told has nothing of the others: made once for all of them.
+using Shared = absl::optional<v1::Configuration>;
+
 v1::HeartbeatReply ReplyTo(const WorkerRecord& worker,
                            const Sessions::News& news,
-                           const v1::Configuration& configuration) {
+                           const v1::Configuration& configuration,
+                           Shared* shared) {
   v1::HeartbeatReply reply;
   if (configuration.version() > worker.last.header().configuration()) {
-    *reply.mutable_configuration() = configuration;
+    *reply.mutable_configuration() =
+        HasManyMembers(configuration)
+            ? ForWorker(configuration, worker.last.header().worker(), shared)
+            : configuration;
   }
   reply.set_term(configuration.version().term());
   reply.set_state(configuration.state());
@@ -47,10 +54,11 @@ bool IsNewTo(const WorkerRecord& worker, const Sessions::News& news,
          !SamePart(news.test_part.value_or(v1::TestPart()), known.test_part());
 }
 
-void AnswerOne(WorkerRecord* worker, const Sessions::News& news, Turn* turn) {
+void AnswerOne(WorkerRecord* worker, const Sessions::News& news, Shared* shared,
+               Turn* turn) {
   turn->out->Reply(worker->parked,
-                   std::make_unique<v1::HeartbeatReply>(
-                       ReplyTo(*worker, news, turn->job.configuration)));
+                   std::make_unique<v1::HeartbeatReply>(ReplyTo(
+                       *worker, news, turn->job.configuration, shared)));
   worker->parked = 0;
 }
 
@@ -195,7 +203,8 @@ void Sessions::Keep(const Message& message, const v1::HeartbeatRequest& request,
                     NewsOf news_of, Turn* turn) {
   const uint32_t index = request.header().worker();
   WorkerRecord& worker = sessions_.at(index);
-  if (worker.parked != 0) AnswerOne(&worker, news_of(index), turn);
+  Shared shared;
+  if (worker.parked != 0) AnswerOne(&worker, news_of(index), &shared, turn);
   worker.last = request;
   worker.last.clear_tested();  // May be large.
   OnPushes(index, request.header().sequence());
@@ -204,6 +213,7 @@ void Sessions::Keep(const Message& message, const v1::HeartbeatRequest& request,
 }
 
 void Sessions::Answer(NewsOf news_of, Turn* turn) {
+  Shared shared;
   for (auto& [index, worker] : sessions_) {
     if (worker.parked == 0) continue;
     const News news = news_of(index);
@@ -211,7 +221,7 @@ void Sessions::Answer(NewsOf news_of, Turn* turn) {
     if (turn->now >= worker.parked_until ||
         IsNewTo(worker, news, turn->job.configuration) ||
         worker.last.state() == v1::FINISHED) {
-      AnswerOne(&worker, news, turn);
+      AnswerOne(&worker, news, &shared, turn);
     }
   }
 }

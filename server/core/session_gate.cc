@@ -79,9 +79,15 @@ absl::Status SessionGate::CheckConfigurer(
 }
 
 absl::Status SessionGate::CheckRepeated(const v1::Configuration& told) const {
-  if (told.SerializeAsString() == configuration_.SerializeAsString()) {
-    return absl::OkStatus();
-  }
+  const bool is_reminder = !told.has_layout() && configuration_.has_layout();
+  const v1::ServerMember* const self = view_.FindSelf(told);
+  const v1::ServerMember* const known = view_.FindSelf(configuration_);
+  const bool is_same =
+      is_reminder
+          ? self != nullptr && known != nullptr &&
+                self->SerializeAsString() == known->SerializeAsString()
+          : told.SerializeAsString() == configuration_.SerializeAsString();
+  if (is_same) return absl::OkStatus();
   const std::string version = VersionName(configuration_.version());
   return Invalid(version, absl::StrCat("configuration ", version,
                                        " was told before with other content"));

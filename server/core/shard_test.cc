@@ -246,6 +246,25 @@ TEST(ShardConfigureTest, ANewLayoutUnderTheSameGenerationIsRefused) {
       Pair(1, 1));
 }
 
+TEST(ShardConfigureTest, AReminderIsAnsweredAndChangesNothing) {
+  ShardDriver driver;
+  driver.MakeReady(Small());
+  v1::Configuration reminder = Small();
+  reminder.clear_layout();
+  reminder.clear_workers();
+  const auto reply = driver.Configure(reminder);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_TRUE(reply->restored());
+  EXPECT_EQ(reply->configuration(), Pair(1, 1));
+  EXPECT_EQ(driver.Ask<v1::RecallReply>(kChief, Recall(1))
+                ->configuration()
+                .SerializeAsString(),
+            Small().SerializeAsString());
+  reminder.mutable_servers(0)->set_restore_directory("/other");
+  EXPECT_EQ(driver.Configure(reminder).status().message(),
+            "configuration 1.1 was told before with other content");
+}
+
 TEST(ShardConfigureTest, TheLayoutMayComeLater) {
   ShardDriver driver;
   v1::Configuration without = Small();

@@ -1,5 +1,6 @@
 #include "coordinator/core/testing/started_coordinator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -112,12 +113,15 @@ void StartedCoordinator::AnswerConfigure(const Outbox::SendItem& sent) {
   reply.set_incarnation(server.incarnation);
   reply.set_draining(server.draining);
   *reply.mutable_drained_by() = server.drained_by;
-  if (told.servers(sent.to.index).incarnation() == server.incarnation) {
+  const auto self =
+      std::find_if(told.servers().begin(), told.servers().end(),
+                   [&](const auto& m) { return m.index() == sent.to.index; });
+  CHECK(self != told.servers().end(), "a server is told of itself");
+  if (self->incarnation() == server.incarnation) {
     *reply.mutable_configuration() = told.version();
     reply.set_restored(true);
     server.file.set_server(sent.to.index);
-    *server.file.mutable_server_generation() =
-        told.servers(sent.to.index).generation();
+    *server.file.mutable_server_generation() = self->generation();
     *reply.mutable_lost() = server.file.lost();
   }
   server.gone =

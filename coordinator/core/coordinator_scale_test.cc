@@ -1,0 +1,130 @@
+// A job of more members than a coordinator looks at with each event.
+#include <cstdint>
+#include <memory>
+
+#include "gtest/gtest.h"
+
+#include "coordinator/core/job_view.h"
+#include "coordinator/core/live_configuration.h"
+#include "coordinator/core/testing/part_bench.h"
+#include "coordinator/core/testing/started_coordinator.h"
+
+namespace paramd {
+namespace {
+
+using testing::CoreDriver;
+using testing::JobOptions;
+using testing::PartBench;
+using testing::StartedCoordinator;
+
+constexpr uint32_t kServers = 160;
+
+Coordinator::Options LargeJob() {
+  Coordinator::Options options = JobOptions();
+  options.servers = kServers;
+  return options;
+}
+
+// Its servers are filled.
+class CoordinatorScaleTest : public ::testing::Test {
+ protected:
+  CoordinatorScaleTest() : job_(LargeJob()) {
+    job_.ReadLog();
+    job_.Append();
+    Settle();
+    job_.FindCheckpoint();
+    job_.Append();
+    Settle();
+  }
+
+  CoreDriver& driver() { return job_.driver(); }
+  // Time passes in which everything is done that waits for other events.
+  void Settle() {
+    for (int i = 0; i < 3; ++i) {
+      job_.Serve();
+      driver().Advance(absl::Milliseconds(1));
+    }
+  }
+  v1::JoinReply Join(uint32_t worker) {
+    const CallId call = job_.BeginJoin(worker, 200 + worker);
+    Settle();
+    const CoreDriver::Answer answer = driver().Take(call);
+    EXPECT_TRUE(answer.status.ok()) << answer.status;
+    return static_cast<const v1::JoinReply&>(*answer.head);
+  }
+  // The next one that a server is sent.
+  v1::ConfigureRequest Configured(uint32_t server) {
+    const auto sent =
+        driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(server));
+    EXPECT_TRUE(sent.has_value());
+    return static_cast<const v1::ConfigureRequest&>(*sent->head);
+  }
+
+  StartedCoordinator job_;
+};
+
+TEST_F(CoordinatorScaleTest, AServerThatHasTheConfigurationIsRemindedOfIt) {
+  const v1::Configuration all = job_.configuration();
+  driver().Advance(absl::Seconds(1));
+  const v1::Configuration told = Configured(5).configuration();
+  EXPECT_EQ(told.version(), all.version());
+  EXPECT_EQ(told.run_id(), all.run_id());
+  EXPECT_EQ(told.job_digest(), all.job_digest());
+  EXPECT_FALSE(told.has_layout());
+  ASSERT_EQ(told.servers_size(), 1);
+  EXPECT_EQ(told.servers(0).SerializeAsString(),
+            all.servers(5).SerializeAsString());
+}
+
+TEST_F(CoordinatorScaleTest, ANewConfigurationIsToldWhole) {
+  job_.BeginJoin(1, 201);
+  driver().Advance(absl::Milliseconds(1));
+  const v1::ConfigureRequest told = Configured(5);
+  EXPECT_TRUE(told.configuration().has_layout());
+  EXPECT_EQ(told.configuration().servers_size(), static_cast<int>(kServers));
+  EXPECT_EQ(told.configuration().workers_size(), 1);
+  EXPECT_TRUE(told.has_input_left());
+}
+
+TEST_F(CoordinatorScaleTest, AWorkerIsToldOfNoOtherSession) {
+  Join(0);
+  const v1::JoinReply reply = Join(1);
+  const v1::Configuration all = job_.configuration();
+  EXPECT_EQ(all.workers_size(), 2);
+  ASSERT_EQ(reply.configuration().workers_size(), 1);
+  EXPECT_EQ(reply.configuration().workers(0).SerializeAsString(),
+            all.workers(1).SerializeAsString());
+  EXPECT_EQ(reply.configuration().layout().SerializeAsString(),
+            all.layout().SerializeAsString());
+}
+
+TEST_F(CoordinatorScaleTest, WhatComesTogetherIsLookedAtTogether) {
+  const v1::ConfigurationVersion before = job_.configuration().version();
+  driver().Tick();
+  job_.BeginJoin(0, 200);
+  job_.BeginJoin(1, 201);
+  EXPECT_EQ(job_.configuration().version(), before);
+  EXPECT_LE(job_.core().next_tick(), driver().now() + absl::Milliseconds(1));
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_EQ(job_.configuration().version().counter(), before.counter() + 1);
+  EXPECT_EQ(job_.configuration().workers_size(), 2);
+}
+
+TEST(ScaledInputTest, SomeServersAreToldOfTheInputInEachHeartbeat) {
+  Coordinator::Options options = LargeJob();
+  PartBench bench(options);
+  for (int beat = 0; beat < 20; ++beat) {
+    int told = 0;
+    for (uint32_t s = 0; s < kServers; ++s) {
+      told += IsToldInput(s, bench.now, bench.job);
+    }
+    EXPECT_EQ(told, 16);
+    bench.now = bench.now + bench.job.heartbeat();
+  }
+  options.servers = 16;
+  EXPECT_TRUE(IsToldInput(7, bench.now, PartBench(options).job))
+      << "few are told always";
+}
+
+}  // namespace
+}  // namespace paramd
