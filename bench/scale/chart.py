@@ -1,0 +1,99 @@
+"""Draws what bench/scale measured: its lines of JSON in, an SVG out.
+
+    python3 bench/scale/chart.py < figures.jsonl > docs/scale.svg
+"""
+
+import json
+import math
+import sys
+
+PANELS = (  # Metric, title, colour.
+    ("cpu_us_per_member_second", "processor time: µs a member and second",
+     "#c2410c"),
+    ("bytes_per_member_second", "both ways: bytes a member and second",
+     "#1d4ed8"),
+    ("take_over_ms", "until all know of a take-over: ms", "#15803d"),
+    ("take_over_cpu_us_per_member", "processor time in it: µs a member",
+     "#7e22ce"),
+)
+CAPTION = (
+    "A coordinator and a simulated job in mode async with replication: 2 and ten "
+    "workers for each server, of which one is lost in a",
+    "minute. Processor time is that of the coordinator's core, without its "
+    "transport. Both axes are logarithmic.",
+)
+WIDTH, HEIGHT = 760, 610
+PANEL = (290, 180)  # Width, height.
+LEFT, TOP = (76, 440), (78, 334)  # Of columns; of rows.
+
+
+def read(lines):
+    """{metric: {servers: value}}"""
+    found = {}
+    for line in lines:
+        figure = json.loads(line)
+        size, _, what = figure["metric"].partition(".")
+        if what:
+            servers = int(size.removeprefix("servers_"))
+            found.setdefault(what, {})[servers] = figure["value"]
+    return found
+
+
+def text(x, y, content, anchor="middle", size=12, colour="#222", extra=""):
+    return (f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" '
+            f'font-size="{size}" fill="{colour}" {extra}>{content}</text>')
+
+
+def number(value):
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def panel(values, title, colour, left, top):
+    width, height = PANEL
+    low = math.floor(math.log10(min(values.values())))
+    high = max(math.ceil(math.log10(max(values.values()))), low + 2)
+    sizes = sorted(values)
+    first, last = math.log10(sizes[0]), math.log10(sizes[-1])
+    inside = width - 50  # Room for the numbers at both ends.
+
+    def at(servers, value):
+        across = (math.log10(servers) - first) / max(last - first, 1)
+        up = (math.log10(value) - low) / (high - low)
+        return left + 25 + inside * across, top + height * (1 - up)
+
+    parts = [text(left, top - 8, title, "start")]
+    for exponent in range(low, high + 1):
+        y = at(sizes[0], 10.0 ** exponent)[1]
+        parts.append(f'<path d="M{left} {y:.0f}h{width}" stroke="#ddd"/>')
+        parts.append(text(left - 6, y + 4, f"{10.0 ** exponent:,.10g}", "end"))
+    points = [at(n, values[n]) for n in sizes]
+    path = " ".join(f"{x:.0f},{y:.0f}" for x, y in points)
+    parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" '
+                 'stroke-width="2"/>')
+    for n, (x, y) in zip(sizes, points):
+        parts.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="4" '
+                     f'fill="{colour}"/>')
+        parts.append(text(x, y - 9, number(values[n]), size=11, colour=colour))
+        parts.append(text(x, top + height + 18, f"{n:,}"))
+    return parts
+
+
+def draw(found):
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
+        f'height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        'font-family="sans-serif">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
+        text(WIDTH / 2, 30, "A coordinator as its job grows", size=17,
+             extra='font-weight="bold"')]
+    for i, (metric, title, colour) in enumerate(PANELS):
+        parts += panel(found[metric], title, colour, LEFT[i % 2], TOP[i // 2])
+    parts.append(text(WIDTH / 2, TOP[1] + PANEL[1] + 38, "servers"))
+    for i, line in enumerate(CAPTION):
+        parts.append(text(WIDTH / 2, 576 + 16 * i, line, size=11,
+                          colour="#555"))
+    return "\n".join(parts + ["</svg>"])
+
+
+if __name__ == "__main__":
+    print(draw(read(sys.stdin)))
