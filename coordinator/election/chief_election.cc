@@ -2,15 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <random>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 
 #include "base/clock.h"
@@ -58,6 +55,13 @@ absl::Status MakeRun(const std::string& path) {
 
 }  // namespace
 
+absl::optional<LeaderKey> KeyOf(const EtcdClient::Found& found) {
+  if (!found.kv.has_value()) return absl::nullopt;
+  return LeaderKey{found.kv->value(),
+                   static_cast<uint64_t>(found.kv->create_revision()),
+                   found.kv->lease()};
+}
+
 absl::StatusOr<uint64_t> RunOfElection(const std::string& state_directory) {
   const std::string directory = absl::StrCat(state_directory, "/configuration");
   const std::string path = absl::StrCat(directory, "/election");
@@ -78,22 +82,6 @@ absl::StatusOr<uint64_t> RunOfElection(const std::string& state_directory) {
       "'", path, "' does not have a line of 16 hexadecimal digits: remove it"));
 }
 
-std::string ElectedChief::ToText() const {
-  return absl::StrCat(address, " ", Hex(incarnation), " ", Hex(run));
-}
-
-absl::optional<ElectedChief> ElectedChief::FromText(absl::string_view text) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(text, ' ');
-  ElectedChief chief;
-  if (parts.size() != 3 || parts[0].empty() || parts[0].size() > 300 ||
-      !absl::SimpleHexAtoi(parts[1], &chief.incarnation) ||
-      !absl::SimpleHexAtoi(parts[2], &chief.run)) {
-    return absl::nullopt;
-  }
-  chief.address = std::string(parts[0]);
-  return chief;
-}
-
 absl::StatusOr<std::unique_ptr<ChiefElection>> ChiefElection::Stand(
     const Options& options) {
   ASSIGN_OR_RETURN(const uint64_t run, RunOfElection(options.state_directory));
@@ -101,7 +89,7 @@ absl::StatusOr<std::unique_ptr<ChiefElection>> ChiefElection::Stand(
                    EtcdClient::Create(options.place, options.tls_directory));
   std::unique_ptr<ChiefElection> election(
       new ChiefElection(options, std::move(client)));
-  election->run_ = run;
+  election->candidate_.self.run = run;
   RETURN_IF_ERROR(election->WaitToBeElected());
   election->thread_ = std::thread([raw = election.get()] { raw->Loop(); });
   return election;
@@ -112,8 +100,10 @@ ChiefElection::ChiefElection(const Options& options,
     : options_(options),
       key_(options.place.key()),
       client_(std::move(client)),
-      renewed_(MonotonicNow()),
-      tried_(renewed_) {}
+      candidate_{
+          {options.address, options.incarnation, 0}, options.replaces, 0},
+      standing_({options.place.ToString(), options.ttl,
+                 2 * options.place.endpoints.size() * EtcdClient::kPatience}) {}
 
 ChiefElection::~ChiefElection() { Resign(); }
 
@@ -143,54 +133,71 @@ absl::Status ChiefElection::WaitToBeElected() {
 }
 
 absl::StatusOr<bool> ChiefElection::TryOnce() {
-  ASSIGN_OR_RETURN(EtcdClient::Found found, client_->Get(key_));
-  if (!found.kv.has_value()) {
-    // One of a try whose answer was lost bought nothing.
-    if (lease_ != 0) client_->Revoke(std::exchange(lease_, 0)).IgnoreError();
-    const Time asked = MonotonicNow();
-    ASSIGN_OR_RETURN(lease_, client_->Grant(options_.ttl));
-    const ElectedChief self{options_.address, options_.incarnation, run_};
-    ASSIGN_OR_RETURN(const int64_t revision,
-                     client_->CreateKey(key_, self.ToText(), lease_));
-    if (revision == 0) return false;  // Somebody was faster.
-    token_ = static_cast<uint64_t>(revision);
+  ASSIGN_OR_RETURN(const EtcdClient::Found found, client_->Get(key_));
+  const absl::optional<LeaderKey> key = KeyOf(found);
+  switch (NextMove(candidate_, key)) {
+    case CandidateMove::kCreate: {
+      ASSIGN_OR_RETURN(const bool created, CreateKey());
+      if (!created) return false;
+      break;
+    }
+    case CandidateMove::kIsElected:
+      token_ = key->create_revision;
+      break;
+    case CandidateMove::kRemove:
+      RETURN_IF_ERROR(
+          client_->DeleteKey(key_, static_cast<int64_t>(key->create_revision)));
+      return false;
+    case CandidateMove::kStandBy:
+      RETURN_IF_ERROR(StandBy(key->value, found.revision));
+      return false;
+    case CandidateMove::kNotOurs:
+      return absl::InvalidArgumentError(
+          absl::StrCat("chief_election: the key ", key_,
+                       " in etcd is not one of paramd's: choose another "
+                       "prefix"));
+    case CandidateMove::kOtherRun:
+      return OtherRun(key->value);
+  }
+  {
     const MutexLock lock(&mutex_);
-    renewed_ = asked;
-  } else if (lease_ != 0 && found.kv->lease() == lease_) {
-    token_ = static_cast<uint64_t>(found.kv->create_revision());
-  } else {
-    RETURN_IF_ERROR(StandBy(found));
-    return false;
+    standing_.Elected(lease_asked_);
   }
   Log(LogLevel::kInfo, "elected the chief",
       {{"by", options_.place.ToString()}, {"token", token_}});
   return true;
 }
 
-absl::Status ChiefElection::StandBy(const EtcdClient::Found& found) {
-  const auto chief = ElectedChief::FromText(found.kv->value());
-  if (!chief.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chief_election: the key ", key_,
-                     " in etcd is not one of paramd's: choose another prefix"));
+absl::StatusOr<bool> ChiefElection::CreateKey() {
+  // One of a try whose answer was lost bought nothing.
+  if (candidate_.lease != 0) {
+    client_->Revoke(std::exchange(candidate_.lease, 0)).IgnoreError();
   }
-  if (options_.replaces != 0 && chief->incarnation == options_.replaces) {
-    return client_->DeleteKey(key_, found.kv->create_revision());
-  }
-  RETURN_IF_ERROR(CheckSameRun(*chief));
-  stood_by_ = true;
-  if (std::exchange(seen_, found.kv->value()) != found.kv->value()) {
-    Log(LogLevel::kInfo, "standing by: there is a chief",
-        {{"chief", chief->address}, {"by", options_.place.ToString()}});
-  }
-  return client_->WaitForChange(key_, found.revision, kLookAgain);
+  lease_asked_ = MonotonicNow();
+  ASSIGN_OR_RETURN(candidate_.lease, client_->Grant(options_.ttl));
+  ASSIGN_OR_RETURN(
+      const int64_t revision,
+      client_->CreateKey(key_, candidate_.self.ToText(), candidate_.lease));
+  token_ = static_cast<uint64_t>(revision);
+  return revision != 0;
 }
 
-absl::Status ChiefElection::CheckSameRun(const ElectedChief& chief) const {
-  if (chief.run == run_) return absl::OkStatus();
+absl::Status ChiefElection::StandBy(const std::string& chief,
+                                    int64_t revision) {
+  stood_by_ = true;
+  if (std::exchange(seen_, chief) != chief) {
+    Log(LogLevel::kInfo, "standing by: there is a chief",
+        {{"chief", ElectedChief::FromText(chief)->address},
+         {"by", options_.place.ToString()}});
+  }
+  return client_->WaitForChange(key_, revision, kLookAgain);
+}
+
+absl::Status ChiefElection::OtherRun(const std::string& chief) const {
   return absl::InvalidArgumentError(absl::StrCat(
       "chief_election: '", options_.state_directory,
-      "' is not the directory of the chief at ", chief.address,
+      "' is not the directory of the chief at ",
+      ElectedChief::FromText(chief)->address,
       ": all candidates need one run_dir on storage that they share (NFS, "
       "CephFS), and another job another prefix"));
 }
@@ -199,7 +206,7 @@ void ChiefElection::Keep(std::function<void(absl::Status)> on_lost) {
   absl::Status lost;
   {
     const MutexLock lock(&mutex_);
-    lost = lost_;
+    lost = standing_.status();
     if (lost.ok()) on_lost_ = std::move(on_lost);
   }
   if (!lost.ok()) on_lost(lost);
@@ -210,10 +217,10 @@ void ChiefElection::Loop() {
     {
       const Time until = MonotonicNow() + options_.ttl / 3;
       MutexLock lock(&mutex_);
-      while (!stopping_ && lost_.ok() && MonotonicNow() < until) {
+      while (!stopping_ && standing_.status().ok() && MonotonicNow() < until) {
         changed_.WaitFor(&mutex_, until - MonotonicNow());
       }
-      if (stopping_ || !lost_.ok()) return;
+      if (stopping_ || !standing_.status().ok()) return;
     }
     const Time asked = MonotonicNow();
     Heard(asked, Ask()).IgnoreError();
@@ -221,7 +228,7 @@ void ChiefElection::Loop() {
 }
 
 absl::StatusOr<bool> ChiefElection::Ask() {
-  ASSIGN_OR_RETURN(const bool lives, client_->KeepAlive(lease_));
+  ASSIGN_OR_RETURN(const bool lives, client_->KeepAlive(candidate_.lease));
   if (!lives) return false;
   ASSIGN_OR_RETURN(const EtcdClient::Found found, client_->Get(key_));
   return found.kv.has_value() &&
@@ -234,27 +241,19 @@ absl::Status ChiefElection::Heard(Time asked,
   absl::Status lost;
   {
     const MutexLock lock(&mutex_);
-    if (!lost_.ok() || stopping_) return lost_;
-    tried_ = MonotonicNow();
-    if (!answer.ok()) {
-      if (!away_.has_value()) {
-        away_ = {std::string(answer.status().message()), asked};
-        Log(LogLevel::kWarning,
-            "etcd is away; training goes on with this chief",
-            {{"why", answer.status().message()}});
-      }
-      return absl::OkStatus();
+    if (stopping_) return standing_.status();
+    const bool was_away = standing_.away().has_value();
+    const ChiefStanding::News news =
+        standing_.Hear(asked, MonotonicNow(), answer);
+    if (news == ChiefStanding::News::kAway) {
+      Log(LogLevel::kWarning, "etcd is away; training goes on with this chief",
+          {{"why", answer.status().message()}});
     }
-    if (std::exchange(away_, absl::nullopt).has_value()) {
+    if (was_away && answer.ok()) {
       Log(LogLevel::kInfo, "etcd is back", {{"still_the_chief", *answer}});
     }
-    if (*answer) {
-      renewed_ = std::max(renewed_, asked);
-      return absl::OkStatus();
-    }
-    lost = lost_ = absl::UnavailableError(
-        absl::StrCat("this process is not the chief any more: its lease in ",
-                     options_.place.ToString(), " has ended"));
+    if (news != ChiefStanding::News::kLost) return standing_.status();
+    lost = standing_.status();
     on_lost = std::exchange(on_lost_, nullptr);
   }
   changed_.NotifyAll();
@@ -265,15 +264,8 @@ absl::Status ChiefElection::Heard(Time asked,
 absl::Status ChiefElection::Check() {
   {
     const MutexLock lock(&mutex_);
-    if (!lost_.ok()) return lost_;
-    const Time now = MonotonicNow();
-    // Known to be away: it is asked again by the thread, and nobody waits,
-    // unless that thread was paused too.
-    const absl::Duration longest_ask =
-        2 * options_.place.endpoints.size() * EtcdClient::kPatience;
-    if (now - renewed_ < options_.ttl ||
-        (away_.has_value() && now - tried_ < options_.ttl + longest_ask)) {
-      return absl::OkStatus();
+    if (standing_.MayWrite(MonotonicNow()) != ChiefStanding::May::kAsk) {
+      return standing_.status();
     }
   }
   const Time asked = MonotonicNow();
@@ -287,9 +279,9 @@ absl::Status ChiefElection::Confirm() {
   return answer.status();
 }
 
-absl::optional<ChiefElection::Away> ChiefElection::away() const {
+absl::optional<ChiefStanding::Away> ChiefElection::away() const {
   const MutexLock lock(&mutex_);
-  return away_;
+  return standing_.away();
 }
 
 void ChiefElection::Resign() {
@@ -300,10 +292,10 @@ void ChiefElection::Resign() {
   }
   changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
-  if (lease_ == 0) return;
-  const absl::Status revoked = client_->Revoke(lease_);
+  if (candidate_.lease == 0) return;
+  const absl::Status revoked = client_->Revoke(candidate_.lease);
   const MutexLock lock(&mutex_);
-  if (!revoked.ok() && lost_.ok()) {
+  if (!revoked.ok() && standing_.status().ok()) {
     Log(LogLevel::kWarning, "the next chief waits for the end of the lease",
         {{"why", revoked.message()}});
   }

@@ -16,21 +16,11 @@
 #include "base/mutex.h"
 #include "base/time.h"
 #include "config/election_place.h"
+#include "coordinator/election/candidacy.h"
+#include "coordinator/election/chief_standing.h"
 #include "coordinator/election/etcd_client.h"
 
 namespace paramd {
-
-// Who the leader is, as its key says: "10.0.0.7:7077 747ec24aae5d4e75
-// 1f0c…", its address, its incarnation and the run that it has.
-struct ElectedChief {
-  std::string address;
-  uint64_t incarnation = 0;
-  uint64_t run = 0;
-
-  std::string ToText() const;
-  // Nullopt: it is not such a text.
-  static absl::optional<ElectedChief> FromText(absl::string_view text);
-};
 
 // That this process is the chief because etcd says so: a key that it created,
 // bound to a lease that it keeps alive. The revision at which the key was
@@ -87,12 +77,8 @@ class ChiefElection {
   // The same, and asks etcd in any case: UNAVAILABLE also if it is away.
   absl::Status Confirm() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Since when etcd is away and why, a sentence; nullopt: it is there.
-  struct Away {
-    std::string why;
-    Time since;
-  };
-  absl::optional<Away> away() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Since when etcd is away, and why; nullopt: it is there.
+  absl::optional<ChiefStanding::Away> away() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Gives the lease back, so that the next one is elected at once.
   void Resign() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -103,9 +89,11 @@ class ChiefElection {
   absl::Status WaitToBeElected();
   // One look at the key: whether this process is elected.
   absl::StatusOr<bool> TryOnce();
-  // Waits while `found` has another one's key.
-  absl::Status StandBy(const EtcdClient::Found& found);
-  absl::Status CheckSameRun(const ElectedChief& chief) const;
+  // Creates the key, with a lease of its own; false: somebody was faster.
+  absl::StatusOr<bool> CreateKey();
+  // Waits while there is another one's key, whose text is `chief`.
+  absl::Status StandBy(const std::string& chief, int64_t revision);
+  absl::Status OtherRun(const std::string& chief) const;
   void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
   // What etcd says of lease and key: true, this is the chief.
   absl::StatusOr<bool> Ask();
@@ -116,8 +104,8 @@ class ChiefElection {
   const Options options_;
   const std::string key_;
   const std::unique_ptr<EtcdClient> client_;
-  uint64_t run_ = 0;
-  int64_t lease_ = 0;
+  Candidate candidate_;
+  Time lease_asked_;  // For candidate_'s.
   uint64_t token_ = 0;
   bool stood_by_ = false;
   std::string seen_;  // The value of the key that was logged last.
@@ -125,14 +113,13 @@ class ChiefElection {
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status lost_ ABSL_GUARDED_BY(mutex_);
-  Time renewed_ ABSL_GUARDED_BY(mutex_);
-  // When etcd was asked last, in vain too.
-  Time tried_ ABSL_GUARDED_BY(mutex_);
-  absl::optional<Away> away_ ABSL_GUARDED_BY(mutex_);
+  ChiefStanding standing_ ABSL_GUARDED_BY(mutex_);
   std::function<void(absl::Status)> on_lost_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
+
+// What was found, for who decides by it.
+absl::optional<LeaderKey> KeyOf(const EtcdClient::Found& found);
 
 // The run that a state directory has, by its file configuration/election, which
 // is made if there is none: what two processes find is the same only if they

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<ChiefWatch>> ChiefWatch::Start(
 ChiefWatch::ChiefWatch(const ElectionPlace& place,
                        std::unique_ptr<EtcdClient> client,
                        const std::string& address)
-    : key_(place.key()), client_(std::move(client)), address_(address) {}
+    : key_(place.key()), client_(std::move(client)), chief_(address) {}
 
 ChiefWatch::~ChiefWatch() {
   {
@@ -42,7 +42,7 @@ ChiefWatch::~ChiefWatch() {
 
 std::string ChiefWatch::address() const {
   const MutexLock lock(&mutex_);
-  return address_;
+  return chief_.address();
 }
 
 void ChiefWatch::Loop() {
@@ -55,7 +55,7 @@ void ChiefWatch::Loop() {
     if (!std::exchange(was_away, !looked.ok()) && !looked.ok()) {
       Log(LogLevel::kWarning,
           "etcd is away; the chief that is known counts until it is back",
-          {{"chief", address_}, {"why", looked.message()}});
+          {{"chief", chief_.address()}, {"why", looked.message()}});
     }
     if (looked.ok()) continue;
     while (!stopping_ && MonotonicNow() < until) {
@@ -66,14 +66,11 @@ void ChiefWatch::Loop() {
 
 absl::Status ChiefWatch::Look() {
   ASSIGN_OR_RETURN(const EtcdClient::Found found, client_->Get(key_));
-  const auto chief = found.kv.has_value()
-                         ? ElectedChief::FromText(found.kv->value())
-                         : absl::nullopt;
-  if (chief.has_value()) {
+  {
     const MutexLock lock(&mutex_);
-    if (std::exchange(address_, chief->address) != chief->address) {
+    if (chief_.Found(KeyOf(found))) {
       Log(LogLevel::kInfo, "the chief is elsewhere",
-          {{"chief", chief->address}});
+          {{"chief", chief_.address()}});
     }
   }
   return client_->WaitForChange(key_, found.revision, kWatchFor);

@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "config/election_place.h"
+#include "coordinator/election/candidacy.h"
 #include "coordinator/election/etcd_client.h"
 
 namespace paramd {
@@ -44,7 +45,7 @@ class ChiefWatch {
   mutable Mutex mutex_;
   CondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::string address_ ABSL_GUARDED_BY(mutex_);
+  FollowedChief chief_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 
