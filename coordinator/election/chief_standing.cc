@@ -23,7 +23,8 @@ ChiefStanding::May ChiefStanding::MayWrite(Time now) const {
 ChiefStanding::News ChiefStanding::Hear(Time asked, Time now,
                                         const absl::StatusOr<bool>& answer) {
   if (!status_.ok()) return News::kNone;
-  tried_ = now;
+  // What took longer was not etcd's doing: this process was paused meanwhile.
+  tried_ = now - asked > options_.longest_ask ? asked : now;
   if (!answer.ok()) {
     if (away_.has_value()) return News::kNone;
     away_ = {std::string(answer.status().message()), asked};

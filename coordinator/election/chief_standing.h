@@ -54,7 +54,9 @@ class ChiefStanding {
   enum class News { kNone, kAway, kLost };
   // What etcd answered at `now` to what it was asked at `asked`: true, this one
   // still leads; false, the lease or the key is gone; an error, it is away. A
-  // lease lasts from when it was asked to go on, not from when that was heard.
+  // lease lasts from when it was asked to go on, not from when that was heard,
+  // and an answer that was missing for longer than asking takes says nothing of
+  // now: this process was paused meanwhile.
   News Hear(Time asked, Time now, const absl::StatusOr<bool>& answer);
 
   // OK, or UNAVAILABLE once it was heard that this is not the chief any more.
@@ -71,7 +73,7 @@ class ChiefStanding {
   const Options options_;
   absl::Status status_;
   Time renewed_;  // When that was asked which etcd last said yes to.
-  Time tried_;    // When etcd was asked last, in vain too.
+  Time tried_;    // When it was last known whether etcd is there.
   absl::optional<Away> away_;
 };
 

@@ -76,6 +76,12 @@ TEST_F(ChiefStandingTest, WhileEtcdIsAwayAndAskedItGoesOn) {
   EXPECT_EQ(standing_.MayWrite(At(26)), May::kYes);
 }
 
+TEST_F(ChiefStandingTest, APauseWhileItAskedInVainIsNoticed) {
+  EXPECT_EQ(Hear(3, 30, away_), News::kAway);
+  EXPECT_EQ(standing_.MayWrite(At(30)), May::kAsk);
+  EXPECT_EQ(Hear(30, 31, false), News::kLost);
+}
+
 TEST_F(ChiefStandingTest, AnEtcdThatIsBackWithoutTheLeaseEndsIt) {
   EXPECT_EQ(Hear(3, 4, away_), News::kAway);
   EXPECT_EQ(Hear(6, 6, false), News::kLost);
