@@ -26,6 +26,10 @@ struct ReplicaReport : WorkloadReport {
   uint64_t scales = 0;        // and of those, that were there in the end.
   uint64_t moves = 0;         // Servers that were handed over for it,
   uint64_t forgotten = 0;     // and places that dropped what nobody needed.
+  uint64_t elected = 0;       // Chiefs that an election had,
+  uint64_t found_out = 0;     // those that were followed and ended by it,
+  uint64_t resigned = 0;      // and those that ended in good order.
+  uint64_t refused = 0;       // Works that one was too late for.
 };
 
 // Servers with a backup each: processes that hold one server and the backup of
@@ -62,6 +66,19 @@ ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose);
 // server and no backup is elsewhere until another number is asked for, whoever
 // was killed meanwhile.
 ReplicaReport RunScalingWorkload(uint64_t seed, bool verbose);
+
+// The same as the first, never in sync mode, where an arbiter elects the chief
+// among candidates on three machines (`elected_chiefs`): the one that leads is
+// killed, told to end, and paused, at any moment, when it asks the arbiter and
+// before it writes; is cut off from the arbiter, in one direction or both, but
+// not from servers and storage, and from servers, but not from the arbiter;
+// nobody reaches the arbiter for a while. So one that was followed goes on for
+// a while.
+//
+// Checked besides: what ElectedChiefs checks; no server obeys a coordinator of
+// a lower term than one before; who was followed has ended in the end, by
+// itself, as one that is to be started again.
+ReplicaReport RunElectionWorkload(uint64_t seed, bool verbose);
 
 }  // namespace paramd
 
