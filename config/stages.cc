@@ -216,6 +216,13 @@ class StageCheck {
     }
   }
 
+  bool HasWideIntegers(const std::string& name) const {
+    const v1::StageQuantize& quantize =
+        job_.stages(FindStage(job_, name)).quantize();
+    return quantize.mode() == v1::StageQuantize::MODE_STATIC &&
+           quantize.activation_bits() == 16;
+  }
+
   void CheckFrom() {
     const v1::StageStart& from = stage().from();
     const std::string wrong = WrongSource(job_, number_, from.stage());
@@ -229,9 +236,7 @@ class StageCheck {
                                      "' is quantised already; name the stage "
                                      "that trains"));
     } else if (stage().export_().format() == v1::StageExport::FORMAT_ONNX &&
-               job_.stages(FindStage(job_, from.stage()))
-                       .quantize()
-                       .activation_bits() == 16) {
+               HasWideIntegers(from.stage())) {
       Add("from.stage", absl::StrCat("'", from.stage(),
                                      "' has integers of 16 bits "
                                      "(quantize.activation_bits), which ONNX "
