@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "checkpoint/slice_reader.h"
 #include "config/optimizer_slots.h"
 #include "tensor/shape.h"
 
@@ -50,11 +51,7 @@ absl::StatusOr<BlocksTarget> BlocksTarget::Create(const v1::ReadSlices& request,
     ASSIGN_OR_RETURN(const RowShape shape, ShapeOf(want));
     uint64_t left = (want.row_end() - want.row_begin()) * shape.row_elements *
                     sizeof(float);
-    const std::vector<Slot> slots =
-        SlotsOf(request.slots(), {.trained = !want.values_only(),
-                                  .sparse = want.sparse(),
-                                  .keyed = want.keyed(),
-                                  .sketched = want.sketched()});
+    const std::vector<Slot> slots = SlotsOf(request, want);
     // By slot, its places in all blocks.
     std::vector<std::vector<absl::Span<std::byte>>> places(slots.size());
     while (left > 0) {

@@ -498,12 +498,12 @@ TEST_F(CheckpointDirectoryTest, ADirectoryThatWasNotPreparedIsRefused) {
 TEST_F(CheckpointDirectoryTest, ANewerFormatIsRefusedByName) {
   CheckpointDirectory directory(root_, 7);
   v1::Manifest manifest = Written(&directory, 1, 1, 10).manifest();
-  manifest.set_format(6);
-  manifest.set_min_reader(5);
+  manifest.set_format(7);
+  manifest.set_min_reader(6);
   const auto parsed = ParseManifest(*EncodeManifest(manifest));
   EXPECT_EQ(parsed.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(parsed.status().message()),
-              HasSubstr("needs a reader of format 5"));
+              HasSubstr("needs a reader of format 6"));
 }
 
 // ---- a directory that is not the one that it was

@@ -223,10 +223,15 @@ absl::StatusOr<v1::Manifest> ParseManifest(absl::string_view text) {
 
 std::vector<Slot> SlotsOf(const v1::Manifest& manifest,
                           const v1::Variable& variable) {
+  const auto own = manifest.variable_slots().find(variable.name());
+  if (own != manifest.variable_slots().end()) {
+    return SlotsNamed(own->second.names());
+  }
   return SlotsOf(manifest.slots(), SlotOwnerOf(variable));
 }
 
 uint32_t FormatOf(const v1::Manifest& manifest) {
+  if (!manifest.variable_slots().empty()) return 5;
   if (std::any_of(manifest.variables().begin(), manifest.variables().end(),
                   IsNarrow)) {
     return 4;

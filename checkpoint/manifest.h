@@ -25,7 +25,8 @@ namespace paramd {
 // base: the file of an earlier checkpoint that has the blocks which did not
 // change. Format 3 is format 1 with a file whose tensors have fewer bits
 // (quantization.h). Format 4 is format 2 with tables whose values are BF16.
-inline constexpr uint32_t kManifestFormat = 4;
+// Format 5 is format 4 with variables that have slots of their own.
+inline constexpr uint32_t kManifestFormat = 5;
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kManifestSumFile[] = "manifest.crc32c";

@@ -39,18 +39,24 @@ absl::Status NoQuantization(absl::string_view why) {
       absl::StrCat("what it says of its quantisation ", why));
 }
 
-OrderedJson JsonOf(const Quantization::Layer& layer) {
+constexpr uint32_t kWideBits = 16;
+
+// The zero point of 16 bits is not said: without it versions that know 8 bits
+// alone refuse the checkpoint, where they would compute something else.
+OrderedJson JsonOf(const Quantization::Layer& layer, uint32_t bits) {
   OrderedJson json = {{"name", layer.name}, {"kind", layer.kind}};
   if (!layer.folded.empty()) json["folded"] = layer.folded;
   if (layer.input.has_value()) {
     json["input_scale"] = layer.input->scale;
-    json["input_zero_point"] = layer.input->zero_point;
+    if (bits != kWideBits) {
+      json["input_zero_point"] = layer.input->zero_point;
+    }
   }
   return json;
 }
 
 // Throws if it is none.
-Quantization::Layer LayerOf(const OrderedJson& json) {
+Quantization::Layer LayerOf(const OrderedJson& json, uint32_t bits) {
   Quantization::Layer layer;
   layer.name = json.at("name").get<std::string>();
   layer.kind = json.at("kind").get<std::string>();
@@ -58,13 +64,20 @@ Quantization::Layer LayerOf(const OrderedJson& json) {
   if (!json.contains("input_scale")) return layer;
   layer.input.emplace();
   layer.input->scale = json["input_scale"].get<float>();
-  layer.input->zero_point = json.at("input_zero_point").get<uint32_t>();
+  if (bits != kWideBits) {
+    layer.input->zero_point = json.at("input_zero_point").get<uint32_t>();
+  }
   return layer;
 }
 
 absl::Status CheckRanges(const Quantization& quantization) {
   if (quantization.most_weight == 0 || quantization.most_weight > 127) {
     return NoQuantization("has a largest weight that is not from 1 to 127");
+  }
+  if (quantization.activation_bits != 8 &&
+      (quantization.activation_bits != kWideBits ||
+       quantization.mode != Mode::kStatic)) {
+    return NoQuantization("has inputs of bits that it can't have");
   }
   for (const Quantization::Layer& layer : quantization.layers) {
     if (layer.input.has_value() != (quantization.mode == Mode::kStatic)) {
@@ -208,9 +221,14 @@ std::string RangeText(const Quantization& quantization) {
   if (!quantization.has_integers()) {
     return absl::StrCat("none, weights are ", NameOf(quantization.mode));
   }
-  const std::string weights = absl::StrCat(
-      "inputs 0 to 255, weights ", -static_cast<int>(quantization.most_weight),
-      " to ", quantization.most_weight);
+  const bool wide = quantization.activation_bits == kWideBits;
+  const std::string weights =
+      absl::StrCat(wide ? "inputs -32767 to 32767" : "inputs 0 to 255",
+                   ", weights ", -static_cast<int>(quantization.most_weight),
+                   " to ", quantization.most_weight);
+  if (wide) {
+    return absl::StrCat(weights, ": sums of 64 bits, right on every processor");
+  }
   // Two products of the largest, in 16 bits.
   return quantization.most_weight * 255 * 2 > 32767
              ? absl::StrCat(weights,
@@ -224,6 +242,9 @@ std::string EncodeQuantization(const Quantization& quantization) {
   if (quantization.has_integers()) {
     json["most_weight"] = quantization.most_weight;
     json["per_channel"] = quantization.per_channel;
+    if (quantization.activation_bits != 8) {
+      json["activation_bits"] = quantization.activation_bits;
+    }
     json["range"] = RangeText(quantization);
   }
   if (!quantization.observer.empty()) {
@@ -235,7 +256,7 @@ std::string EncodeQuantization(const Quantization& quantization) {
   }
   json["layers"] = OrderedJson::array();
   for (const Quantization::Layer& layer : quantization.layers) {
-    json["layers"].push_back(JsonOf(layer));
+    json["layers"].push_back(JsonOf(layer, quantization.activation_bits));
   }
   json["float"] = OrderedJson::array();
   for (const Quantization::Left& left : quantization.left) {
@@ -255,11 +276,13 @@ absl::StatusOr<Quantization> ParseQuantization(absl::string_view text) {
     quantization.mode = *mode;
     quantization.most_weight = json.value("most_weight", 127u);
     quantization.per_channel = json.value("per_channel", true);
+    quantization.activation_bits = json.value("activation_bits", 8u);
     quantization.observer = json.value("observer", "");
     quantization.calibrated_on = json.value("calibrated_on", "");
     quantization.examples = json.value("examples", uint64_t{0});
     for (const OrderedJson& layer : json.at("layers")) {
-      quantization.layers.push_back(LayerOf(layer));
+      quantization.layers.push_back(
+          LayerOf(layer, quantization.activation_bits));
     }
     for (const OrderedJson& left : json.at("float")) {
       quantization.left.push_back({left.at("name").get<std::string>(),

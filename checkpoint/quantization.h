@@ -28,7 +28,7 @@ inline constexpr char kQuantizationKey[] = "paramd.quantization";
 struct Quantization {
   enum class Mode : uint8_t { kStatic, kDynamic, kFloat16, kBFloat16 };
   // How a layer's input is made integers of: q = round(x / scale) + zero_point,
-  // from 0 to 255.
+  // from 0 to 255, or of 16 bits from -32767 to 32767 with a zero point of 0.
   struct Input {
     float scale = 1;
     uint32_t zero_point = 0;
@@ -50,6 +50,7 @@ struct Quantization {
   // products by 255 don't fit 16 bits, or 63.
   uint32_t most_weight = 127;
   bool per_channel = true;
+  uint32_t activation_bits = 8;  // Of inputs; 16: of static ranges alone.
   // Of static ranges: how they were found, and on what; no examples: by
   // training.
   std::string observer;

@@ -200,6 +200,25 @@ TEST_F(QuantizationTest, InspectShowsIt) {
   EXPECT_THAT(*text, HasSubstr("0.1"));
 }
 
+// So that a version that knows 8 bits alone computes nothing else.
+TEST(ParseQuantizationTest, Of16BitsNoZeroPointIsSaid) {
+  Quantization quantization = SomeQuantization();
+  EXPECT_EQ(EncodeQuantization(quantization).find("activation_bits"),
+            std::string::npos);
+  quantization.activation_bits = 16;
+  const std::string text = EncodeQuantization(quantization);
+  EXPECT_THAT(text, HasSubstr(R"("activation_bits":16)"));
+  EXPECT_EQ(text.find("zero_point"), std::string::npos);
+  const auto read = ParseQuantization(text);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->activation_bits, 16);
+  EXPECT_EQ(read->Find("dense_1")->input->scale, 0.1f);
+  EXPECT_EQ(read->Find("dense_1")->input->zero_point, 0);
+  EXPECT_EQ(RangeText(*read),
+            "inputs -32767 to 32767, weights -63 to 63: sums of 64 bits, right "
+            "on every processor");
+}
+
 TEST(ParseQuantizationTest, WhatIsNoneIsSaid) {
   for (
       const char* const text :
@@ -207,6 +226,8 @@ TEST(ParseQuantizationTest, WhatIsNoneIsSaid) {
        R"({"mode":"int2","layers":[],"float":[]})",
        R"({"mode":"static","layers":[{"name":"a","kind":"dense"}],"float":[]})",
        R"({"mode":"static","most_weight":200,"layers":[],"float":[]})",
+       R"({"mode":"static","activation_bits":12,"layers":[],"float":[]})",
+       R"({"mode":"dynamic","activation_bits":16,"layers":[],"float":[]})",
        R"({"mode":"static","float":[],"layers":[{"name":"a","kind":"dense",
             "input_scale":0,"input_zero_point":0}]})",
        R"({"mode":"static","float":[],"layers":[{"name":"a","kind":"dense",

@@ -54,13 +54,6 @@ absl::Status CheckWant(const v1::ReadSlices::Want& want,
   return absl::OkStatus();
 }
 
-SlotOwner OwnerOf(const v1::ReadSlices::Want& want) {
-  return {.trained = !want.values_only(),
-          .sparse = want.sparse(),
-          .keyed = want.keyed(),
-          .sketched = want.sketched()};
-}
-
 // Null if there is none. The slot "" is the values.
 template <typename Tensors>
 const std::string* TensorOf(const Tensors& tensors, const std::string& slot) {
@@ -184,6 +177,15 @@ absl::Status ReadResized(const v1::ReadSlices::Want& want,
 
 }  // namespace
 
+std::vector<Slot> SlotsOf(const v1::ReadSlices& request,
+                          const v1::ReadSlices::Want& want) {
+  if (want.own_slots_size() > 0) return SlotsNamed(want.own_slots());
+  return SlotsOf(request.slots(), {.trained = !want.values_only(),
+                                   .sparse = want.sparse(),
+                                   .keyed = want.keyed(),
+                                   .sketched = want.sketched()});
+}
+
 TensorSource::File WholeSlicesOf(const v1::ShardFile& saved) {
   if (!saved.has_base()) return {"", saved.name()};
   return {saved.base().directory(), saved.base().name()};
@@ -251,7 +253,7 @@ absl::Status ReadSlices(const v1::ReadSlices& request, const SliceIndex& index,
   for (const v1::ReadSlices::Want& want : request.slices()) {
     const SliceIndex::Entry* const entry = index.Find(want.variable());
     RETURN_IF_ERROR(CheckWant(want, entry));
-    const std::vector<Slot> slots = SlotsOf(request.slots(), OwnerOf(want));
+    const std::vector<Slot> slots = SlotsOf(request, want);
     const bool is_resized = want.keyed() && want.shape(0) != entry->shape.rows;
     RETURN_IF_ERROR(is_resized
                         ? ReadResized(want, slots, *entry, source, result, out)

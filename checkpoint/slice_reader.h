@@ -12,6 +12,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/read_target.h"
 #include "checkpoint/safetensors.h"
+#include "config/optimizer_slots.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/shape.h"
 
@@ -71,6 +72,11 @@ absl::Status ReadSavedPart(const SavedPart& part,
                            const SliceIndex::Entry& entry,
                            const std::string& slot, TensorSource* source,
                            ReadTarget* out);
+
+// Which slots are read of a slice that `request` wants, in order. They refer to
+// both.
+std::vector<Slot> SlotsOf(const v1::ReadSlices& request,
+                          const v1::ReadSlices::Want& want);
 
 // Reads the rows that `request` wants, in whatever slices the manifest of
 // `index` has them: for each wanted slice in order its values, then each wanted

@@ -318,6 +318,97 @@ TEST_F(ChangedRowsTest, ABlockThatTheRowsDoNotHaveIsDataLoss) {
               HasSubstr("with the changed blocks [2, 4), where blocks [0, 3)"));
 }
 
+// A table with sums of rows and a vector of plain descent beside one with
+// moments.
+class OwnSlotsTest : public ::testing::Test {
+ protected:
+  OwnSlotsTest() {
+    variables_[0].set_sparse(true);
+    manifest_ = SampleManifest(
+        variables_, {"momentum", "variance", "row_accumulator"}, 1, 1, 10);
+    const std::vector<std::vector<std::string>> slots = {
+        {"row_accumulator"}, {"momentum", "variance"}, {}};
+    for (size_t v = 0; v < variables_.size(); ++v) {
+      BufferChain payload;
+      v1::WriteShard write =
+          SampleWrite("", CutForServers({variables_[v]}, 1, size_t{4} << 20),
+                      slots[v], 0, 1, &payload);
+      source_.Add("", write, payload);
+      write.mutable_file()->set_name(absl::StrCat("file-", v));
+      *manifest_.add_files() = write.file();
+    }
+    Own("t")->add_names("row_accumulator");
+    Own("b");
+    manifest_.set_format(FormatOf(manifest_));
+    manifest_.set_min_reader(FormatOf(manifest_));
+  }
+
+  v1::SlotNames* Own(const std::string& variable) {
+    return &(*manifest_.mutable_variable_slots())[variable];
+  }
+  v1::ReadSlices::Want* Want(size_t variable) {
+    v1::ReadSlices::Want* const want = request_.add_slices();
+    want->set_variable(variables_[variable].name());
+    *want->mutable_shape() = variables_[variable].shape();
+    want->set_row_end(variables_[variable].shape(0));
+    want->set_sparse(variables_[variable].sparse());
+    return want;
+  }
+  absl::StatusOr<size_t> Read() {
+    v1::ReadSlicesResult result;
+    BufferChain payload;
+    ReadBuffers buffers;
+    ChainTarget target(&buffers, &payload);
+    const absl::Status status =
+        ReadSlices(request_, manifest_, &source_, &result, &target);
+    if (!status.ok()) return status;
+    return ChainSize(payload);
+  }
+
+  std::vector<v1::Variable> variables_ = {SampleVariable("t", {5, 2}),
+                                          SampleVariable("w", {7}),
+                                          SampleVariable("b", {3})};
+  v1::Manifest manifest_;
+  MapSource source_;
+  v1::ReadSlices request_;
+};
+
+TEST_F(OwnSlotsTest, AManifestSaysThemAndNeedsAReaderOfFormatFive) {
+  EXPECT_TRUE(SliceIndex::Create(manifest_).ok())
+      << SliceIndex::Create(manifest_).status();
+  EXPECT_EQ(FormatOf(manifest_), 5u);
+  EXPECT_EQ(SlotsOf(manifest_, variables_[0]).size(), 1u);
+  EXPECT_EQ(SlotsOf(manifest_, variables_[1]).size(), 2u);
+  EXPECT_TRUE(SlotsOf(manifest_, variables_[2]).empty());
+  const auto copy = ParseManifest(*EncodeManifest(manifest_));
+  ASSERT_TRUE(copy.ok());
+  EXPECT_EQ(SlotsOf(*copy, variables_[0])[0].name, "row_accumulator");
+  EXPECT_TRUE(SlotsOf(*copy, variables_[2]).empty());
+  Own("t")->add_names("accumulator");
+  EXPECT_THAT(std::string(SliceIndex::Create(manifest_).status().message()),
+              HasSubstr("without a tensor for its slot 'accumulator'"));
+}
+
+TEST_F(OwnSlotsTest, EachVariableIsReadWithItsOwn) {
+  for (const char* slot : {"momentum", "variance", "row_accumulator"}) {
+    request_.add_slots(slot);
+  }
+  Want(0)->add_own_slots("row_accumulator");
+  Want(1);
+  Want(2)->set_values_only(true);
+  // Values and a sum a row; values and both moments; values.
+  EXPECT_EQ(*Read(), 4u * (10 + 5) + 4u * 3 * 7 + 4u * 3);
+}
+
+TEST_F(OwnSlotsTest, AnotherKindForAVariableIsRefusedByItsName) {
+  Want(0)->add_own_slots("momentum");
+  const absl::Status status = Read().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("the checkpoint has no slot 'momentum' of 't': it was "
+                        "saved with another optimizer"));
+}
+
 // Whatever slices it was saved in, and with whatever else.
 TEST(ReadKeyedTest, RowsComeWithTheirKeysAndUses) {
   v1::Variable table = SampleVariable("table", {50, 4});

@@ -6,11 +6,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/variant.h"
 
 namespace paramd {
 
-// Where it is decided who the chief is: setting chief_election.
-struct ElectionPlace {
+struct EtcdPlace {
   std::vector<std::string> endpoints;  // "host:port" of members of one etcd.
   std::string prefix;                  // "/jobs/mnist"
 
@@ -20,7 +20,20 @@ struct ElectionPlace {
   std::string ToString() const;
 };
 
-// INVALID_ARGUMENT with what is needed: for "etcd://a:2379,b:2379/jobs/mnist".
+// A Lease of the Kubernetes cluster that this process is a pod of.
+struct LeasePlace {
+  std::string name_space;  // Empty: that of the pod.
+  std::string name;
+
+  // "kubernetes://namespace/name" or "kubernetes://name"
+  std::string ToString() const;
+};
+
+// Where it is decided who the chief is: setting chief_election.
+using ElectionPlace = absl::variant<EtcdPlace, LeasePlace>;
+
+// INVALID_ARGUMENT with what is needed: for "etcd://a:2379,b:2379/jobs/mnist"
+// and "kubernetes://research/mnist".
 absl::StatusOr<ElectionPlace> ParseElectionPlace(absl::string_view text);
 
 }  // namespace paramd

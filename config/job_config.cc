@@ -75,6 +75,10 @@ void CheckConsistency(
     add("scalable",
         "needs replication 2: what a ps holds goes on in its backup");
   }
+  if (config.rebalance() && !config.scalable()) {
+    add("rebalance",
+        "needs scalable, with which each ps has room for every server");
+  }
   CheckOptimizer(config.optimizer(), add);
   for (int p = 0; p < config.optimizer().pruning_size(); ++p) {
     if (sync || !UsesServers(config)) break;

@@ -297,6 +297,14 @@ TEST(JobConfigTest, SettingsOfSyncModeNeedIt) {
               HasSubstr("max_joined_workers: does not go with backup_workers"));
 }
 
+TEST(JobConfigTest, RebalanceNeedsScalable) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"rebalance", "true"}, {"replication", "2"}};
+  EXPECT_THAT(MessageOf(sources), HasSubstr("rebalance: needs scalable"));
+  sources.settings.push_back({"scalable", "true"});
+  EXPECT_EQ(MessageOf(sources), "");
+}
+
 TEST(JobConfigTest, ScalableNeedsReplication) {
   JobSources sources = From(kJob);
   sources.settings = {{"scalable", "true"}};
@@ -305,14 +313,19 @@ TEST(JobConfigTest, ScalableNeedsReplication) {
   EXPECT_EQ(MessageOf(sources), "");
 }
 
-TEST(JobConfigTest, AnElectionNeedsAnEtcd) {
+TEST(JobConfigTest, AnElectionNeedsAnEtcdOrALease) {
   JobSources sources = From(kJob);
   sources.settings = {{"chief_election", "etcd://a:2379/jobs/x"}};
   EXPECT_EQ(MessageOf(sources), "");
   sources.settings = {{"chief_election", "zookeeper://a:2181/x"}};
   EXPECT_THAT(MessageOf(sources),
-              HasSubstr("chief_election: does not begin with etcd://; give "
-                        "etcd://HOST:PORT[,HOST:PORT]/PREFIX"));
+              HasSubstr("chief_election: does not begin with etcd:// or "
+                        "kubernetes://; give etcd://HOST:PORT[,HOST:PORT]/"));
+  sources.settings = {{"chief_election", "kubernetes://research/x"}};
+  EXPECT_EQ(MessageOf(sources), "");
+  sources.settings = {{"chief_election", "kubernetes://research/X"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("chief_election: 'X' is not the name of a Lease"));
   sources.settings = {{"chief_election_tls_dir", "/etc/etcd-client"}};
   EXPECT_THAT(MessageOf(sources),
               HasSubstr("chief_election_tls_dir: makes no sense without "
@@ -395,8 +408,23 @@ TEST(JobConfigTest, WhatAnOptimizerSaysMustFitTogether) {
   EXPECT_THAT(message({{"optimizer.groups", R"([{"beta1": 0.5}])"}}),
               HasSubstr("optimizer.groups[0].variables: is missing"));
   EXPECT_THAT(message({{"optimizer.groups",
-                        R"([{"variables": "*", "learning_rate": 1}])"}}),
-              HasSubstr("learning_rate"));
+                        R"([{"variables": "*", "learning_rate": 0}])"}}),
+              HasSubstr("optimizer.groups[0].learning_rate: is 0; it must be "
+                        "above 0, or -1"));
+  EXPECT_THAT(
+      message({{"optimizer.groups", R"([{"variables": "*", "rate": 1}])"}}),
+      HasSubstr("optimizer.groups[0].rate"));
+  EXPECT_EQ(message({{"optimizer.groups",
+                      R"([{"variables": "*/table", "learning_rate": 0.05,
+                           "adagrad": {"row_wise": true}}])"}}),
+            "");
+  EXPECT_THAT(message({{"optimizer.groups",
+                        R"([{"variables": "*", "adam": {}, "lamb": {}}])"}}),
+              HasSubstr("optimizer.groups[0].lamb: conflicts with 'adam'; keep "
+                        "one"));
+  EXPECT_THAT(message({{"optimizer.groups",
+                        R"([{"variables": "*", "adam": {"beta1": 1}}])"}}),
+              HasSubstr("optimizer.groups[0].adam.beta1"));
   EXPECT_THAT(message({{"optimizer.rate_factors", R"([{"factor": 2}])"}}),
               HasSubstr("optimizer.rate_factors[0].variables: is missing"));
 }
@@ -497,6 +525,15 @@ TEST(JobConfigTest, NesterovNeedsMomentum) {
   sources.settings = {{"optimizer", R"({"sgd": {"nesterov": true,
                                                 "momentum": 0.9},
                                         "learning_rate": 0.1})"}};
+  EXPECT_EQ(MessageOf(sources), "");
+  sources.settings = {{"optimizer.groups", R"([{"variables": "*",
+                                                "sgd": {"nesterov": true}}])"}};
+  EXPECT_EQ(
+      MessageOf(sources),
+      "--optimizer.groups: optimizer.groups[0].sgd.nesterov: needs momentum");
+  sources.settings = {{"optimizer.groups", R"([{"variables": "*",
+                                                "sgd": {"nesterov": true},
+                                                "momentum": 0.9}])"}};
   EXPECT_EQ(MessageOf(sources), "");
 }
 

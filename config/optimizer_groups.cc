@@ -1,5 +1,7 @@
 #include "config/optimizer_groups.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
@@ -19,14 +21,48 @@ const FieldDescriptor* KindField(const v1::OptimizerConfig& config) {
 // In the job file: as the others.
 constexpr double kAsOthers = -1;
 
+// The optimizer that the group names becomes that of `config`.
+absl::optional<GroupMistake> UseKind(const v1::OptimizerConfig::Group& group,
+                                     v1::OptimizerConfig* config) {
+  const google::protobuf::Reflection& of_group = *group.GetReflection();
+  const google::protobuf::Descriptor& keys = *group.GetDescriptor();
+  const FieldDescriptor* named = nullptr;
+  for (int f = 0; f < keys.field_count(); ++f) {
+    const FieldDescriptor& field = *keys.field(f);
+    if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE ||
+        !of_group.HasField(group, &field)) {
+      continue;
+    }
+    if (named != nullptr) {
+      return GroupMistake{
+          field.name(),
+          absl::StrCat("conflicts with '", named->name(), "'; keep one")};
+    }
+    named = &field;
+  }
+  if (named == nullptr) return absl::nullopt;
+  const FieldDescriptor* const kind =
+      config->GetDescriptor()->FindFieldByName(named->name());
+  CHECK(kind != nullptr, "a group's kinds are those of all");
+  config->GetReflection()
+      ->MutableMessage(config, kind)
+      ->CopyFrom(of_group.GetMessage(group, named));
+  return absl::nullopt;
+}
+
 absl::optional<GroupMistake> UseOne(const FieldDescriptor& field, double value,
                                     v1::OptimizerConfig* config) {
-  const bool is_epsilon = field.name() == "epsilon";
-  if (value < 0 || (is_epsilon && value == 0)) {
-    return GroupMistake{
-        field.name(),
-        absl::StrCat("is ", value, "; it must be ",
-                     is_epsilon ? "above" : "at least", " 0, or ", kAsOthers)};
+  const bool must_be_above =
+      field.name() == "epsilon" || field.name() == "learning_rate";
+  if (value < 0 || (must_be_above && value == 0)) {
+    return GroupMistake{field.name(),
+                        absl::StrCat("is ", value, "; it must be ",
+                                     must_be_above ? "above" : "at least",
+                                     " 0, or ", kAsOthers)};
+  }
+  if (field.name() == "learning_rate") {
+    config->set_learning_rate(value);
+    return absl::nullopt;
   }
   const FieldDescriptor* const kind = KindField(*config);
   if (kind == nullptr) return absl::nullopt;  // Which somebody else says.
@@ -42,18 +78,7 @@ absl::optional<GroupMistake> UseOne(const FieldDescriptor& field, double value,
   }
   google::protobuf::Message* const constants =
       config->GetReflection()->MutableMessage(config, kind);
-  const google::protobuf::Reflection& of = *constants->GetReflection();
-  // Nothing is kept for a momentum of 0.
-  if (field.name() == "momentum" &&
-      (of.GetDouble(*constants, own) > 0) != (value > 0)) {
-    return GroupMistake{
-        field.name(),
-        absl::StrCat("is ", value, " where the others have ",
-                     of.GetDouble(*constants, own),
-                     ": all variables have some, or none has; 1e-9 is next to "
-                     "none")};
-  }
-  of.SetDouble(constants, own, value);
+  constants->GetReflection()->SetDouble(constants, own, value);
   return absl::nullopt;
 }
 
@@ -71,6 +96,8 @@ absl::optional<GroupMistake> UseGroup(int number, v1::OptimizerConfig* config) {
   CHECK(number < config->groups_size(), "there is such a group");
   const v1::OptimizerConfig::Group group = config->groups(number);
   config->clear_groups();
+  const auto wrong_kind = UseKind(group, config);
+  if (wrong_kind.has_value()) return wrong_kind;
   const google::protobuf::Descriptor& keys = *group.GetDescriptor();
   for (int f = 0; f < keys.field_count(); ++f) {
     const FieldDescriptor& field = *keys.field(f);
@@ -84,6 +111,29 @@ absl::optional<GroupMistake> UseGroup(int number, v1::OptimizerConfig* config) {
     if (mistake.has_value()) return mistake;
   }
   return absl::nullopt;
+}
+
+v1::OptimizerConfig KindOf(const v1::OptimizerConfig& config,
+                           absl::string_view variable) {
+  v1::OptimizerConfig own;
+  const FieldDescriptor* const kind = KindField(config);
+  if (kind != nullptr) {
+    own.GetReflection()
+        ->MutableMessage(&own, kind)
+        ->CopyFrom(config.GetReflection()->GetMessage(config, kind));
+  }
+  const auto group = GroupOf(config, variable);
+  if (!group.has_value()) return own;
+  *own.add_groups() = config.groups(*group);
+  // What makes no sense in it is refused where it is read.
+  UseGroup(0, &own);
+  return own;
+}
+
+bool UsesLamb(const v1::OptimizerConfig& config) {
+  return config.has_lamb() ||
+         std::any_of(config.groups().begin(), config.groups().end(),
+                     [](const auto& group) { return group.has_lamb(); });
 }
 
 }  // namespace paramd

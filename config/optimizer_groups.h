@@ -20,9 +20,19 @@ struct GroupMistake {
   std::string key;  // "beta1".
   std::string sentence;
 };
-// Makes `config` that of group `number`, which is left without groups. Nothing:
+// Makes `config` that of group `number`, which is left without groups: of the
+// kind that the group names, if it does, with the group's constants. Nothing:
 // it is. REQUIRES: there is such a group.
 absl::optional<GroupMistake> UseGroup(int number, v1::OptimizerConfig* config);
+
+// The kind of optimizer that trains this variable, with its constants, and no
+// more than those.
+v1::OptimizerConfig KindOf(const v1::OptimizerConfig& config,
+                           absl::string_view variable);
+
+// Whether some variables are, or may be, trained by lamb, which takes norms of
+// whole blocks.
+bool UsesLamb(const v1::OptimizerConfig& config);
 
 }  // namespace paramd
 

@@ -1,6 +1,9 @@
 #include "config/optimizer_slots.h"
 
 #include <algorithm>
+#include <string>
+
+#include "config/optimizer_groups.h"
 
 namespace paramd {
 namespace {
@@ -80,15 +83,15 @@ std::vector<Slot> SlotsOf(const v1::OptimizerConfig& config,
 
 std::vector<Slot> SlotsOf(const v1::OptimizerConfig& config,
                           const v1::Variable& variable) {
-  return SlotsOf(config, SlotOwnerOf(variable));
+  return SlotsOf(KindOf(config, variable.name()), SlotOwnerOf(variable));
 }
 
 std::vector<Slot> SlotsOf(
     const v1::OptimizerConfig& config,
     const google::protobuf::RepeatedPtrField<v1::Variable>& variables) {
   std::vector<Slot> all;
-  const auto add = [&](const SlotOwner& owner) {
-    for (const Slot& slot : SlotsOf(config, owner)) {
+  const auto add = [&](const v1::Variable& variable) {
+    for (const Slot& slot : SlotsOf(config, variable)) {
       const bool known = std::any_of(
           all.begin(), all.end(),
           [&](const Slot& other) { return other.name == slot.name; });
@@ -98,12 +101,12 @@ std::vector<Slot> SlotsOf(
   // Sketched ones first, then keyed ones: what they have stands before what
   // others have.
   for (const v1::Variable& variable : variables) {
-    if (IsSketched(variable)) add(SlotOwnerOf(variable));
+    if (IsSketched(variable)) add(variable);
   }
   for (const v1::Variable& variable : variables) {
-    if (variable.keyed()) add(SlotOwnerOf(variable));
+    if (variable.keyed()) add(variable);
   }
-  for (const v1::Variable& variable : variables) add(SlotOwnerOf(variable));
+  for (const v1::Variable& variable : variables) add(variable);
   return all;
 }
 
@@ -124,6 +127,21 @@ std::vector<Slot> SlotsOf(
     if (sums_rows && name == "accumulator") continue;
     slots.push_back(SlotNamed(name));
   }
+  return slots;
+}
+
+bool FollowFrom(const google::protobuf::RepeatedPtrField<std::string>& names,
+                const SlotOwner& owner, absl::Span<const Slot> slots) {
+  const std::vector<Slot> found = SlotsOf(names, owner);
+  return std::equal(
+      found.begin(), found.end(), slots.begin(), slots.end(),
+      [](const Slot& a, const Slot& b) { return a.name == b.name; });
+}
+
+std::vector<Slot> SlotsNamed(
+    const google::protobuf::RepeatedPtrField<std::string>& names) {
+  std::vector<Slot> slots;
+  for (const std::string& name : names) slots.push_back(SlotNamed(name));
   return slots;
 }
 

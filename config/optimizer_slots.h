@@ -47,7 +47,8 @@ bool IsSketched(const v1::Variable& variable);
 SlotOwner SlotOwnerOf(const v1::Variable& variable);
 
 // What is kept beside a value, in the order in which it travels and is saved:
-// of Adam "momentum" and "variance". For an untrained variable nothing.
+// of Adam "momentum" and "variance". For an untrained variable nothing. The
+// first is of what is in no group; the second follows optimizer.groups.
 std::vector<Slot> SlotsOf(const v1::OptimizerConfig& config,
                           const SlotOwner& owner);
 std::vector<Slot> SlotsOf(const v1::OptimizerConfig& config,
@@ -64,6 +65,13 @@ Slot SlotNamed(absl::string_view name);
 std::vector<Slot> SlotsOf(
     const google::protobuf::RepeatedPtrField<std::string>& names,
     const SlotOwner& owner);
+// Whether these are what that finds. If not, as in a job of several kinds of
+// optimizer, messages and manifests name each variable's own.
+bool FollowFrom(const google::protobuf::RepeatedPtrField<std::string>& names,
+                const SlotOwner& owner, absl::Span<const Slot> slots);
+// Those of these names. They refer to them.
+std::vector<Slot> SlotsNamed(
+    const google::protobuf::RepeatedPtrField<std::string>& names);
 
 }  // namespace paramd
 

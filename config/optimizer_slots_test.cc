@@ -105,6 +105,65 @@ TEST(OptimizerSlotsTest, OfAllNamesEachVariableFindsItsOwn) {
   }
 }
 
+// Tables by row-wise Adagrad, one vector by plain descent, the rest by Adam.
+struct ThreeKinds {
+  ThreeKinds() {
+    config.mutable_adam();
+    config.add_groups()->set_variables("table*");
+    config.mutable_groups(0)->mutable_adagrad()->set_row_wise(true);
+    config.add_groups()->set_variables("bias");
+    config.mutable_groups(1)->mutable_sgd();
+    const auto add = [&](const char* name, v1::Variable variable) {
+      variable.set_name(name);
+      *variables.Add() = variable;
+    };
+    add("kernel", {});
+    add("table_1", Table(true));
+    add("bias", {});
+    add("table_2", Table(false));
+    add("rows", Table(false));
+    add("mean", {});
+    variables.Mutable(5)->set_untrained(true);
+  }
+
+  v1::OptimizerConfig config;
+  google::protobuf::RepeatedPtrField<v1::Variable> variables;
+};
+
+TEST(OptimizerSlotsTest, EachVariableHasThoseOfItsKind) {
+  const ThreeKinds kinds;
+  const std::vector<std::vector<std::string>> expected = {
+      {"momentum", "variance"}, {"key", "used", "row_accumulator"}, {},
+      {"row_accumulator"},      {"momentum", "variance", "steps"},  {}};
+  for (size_t v = 0; v < expected.size(); ++v) {
+    EXPECT_EQ(
+        Names(SlotsOf(kinds.config, kinds.variables.Get(static_cast<int>(v)))),
+        expected[v]);
+  }
+  EXPECT_THAT(Names(SlotsOf(kinds.config, kinds.variables)),
+              ElementsAre("key", "used", "row_accumulator", "momentum",
+                          "variance", "steps"));
+}
+
+TEST(OptimizerSlotsTest, OfSeveralKindsNotAllFollowFromTheNamesOfAll) {
+  const ThreeKinds kinds;
+  google::protobuf::RepeatedPtrField<std::string> names;
+  for (const Slot& slot : SlotsOf(kinds.config, kinds.variables)) {
+    names.Add(std::string(slot.name));
+  }
+  // By variable. What is untrained has none, whatever there is.
+  const bool follow[] = {true, false, false, false, false, true};
+  for (int v = 0; v < kinds.variables.size(); ++v) {
+    const v1::Variable& variable = kinds.variables.Get(v);
+    EXPECT_EQ(FollowFrom(names, SlotOwnerOf(variable),
+                         SlotsOf(kinds.config, variable)),
+              follow[v])
+        << variable.name();
+  }
+  EXPECT_EQ(Names(SlotsNamed(names)),
+            Names(SlotsOf(kinds.config, kinds.variables)));
+}
+
 TEST(OptimizerSlotsTest, WordsFollowFromRows) {
   EXPECT_EQ(SlotNamed("momentum").words(/*elements=*/24, /*row_elements=*/8),
             24);

@@ -138,6 +138,27 @@ TEST(SettingChangesTest, AnotherStrategyMayDivideAStepInAnotherWay) {
               HasSubstr("accumulate is 2, was not there"));
 }
 
+// Even one with defaults alone, as what the job file gives has all of them.
+TEST(SettingChangesTest, AnotherKindOfOptimizerForAGroupIsAChange) {
+  v1::JobConfig before = Job();
+  v1::OptimizerConfig::Group* group = before.mutable_optimizer()->add_groups();
+  group->set_variables("*/table");
+  group->set_learning_rate(-1);
+  v1::JobConfig job = before;
+  group = job.mutable_optimizer()->mutable_groups(0);
+  group->mutable_adagrad()->set_row_wise(false);
+  EXPECT_EQ(ChangesText(ChangesSince(RecordedSettings(before), job).may_not),
+            "optimizer.groups[0].adagrad.row_wise is false, was not there");
+  EXPECT_EQ(ChangesText(ChangesSince(RecordedSettings(job), before).may_not),
+            "optimizer.groups[0].adagrad.row_wise is not there, was false");
+  job = before;
+  job.mutable_optimizer()->mutable_groups(0)->set_learning_rate(0.5);
+  const SettingChanges rate = ChangesSince(RecordedSettings(before), job);
+  EXPECT_THAT(rate.may_not, IsEmpty());
+  EXPECT_EQ(ChangesText(rate.may),
+            "optimizer.groups[0].learning_rate is 0.5, was -1");
+}
+
 TEST(SettingChangesTest, MoreReplicasMayComputeAStep) {
   v1::JobConfig before = Job();
   before.set_strategy(v1::JobConfig::MULTI_WORKER_MIRRORED);

@@ -105,7 +105,9 @@ void Append(const Message& message, const SettingValue& around,
                                    : !reflection.HasField(message, &field)) {
       continue;
     } else if (field.message_type() != nullptr) {
-      if (IsAlternative(field)) inside.part_of = inside.path;
+      if (IsAlternative(field) || options.may_be_absent()) {
+        inside.part_of = inside.path;
+      }
       Append(reflection.GetMessage(message, &field), inside, values);
     } else {
       inside.json = ValueText(message, field);

@@ -22,8 +22,8 @@ struct SettingValue {
   bool may_change = false;  // a run may go on with another one
   bool is_default = false;  // what it is where nobody says it
   bool is_secret = false;   // `json` is not it, but kSecretJson
-  // The innermost list element or alternative that it is part of, as in
-  // "model.layers[1].dense"; empty for what every job has.
+  // The innermost list element, alternative or message that may be absent that
+  // it is part of, as in "model.layers[1].dense"; empty for what every job has.
   std::string part_of;
 };
 

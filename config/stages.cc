@@ -196,17 +196,31 @@ class StageCheck {
                        StageKindName(kind)));
     }
     if (stage().quantize().mode() != v1::StageQuantize::MODE_STATIC) {
-      for (const char* key : {"calibrate", "observer", "batches"}) {
+      for (const char* key :
+           {"calibrate", "observer", "batches", "activation_bits"}) {
         const std::string path = absl::StrCat("quantize.", key);
         if (stage().has_quantize() && IsGiven(path)) {
           Add(path, "is of mode static, which finds ranges; leave it out");
         }
       }
     }
+    const uint32_t bits = stage().quantize().activation_bits();
+    // Others are out of range.
+    if (bits > 8 && bits < 16) {
+      Add("quantize.activation_bits",
+          absl::StrCat("is ", bits, "; give 8 or 16"));
+    }
     if (stage().has_export_() && IsGiven("export.opset") &&
         stage().export_().format() != v1::StageExport::FORMAT_ONNX) {
       Add("export.opset", "is of format onnx; leave it out");
     }
+  }
+
+  bool HasWideIntegers(const std::string& name) const {
+    const v1::StageQuantize& quantize =
+        job_.stages(FindStage(job_, name)).quantize();
+    return quantize.mode() == v1::StageQuantize::MODE_STATIC &&
+           quantize.activation_bits() == 16;
   }
 
   void CheckFrom() {
@@ -221,6 +235,12 @@ class StageCheck {
       Add("from.stage", absl::StrCat("'", from.stage(),
                                      "' is quantised already; name the stage "
                                      "that trains"));
+    } else if (stage().export_().format() == v1::StageExport::FORMAT_ONNX &&
+               HasWideIntegers(from.stage())) {
+      Add("from.stage", absl::StrCat("'", from.stage(),
+                                     "' has integers of 16 bits "
+                                     "(quantize.activation_bits), which ONNX "
+                                     "has from opset 21 on; export another"));
     }
     for (const char* key : {"variables", "from", "allow_missing"}) {
       const std::string path = absl::StrCat("from.", key);

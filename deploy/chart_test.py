@@ -22,7 +22,8 @@ except ImportError as missing:
 
 from deploy.testing import kustomize
 from deploy.testing import pods
-from deploy.testing.manifest_checks import ManifestChecks, of_kind
+from deploy.testing.manifest_checks import (
+    ManifestChecks, check_candidates, check_election, of_kind)
 
 try:
     from deploy.testing import schemas
@@ -264,6 +265,23 @@ class ValuesTest(unittest.TestCase):
                 self.assertEqual(account["metadata"].get("annotations"),
                                  values.get("annotations"))
 
+    def test_a_lease_elects_one_of_several_candidates(self):
+        account = {"serviceAccount": {"create": True}}
+        objects, _ = render({"election": {"candidates": 2}, **account})
+        self.check_schemas(objects)
+        check_election(self, objects)
+        # The arguments come in another order than patches make.
+        for pod in pods.pods_of(objects):
+            pod.container["args"].sort(
+                key=lambda a: (a == "--task_index=0"))
+        check_candidates(self, objects)
+        for values, sentence in (
+                ({}, "needs serviceAccount.create"),
+                ({"controller": "jobset", **account}, "needs controller plain"),
+                ({"tls": {"enabled": True}, **account}, "and no tls")):
+            with self.assertRaisesRegex(AssertionError, sentence):
+                render({"election": {"candidates": 2}, **values})
+
     def test_the_architecture_is_that_of_the_image(self):
         for architecture, selector in (
                 ("arm64", {"kubernetes.io/arch": "arm64"}), ("", None)):
@@ -312,7 +330,7 @@ class SchemaOfValuesTest(unittest.TestCase):
                 ("extraEnv", [{"name": "TF_CONFIG", "value": "{}"}]),
                 ("storage.accessModes", []),
                 ("image.digest", "sha256:12"), ("image.digest", "latest"),
-                ("serviceAccount.create", "yes"),
+                ("serviceAccount.create", "yes"), ("election.candidates", 0),
                 ("ps.affinity", {"podAffinities": {}}),
                 ("ps.extraVolumes", [{"name": "train", "emptyDir": {}}]),
                 ("worker.extraVolumeMounts", [{"name": "a"}]),

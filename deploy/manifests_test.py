@@ -16,7 +16,8 @@ except ImportError as missing:
 
 from deploy.testing import kustomize
 from deploy.testing import pods
-from deploy.testing.manifest_checks import ManifestChecks, of_kind, selects
+from deploy.testing.manifest_checks import (
+    ManifestChecks, check_candidates, check_election, of_kind, selects)
 from tests.cluster import paramd
 
 try:
@@ -28,6 +29,8 @@ ROOT = "deploy/kustomize"
 JOBS = ["base", "jobset", "tfjob", "overlays/gpu", "overlays/nfs",
         "overlays/monitoring", "overlays/tls", "overlays/cert-manager",
         "overlays/istio"]
+# Whose chief is two pods, so that what holds of the others does not of it.
+ELECTION = "overlays/election"
 
 
 def rendered(name):
@@ -39,7 +42,7 @@ class SchemaTest(unittest.TestCase):
 
     def test_every_object_is_valid(self):
         valid = []
-        for name in JOBS:
+        for name in JOBS + [ELECTION]:
             for document in rendered(name):
                 with self.subTest(job=name, kind=document["kind"],
                                   object=document["metadata"]["name"]):
@@ -93,7 +96,7 @@ class RenderTest(unittest.TestCase):
         copied = os.path.join(tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"]),
                               "kustomize")
         shutil.copytree(ROOT, copied)
-        for name in JOBS:
+        for name in JOBS + [ELECTION]:
             done = subprocess.run(
                 ["kubectl", "kustomize", os.path.join(copied, name)],
                 capture_output=True, text=True, check=False)
@@ -105,6 +108,26 @@ class RenderTest(unittest.TestCase):
 
 class ManifestsTest(ManifestChecks, unittest.TestCase):
     jobs = {name: rendered(name) for name in JOBS}
+
+
+class ElectionTest(unittest.TestCase):
+
+    def test_pods_may_ask_who_is_the_chief(self):
+        check_election(self, rendered(ELECTION))
+
+    def test_the_chief_is_two_candidates(self):
+        check_candidates(self, rendered(ELECTION))
+
+    def test_other_pods_are_those_of_the_base_but_for_the_election(self):
+        before, after = ([pod for pod in pods.pods_of(rendered(name))
+                          if pod.role != "chief"]
+                         for name in ("base", ELECTION))
+        for old, new in zip(before, after, strict=True):
+            self.assertEqual(new.container["args"], old.container["args"])
+            self.assertEqual(new.environment["PARAMD_CLUSTER"],
+                             old.environment["PARAMD_CLUSTER"])
+            self.assertEqual(new.container["livenessProbe"],
+                             old.container["livenessProbe"])
 
 
 class IstioTest(unittest.TestCase):

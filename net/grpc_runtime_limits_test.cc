@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -126,6 +127,55 @@ TEST(GrpcRuntimeQuotaTest, Promise8_AnEndlessMessageIsCutByItsConnection) {
   EXPECT_LT(parts, 4096);
   EXPECT_GE(parts, 64 * 4) << "as much as 64 calls may send at once";
   EXPECT_TRUE(other.Call(kPull, "", "").ok());
+}
+
+// A core's thread is none of gRPC's, which looks for more memory to give back
+// whenever some has come back to it.
+TEST(GrpcRuntimeQuotaTest, PayloadsAreGivenBackByAnyThreadWhenMemoryIsShort) {
+  GrpcRuntimeOptions options =
+      ProcessOptions(v1::PS, 0, absl::StrCat(DrawLoopbackHost(), ":2222"));
+  options.memory_limit_bytes = 32 << 20;
+  auto runtime = MakeGrpcRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  std::vector<BufferChain> held;
+  ToyCore shard;
+  shard.on_receive = [&](Message m, Time, Outbox* out) {
+    held.push_back(std::move(m.payload));
+    if (held.size() >= 4) held.clear();
+    out->Reply(m.call, std::make_unique<v1::PushReply>());
+  };
+  RunningProcess ps(*std::move(runtime));
+  ps.runtime().AddCore(PeerId::Ps(0), &shard);
+  ps.Start();
+  v1::PushRequest push;
+  push.set_payload(std::string(4 << 20, 'x'));
+  const std::string request = push.SerializeAsString();
+  std::vector<std::thread> strangers;
+  for (int i = 0; i < 4; ++i) {
+    strangers.emplace_back([&] {
+      const std::string part(1 << 20, 'x');
+      for (int j = 0; j < 10; ++j) {
+        RawConnection endless(options.listen_address);
+        endless.Call(kPush);
+        endless.SendData(std::string("\0\xff\xff\xff\xff", 5));
+        while (endless.SendData(part)) {
+        }
+      }
+    });
+  }
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      RawCaller caller(options.listen_address, ProcessText(kIncarnation));
+      for (int j = 0; j < 20; ++j)
+        (void)caller.Call(kPush, "worker/1", request);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  for (std::thread& stranger : strangers) stranger.join();
+  RawCaller other(options.listen_address, ProcessText(kIncarnation));
+  const auto answered = other.Call(kPush, "worker/1", request);
+  EXPECT_TRUE(answered.ok()) << answered.status();
 }
 
 TEST_F(GrpcRuntimeLimitsTest,

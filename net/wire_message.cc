@@ -73,15 +73,29 @@ class SentPieces {
   grpc_slice first_;
 };
 
-void DropSlice(void* slice) { delete static_cast<grpc::Slice*>(slice); }
+// Memory that gRPC has received into. With its last count it goes back to
+// gRPC, which may then look for more that it could have back (with a memory
+// limit, when little is left of it). For that gRPC 1.51 needs its ExecCtx on
+// the thread, which grpc_slice_unref does not make but grpc_byte_buffer_destroy
+// does: without one it reads from address 8. So a byte buffer has the last
+// count.
+struct ReceivedSlice {
+  explicit ReceivedSlice(const grpc::Slice& received)
+      : owner(&received, 1), slice(received) {}
+
+  grpc::ByteBuffer owner;  // Destroyed last.
+  grpc::Slice slice;
+};
+
+void DropSlice(void* slice) { delete static_cast<ReceivedSlice*>(slice); }
 
 // The part of `slice` from `offset` on.
 Buffer AsBuffer(const grpc::Slice& slice, size_t offset) {
-  auto* held = new grpc::Slice(slice);
+  auto* held = new ReceivedSlice(slice);
   return Buffer::Foreign(
       absl::MakeConstSpan(
-          reinterpret_cast<const std::byte*>(held->begin()) + offset,
-          held->size() - offset),
+          reinterpret_cast<const std::byte*>(held->slice.begin()) + offset,
+          held->slice.size() - offset),
       &DropSlice, held);
 }
 

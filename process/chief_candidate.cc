@@ -11,17 +11,22 @@
 #include "base/status_macros.h"
 #include "config/election_place.h"
 #include "config/job_config.h"
+#include "coordinator/election/chief_record.h"
 #include "coordinator/failure_note.h"
 #include "process/run_directory.h"
 
 namespace paramd {
 namespace {
 
-absl::Status Stand(const ElectionPlace& place, PreparedProcess* prepared) {
+// How often an API server is asked who is the chief. There may be a thousand of
+// the others.
+constexpr absl::Duration kCandidateLooks = absl::Seconds(1);
+constexpr absl::Duration kOthersLook = absl::Seconds(3);
+
+absl::Status Stand(std::unique_ptr<ChiefRecord> record,
+                   PreparedProcess* prepared) {
   const v1::JobConfig& job = prepared->job.config;
   ChiefElection::Options options;
-  options.place = place;
-  options.tls_directory = job.chief_election_tls_dir();
   options.address = prepared->cluster.self_address();
   options.incarnation = prepared->role.incarnation;
   options.replaces = prepared->role.replaces;
@@ -31,7 +36,8 @@ absl::Status Stand(const ElectionPlace& place, PreparedProcess* prepared) {
   RETURN_IF_ERROR(UseRunDirectory(job.run_dir(), /*may_hold_a_run=*/true));
   RETURN_IF_ERROR(UseRunDirectory(options.state_directory, true));
   FailureNote note(job.run_dir());
-  ASSIGN_OR_RETURN(prepared->election, ChiefElection::Stand(options));
+  ASSIGN_OR_RETURN(prepared->election,
+                   ChiefElection::Stand(options, std::move(record)));
   // Under whom it stood by: that end is the job's.
   if (prepared->election->stood_by()) RETURN_IF_ERROR(note.Read());
   return prepared->process->LeadBy(prepared->election.get());
@@ -46,10 +52,14 @@ absl::Status TakePartInElection(PreparedProcess* prepared) {
   }
   ASSIGN_OR_RETURN(const ElectionPlace place,
                    ParseElectionPlace(job.chief_election()));
-  if (prepared->role.is_chief()) return Stand(place, prepared);
-  ASSIGN_OR_RETURN(prepared->chief_watch,
-                   ChiefWatch::Start(place, job.chief_election_tls_dir(),
-                                     prepared->cluster.chief_address()));
+  const bool is_candidate = prepared->role.is_chief();
+  ASSIGN_OR_RETURN(
+      auto record,
+      OpenChiefRecord(place, job.chief_election_tls_dir(),
+                      is_candidate ? kCandidateLooks : kOthersLook));
+  if (is_candidate) return Stand(std::move(record), prepared);
+  prepared->chief_watch = std::make_unique<ChiefWatch>(
+      std::move(record), prepared->cluster.chief_address());
   return absl::OkStatus();
 }
 

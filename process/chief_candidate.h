@@ -10,13 +10,14 @@ namespace paramd {
 
 // With chief_election. Of the chief's task: waits until this process is
 // elected, and makes it the chief. Of the others: follows who that is. The
-// errors of ChiefElection and Process::LeadBy, and of a job that has failed, or
-// was stopped, under the chief before this one: how that ended. REQUIRES:
-// `prepared` has its process; nothing is done without an election.
+// errors of OpenChiefRecord, ChiefElection and Process::LeadBy, and of a job
+// that has failed, or was stopped, under the chief before this one: how that
+// ended. REQUIRES: `prepared` has its process; nothing is done without an
+// election.
 absl::Status TakePartInElection(PreparedProcess* prepared);
 
 // Adds to `status` what `prepared` knows of the election: where the chief is,
-// and that etcd is away.
+// and that who elects it is away.
 void FillElection(const PreparedProcess& prepared, v1::StatusReply* status);
 
 }  // namespace paramd

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "compute/device/device_link.h"
+#include "config/optimizer_groups.h"
 #include "config/optimizer_slots.h"
 #include "config/strategy.h"
 #include "config/wire_format.h"
@@ -59,7 +60,7 @@ absl::StatusOr<LoopMemory> PlanDeviceArrays(
     return absl::FailedPreconditionError(
         "push_format and pull_format must be fp32");
   }
-  if (job.optimizer().has_lamb()) {
+  if (UsesLamb(job.optimizer())) {
     return absl::FailedPreconditionError(
         "optimizer lamb takes norms of weights and steps, which the processor "
         "adds up");

@@ -1,5 +1,6 @@
 #include "process/process.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,12 @@ std::string HostName() {
   char name[256] = {};
   if (gethostname(name, sizeof(name) - 1) != 0) return "unknown";
   return name;
+}
+
+absl::Duration ThreadProcessorTime() {
+  timespec used = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return absl::DurationFromTimespec(used);
 }
 
 }  // namespace
@@ -125,6 +132,7 @@ absl::Status Process::CreateWorker(const ModelFactory& models,
   // Whoever applies gradients is here, and nobody else computes them.
   const bool has_all = role_.server.has_value() && role_.workers == 1 &&
                        role_.servers == role_.shards;
+  options.packs_pulls = !has_all;
   const ModelFactory placed = [&](const v1::JobConfig& job,
                                   const InputSpec& input)
       -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
@@ -328,6 +336,7 @@ void Process::CreateServer(Runtime* runtime) {
     options.build = ParamdBuild();
     options.life_seed = StableHash("life", role_.incarnation + shard);
     options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
+    options.processor_time = ThreadProcessorTime;
     options.memory_limit_bytes = MemoryOfAShard(job_.config, role_.places());
     if (!disks_.empty()) options.disk = disks_[shard];
     options.kernels = &kernels_;

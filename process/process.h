@@ -123,6 +123,8 @@ class Process {
   bool was_drained() const {
     return server_ != nullptr && server_->was_drained();
   }
+  // As ParameterServer::is_missed; false without servers.
+  bool is_missed() const { return server_ != nullptr && server_->is_missed(); }
 
   // The runtime's Run. A chief says meanwhile that it is alive, and stops the
   // runtime with ALREADY_EXISTS if another one has taken over: one that was

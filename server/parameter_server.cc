@@ -132,6 +132,7 @@ class ParameterServer::Part {
   }
 
   bool let_go() const { return shard_.let_go(); }
+  bool is_missed() const { return shard_.is_missed(); }
 
   void FillStatus(v1::StatusReply* status) const {
     if (threaded_ == nullptr) return shard_.FillStatus(status);
@@ -231,6 +232,11 @@ uint32_t ParameterServer::Checksum() const {
 bool ParameterServer::was_drained() const {
   return std::any_of(parts_.begin(), parts_.end(),
                      [](const auto& part) { return part->let_go(); });
+}
+
+bool ParameterServer::is_missed() const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [](const auto& part) { return part->is_missed(); });
 }
 
 void ParameterServer::FillStatus(v1::StatusReply* status) const {

@@ -43,6 +43,9 @@ class ParameterServer {
   // Its servers were handed over to others, and the job goes on. REQUIRES: the
   // runtime does not run.
   bool was_drained() const;
+  // It was to hand them over, and one of them lost its backup before that: the
+  // job waits for it to be started again. REQUIRES: the runtime does not run.
+  bool is_missed() const;
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
 

@@ -5,16 +5,18 @@
 # To build and run.
 BUILD_PACKAGES=(
   bazel-bootstrap g++ protobuf-compiler python3
-  libabsl-dev libdnnl-dev libgloo-dev libgrpc++-dev libjpeg-dev libonnx-dev
-  libopenblas-dev libpng-dev libprotobuf-dev librdkafka-dev libspdlog-dev
-  libssl-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
+  libabsl-dev libcurl4-openssl-dev libdnnl-dev libgloo-dev libgrpc++-dev
+  libjpeg-dev libonnx-dev libopenblas-dev libpng-dev libprotobuf-dev
+  librdkafka-dev libspdlog-dev libssl-dev nlohmann-json3-dev prometheus-cpp-dev
+  zlib1g-dev
 )
 # What the first run trains on.
 DATA_PACKAGES=(dataset-fashion-mnist)
 # Besides, to test.
 TEST_PACKAGES=(
-  ca-certificates libgmock-dev libgtest-dev patch protobuf-compiler-grpc
-  python3-grpcio python3-jsonschema python3-protobuf python3-venv
+  ca-certificates iproute2 libgmock-dev libgtest-dev patch
+  protobuf-compiler-grpc python3-grpcio python3-jsonschema python3-protobuf
+  python3-venv
 )
 # Besides, to analyse.
 CLANG_PACKAGES=(clang-14 clang-format-14 libclang-rt-14-dev)

@@ -116,6 +116,7 @@ bool IsOver(int fd) {
     connection.SendData(std::string("\0\xff\xff\xff\xff", 5));
     while (connection.SendData(part)) {
     }
+    absl::SleepFor(kPause);  // There may be no port left for another one.
   }
 }
 

@@ -1,5 +1,6 @@
 // Integers of 8 bits beside float32: a layer, a convolutional network, a dense
-// one, and how much smaller its checkpoint is.
+// one, and how much smaller its checkpoint is; and the networks with
+// activations of 16 bits.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -94,15 +95,15 @@ void Measure(int rounds, int calls, const std::function<void()>& first,
   }
 }
 
-// How many times faster the integers are, in each round.
-void AddSpeedup(const std::string& metric, const Samples& floats,
+// How many times faster integers of so many bits are, in each round.
+void AddSpeedup(const std::string& metric, int bits, const Samples& floats,
                 const Samples& integers, Report* report) {
   Figure figure{.metric = metric, .unit = "", .values = {}, .peer = {}};
   for (size_t i = 0; i < floats.values().size(); ++i) {
     figure.values.Add(floats.values()[i] / integers.values()[i]);
   }
   figure.peer = Figure::Peer{"registers", {}};
-  figure.peer->values.Add(4);
+  figure.peer->values.Add(32.0 / bits);
   report->Add(figure);
 }
 
@@ -122,7 +123,7 @@ void MeasureLayer(Report* report) {
   const QuantizedWeights weights = QuantizeWeights(kernel, kSize, true, 127);
   product.weights = weights.values;
   product.relu = true;
-  product.result = IntegerProduct::Result::kInt8;
+  product.result = IntegerProduct::Result::kIntegers;
   SetScales(1, 0, weights.scales, std::vector<float>(kSize, 1), 1e4f, &product);
   std::vector<uint8_t> integers(input.size());
   std::vector<uint8_t> results(output.size());
@@ -142,7 +143,7 @@ void MeasureLayer(Report* report) {
         kernels.Multiply(product, kBatch, integers.data(), results.data());
       },
       &floats, &ints);
-  AddSpeedup("int8_layer_speedup", floats, ints, report);
+  AddSpeedup("int8_layer_speedup", 8, floats, ints, report);
 }
 
 std::vector<std::vector<float>> RandomWeights(const NetworkPlan& plan) {
@@ -157,7 +158,7 @@ std::vector<std::vector<float>> RandomWeights(const NetworkPlan& plan) {
   return weights;
 }
 
-void MeasureNetwork(const std::string& name, const char* model,
+void MeasureNetwork(const std::string& name, const char* model, int bits,
                     Report* report) {
   v1::ModelConfig config;
   CHECK(google::protobuf::TextFormat::ParseFromString(model, &config),
@@ -171,9 +172,10 @@ void MeasureNetwork(const std::string& name, const char* model,
                                                    weights.end());
   QuantizeOptions options;
   options.calibration = data.get();
+  options.activation_bits = bits;
   const Quantized made = *Quantize(config, data->spec(), spans, options);
   const std::string directory =
-      absl::StrCat("/tmp/paramd-bench-smaller-", getpid(), "-", name);
+      absl::StrCat("/tmp/paramd-bench-smaller-", getpid(), "-", name, bits);
   v1::Manifest manifest;
   for (const v1::Variable& variable : plan->variables) {
     *manifest.add_variables() = variable;
@@ -194,9 +196,9 @@ void MeasureNetwork(const std::string& name, const char* model,
       [&] { CHECK(floats->Predict(spans, batch, &out).ok(), "it predicts"); },
       [&] { CHECK(integers->Predict(spans, batch, &out).ok(), "it predicts"); },
       &of_floats, &of_integers);
-  AddSpeedup(absl::StrCat("int8_", name, "_speedup"), of_floats, of_integers,
-             report);
-  if (name != "mlp") return;
+  AddSpeedup(absl::StrCat("int", bits, "_", name, "_speedup"), bits, of_floats,
+             of_integers, report);
+  if (name != "mlp" || bits != 8) return;
   uint64_t values = 0;
   for (const auto& one : weights) values += one.size();
   Figure ratio{
@@ -211,8 +213,12 @@ void MeasureNetwork(const std::string& name, const char* model,
 int RunBenchmark(int argc, char** argv) {
   Report report("smaller", argc, argv);
   if (report.Wants("layer")) MeasureLayer(&report);
-  if (report.Wants("cnn")) MeasureNetwork("cnn", kCnn, &report);
-  if (report.Wants("mlp")) MeasureNetwork("mlp", kMlp, &report);
+  if (report.Wants("cnn")) MeasureNetwork("cnn", kCnn, 8, &report);
+  if (report.Wants("mlp")) MeasureNetwork("mlp", kMlp, 8, &report);
+  if (report.Wants("int16")) {
+    MeasureNetwork("cnn", kCnn, 16, &report);
+    MeasureNetwork("mlp", kMlp, 16, &report);
+  }
   return 0;
 }
 

@@ -101,12 +101,15 @@ void WriteAll(const std::string& directory) {
   calibrated.examples = 100;
   calibrated.layers.push_back(
       {"d", "conv2d", "norm", Quantization::Input{0.5f, 3}});
+  Quantization wide = calibrated;
+  wide.activation_bits = 16;
   Quantization half;
   half.mode = Quantization::Mode::kFloat16;
   half.left.push_back({"e", "why"});
   fuzz::WriteSeeds(directory, "quantization",
                    {{"dynamic", EncodeQuantization(dynamic)},
                     {"calibrated", EncodeQuantization(calibrated)},
+                    {"wide", EncodeQuantization(wide)},
                     {"half", EncodeQuantization(half)},
                     {"no_mode", "{\"layers\": []}"},
                     {"empty", "{}"}});

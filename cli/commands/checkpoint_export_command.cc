@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/export.h"
+#include "checkpoint/file.h"
 #include "checkpoint/verify.h"
 #include "cli/commands/command.h"
 #include "cli/commands/onnx_export.h"
@@ -111,24 +112,27 @@ absl::StatusOr<ExportResult> Export(const std::string& path,
 }
 
 // Of a pruned model, whose files are as long as any other's until they are
-// compressed.
-void PrintCompressed(const ExportResult& result) {
-  const double zeros =
-      static_cast<double>(result.zeros) /
-      static_cast<double>(std::max<uint64_t>(1, result.numbers));
-  if (zeros < kPruned) return;
+// compressed: of the files in `path`, or of the file that it is.
+void PrintCompressed(const std::string& path, uint64_t zeros,
+                     uint64_t numbers) {
+  const double share = static_cast<double>(zeros) /
+                       static_cast<double>(std::max<uint64_t>(1, numbers));
+  if (share < kPruned) return;
   std::string text =
-      absl::StrFormat("%.1f %% of the weights are zero", 100 * zeros);
+      absl::StrFormat("%.1f %% of the weights are zero", 100 * share);
+  const bool is_one = !IsDirectory(path);
   StageRecord sizes;
-  const absl::Status measured = MeasureFiles(result.directory, &sizes);
+  const absl::Status measured = MeasureFiles(path, &sizes);
   if (!measured.ok() || !sizes.compressed_bytes.has_value()) {
-    absl::StrAppend(&text, ", so the files compress well\n");
+    absl::StrAppend(&text, is_one ? ", so the file compresses well\n"
+                                  : ", so the files compress well\n");
   } else {
     absl::StrAppendFormat(
         &text,
-        ": the files have %d bytes, and %d compressed as gzip -9 does it, "
+        ": the %s %d bytes, and %d compressed as gzip -9 does it, "
         "%.2f times fewer\n",
-        sizes.bytes, *sizes.compressed_bytes,
+        is_one ? "file has" : "files have", sizes.bytes,
+        *sizes.compressed_bytes,
         static_cast<double>(sizes.bytes) /
             static_cast<double>(
                 std::max<uint64_t>(1, *sizes.compressed_bytes)));
@@ -152,7 +156,7 @@ int ExportTensors(const std::string& path, const WantedExport& wanted) {
                        "/slot:step is the most\n"),
           stderr);
   }
-  PrintCompressed(*result);
+  PrintCompressed(result->directory, result->zeros, result->numbers);
   Print(absl::StrCat(EscapeLine(result->directory), ": ", result->tensors,
                      " tensors, ", BytesText(result->bytes), ", in\n"));
   for (const std::string& file : result->files) {
@@ -161,8 +165,8 @@ int ExportTensors(const std::string& path, const WantedExport& wanted) {
   return kExitFinished;
 }
 
-absl::StatusOr<std::string> ExportAsOnnx(const std::string& path,
-                                         const WantedExport& wanted) {
+absl::StatusOr<OnnxExport> ExportAsOnnx(const std::string& path,
+                                        const WantedExport& wanted) {
   RETURN_IF_ERROR(CheckOnnxFlags(wanted));
   if (wanted.to.empty()) {
     return absl::InvalidArgumentError("missing --to OUT, the file to write");
@@ -177,7 +181,8 @@ int ExportModel(const std::string& path, const WantedExport& wanted) {
   const auto written = ExportAsOnnx(path, wanted);
   PrintError(written.status());
   if (!written.ok()) return ExitCodeAtStart(written.status());
-  Print(absl::StrCat(*written, "\n"));
+  PrintCompressed(written->path, written->zeros, written->numbers);
+  Print(absl::StrCat(written->line, "\n"));
   return kExitFinished;
 }
 

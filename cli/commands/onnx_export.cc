@@ -1,5 +1,6 @@
 #include "cli/commands/onnx_export.h"
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <vector>
@@ -116,8 +117,8 @@ absl::Status WriteOnnxFile(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ExportOnnx(const std::string& directory,
-                                       const WantedOnnx& wanted) {
+absl::StatusOr<OnnxExport> ExportOnnx(const std::string& directory,
+                                      const WantedOnnx& wanted) {
   ASSIGN_OR_RETURN(const LoadedJob job, wanted.job.Load());
   if (job.config.model().custom()) {
     return absl::InvalidArgumentError(
@@ -150,8 +151,16 @@ absl::StatusOr<std::string> ExportOnnx(const std::string& directory,
                                       weights.begin(), weights.end()),
                                   used, OptionsOf(manifest, wanted.opset)));
   RETURN_IF_ERROR(WriteOnnxFile(path, bytes));
-  return absl::StrCat(EscapeLine(path), ": opset ", wanted.opset, ", ",
-                      BytesText(bytes.size()), ", ", Signature(*plan));
+  OnnxExport written;
+  written.path = path;
+  written.line = absl::StrCat(EscapeLine(path), ": opset ", wanted.opset, ", ",
+                              BytesText(bytes.size()), ", ", Signature(*plan));
+  for (const auto& values : weights) {
+    written.numbers += values.size();
+    written.zeros +=
+        static_cast<uint64_t>(std::count(values.begin(), values.end(), 0.0f));
+  }
+  return written;
 }
 
 }  // namespace paramd

@@ -50,6 +50,7 @@ struct MeasuredPlan {
   PipelineNeeds needs;
   std::vector<uint64_t> memory_bytes;  // By device.
   Timeline timeline;
+  absl::optional<Timeline> measured;  // A batch in these stages, if it ran.
   double batch_s = 0;
   double in_one_piece_s = 0;  // A batch, on one device.
   double equal_counts_s = 0;  // By stages of equally many layers.
@@ -195,9 +196,9 @@ absl::StatusOr<MeasuredPlan> MeasurePlan(
 }
 
 // Of those that were measured the fastest; the whole model is as fast as with
-// the number of micro-batches that suits it.
+// the number of micro-batches that suits it. `runs`: then it is run too.
 absl::StatusOr<MeasuredPlan> BestPlan(const v1::JobConfig& job,
-                                      uint64_t device_bytes) {
+                                      uint64_t device_bytes, bool runs) {
   ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job));
   ASSIGN_OR_RETURN(const std::shared_ptr<const NetworkPlan> network,
                    PlanNetwork(job.model(), training->spec()));
@@ -237,7 +238,12 @@ absl::StatusOr<MeasuredPlan> BestPlan(const v1::JobConfig& job,
       best = *std::move(plan);
     }
   }
-  if (best.ok()) best->in_one_piece_s = in_one_piece_s;
+  if (!best.ok()) return best;
+  best->in_one_piece_s = in_one_piece_s;
+  if (!runs) return best;
+  ASSIGN_OR_RETURN(best->measured,
+                   MeasureStages(network, best->stages, batch,
+                                 [] { return std::make_unique<CpuDevice>(); }));
   return best;
 }
 
@@ -320,6 +326,13 @@ std::string DescribePlan(const v1::JobConfig& job, const MeasuredPlan& plan) {
        {absl::StrCat("by ", plan.timeline.devices.size(),
                      " replicas, without their sum"),
         Milliseconds(plan.in_one_piece_s / devices), ""}});
+  if (plan.measured.has_value()) {
+    absl::StrAppendFormat(
+        &text,
+        "\nThe same batch, computed in these stages on this processor, all at "
+        "once: %s;\nthey waited %.0f %% of the time\n",
+        Milliseconds(plan.measured->makespan), 100 * plan.measured->bubble());
+  }
   if (time >= plan.in_one_piece_s) {
     absl::StrAppend(&text,
                     "\nDo not cut this model: in one piece it is faster.\n");
@@ -348,10 +361,11 @@ absl::StatusOr<std::string> DescribeBudget(
   return DescribeChosen(network->chosen);
 }
 
-// `svg`: where the timeline is drawn; empty: nowhere. `device_mib`: the memory
-// of each device; 0: enough.
+// `svg`: where the timeline is drawn, `run_svg`: that of a batch which is then
+// run; empty: nowhere. `device_mib`: the memory of each device; 0: enough.
 absl::StatusOr<std::string> PlanOf(const JobFlags& flags,
-                                   const std::string& svg, int device_mib) {
+                                   const std::string& svg,
+                                   const std::string& run_svg, int device_mib) {
   ASSIGN_OR_RETURN(LoadedJob job, flags.Load());
   const bool is_cut = job.config.pipeline().stages() > 1;
   if (!is_cut && job.config.memory().activation_budget_bytes() == 0) {
@@ -370,17 +384,30 @@ absl::StatusOr<std::string> PlanOf(const JobFlags& flags,
           "--device_mib limits what stages need: give --set "
           "pipeline.stages=N");
     }
-    if (svg.empty()) return DescribeBudget(job.config, absl::nullopt);
+    if (svg.empty() && run_svg.empty()) {
+      return DescribeBudget(job.config, absl::nullopt);
+    }
     return absl::InvalidArgumentError(
-        "--svg draws what stages do: give --set pipeline.stages=N");
+        absl::StrCat(svg.empty() ? "--run_svg" : "--svg",
+                     " draws what stages do: give --set pipeline.stages=N"));
   }
-  ASSIGN_OR_RETURN(
-      const MeasuredPlan plan,
-      BestPlan(job.config, static_cast<uint64_t>(device_mib) << 20));
+  // One batch by itself would be another schedule.
+  if (!run_svg.empty() && ConcurrentSteps(job.config.pipeline()) > 1) {
+    return absl::InvalidArgumentError(
+        "--run_svg draws one batch, but with this pipeline.schedule several "
+        "are under way: leave it out, or choose a schedule with a flush");
+  }
+  ASSIGN_OR_RETURN(const MeasuredPlan plan,
+                   BestPlan(job.config, static_cast<uint64_t>(device_mib) << 20,
+                            /*runs=*/!run_svg.empty()));
   ASSIGN_OR_RETURN(const std::string budget,
                    DescribeBudget(job.config, plan.stages));
   if (!svg.empty()) {
     RETURN_IF_ERROR(WriteOutputFile("--svg", svg, TimelineSvg(plan.timeline)));
+  }
+  if (plan.measured.has_value()) {
+    RETURN_IF_ERROR(
+        WriteOutputFile("--run_svg", run_svg, TimelineSvg(*plan.measured)));
   }
   return DescribePlan(job.config, plan) + budget;
 }
@@ -401,19 +428,24 @@ int PlanCommand(const Invocation& invocation) {
       "Ends with the setting for the job file.\n\nWith "
       "memory.activation_budget_bytes it also says which layers that has "
       "computed\nagain, in those stages or in one piece.");
-  std::string svg;
+  std::string svg, run_svg;
   int device_mib = 0;
   job.AddTo(&flags);
   flags.AddText("svg", "FILE",
                 "draws when each device computes which micro-batch of a batch",
                 &svg);
+  flags.AddText("run_svg", "FILE",
+                "has the stages compute a batch, all at the same time, and "
+                "draws what that took in the same way",
+                &run_svg);
   flags.AddCount("device_mib",
                  "MiB that each device has for weights, gradients, slots and "
                  "activations: the model is cut so that each stage fits; 0: "
                  "enough",
                  {0, 1 << 30}, &device_mib);
   if (const auto code = ParseFlags(invocation, &flags)) return *code;
-  const absl::StatusOr<std::string> plan = PlanOf(job, svg, device_mib);
+  const absl::StatusOr<std::string> plan =
+      PlanOf(job, svg, run_svg, device_mib);
   PrintError(plan.status());
   if (!plan.ok()) return kExitBadConfiguration;
   Print(*plan);

@@ -81,6 +81,32 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(activations["gpipe"][0], activations["zero_bubble"][0])
         self.assertLess(activations["gpipe"][1], activations["zero_bubble"][1])
 
+    def test_what_ran_is_drawn_beside_the_plan(self):
+        layers = ["flatten", *4 * [{"dense": 256}, "tanh"], {"dense": 10}]
+        drawings = [os.path.join(os.environ["TEST_TMPDIR"], name)
+                    for name in ("planned.svg", "ran.svg")]
+        code, out, err = self.plan(
+            "--set=pipeline.stages=3", "--set=pipeline.micro_batches=4",
+            f"--svg={drawings[0]}", f"--run_svg={drawings[1]}", layers=layers)
+        self.assertEqual((0, ""), (code, err))
+        self.assertRegex(out, r"on this processor, all at once: \d+\.\d+ ms;"
+                              r"\nthey waited \d+ % of the time\n")
+        bars = []
+        for drawing in drawings:
+            with open(drawing, encoding="utf-8") as file:
+                svg = file.read()
+            self.assertRegex(svg, r"<title>stage 0 computes \d+ % of the time, "
+                                  r"stage 1 \d+ %, stage 2 \d+ %</title>")
+            bars.append(sorted(re.findall(
+                r"<title>(\w+ of micro-batch \d on stage \d), ", svg)))
+        self.assertEqual(bars[0], bars[1])
+        self.assertEqual(3 * 4 * 2, len(bars[1]))
+        code, out, err = self.plan(
+            "--set=pipeline.stages=2", "--set=pipeline.schedule=2bw",
+            f"--run_svg={drawings[1]}", layers=layers)
+        self.assertEqual((2, ""), (code, out))
+        self.assertIn("several are under way", err)
+
     def test_a_budget_is_planned_in_one_piece_and_in_stages(self):
         layers = ["flatten", *8 * [{"dense": 64}, "tanh"], {"dense": 10}]
         budget = "--set=memory.activation_budget_bytes=250000"

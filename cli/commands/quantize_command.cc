@@ -35,6 +35,7 @@ struct WantedQuantization {
   std::string output;
   int batches = 100;
   int weight_bits = 0;  // 0: not said.
+  int activation_bits = 8;
   bool per_tensor = false;
 };
 
@@ -53,6 +54,7 @@ absl::Status CheckAsTrained(const WantedQuantization& wanted, int bits) {
   for (const auto& [flag, is_given] :
        {std::pair<const char*, bool>{"--calibrate", !wanted.calibrate.empty()},
         {"--observer", !wanted.observer.empty()},
+        {"--activation_bits", wanted.activation_bits != 8},
         {"--per_tensor", wanted.per_tensor}}) {
     if (!is_given) continue;
     return absl::InvalidArgumentError(
@@ -75,6 +77,10 @@ absl::StatusOr<QuantizeOptions> OptionsOf(const WantedQuantization& wanted,
   if (wanted.output.empty()) {
     return absl::InvalidArgumentError(
         "missing --output DIR, the directory to make");
+  }
+  if (wanted.activation_bits != 8 && wanted.activation_bits != 16) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--activation_bits is 8 or 16, not ", wanted.activation_bits));
   }
   if (model.has_quantization_aware()) {
     RETURN_IF_ERROR(CheckAsTrained(
@@ -104,6 +110,12 @@ absl::StatusOr<QuantizeOptions> OptionsOf(const WantedQuantization& wanted,
         calibrates ? "--calibrate" : "--observer", " is of --mode static; ",
         NameOf(options.mode), " has no ranges"));
   }
+  if (!is_static && wanted.activation_bits != 8) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--activation_bits 16 is of --mode static; ",
+                     NameOf(options.mode), " has no ranges of 16 bits"));
+  }
+  options.activation_bits = wanted.activation_bits;
   if (!wanted.observer.empty()) options.observer = wanted.observer;
   options.calibrated_on = wanted.calibrate;
   options.batches = static_cast<uint64_t>(wanted.batches);
@@ -182,7 +194,10 @@ void PrintQuantized(const std::string& from, const std::string& to,
         layer.folded.empty()
             ? ""
             : absl::StrCat(" with ", EscapeLine(layer.folded)));
-    if (layer.input.has_value()) {
+    if (layer.input.has_value() && quantization.activation_bits == 16) {
+      absl::StrAppendFormat(&text, ", int16 input, scale %.6g",
+                            layer.input->scale);
+    } else if (layer.input.has_value()) {
       absl::StrAppendFormat(&text, ", input scale %.6g, zero point %d",
                             layer.input->scale, layer.input->zero_point);
     }
@@ -275,6 +290,11 @@ int QuantizeCommand(const Invocation& invocation) {
                  "of weights; 7 are computed fast by processors without VNNI, "
                  "too; 0: 8, or what the model was trained for",
                  {2, 8}, &wanted.weight_bits);
+  flags.AddCount("activation_bits",
+                 "of what layers get, 8 or 16, with static ranges: 16 where "
+                 "some of it is far larger than the rest; weights stay as "
+                 "they are",
+                 {8, 16}, &wanted.activation_bits);
   flags.AddSwitch("per_tensor",
                   "one scale for all weights of a layer, not one for each "
                   "output channel",

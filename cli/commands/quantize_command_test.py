@@ -129,6 +129,9 @@ class QuantizeTest(unittest.TestCase):
                           ("--calibrate=train", "--observer=histogram"),
                           ("--calibrate=train", "--observer=entropy"),
                           ("--calibrate=train", "--per_tensor"),
+                          ("--calibrate=train", "--activation_bits=16"),
+                          ("--calibrate=test", "--activation_bits=16",
+                           "--observer=histogram", "--weight_bits=7"),
                           ("--calibrate=train", "--weight_bits=7")):
                 with self.subTest(name=name, flags=flags):
                     made, out = self.quantize(name, *flags)
@@ -145,6 +148,32 @@ class QuantizeTest(unittest.TestCase):
         self.assertGreater(ratio, 1.9)
         self.assertEqual(0, paramd("checkpoint", "verify", made)[0])
         self.assertEqual(0, paramd("checkpoint", "verify", half)[0])
+
+    def test_activations_of_16_bits_change_no_weight(self):
+        for name in ("dense", "cnn"):
+            files = []
+            for bits in ("8", "16"):
+                made, out = self.quantize(name, "--calibrate=train",
+                                          f"--activation_bits={bits}")
+                with open(f"{made}/quantized.safetensors", "rb") as file:
+                    file.read(int.from_bytes(file.read(8), "little"))
+                    files.append(file.read())
+                self.assertEqual(0, paramd("checkpoint", "verify", made)[0])
+            self.assertEqual(*files)
+            self.assertRegex(out, r"dense_1 +int8 dense, int16 input, scale ")
+            self.assertIn("  range: inputs -32767 to 32767, weights -127 to "
+                          "127: sums of 64 bits, right on every processor\n",
+                          out)
+            self.assertRegex(paramd("checkpoint", "inspect", made)[1],
+                             r"(?m)^range +inputs -32767 to 32767, weights ")
+            code, out, err = paramd(
+                "checkpoint", "export", made, "--job", self.jobs[name],
+                "--format=onnx", "--to", f"{made}.onnx")
+            self.assertEqual((2, ""), (code, out), err)
+            self.assertIn("layers get integers of 16 bits, which ONNX "
+                          "quantises to from opset 21 on", err)
+            self.assertEqual(1, len(err.splitlines()), err)
+            self.assertFalse(os.path.exists(f"{made}.onnx"))
 
     def test_inspect_shows_ranges_scales_and_what_is_left(self):
         made, out = self.quantize("cnn", "--calibrate=train", "--batches=7")
@@ -169,9 +198,9 @@ class QuantizeTest(unittest.TestCase):
 
     def test_a_processor_without_vnni_computes_the_same(self):
         for name in ("dense", "cnn"):
-            for bits in ("8", "7"):
-                made, _ = self.quantize(name, "--calibrate=train",
-                                        f"--weight_bits={bits}")
+            for bits in ("weight_bits=8", "weight_bits=7",
+                         "activation_bits=16"):
+                made, _ = self.quantize(name, "--calibrate=train", f"--{bits}")
                 here = self.predict(name, made)
                 without = self.predict(name, made, ONEDNN_MAX_CPU_ISA="AVX2")
                 # Integers are the same bits; a convolution in float, and so what
@@ -268,6 +297,14 @@ class QuantizeTest(unittest.TestCase):
                  "--calibrate is of --mode static"),
                 ((run, *job, "--mode=dynamic", "--observer=min_max"),
                  "--observer is of --mode static"),
+                ((run, *job, "--calibrate=train", "--activation_bits=12"),
+                 "--activation_bits is 8 or 16, not 12"),
+                ((run, *job, "--calibrate=train", "--activation_bits=17"),
+                 "--activation_bits"),
+                ((run, *job, "--activation_bits=16"),
+                 "--activation_bits 16 is of --mode static; dynamic has no"),
+                ((run, *job, "--mode=float16", "--activation_bits=16"),
+                 "--activation_bits 16 is of --mode static; float16 has no"),
                 ((run, *job, f"--calibrate={constant}"), "is constant: all of "
                  "its 20 examples are"),
                 ((run, *job, "--calibrate=train", "--set",

@@ -195,8 +195,13 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
     progress.emplace(EmptyView(prepared->job.config), &console,
                      prepared->runtime.get(), absl::Seconds(5));
   }
-  const absl::Status status =
+  absl::Status status =
       RunUntilTold(TerminationLogOf(options, *prepared), prepared, watcher);
+  if (status.ok() && watcher->signal() == 0 && prepared->process->is_missed()) {
+    status = absl::UnavailableError(
+        "this ps was to be drained, and nobody else has what it held: start it "
+        "again, the job waits for it");
+  }
   progress.reset();
   // Of a stage the whole job's end speaks.
   if (status.ok() && prepared->cluster.standalone &&

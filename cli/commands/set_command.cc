@@ -45,17 +45,19 @@ absl::StatusOr<std::string> Set(const std::string& setting,
 
 int SetCommand(const Invocation& invocation) {
   ChiefFlags chief;
-  Flags flags("set", "SETTING [ADDRESS | DIR] [flags]",
-              "Changes a setting of a job while it runs: staleness=K, "
-              "staleness=async,\nstaleness=sync; learning_rate_scale=X, which "
-              "every learning rate is multiplied by\nfrom then on; "
-              "checkpoint.every_steps=N or checkpoint.every_seconds=N;\n"
-              "log_level=LEVEL, of every process. The chief logs it before "
-              "it takes effect, and\nkeeps it over a restart. To and from sync "
-              "it first lets workers finish their "
-              "push, or the servers their step,\nand answers then. To be run "
-              "where the chief runs, by its user, or with an\noperator's "
-              "certificate. Exits 138 if the chief can't be reached.");
+  Flags flags(
+      "set", "SETTING [ADDRESS | DIR] [flags]",
+      "Changes a setting of a job while it runs: staleness=K, "
+      "staleness=async,\nstaleness=sync; learning_rate_scale=X, which "
+      "every learning rate is multiplied by\nfrom then on; "
+      "checkpoint.every_steps=N or checkpoint.every_seconds=N;\n"
+      "log_level=LEVEL, of every process; rebalance=true or "
+      "rebalance=false. The chief\nlogs it before it takes effect, and "
+      "keeps it over a restart. To and from sync it\nfirst lets workers "
+      "finish their push, or the servers their step, and answers\nthen. "
+      "To be run where the chief runs, by its user, or with an "
+      "operator's\ncertificate. Exits 138 if the chief can't be "
+      "reached.");
   flags.AllowArguments(1, 2,
                        "SETTING, such as staleness=8, and the address of any "
                        "process (with --tls_dir), or the directory of the run");

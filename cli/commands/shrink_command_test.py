@@ -1,6 +1,7 @@
 """paramd shrink, as typed: a net that was trained with pruned channels becomes smaller
 and predicts the same."""
 
+import gzip
 import json
 import os
 import random
@@ -192,6 +193,17 @@ class ShrinkTest(unittest.TestCase):
         size = sum(os.path.getsize(f"{to}/{name}") for name in os.listdir(to))
         self.assertEqual(int(found[1]), size)
         self.assertLess(int(found[2]), size)
+        code, out, err = paramd("checkpoint", "export", self.runs["dense"],
+                                "--job", self.jobs["dense"], "--format=onnx",
+                                "--to", f"{to}.onnx")
+        self.assertEqual(code, 0, err)
+        found = re.search(r"% of the weights are zero: the file has (\d+) "
+                          r"bytes, and (\d+) compressed as gzip -9", out)
+        self.assertTrue(found, out)
+        self.assertEqual(int(found[1]), os.path.getsize(f"{to}.onnx"))
+        with open(f"{to}.onnx", "rb") as file:
+            compressed = len(gzip.compress(file.read(), 9))
+        self.assertAlmostEqual(int(found[2]), compressed, delta=64)
 
     def test_what_cannot_be_cut_is_refused_in_a_sentence(self):
         code, out, err = paramd("shrink", self.runs["dense"], "--job",

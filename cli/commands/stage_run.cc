@@ -158,6 +158,8 @@ int StageRun::Quantize(int number, const Invocation& invocation) const {
                             *v1::StageQuantize::Observer_descriptor(),
                             wanted.observer()));
     words.push_back(absl::StrCat("--batches=", wanted.batches()));
+    words.push_back(
+        absl::StrCat("--activation_bits=", wanted.activation_bits()));
   }
   return QuantizeCommand(quantize);
 }

@@ -346,6 +346,7 @@ Outbox::Head Session::MakePull(const Operation& operation, const Chunk& chunk,
   auto request = MakeHead<v1::PullRequest>();
   FillHeader(operation, chunk, request->mutable_header());
   request->set_encoding(EncodingOf(options_.pull_format));
+  request->set_takes_packed(options_.takes_packed);
   if (operation.clock.has_value()) request->set_clock(*operation.clock);
   request->set_after_step(operation.after_step);
   if (operation.lookup != nullptr) {
@@ -391,6 +392,7 @@ Outbox::Head Session::MakePush(const Operation& operation, const Chunk& chunk,
   }
   if (info.pull_into != nullptr) {
     request->mutable_pull()->set_encoding(EncodingOf(options_.pull_format));
+    request->mutable_pull()->set_takes_packed(options_.takes_packed);
     request->mutable_pull()->set_clock(info.clock + 1);  // After this push.
   }
   request->mutable_blocks()->Reserve(static_cast<int>(chunk.blocks.size()));

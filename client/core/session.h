@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
@@ -49,6 +50,8 @@ class Session {
     uint64_t chunk_bytes = uint64_t{1} << 20;
     NumberFormat push_format = NumberFormat::kFp32;
     NumberFormat pull_format = NumberFormat::kFp32;
+    // Whether blocks may come packed (tensor/packed_numbers.h).
+    bool takes_packed = false;
     // Of one push or pull, together of as many bytes as so many chunks of
     // chunk_bytes, or as two of the longer ones through shared memory.
     int calls_per_server = 4;
@@ -256,8 +259,14 @@ class Session {
   // The answer to what was asked.
   absl::Status CheckPulled(const v1::PulledBlock& block, const BlockId& id,
                            uint64_t elements) const;
+  // Bytes of a block in the payload. Refused: it is packed in a way that none
+  // can be.
+  absl::StatusOr<uint64_t> PayloadBytes(const v1::PulledBlock& block) const;
   // Its payload is of the size that its blocks say.
-  absl::Status CheckPayload(const v1::PullReply& reply, uint64_t elements,
+  absl::Status CheckPayload(const v1::PullReply& reply, uint64_t bytes,
+                            const BufferChain& payload) const;
+  // The bits of packed blocks are as many as these say. REQUIRES: CheckPayload.
+  absl::Status CheckBitmaps(const v1::PullReply& reply,
                             const BufferChain& payload) const;
   Outbox::Head MakePull(const Operation& operation, const Chunk& chunk,
                         BufferChain* payload) const;

@@ -1,4 +1,6 @@
 // What servers answer to a session.
+#include <string>
+
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
@@ -7,6 +9,7 @@
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 #include "tensor/number_reader.h"
+#include "tensor/packed_numbers.h"
 
 namespace paramd {
 
@@ -47,7 +50,7 @@ absl::Status Session::HandlePulled(Weights* into, const Chunk& chunk,
   if (reply.blocks_size() != static_cast<int>(chunk.blocks.size())) {
     return absl::UnavailableError("a pull's answer has not all blocks");
   }
-  uint64_t elements = 0;
+  uint64_t bytes = 0;
   for (int i = 0; i < reply.blocks_size(); ++i) {
     const v1::PulledBlock& block = reply.blocks(i);
     const BlockId& id = chunk.blocks[i];
@@ -66,15 +69,67 @@ absl::Status Session::HandlePulled(Weights* into, const Chunk& chunk,
           "a pull's answer says that block ", id.block, " of slice ", id.slice,
           " has not changed, which is not the version that is held here"));
     }
-    elements += block.elements();
+    ASSIGN_OR_RETURN(const uint64_t block_bytes, PayloadBytes(block));
+    bytes += block_bytes;
   }
-  RETURN_IF_ERROR(CheckPayload(reply, elements, payload));
+  RETURN_IF_ERROR(CheckPayload(reply, bytes, payload));
+  if (options_.takes_packed) RETURN_IF_ERROR(CheckBitmaps(reply, payload));
   ChainReader chain(payload);
   const NumberReader reader(&chain, options_.pull_format);
   for (const v1::PulledBlock& block : reply.blocks()) {
     if (block.elements() == 0) continue;
-    into->Set(placement_.slices()[block.slice()], block.slice(), block.block(),
-              block.version(), reader);
+    const PlacedSlice& slice = placement_.slices()[block.slice()];
+    if (block.has_nonzero()) {
+      into->SetPacked(slice, block, options_.pull_format, &chain);
+    } else {
+      into->Set(slice, block.slice(), block.block(), block.version(), reader);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> Session::PayloadBytes(
+    const v1::PulledBlock& block) const {
+  if (!block.has_nonzero()) {
+    return block.elements() * BytesOf(options_.pull_format);
+  }
+  if (!options_.takes_packed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a pull's answer has block ", block.block(), " of slice ",
+                     block.slice(), " packed, which was not asked for"));
+  }
+  if (block.elements() == 0 || block.nonzero() > block.elements()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a pull's answer has block ", block.block(), " of slice ",
+                     block.slice(), " packed with ", block.nonzero(),
+                     " numbers of ", block.elements(), " elements"));
+  }
+  return PackedBytes(options_.pull_format, block.elements(), block.nonzero());
+}
+
+absl::Status Session::CheckBitmaps(const v1::PullReply& reply,
+                                   const BufferChain& payload) const {
+  ChainReader chain(payload);
+  const NumberReader reader(&chain, options_.pull_format);
+  for (const v1::PulledBlock& block : reply.blocks()) {
+    if (!block.has_nonzero()) {
+      reader.Skip(block.elements());
+      continue;
+    }
+    const Bitmap bitmap(&chain, block.elements());
+    const std::string name =
+        absl::StrCat("a pull's answer has block ", block.block(), " of slice ",
+                     block.slice(), " packed with ");
+    if (bitmap.IsTooLong()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, "bits behind its ", block.elements(), " elements"));
+    }
+    if (bitmap.nonzero() != block.nonzero()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, block.nonzero(), " numbers; ", bitmap.nonzero(),
+                       " of its bits are set"));
+    }
+    reader.Skip(block.nonzero());
   }
   return absl::OkStatus();
 }
@@ -93,7 +148,8 @@ absl::Status Session::HandleRows(SparseRows* rows, const Chunk& chunk,
   for (const RowGroup& group : groups) {
     elements += group.rows.size() * placement_.row_elements()[group.variable];
   }
-  RETURN_IF_ERROR(CheckPayload(reply, elements, payload));
+  RETURN_IF_ERROR(
+      CheckPayload(reply, elements * BytesOf(options_.pull_format), payload));
   ChainReader chain(payload);
   rows->Set(placement_, groups, NumberReader(&chain, options_.pull_format));
   rows->SetVersions(chunk.blocks, reply.row_versions());
@@ -115,10 +171,8 @@ absl::Status Session::CheckPulled(const v1::PulledBlock& block,
       " of slice ", id.slice, " with ", elements));
 }
 
-absl::Status Session::CheckPayload(const v1::PullReply& reply,
-                                   uint64_t elements,
+absl::Status Session::CheckPayload(const v1::PullReply& reply, uint64_t bytes,
                                    const BufferChain& payload) const {
-  const uint64_t bytes = elements * BytesOf(options_.pull_format);
   const v1::Encoding encoding = EncodingOf(options_.pull_format);
   if (bytes == ChainSize(payload) &&
       (bytes == 0 || reply.encoding() == encoding)) {

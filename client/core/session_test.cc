@@ -334,6 +334,12 @@ TEST_F(BadPullAnswerTest, Promise9_ABlockNeverPulledCannotBeUnchanged) {
   ExpectRefused("block 0 of slice 1 has not changed");
 }
 
+TEST_F(BadPullAnswerTest, Promise9_APackedBlockThatNobodyAskedForIsRefused) {
+  reply_.mutable_blocks(1)->set_nonzero(1);
+  payload_.push_back(Buffer::Copy(std::string(1, '\x01')));
+  ExpectRefused("block 0 of slice 1 packed, which was not asked for");
+}
+
 TEST_F(BadPullAnswerTest, Promise9_AMissingBlockChangesNothingAndIsAskedAgain) {
   reply_.mutable_blocks()->RemoveLast();
   payload_ = Values(reply_, 5);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tensor/packed_numbers.h"
 #include "tensor/stream_copy.h"
 
 namespace paramd {
@@ -73,12 +74,16 @@ std::vector<absl::Span<const float>> Weights::variables() const {
   return all;
 }
 
+float* Weights::BlockOf(const PlacedSlice& slice, uint32_t block) {
+  return reinterpret_cast<float*>(
+             values_[slice.variable].mutable_bytes().data()) +
+         slice.block_begin(block);
+}
+
 void Weights::Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
                   const v1::BlockVersion& version, const NumberReader& values) {
-  const uint64_t begin = slice.block_begin(block);
-  Buffer& variable = values_[slice.variable];
-  auto* const out =
-      reinterpret_cast<float*>(variable.mutable_bytes().data()) + begin;
+  const Buffer& variable = values_[slice.variable];
+  float* const out = BlockOf(slice, block);
   const size_t elements = slice.block_elements(block);
   const bool is_on_device =
       device_ != nullptr && device_->Has(variable.bytes());
@@ -95,6 +100,24 @@ void Weights::Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
     values.ReadTo(out, elements);
   }
   versions_[slice_id][block] = version;
+}
+
+void Weights::SetPacked(const PlacedSlice& slice, const v1::PulledBlock& block,
+                        NumberFormat format, ChainReader* packed) {
+  const bool streams = values_[slice.variable].size() >= kLeastStreamedBytes;
+  float* const out = BlockOf(slice, block.block());
+  Bitmap(packed, block.elements())
+      .ForEachRun(
+          packed, format, [&](const float* run, size_t offset, size_t length) {
+            const size_t bytes = length * sizeof(float);
+            if (!streams) {
+              std::memcpy(out + offset, run, bytes);
+            } else {
+              StreamCopy(reinterpret_cast<std::byte*>(out + offset),
+                         reinterpret_cast<const std::byte*>(run), bytes);
+            }
+          });
+  versions_[block.slice()][block.block()] = block.version();
 }
 
 std::vector<absl::Span<const float>> ValuesOf(const BufferChain& buffers) {

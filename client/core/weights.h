@@ -7,9 +7,11 @@
 #include "absl/types/span.h"
 
 #include "client/core/placement.h"
+#include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/buffer.h"
 #include "tensor/lent_weights.h"
+#include "tensor/number_format.h"
 #include "tensor/number_reader.h"
 #include "tensor/unified_memory.h"
 
@@ -50,12 +52,18 @@ class Weights {
   // REQUIRES: the block has that many elements, and so has the reader.
   void Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
            const v1::BlockVersion& version, const NumberReader& values);
+  // The same of a block that came packed, in this format.
+  // REQUIRES: its bits are right, and the reader has them and the numbers.
+  void SetPacked(const PlacedSlice& slice, const v1::PulledBlock& block,
+                 NumberFormat format, ChainReader* packed);
 
  private:
   Weights(const Placement& placement, bool with_sparse,
           const WeightMemory& memory, size_t which);
   // Memory for a variable, all zeros.
   Buffer Allocate(size_t bytes) const;
+  // Where a block of it lies.
+  float* BlockOf(const PlacedSlice& slice, uint32_t block);
 
   UnifiedMemory* device_ = nullptr;
   std::function<Buffer(size_t size)> pinned_;

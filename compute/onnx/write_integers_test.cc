@@ -146,6 +146,19 @@ TEST(WriteIntegersTest, ABiasBeyond32BitsStaysFloat) {
             onnx::TensorProto::FLOAT);
 }
 
+TEST(WriteIntegersTest, IntegersOf16BitsAreRefusedByName) {
+  const OnnxNetwork network = Images();
+  OnnxIntegers integers = IntegersOf(network, Mode::kStatic);
+  EXPECT_TRUE(CheckFitsOnnx(*network.plan, &integers).ok());
+  integers.quantization.activation_bits = 16;
+  const absl::Status refused = CheckFitsOnnx(*network.plan, &integers);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.message(),
+            "the checkpoint's layers get integers of 16 bits, which ONNX "
+            "quantises to from opset 21 on: quantise the model again without "
+            "--activation_bits for ONNX, whose opsets here are 13 to 17");
+}
+
 TEST(WriteIntegersTest, DynamicRangesAreFoundWhereItRuns) {
   const OnnxNetwork network(
       OnnxModelOf("layers { dense { units: 5 } } layers { relu {} }"

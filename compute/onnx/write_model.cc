@@ -234,6 +234,14 @@ absl::Status CheckFitsOnnx(const NetworkPlan& plan,
         "the model was trained to be quantised (quantization_aware): what it "
         "computes is exported once it is; run paramd quantize first");
   }
+  if (integers != nullptr && integers->quantization.activation_bits != 8) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the checkpoint's layers get integers of ",
+        integers->quantization.activation_bits,
+        " bits, which ONNX quantises to from opset 21 on: quantise the model "
+        "again without --activation_bits for ONNX, whose opsets here are ",
+        kLeastOpset, " to ", kMostOpset));
+  }
   return CheckBytes(plan, integers);
 }
 

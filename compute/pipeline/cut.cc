@@ -19,102 +19,82 @@ absl::StatusOr<std::unique_ptr<Cut>> Cut::Create(
 
 Cut::Cut(std::string schedule, std::vector<std::unique_ptr<CutStage>> stages,
          uint32_t stages_per_device)
-    : schedule_(std::move(schedule)),
-      stages_(std::move(stages)),
-      stages_per_device_(stages_per_device),
-      inputs_(stages_.size()),
-      output_gradients_(stages_.size()),
-      outputs_(stages_.size()),
-      input_gradients_(stages_.size()),
+    : stages_(std::move(stages)),
+      schedules_([schedule = std::move(schedule),
+                  count = static_cast<uint32_t>(stages_.size()),
+                  stages_per_device](uint32_t micro_batches) {
+        return ScheduleByName(schedule, count, stages_per_device,
+                              micro_batches);
+      }),
       threads_(static_cast<uint32_t>(stages_.size()) / stages_per_device) {}
 
-absl::StatusOr<const PipelineSchedule*> Cut::ScheduleFor(
-    uint32_t micro_batches) {
-  const auto known = schedules_.find(micro_batches);
-  if (known != schedules_.end()) return &known->second;
-  ASSIGN_OR_RETURN(
-      PipelineSchedule made,
-      ScheduleByName(schedule_, static_cast<uint32_t>(stages_.size()),
-                     stages_per_device_, micro_batches));
-  made = WithTransfers(std::move(made));
-  // Nothing waits for room under way: what is handed on is in a Buffer.
-  RETURN_IF_ERROR(CheckSchedule(made, micro_batches).status());
-  return &(schedules_[micro_batches] = std::move(made));
-}
+// What the program computes. A stage has handed on its last output before it
+// computes the next one.
+class Cut::Passes : public StagePasses {
+ public:
+  explicit Passes(const std::vector<std::unique_ptr<CutStage>>& stages)
+      : stages_(stages),
+        outputs_(stages.size()),
+        input_gradients_(stages.size()) {}
+
+  absl::Status Forward(const PipelineOp& op, size_t /*slot*/,
+                       Received inputs) override {
+    ASSIGN_OR_RETURN(outputs_[op.stage], stages_[op.stage]->Forward(
+                                             op.micro_batch, OnlyOf(&inputs)));
+    if (op.stage + 1 == stages_.size()) outputs_[op.stage] = Buffer();
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Buffer> TakeOutput(const PipelineOp& op,
+                                    size_t /*slot*/) override {
+    return std::exchange(outputs_[op.stage], Buffer());
+  }
+  absl::Status Backward(const PipelineOp& op, size_t /*slot*/,
+                        Received output_gradients, bool /*adds*/) override {
+    CutStage& stage = *stages_[op.stage];
+    ASSIGN_OR_RETURN(input_gradients_[op.stage],
+                     stage.Backward(op.micro_batch, OnlyOf(&output_gradients)));
+    if (op.stage == 0) input_gradients_[op.stage] = Buffer();
+    if (op.kind == PipelineOp::Kind::kBackwardInput) return absl::OkStatus();
+    return stage.AddGradients(op.micro_batch);
+  }
+  absl::Status BackwardVariables(const PipelineOp& op, size_t /*slot*/,
+                                 bool /*adds*/) override {
+    return stages_[op.stage]->AddGradients(op.micro_batch);
+  }
+  absl::StatusOr<Buffer> TakeInputGradient(const PipelineOp& op,
+                                           size_t /*slot*/) override {
+    return std::exchange(input_gradients_[op.stage], Buffer());
+  }
+  absl::Status Update(const PipelineOp& /*op*/) override {
+    return absl::OkStatus();
+  }
+
+ private:
+  static Buffer OnlyOf(Received* received) {
+    return received->empty() ? Buffer() : std::move(received->begin()->second);
+  }
+
+  const std::vector<std::unique_ptr<CutStage>>& stages_;
+  // Of each stage, until it is handed on.
+  std::vector<Buffer> outputs_;
+  std::vector<Buffer> input_gradients_;
+};
 
 absl::Status Cut::Step(uint32_t micro_batches) {
-  ASSIGN_OR_RETURN(const PipelineSchedule* const schedule,
-                   ScheduleFor(micro_batches));
-  const auto& lists = schedule->devices;
-  mail_.Begin();
+  ASSIGN_OR_RETURN(const ProvenSchedule* const scheduled,
+                   schedules_.For(micro_batches));
+  const auto& lists = scheduled->schedule.devices;
+  run_.Begin(*scheduled);
+  Passes passes(stages_);
   std::vector<size_t> operations;
   for (const auto& list : lists) operations.push_back(list.size());
-  for (size_t s = 0; s < stages_.size(); ++s) {
-    // A step that failed may have left some.
-    inputs_[s] = Buffer();
-    output_gradients_[s] = Buffer();
-    outputs_[s].assign(micro_batches, Buffer());
-    input_gradients_[s].assign(micro_batches, Buffer());
-  }
   const auto ready = [&](uint32_t d, size_t i) {
-    const PipelineOp& op = lists[d][i];
-    return !IsReceived(op) || mail_.Has(StageMail::KeyOf(op));
+    return run_.IsReady(lists[d][i]);
   };
-  const auto run = [&](uint32_t d, size_t i) { return Run(lists[d][i]); };
+  const auto run = [&](uint32_t d, size_t i) {
+    return run_.Run(lists[d][i], &passes);
+  };
   return threads_.Run({std::move(operations), ready, run});
-}
-
-absl::Status Cut::Run(const PipelineOp& op) {
-  using Kind = PipelineOp::Kind;
-  CutStage& stage = *stages_[op.stage];
-  const bool is_last = op.stage + 1 == stages_.size();
-  // Where all stages are on one device nothing is sent.
-  const bool alone = stages_.size() == stages_per_device_;
-  switch (op.kind) {
-    case Kind::kForward: {
-      Buffer& from = alone && op.stage > 0
-                         ? outputs_[op.stage - 1][op.micro_batch]
-                         : inputs_[op.stage];
-      ASSIGN_OR_RETURN(
-          Buffer output,
-          stage.Forward(op.micro_batch, std::exchange(from, Buffer())));
-      if (!is_last) outputs_[op.stage][op.micro_batch] = std::move(output);
-      return absl::OkStatus();
-    }
-    case Kind::kBackward:
-    case Kind::kBackwardInput: {
-      Buffer& from = alone && !is_last
-                         ? input_gradients_[op.stage + 1][op.micro_batch]
-                         : output_gradients_[op.stage];
-      ASSIGN_OR_RETURN(
-          Buffer gradient,
-          stage.Backward(op.micro_batch, std::exchange(from, Buffer())));
-      if (op.stage > 0) {
-        input_gradients_[op.stage][op.micro_batch] = std::move(gradient);
-      }
-      if (op.kind == Kind::kBackwardInput) return absl::OkStatus();
-      return stage.AddGradients(op.micro_batch);
-    }
-    case Kind::kBackwardWeights:
-      return stage.AddGradients(op.micro_batch);
-    case Kind::kSendActivation:
-      mail_.Put(StageMail::KeyOf(op),
-                std::move(outputs_[op.stage][op.micro_batch]));
-      return absl::OkStatus();
-    case Kind::kSendGradient:
-      mail_.Put(StageMail::KeyOf(op),
-                std::move(input_gradients_[op.stage][op.micro_batch]));
-      return absl::OkStatus();
-    case Kind::kReceiveActivation:
-      inputs_[op.stage] = mail_.Take(StageMail::KeyOf(op));
-      return absl::OkStatus();
-    case Kind::kReceiveGradient:
-      output_gradients_[op.stage] = mail_.Take(StageMail::KeyOf(op));
-      return absl::OkStatus();
-    case Kind::kUpdate:
-      return absl::OkStatus();
-  }
-  return absl::InternalError("there is no such operation");
 }
 
 }  // namespace paramd

@@ -2,7 +2,6 @@
 #define PARAMD_COMPUTE_PIPELINE_CUT_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,8 +10,7 @@
 #include "absl/status/statusor.h"
 
 #include "compute/pipeline/device_threads.h"
-#include "compute/pipeline/schedule.h"
-#include "compute/pipeline/stage_mail.h"
+#include "compute/pipeline/mini_batch_run.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -77,25 +75,14 @@ class Cut {
   absl::Status Step(uint32_t micro_batches);
 
  private:
-  // By micro-batch.
-  using Buffers = std::vector<Buffer>;
+  class Passes;
 
   Cut(std::string schedule, std::vector<std::unique_ptr<CutStage>> stages,
       uint32_t stages_per_device);
-  // Proved, with transfers; kept for later steps.
-  absl::StatusOr<const PipelineSchedule*> ScheduleFor(uint32_t micro_batches);
-  absl::Status Run(const PipelineOp& op);
 
-  const std::string schedule_;
   const std::vector<std::unique_ptr<CutStage>> stages_;
-  const uint32_t stages_per_device_;
-  std::map<uint32_t, PipelineSchedule> schedules_;  // By micro-batches.
-  StageMail mail_;
-  // Of each stage: what has come for it, and what it has computed.
-  std::vector<Buffer> inputs_;
-  std::vector<Buffer> output_gradients_;
-  std::vector<Buffers> outputs_;
-  std::vector<Buffers> input_gradients_;
+  ProvenSchedules schedules_;
+  MiniBatchRun run_;
   DeviceThreads threads_;  // Last: nothing is gone while they run.
 };
 

@@ -19,51 +19,35 @@ DeviceThreads::~DeviceThreads() {
 }
 
 void DeviceThreads::Loop(uint32_t device) {
-  while (Running* const running = WaitForNext(device)) {
-    const size_t operation = running->next[device];
-    Done(device, running->work->run(device, operation), running);
+  while (DeviceTurns::Running* const running = WaitForNext(device)) {
+    Done(device, running->Run(device), running);
   }
 }
 
-DeviceThreads::Running* DeviceThreads::WaitForNext(uint32_t device) {
+DeviceTurns::Running* DeviceThreads::WaitForNext(uint32_t device) {
   const MutexLock lock(&mutex_);
   for (;;) {
-    for (Running* const running : running_) {
-      const size_t next = running->next[device];
-      if (running->status.ok() && next < running->work->operations[device] &&
-          running->work->ready(device, next)) {
-        ++running->begun;
-        return running;
-      }
-    }
-    if (ending_) return nullptr;
+    DeviceTurns::Running* const running = turns_.Next(device);
+    if (running != nullptr || ending_) return running;
     changed_.Wait(&mutex_);
   }
 }
 
 void DeviceThreads::Done(uint32_t device, const absl::Status& status,
-                         Running* running) {
+                         DeviceTurns::Running* running) {
   const MutexLock lock(&mutex_);
-  ++running->next[device];
-  --running->begun;
-  --running->left;
-  if (running->status.ok()) running->status = status;
+  turns_.Done(device, status, running);
   changed_.NotifyAll();
 }
 
 absl::Status DeviceThreads::Run(const Work& work) {
-  Running running;
-  running.work = &work;
-  running.next.resize(threads_.size());
-  for (const size_t operations : work.operations) running.left += operations;
+  DeviceTurns::Running running(work);
   const MutexLock lock(&mutex_);
-  running_.push_back(&running);
+  turns_.Begin(&running);
   changed_.NotifyAll();
-  while (running.begun > 0 || (running.left > 0 && running.status.ok())) {
-    changed_.Wait(&mutex_);
-  }
-  running_.remove(&running);
-  return running.status;
+  while (!running.IsOver()) changed_.Wait(&mutex_);
+  turns_.End(&running);
+  return running.status();
 }
 
 }  // namespace paramd

@@ -13,6 +13,8 @@
 namespace paramd {
 namespace {
 
+constexpr int kWarmUpSteps = 3;
+
 // Numbers that no layer finds odd: a variance is above 0.
 std::vector<float> SomeNumbers(size_t count) {
   std::vector<float> numbers(count);
@@ -103,9 +105,9 @@ class LayerRun {
     for (auto& one : gradients_) spans.push_back(absl::MakeSpan(one));
     RETURN_IF_ERROR(stage_.PlaceGradients(std::move(spans)));
     const Time before = MonotonicNow();
-    RETURN_IF_ERROR(stage_.BackwardInput(0, gradient_));
+    RETURN_IF_ERROR(stage_.BackwardInput(0, gradient_, /*adds=*/false));
     const Time half = MonotonicNow();
-    RETURN_IF_ERROR(stage_.BackwardVariables(0));
+    RETURN_IF_ERROR(stage_.BackwardVariables(0, /*adds=*/false));
     RETURN_IF_ERROR(stage_.TakeGradients());
     const Time end = MonotonicNow();
     input_s_ = std::min(input_s_, absl::ToDoubleSeconds(half - before));
@@ -171,6 +173,32 @@ absl::StatusOr<std::vector<LayerTimes>> MeasureLayers(
     }
   }
   return measured;
+}
+
+absl::StatusOr<Timeline> MeasureStages(
+    const std::shared_ptr<const NetworkPlan>& network, const PipelinePlan& plan,
+    const Batch& batch, const PipelineModel::MakeDevice& make_device) {
+  RETURN_IF_ERROR(CheckBatch(*network, batch));
+  ASSIGN_OR_RETURN(const SomeWeights weights, WeightsFor(*network, batch));
+  std::vector<std::vector<float>> gradients;
+  std::vector<absl::Span<float>> spans;
+  for (const auto& values : weights.values) {
+    gradients.emplace_back(values.size());
+    spans.push_back(absl::MakeSpan(gradients.back()));
+  }
+  PipelineModel model(network, plan, {make_device}, "measured");
+  PipelineModel::Measured measured;
+  model.MeasureInto(&measured);
+  // In the first steps memory is allocated.
+  for (int step = 0; step <= kWarmUpSteps; ++step) {
+    RETURN_IF_ERROR(model
+                        .Step(weights.spans, batch,
+                              {.divisor = static_cast<double>(batch.size()),
+                               .rows = weights.row_spans},
+                              spans, [](size_t) {})
+                        .status());
+  }
+  return TimelineOf(std::move(measured));
 }
 
 }  // namespace paramd

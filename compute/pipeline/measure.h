@@ -11,6 +11,8 @@
 #include "compute/device/device.h"
 #include "compute/model/network_plan.h"
 #include "compute/pipeline/partition.h"
+#include "compute/pipeline/pipeline_model.h"
+#include "compute/pipeline/timeline.h"
 #include "input/batch.h"
 
 namespace paramd {
@@ -24,6 +26,13 @@ namespace paramd {
 absl::StatusOr<std::vector<LayerTimes>> MeasureLayers(
     const std::shared_ptr<const NetworkPlan>& network, const Batch& batch,
     int repetitions, absl::FunctionRef<std::unique_ptr<Device>()> make_device);
+
+// What a batch takes in stages cut so, by the schedule, when all stages compute
+// at the same time on their threads: of one step, after a few others.
+// `make_device`: of each stage. Errors are those of MeasureLayers.
+absl::StatusOr<Timeline> MeasureStages(
+    const std::shared_ptr<const NetworkPlan>& network, const PipelinePlan& plan,
+    const Batch& batch, const PipelineModel::MakeDevice& make_device);
 
 }  // namespace paramd
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "compute/device/cpu_device.h"
 #include "compute/model/network_batch.h"
@@ -31,11 +32,6 @@ PipelineSchedule ForwardSchedule(uint32_t stages, uint32_t devices) {
     schedule.devices[schedule.DeviceOf(s)].push_back({Kind::kForward, s, 0});
   }
   return WithTransfers(std::move(schedule));
-}
-
-// The derivative by a variable that several layers share is a sum of theirs.
-bool HasFurtherUses(const NetworkPlan& network) {
-  return network.shared.size() > network.variables.size();
 }
 
 absl::StatusOr<std::vector<size_t>> BeginsByName(
@@ -134,11 +130,11 @@ PipelineModel::PipelineModel(std::shared_ptr<const NetworkPlan> network,
       plan_(std::move(plan)),
       make_devices_(std::move(make_devices)),
       device_name_(std::move(device_name)),
+      schedules_(plan_.schedule),
       inference_{ForwardSchedule(static_cast<uint32_t>(plan_.begins.size()),
                                  plan_.devices),
                  std::vector<uint32_t>(plan_.begins.size(), 1)},
-      activations_(plan_.begins.size()),
-      output_gradients_(plan_.begins.size()),
+      uses_(network_->shared),
       threads_(threads != nullptr
                    ? std::move(threads)
                    : std::make_shared<DeviceThreads>(plan_.devices)) {
@@ -190,19 +186,6 @@ uint64_t PipelineModel::CountedExamples(const Batch& batch) const {
   return paramd::CountedExamples(*network_, batch);
 }
 
-const PipelineModel::Scheduled& PipelineModel::ScheduledFor(
-    uint32_t micro_batches) {
-  const auto [found, added] = scheduled_.try_emplace(micro_batches);
-  if (added) {
-    found->second.schedule = WithTransfers(plan_.schedule(micro_batches));
-    // Nothing waits for room under way: what is handed on is memory of a slot.
-    const auto needs = CheckSchedule(found->second.schedule, micro_batches);
-    CHECK(needs.ok(), "a schedule is sound");
-    found->second.slots = needs->live;
-  }
-  return found->second;
-}
-
 void PipelineModel::Cut(const Batch& batch, uint64_t size, RowNumbers rows,
                         const Layer::Context& context) {
   parts_.resize((batch.size() + size - 1) / size);
@@ -239,6 +222,60 @@ absl::Status PipelineModel::SetTargets() {
   return absl::OkStatus();
 }
 
+// A mini-batch on the built-in layers. Stages follow each other and none is
+// skipped, so what one gets is one buffer or none.
+class PipelineModel::Passes : public StagePasses {
+ public:
+  Passes(PipelineModel* model, const MiniBatch& mini)
+      : model_(*model), mini_(mini) {}
+
+  absl::Status Forward(const PipelineOp& op, size_t slot,
+                       Received inputs) override {
+    const MicroBatch& part = model_.parts_[op.micro_batch];
+    return StageOf(op).Forward(slot, part.context, part.batch.offsets,
+                               part.inputs, OnlyOf(&inputs));
+  }
+  absl::StatusOr<Buffer> TakeOutput(const PipelineOp& op,
+                                    size_t slot) override {
+    return StageOf(op).TakeOutput(slot);
+  }
+  absl::Status Backward(const PipelineOp& op, size_t slot,
+                        Received output_gradients, bool adds) override {
+    PipelineStage& stage = StageOf(op);
+    if (op.stage + 1 == model_.stages_.size()) {
+      MicroBatch& part = model_.parts_[op.micro_batch];
+      ASSIGN_OR_RETURN(part.metrics, stage.ComputeLoss(slot, part.targets,
+                                                       1 / mini_.divisor));
+    }
+    Buffer gradient = OnlyOf(&output_gradients);
+    return op.kind == Kind::kBackward
+               ? stage.Backward(slot, std::move(gradient), adds)
+               : stage.BackwardInput(slot, std::move(gradient), adds);
+  }
+  absl::Status BackwardVariables(const PipelineOp& op, size_t slot,
+                                 bool adds) override {
+    return StageOf(op).BackwardVariables(slot, adds);
+  }
+  absl::StatusOr<Buffer> TakeInputGradient(const PipelineOp& op,
+                                           size_t /*slot*/) override {
+    return StageOf(op).TakeInputGradient();
+  }
+  absl::Status Update(const PipelineOp& op) override {
+    return StageOf(op).TakeGradients();
+  }
+
+ private:
+  static Buffer OnlyOf(Received* received) {
+    return received->empty() ? Buffer() : std::move(received->begin()->second);
+  }
+  PipelineStage& StageOf(const PipelineOp& op) {
+    return *model_.stages_[op.stage];
+  }
+
+  PipelineModel& model_;
+  const MiniBatch& mini_;
+};
+
 absl::Status PipelineModel::RunAll(const MiniBatch& mini,
                                    const std::function<absl::Status()>& use) {
   const auto& lists = mini.scheduled->schedule.devices;
@@ -247,17 +284,35 @@ absl::Status PipelineModel::RunAll(const MiniBatch& mini,
   std::vector<size_t> operations;
   for (const auto& list : lists) operations.push_back(list.size() + 1);
   if (use != nullptr) ++operations[last];
-  mail_.Begin();
+  run_.Begin(*mini.scheduled);
+  if (measured_ != nullptr) measured_->assign(lists.size(), {});
+  Passes passes(this, mini);
   const auto ready = [&](uint32_t d, size_t i) {
-    if (i == 0 || i > lists[d].size()) return true;
-    const PipelineOp& op = lists[d][i - 1];
-    return !IsReceived(op) || mail_.Has(StageMail::KeyOf(op));
+    return i == 0 || i > lists[d].size() || run_.IsReady(lists[d][i - 1]);
   };
   const auto run = [&](uint32_t d, size_t i) {
     if (i == 0) return BeginDevice(mini, d);
-    return i > lists[d].size() ? use() : RunOp(mini, lists[d][i - 1]);
+    if (i > lists[d].size()) return use();
+    return RunOp(lists[d][i - 1], d, &passes);
   };
   return threads_->Run({std::move(operations), ready, run});
+}
+
+absl::Status PipelineModel::RunOp(const PipelineOp& op, uint32_t device,
+                                  Passes* passes) {
+  if (parts_[op.micro_batch].context.IsAbandoned()) {
+    return absl::CancelledError("the step was abandoned");
+  }
+  if (measured_ == nullptr || op.kind >= Kind::kUpdate) {
+    return run_.Run(op, passes);
+  }
+  const Time begin = MonotonicNow();
+  const absl::Status status = run_.Run(op, passes);
+  const auto seconds = [](Time time) {
+    return 1e-9 * static_cast<double>(time.nanoseconds());
+  };
+  (*measured_)[device].push_back({op, seconds(begin), seconds(MonotonicNow())});
+  return status;
 }
 
 absl::Status PipelineModel::BeginDevice(const MiniBatch& mini,
@@ -271,91 +326,6 @@ absl::Status PipelineModel::BeginDevice(const MiniBatch& mini,
     RETURN_IF_ERROR(stages_[s]->PlaceGradients({wanted.begin(), wanted.end()}));
   }
   return absl::OkStatus();
-}
-
-absl::Status PipelineModel::RunOp(const MiniBatch& mini, const PipelineOp& op) {
-  PipelineStage& stage = *stages_[op.stage];
-  MicroBatch& part = parts_[op.micro_batch];
-  const size_t slot = op.micro_batch % mini.scheduled->slots[op.stage];
-  const bool is_last = op.stage + 1 == stages_.size();
-  // Where two stages that follow each other are on one device nothing is sent.
-  const bool alone = plan_.devices == 1;
-  if (part.context.IsAbandoned()) {
-    return absl::CancelledError("the step was abandoned");
-  }
-  switch (op.kind) {
-    case Kind::kForward: {
-      RETURN_IF_ERROR(stage.Forward(slot, part.context, part.batch.offsets,
-                                    part.inputs,
-                                    std::move(activations_[op.stage])));
-      if (!alone || is_last) return absl::OkStatus();
-      ASSIGN_OR_RETURN(activations_[op.stage + 1], stage.TakeOutput(slot));
-      return absl::OkStatus();
-    }
-    case Kind::kBackward:
-    case Kind::kBackwardInput: {
-      if (is_last) {
-        ASSIGN_OR_RETURN(part.metrics, stage.ComputeLoss(slot, part.targets,
-                                                         1 / mini.divisor));
-      }
-      Buffer gradient = std::move(output_gradients_[op.stage]);
-      RETURN_IF_ERROR(op.kind == Kind::kBackward
-                          ? stage.Backward(slot, std::move(gradient))
-                          : stage.BackwardInput(slot, std::move(gradient)));
-      if (!alone || op.stage == 0) return absl::OkStatus();
-      ASSIGN_OR_RETURN(output_gradients_[op.stage - 1],
-                       stage.TakeInputGradient());
-      return absl::OkStatus();
-    }
-    case Kind::kSendActivation: {
-      ASSIGN_OR_RETURN(Buffer sent, stage.TakeOutput(slot));
-      mail_.Put(StageMail::KeyOf(op), std::move(sent));
-      return absl::OkStatus();
-    }
-    case Kind::kSendGradient: {
-      ASSIGN_OR_RETURN(Buffer sent, stage.TakeInputGradient());
-      mail_.Put(StageMail::KeyOf(op), std::move(sent));
-      return absl::OkStatus();
-    }
-    case Kind::kReceiveActivation: {
-      activations_[op.stage] = mail_.Take(StageMail::KeyOf(op));
-      return absl::OkStatus();
-    }
-    case Kind::kReceiveGradient: {
-      output_gradients_[op.stage] = mail_.Take(StageMail::KeyOf(op));
-      return absl::OkStatus();
-    }
-    case Kind::kBackwardWeights:
-      return stage.BackwardVariables(slot);
-    case Kind::kUpdate:
-      return stage.TakeGradients();
-  }
-  return absl::InternalError("there is no such operation");
-}
-
-std::vector<absl::Span<float>> PipelineModel::PlaceUses(
-    GradientSpans gradients) {
-  further_.resize(network_->shared.size());
-  std::vector<absl::Span<float>> uses;
-  for (size_t i = 0; i < network_->shared.size(); ++i) {
-    const absl::Span<float> gradient = gradients[network_->shared[i]];
-    if (!HasFurtherUses(*network_) || !network_->IsUsedBehind(i)) {
-      uses.push_back(gradient);
-      continue;
-    }
-    further_[i].resize(gradient.size());
-    uses.push_back(absl::MakeSpan(further_[i]));
-  }
-  return uses;
-}
-
-void PipelineModel::AddUses(GradientSpans gradients) {
-  if (!HasFurtherUses(*network_)) return;
-  for (size_t i = network_->shared.size(); i-- > 0;) {
-    if (!network_->IsUsedBehind(i)) continue;
-    const absl::Span<float> gradient = gradients[network_->shared[i]];
-    for (size_t j = 0; j < gradient.size(); ++j) gradient[j] += further_[i][j];
-  }
 }
 
 absl::StatusOr<Metrics> PipelineModel::Step(WeightSpans weights,
@@ -385,16 +355,17 @@ absl::StatusOr<Metrics> PipelineModel::Step(WeightSpans weights,
     part.context.share =
         static_cast<double>(CountedExamples(part.batch)) / options.divisor;
   }
-  const std::vector<absl::Span<float>> uses = PlaceUses(gradients);
-  const absl::Status ran =
-      RunAll({.weights = weights,
-              .rows = options.rows,
-              .scheduled = &ScheduledFor(static_cast<uint32_t>(parts_.size())),
-              .gradients = uses,
-              .divisor = options.divisor});
+  const auto scheduled = schedules_.For(static_cast<uint32_t>(parts_.size()));
+  CHECK(scheduled.ok(), "a schedule is sound");
+  const std::vector<absl::Span<float>> uses = uses_.Place(gradients);
+  const absl::Status ran = RunAll({.weights = weights,
+                                   .rows = options.rows,
+                                   .scheduled = *scheduled,
+                                   .gradients = uses,
+                                   .divisor = options.divisor});
   if (context.IsAbandoned()) return Metrics();
   RETURN_IF_ERROR(ran);
-  AddUses(gradients);
+  uses_.AddTo(gradients);
   Metrics metrics;
   for (const MicroBatch& part : parts_) metrics += part.metrics;
   if (!std::isfinite(metrics.loss_sum)) return metrics;

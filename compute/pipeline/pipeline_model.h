@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,9 +16,11 @@
 #include "compute/model/teachers.h"
 #include "compute/model/trained_model.h"
 #include "compute/pipeline/device_threads.h"
+#include "compute/pipeline/mini_batch_run.h"
 #include "compute/pipeline/pipeline_stage.h"
 #include "compute/pipeline/schedule.h"
-#include "compute/pipeline/stage_mail.h"
+#include "compute/pipeline/timeline.h"
+#include "compute/pipeline/use_sums.h"
 #include "input/batch.h"
 #include "proto/paramd/v1/config.pb.h"
 
@@ -116,6 +117,14 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
 
   const PipelinePlan& plan() const { return plan_; }
 
+  // Of each device, the passes that it computed, on a clock that begins
+  // anywhere. See TimelineOf.
+  using Measured = std::vector<std::vector<Timeline::Span>>;
+  // From now on each step or evaluation writes there what it has computed, in
+  // place of what the one before wrote. `measured` outlives the steps; null:
+  // none does.
+  void MeasureInto(Measured* measured) { measured_ = measured; }
+
  private:
   // Some examples of a batch, one after the other.
   struct MicroBatch {
@@ -128,20 +137,16 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
     Layer::Context context;
     Metrics metrics;
   };
-  // What a schedule of so many micro-batches needs.
-  struct Scheduled {
-    PipelineSchedule schedule;
-    std::vector<uint32_t> slots;  // Of each stage.
-  };
   // One mini-batch: what all stages see of it.
   struct MiniBatch {
     WeightSpans weights;
     RowNumbers rows;
-    const Scheduled* scheduled = nullptr;
+    const ProvenSchedule* scheduled = nullptr;
     // By use; empty: nothing is trained.
     absl::Span<const absl::Span<float>> gradients = {};
     double divisor = 1;
   };
+  class Passes;
 
   // `threads`: those of another one, or null.
   PipelineModel(std::shared_ptr<const NetworkPlan> network, PipelinePlan plan,
@@ -150,7 +155,6 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
 
   std::unique_ptr<TrainedModel> CloneOn(
       uint32_t replica, std::shared_ptr<DeviceThreads> threads) const;
-  const Scheduled& ScheduledFor(uint32_t micro_batches);
   // Cuts the batch into micro-batches of so many examples, but for the last.
   void Cut(const Batch& batch, uint64_t size, RowNumbers rows,
            const Layer::Context& context);
@@ -161,30 +165,24 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
   absl::Status RunAll(const MiniBatch& mini,
                       const std::function<absl::Status()>& use = nullptr);
   absl::Status BeginDevice(const MiniBatch& mini, uint32_t device);
-  absl::Status RunOp(const MiniBatch& mini, const PipelineOp& op);
+  absl::Status RunOp(const PipelineOp& op, uint32_t device, Passes* passes);
   // Forward alone, of the whole batch; then calls `use` on the thread of the
   // last stage.
   absl::Status Infer(WeightSpans weights, const Batch& batch, RowNumbers rows,
                      absl::FunctionRef<absl::Status(PipelineStage*)> use);
-  // Where each use's gradient goes: a variable's, or memory of its own.
-  std::vector<absl::Span<float>> PlaceUses(GradientSpans gradients);
-  void AddUses(GradientSpans gradients);
 
   const std::shared_ptr<const NetworkPlan> network_;
   const PipelinePlan plan_;
   const std::vector<MakeDevice> make_devices_;
   const std::string device_name_;
   std::vector<std::unique_ptr<PipelineStage>> stages_;
-  StageMail mail_;
-  std::map<uint32_t, Scheduled> scheduled_;  // By number of micro-batches.
-  const Scheduled inference_;
+  MiniBatchRun run_;
+  ProvenSchedules schedules_;
+  const ProvenSchedule inference_;  // Forward alone.
   std::vector<MicroBatch> parts_;
   std::unique_ptr<Teachers> teachers_;  // Null: it learns of labels alone.
-  // Of uses of a variable but the last one's.
-  std::vector<std::vector<float>> further_;
-  // What has arrived for the next op: of a stage.
-  std::vector<Buffer> activations_;
-  std::vector<Buffer> output_gradients_;
+  UseSums uses_;
+  Measured* measured_ = nullptr;
   const std::shared_ptr<DeviceThreads> threads_;
 };
 

@@ -277,6 +277,34 @@ TEST_F(PipelineModelTest, AStepThatIsAbandonedEnds) {
   EXPECT_EQ(memory.weights, fresh.weights);
 }
 
+TEST_F(PipelineModelTest, TheTimesOfEachPassOfAStepAreMeasured) {
+  const CutCase mlp = CutCases()[0];
+  const auto model =
+      CutModel(mlp, Pipeline(3, 4, v1::PipelineConfig::SCHEDULE_ZERO_BUBBLE));
+  PipelineModel::Measured measured;
+  model->MeasureInto(&measured);
+  Memory memory(model->variables());
+  Train(model.get(), mlp.input, 11, 2, &memory);
+  ASSERT_EQ(measured.size(), 3u);
+  // The last step's; the first stage has no halves.
+  EXPECT_EQ(measured[0].size(), 2u * 4);
+  EXPECT_EQ(measured[1].size(), 3u * 4);
+  EXPECT_EQ(measured[2].size(), 3u * 4);
+  for (const auto& device : measured) {
+    double last = device.front().begin;
+    for (const Timeline::Span& span : device) {
+      EXPECT_GE(span.begin, last);
+      EXPECT_GE(span.end, span.begin);
+      last = span.end;
+    }
+  }
+  EXPECT_GT(TimelineOf(measured).makespan, 0);
+  model->MeasureInto(nullptr);
+  const auto before = measured[0].front().begin;
+  Train(model.get(), mlp.input, 11, 1, &memory);
+  EXPECT_EQ(measured[0].front().begin, before);
+}
+
 TEST_F(PipelineModelTest, ACloneComputesTheSame) {
   const CutCase cnn = CutCases()[1];
   const auto model = CutModel(cnn, Pipeline(3, 4));

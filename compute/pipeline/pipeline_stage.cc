@@ -31,7 +31,6 @@ absl::Status PipelineStage::Begin(WeightSpans weights, RowNumbers rows,
   RETURN_IF_ERROR(device_->status());
   if (slots_.size() < slots) slots_.resize(slots);
   exchange_.Begin();
-  has_gradients_ = false;
   for (size_t i = 0; i < weights_.size(); ++i) {
     const size_t v = plan_->shared[first_use_ + i];
     const v1::Variable& variable = plan_->variables[v];
@@ -215,7 +214,7 @@ PipelineStage::Unfinished* PipelineStage::UnfinishedOf(size_t slot) {
 }
 
 absl::Status PipelineStage::BeginBackward(Layer::Part part, size_t slot,
-                                          Buffer output_gradient) {
+                                          Buffer output_gradient, bool adds) {
   const Slot& forward = slots_[slot];
   const uint64_t examples = forward.context.examples;
   const DType dtype = forward.context.dtype;
@@ -250,19 +249,18 @@ absl::Status PipelineStage::BeginBackward(Layer::Part part, size_t slot,
   }
   RETURN_IF_ERROR(device_->status());
   present_input_gradient_ = pass.input_gradient;
-  return RunBackward(part, slot);
+  return RunBackward(part, slot, adds);
 }
 
-absl::Status PipelineStage::RunBackward(Layer::Part part, size_t number) {
+absl::Status PipelineStage::RunBackward(Layer::Part part, size_t number,
+                                        bool adds) {
   Slot* const slot = &slots_[number];
   Layer::BackwardPass& pass = slot->backward->pass;
   // Memory for scratch may have moved since the pass began.
   pass.scratch = scratch_.get();
-  const bool is_first_part = !has_gradients_;
-  pass.gradients = is_first_part ? sums_ : parts_;
-  if (part != Layer::Part::kInput) has_gradients_ = true;
+  pass.gradients = adds ? parts_ : sums_;
   layers_->BackwardWith(part, pass, [&](size_t i) {
-    if (!is_first_part) device_->Add(sums_[i], 1, parts_[i], sums_[i]);
+    if (adds) device_->Add(sums_[i], 1, parts_[i], sums_[i]);
   });
   // What others wrote is read: they may write there again.
   if (crosses()) device_->Finish();

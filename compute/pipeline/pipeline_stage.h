@@ -65,17 +65,20 @@ class PipelineStage {
   // Before the first Backward of a mini-batch.
   absl::Status PlaceGradients(std::vector<absl::Span<float>> gradients);
   // Runs the backward pass with the derivative by the output: that of
-  // ComputeLoss, or what the next stage's TakeInputGradient gave.
-  absl::Status Backward(size_t slot, Buffer output_gradient) {
-    return BeginBackward(Layer::Part::kWhole, slot, std::move(output_gradient));
+  // ComputeLoss, or what the next stage's TakeInputGradient gave. `adds`: to
+  // sums that have a micro-batch already; otherwise it is their first one.
+  absl::Status Backward(size_t slot, Buffer output_gradient, bool adds) {
+    return BeginBackward(Layer::Part::kWhole, slot, std::move(output_gradient),
+                         adds);
   }
   // The same in two halves: first what the stage before it waits for, then the
   // gradients of the variables.
-  absl::Status BackwardInput(size_t slot, Buffer output_gradient) {
-    return BeginBackward(Layer::Part::kInput, slot, std::move(output_gradient));
+  absl::Status BackwardInput(size_t slot, Buffer output_gradient, bool adds) {
+    return BeginBackward(Layer::Part::kInput, slot, std::move(output_gradient),
+                         adds);
   }
-  absl::Status BackwardVariables(size_t slot) {
-    return RunBackward(Layer::Part::kVariables, slot);
+  absl::Status BackwardVariables(size_t slot, bool adds) {
+    return RunBackward(Layer::Part::kVariables, slot, adds);
   }
   // For the stage before it, the gradient of what that one gave.
   absl::StatusOr<Buffer> TakeInputGradient();
@@ -137,8 +140,8 @@ class PipelineStage {
   Unfinished* UnfinishedOf(size_t slot);
   // Begins a backward pass and runs it, or its first half.
   absl::Status BeginBackward(Layer::Part part, size_t slot,
-                             Buffer output_gradient);
-  absl::Status RunBackward(Layer::Part part, size_t slot);
+                             Buffer output_gradient, bool adds);
+  absl::Status RunBackward(Layer::Part part, size_t slot, bool adds);
   // Gradients of one use after another, where those of one layer do not
   // overlap; bytes.
   uint64_t LayOutParts(std::byte* memory);
@@ -158,7 +161,6 @@ class PipelineStage {
   std::vector<Tensor> parts_;
   std::vector<absl::Span<float>> wanted_;
   GrowingMemory parts_memory_;
-  bool has_gradients_ = false;
   std::vector<std::unique_ptr<Unfinished>> free_;
   GrowingMemory input_gradient_there_;
   Buffer input_gradient_;

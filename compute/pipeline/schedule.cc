@@ -6,7 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -91,15 +90,6 @@ bool IsReceive(Kind kind) {
 Kind Sent(Kind receive) {
   return receive == Kind::kReceiveActivation ? Kind::kSendActivation
                                              : Kind::kSendGradient;
-}
-
-// Calls `f` with each two stages of which the second reads the first.
-void ForEachEdge(const PipelineSchedule& schedule,
-                 absl::FunctionRef<void(uint32_t from, uint32_t to)> f) {
-  for (uint32_t s = 0; s + 1 < schedule.stages; ++s) f(s, s + 1);
-  for (const PipelineSkip& skip : schedule.skips) {
-    if (skip.to > skip.from + 1) f(skip.from, skip.to);
-  }
 }
 
 absl::Status Wrong(const PipelineOp& op, absl::string_view what) {
@@ -386,6 +376,14 @@ absl::string_view NameOf(Kind kind) {
 }
 
 }  // namespace
+
+void ForEachEdge(const PipelineSchedule& schedule,
+                 absl::FunctionRef<void(uint32_t from, uint32_t to)> f) {
+  for (uint32_t s = 0; s + 1 < schedule.stages; ++s) f(s, s + 1);
+  for (const PipelineSkip& skip : schedule.skips) {
+    if (skip.to > skip.from + 1) f(skip.from, skip.to);
+  }
+}
 
 std::string TextOf(const PipelineOp& op) {
   return absl::StrCat(NameOf(op.kind), " of micro-batch ", op.micro_batch,

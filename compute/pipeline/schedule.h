@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
 namespace paramd {
@@ -73,6 +74,11 @@ struct PipelineSchedule {
     return stage % static_cast<uint32_t>(devices.size());
   }
 };
+
+// Calls `f` with each two stages of which the second reads the output of the
+// first: those that follow each other, then what skips.
+void ForEachEdge(const PipelineSchedule& schedule,
+                 absl::FunctionRef<void(uint32_t from, uint32_t to)> f);
 
 // In what follows there is one device for each stage, and at the end of the
 // mini-batch one update (a flush) unless it says otherwise. REQUIRES: no

@@ -1,8 +1,10 @@
 #include "compute/pipeline/timeline.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "absl/types/optional.h"
 
@@ -140,6 +142,24 @@ class Clock {
 double Timeline::bubble() const {
   const double all = makespan * static_cast<double>(devices.size());
   return all == 0 ? 0 : 1 - busy / all;
+}
+
+Timeline TimelineOf(std::vector<std::vector<Timeline::Span>> devices) {
+  Timeline timeline;
+  timeline.devices = std::move(devices);
+  double begin = std::numeric_limits<double>::infinity();
+  for (const auto& device : timeline.devices) {
+    if (!device.empty()) begin = std::min(begin, device.front().begin);
+  }
+  for (auto& device : timeline.devices) {
+    for (Timeline::Span& span : device) {
+      span.begin -= begin;
+      span.end -= begin;
+      timeline.busy += span.end - span.begin;
+      timeline.makespan = std::max(timeline.makespan, span.end);
+    }
+  }
+  return timeline;
 }
 
 Timeline RunOnClock(const PipelineSchedule& schedule,

@@ -36,6 +36,10 @@ struct Timeline {
   double bubble() const;
 };
 
+// Of passes that were measured, of each device in order, on a clock that begins
+// anywhere: the first of them begins at 0.
+Timeline TimelineOf(std::vector<std::vector<Timeline::Span>> devices);
+
 // REQUIRES: CheckSchedule finds the schedule sound; one StageTimes for each
 // stage. Without transfers in the schedule, transfers take no time.
 Timeline RunOnClock(const PipelineSchedule& schedule,

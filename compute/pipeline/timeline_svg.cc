@@ -1,6 +1,8 @@
 #include "compute/pipeline/timeline_svg.h"
 
 #include <cmath>
+#include <cstdint>
+#include <map>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -84,6 +86,25 @@ std::string Bar(const Timeline::Span& span, double scale, double y) {
   return text;
 }
 
+// "stage 0 computes 81 % of the time, stage 1 78 %"
+std::string Title(const Timeline& timeline) {
+  std::map<uint32_t, double> busy;
+  for (const auto& device : timeline.devices) {
+    for (const Timeline::Span& span : device) {
+      if (ColourOf(span.op.kind) == nullptr) continue;
+      busy[span.op.stage] += span.end - span.begin;
+    }
+  }
+  std::string text;
+  for (const auto& [stage, seconds] : busy) {
+    absl::StrAppendFormat(
+        &text, "%sstage %d %s%.0f %%%s", text.empty() ? "" : ", ", stage,
+        text.empty() ? "computes " : "", 100 * seconds / timeline.makespan,
+        text.empty() ? " of the time" : "");
+  }
+  return "<title>" + text + "</title>\n";
+}
+
 // Ten marks or fewer, at round numbers.
 std::string Axis(double makespan, double scale, double y) {
   const double rough = makespan / 10;
@@ -121,6 +142,7 @@ std::string TimelineSvg(const Timeline& timeline) {
       ".t{text-anchor:middle}@media(prefers-color-scheme:dark){text{fill:#ddd}"
       "path{stroke:#ddd}.n{fill:#fff}}</style>\n",
       kLeft + kWidth + 40, bottom + kAxis);
+  text += Title(timeline);
   text += Legend(timeline);
   double y = kTop;
   for (size_t d = 0; d < timeline.devices.size(); ++d) {

@@ -9,7 +9,8 @@ namespace paramd {
 
 // A drawing of a timeline, as an SVG file: a row for each device with what it
 // computes and of which micro-batch, its share of waiting, and the time below,
-// in milliseconds. REQUIRES: something takes time.
+// in milliseconds. The drawing's title has for how much of the time each stage
+// computes. REQUIRES: something takes time.
 std::string TimelineSvg(const Timeline& timeline);
 
 }  // namespace paramd

@@ -54,6 +54,13 @@ TEST(TimelineSvgTest, TheWaitOfADevice_IsInItsName) {
   EXPECT_EQ(CountOf(DrawingOf(GpipeSchedule(3, 1)), "waits 67 %"), 3u);
 }
 
+TEST(TimelineSvgTest, TheTitleSaysHowMuchOfTheTimeEachStageComputes) {
+  EXPECT_THAT(
+      DrawingOf(GpipeSchedule(3, 1)),
+      HasSubstr("<title>stage 0 computes 33 % of the time, stage 1 33 %, "
+                "stage 2 33 %</title>"));
+}
+
 TEST(TimelineSvgTest, BarsTooNarrowForANumber_HaveNone) {
   EXPECT_GT(CountOf(DrawingOf(GpipeSchedule(2, 4)), "class=\"n\""), 0u);
   EXPECT_EQ(CountOf(DrawingOf(GpipeSchedule(2, 400)), "class=\"n\""), 0u);

@@ -65,5 +65,16 @@ TEST(TimelineTest, TheSlowestStageDecides) {
   EXPECT_LT(makespan, 32 * 7 + 4 * 7);
 }
 
+TEST(TimelineTest, WhatWasMeasuredBeginsAtZero) {
+  const PipelineOp forward = {PipelineOp::Kind::kForward, 0, 0};
+  const PipelineOp backward = {PipelineOp::Kind::kBackward, 1, 0};
+  const Timeline timeline =
+      TimelineOf({{{forward, 5, 6}}, {{backward, 6, 7.5}}, {}});
+  EXPECT_EQ(timeline.devices[0].front().begin, 0);
+  EXPECT_EQ(timeline.devices[1].front().end, 2.5);
+  EXPECT_EQ(timeline.makespan, 2.5);
+  EXPECT_EQ(timeline.busy, 2.5);
+}
+
 }  // namespace
 }  // namespace paramd

@@ -12,6 +12,9 @@ namespace paramd {
 namespace {
 
 constexpr float kLevels = 255;
+// Of scales: as their inverses must be floats, too.
+constexpr double kLeastScale = 2 * std::numeric_limits<float>::min();
+constexpr double kMostScale = std::numeric_limits<float>::max() / 2;
 
 // What is added and cut off before rounding, the same for all of a call.
 struct Rounding {
@@ -20,6 +23,9 @@ struct Rounding {
         zero_point(affine.zero_point),
         low(-static_cast<float>(affine.zero_point)),
         high(kLevels - static_cast<float>(affine.zero_point)) {}
+  // Of integers of 16 bits.
+  explicit Rounding(float scale)
+      : factor(1 / scale), zero_point(0), low(-kMostInt16), high(kMostInt16) {}
 
   const float factor;
   const int zero_point;
@@ -27,12 +33,13 @@ struct Rounding {
   const float high;
 };
 
-uint8_t Quantized(const Rounding& rounding, float value) {
+template <class T>
+T Quantized(const Rounding& rounding, float value) {
   float scaled = value * rounding.factor;
   // In this order NaN is `low`, as below.
   scaled = scaled > rounding.low ? scaled : rounding.low;
   scaled = scaled < rounding.high ? scaled : rounding.high;
-  return static_cast<uint8_t>(std::lrintf(scaled) + rounding.zero_point);
+  return static_cast<T>(std::lrintf(scaled) + rounding.zero_point);
 }
 
 #if defined(__x86_64__)
@@ -60,6 +67,26 @@ __attribute__((target("avx2"))) size_t QuantizeMany(
     const __m256i bytes =
         _mm256_permutevar8x32_epi32(_mm256_packus_epi16(first, second), order);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), bytes);
+  }
+  return i;
+}
+
+__attribute__((target("avx2"))) size_t QuantizeMany(
+    const Rounding& rounding, absl::Span<const float> values, int16_t* out) {
+  const __m256 factor = _mm256_set1_ps(rounding.factor);
+  const __m256 low = _mm256_set1_ps(rounding.low);
+  const __m256 high = _mm256_set1_ps(rounding.high);
+  const auto load = [&](const float* from) __attribute__((target("avx2"))) {
+    const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(from), factor);
+    return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(scaled, low), high));
+  };
+  size_t i = 0;
+  for (; i + 16 <= values.size(); i += 16) {
+    const float* const from = values.data() + i;
+    // Packing works in halves of a register, as above.
+    const __m256i packed = _mm256_permute4x64_epi64(
+        _mm256_packs_epi32(load(from), load(from + 8)), 0xd8);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), packed);
   }
   return i;
 }
@@ -180,11 +207,9 @@ Affine AffineOf(FloatRange range) {
   // In double: the difference of two floats may be above the largest.
   const double scale = (static_cast<double>(max) - min) / kLevels;
   Affine affine;
-  // As its inverse must be a float too.
   // Also of NaN.
-  if (!(scale >= 2 * std::numeric_limits<float>::min())) return affine;
-  affine.scale = static_cast<float>(
-      std::min<double>(scale, std::numeric_limits<float>::max() / 2));
+  if (!(scale >= kLeastScale)) return affine;
+  affine.scale = static_cast<float>(std::min(scale, kMostScale));
   affine.zero_point = static_cast<uint8_t>(
       std::clamp<double>(std::nearbyint(-min / scale), 0, kLevels));
   return affine;
@@ -205,7 +230,32 @@ void QuantizeValues(const Affine& affine, absl::Span<const float> values,
 void QuantizeValuesPlainly(const Affine& affine, absl::Span<const float> values,
                            uint8_t* out) {
   const Rounding rounding(affine);
-  for (const float value : values) *out++ = Quantized(rounding, value);
+  for (const float value : values) *out++ = Quantized<uint8_t>(rounding, value);
+}
+
+float Int16ScaleOf(FloatRange range) {
+  const double most = std::max(std::fabs(static_cast<double>(range.min)),
+                               std::fabs(static_cast<double>(range.max)));
+  const double scale = most / kMostInt16;
+  if (!(scale >= kLeastScale)) return 1;
+  return static_cast<float>(std::min(scale, kMostScale));
+}
+
+void QuantizeValues(float scale, absl::Span<const float> values, int16_t* out) {
+#if defined(__x86_64__)
+  if (HasAvx2()) {
+    const size_t done = QuantizeMany(Rounding(scale), values, out);
+    values.remove_prefix(done);
+    out += done;
+  }
+#endif
+  QuantizeValuesPlainly(scale, values, out);
+}
+
+void QuantizeValuesPlainly(float scale, absl::Span<const float> values,
+                           int16_t* out) {
+  const Rounding rounding(scale);
+  for (const float value : values) *out++ = Quantized<int16_t>(rounding, value);
 }
 
 QuantizedWeights QuantizeWeights(absl::Span<const float> weights,

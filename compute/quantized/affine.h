@@ -39,6 +39,18 @@ void QuantizeValues(const Affine& affine, absl::Span<const float> values,
 void QuantizeValuesPlainly(const Affine& affine, absl::Span<const float> values,
                            uint8_t* out);
 
+// The most of an integer of 16 bits; the least is its negative.
+constexpr int kMostInt16 = 32767;
+
+// The scale of a range as integers from -kMostInt16 to kMostInt16, of which 0
+// is 0: x = scale * q. As above where the range says nothing.
+float Int16ScaleOf(FloatRange range);
+
+// As above, with q = round(x / scale). NaN becomes the lowest one.
+void QuantizeValues(float scale, absl::Span<const float> values, int16_t* out);
+void QuantizeValuesPlainly(float scale, absl::Span<const float> values,
+                           int16_t* out);
+
 // Weights as integers from -most to most: w = scale * q.
 struct QuantizedWeights {
   std::vector<int8_t> values;

@@ -60,6 +60,43 @@ TEST(QuantizeValuesTest, MoreAtATimeGiveTheSameBits) {
   }
 }
 
+TEST(Int16Test, ARangeIsSymmetricAroundZero) {
+  EXPECT_EQ(Int16ScaleOf({-1, 32767}), 1);
+  EXPECT_EQ(Int16ScaleOf({-65534, 10}), 2);
+  EXPECT_EQ(Int16ScaleOf({0, 0}), 1);
+  EXPECT_EQ(Int16ScaleOf({0, 1e-40f}), 1);
+  const float most = std::numeric_limits<float>::max();
+  EXPECT_TRUE(std::isfinite(Int16ScaleOf({-most, most})));
+}
+
+TEST(Int16Test, HalvesGoToTheEvenNumberAndWhatIsBeyondToTheEnd) {
+  const std::vector<float> values = {-40000, -1.5f,    0,     0.5f,
+                                     2.5f,   32766.6f, 1e30f, std::nanf("")};
+  std::vector<int16_t> out(values.size());
+  QuantizeValues(1, values, out.data());
+  EXPECT_EQ(out,
+            (std::vector<int16_t>{-32767, -2, 0, 0, 2, 32767, 32767, -32767}));
+}
+
+TEST(Int16Test, MoreAtATimeGiveTheSameBits) {
+  RandomStream random(8);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<float> values(random.Below(200));
+    for (float& value : values) {
+      value = (static_cast<float>(random.Below(200001)) - 100000) / 64;
+      if (random.Below(50) == 0) value = std::nanf("");
+      if (random.Below(50) == 0) value = -1e38f;
+    }
+    const float scale =
+        Int16ScaleOf({0, static_cast<float>(1 + random.Below(2000))});
+    std::vector<int16_t> fast(values.size());
+    std::vector<int16_t> plain(values.size());
+    QuantizeValues(scale, values, fast.data());
+    QuantizeValuesPlainly(scale, values, plain.data());
+    ASSERT_EQ(fast, plain) << scale;
+  }
+}
+
 TEST(QuantizeWeightsTest, EachIsWithinHalfAScaleAndTheLargestIsTheLargest) {
   RandomStream random(3);
   for (const int most : {127, 63}) {

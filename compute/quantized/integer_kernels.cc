@@ -20,7 +20,7 @@ int64_t Whole(uint64_t value) { return static_cast<int64_t>(value); }
 
 Type TypeOf(IntegerProduct::Result result) {
   switch (result) {
-    case IntegerProduct::Result::kInt8:
+    case IntegerProduct::Result::kIntegers:
       return Type::u8;
     case IntegerProduct::Result::kFloat:
       return Type::f32;
@@ -195,7 +195,10 @@ struct IntegerKernels::Program {
   std::unordered_map<int, memory> arguments;
 };
 
-IntegerKernels::IntegerKernels(Use use) : use_(use), exact_(SumsAreExact()) {}
+IntegerKernels::IntegerKernels(Use use)
+    : use_(use),
+      exact_(SumsAreExact()),
+      instructions_(Int16Program::Available()) {}
 
 IntegerKernels::~IntegerKernels() = default;
 
@@ -241,6 +244,18 @@ void IntegerKernels::Multiply(const IntegerProduct& product, uint64_t examples,
   omp_set_num_threads(1);
   if (IsPadded(product)) input = Padded(product, examples, input);
   ProgramOf(product, examples).Run(input, output);
+}
+
+void IntegerKernels::Multiply(const IntegerProduct& product, uint64_t examples,
+                              const int16_t* input, void* output) {
+  if (use_ == Use::kPlainLoops || instructions_.empty() || HasSums(product)) {
+    return MultiplyPlainly(product, examples, input, output);
+  }
+  std::unique_ptr<Int16Program>& program = int16_programs_[&product];
+  if (program == nullptr) {
+    program = std::make_unique<Int16Program>(product, instructions_.back());
+  }
+  program->Run(examples, input, output);
 }
 
 }  // namespace paramd

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "compute/device/cpu_device.h"
+#include "compute/quantized/int16_program.h"
 #include "compute/quantized/integer_product.h"
 
 namespace paramd {
@@ -22,9 +23,10 @@ constexpr int kMostWithoutVnni = 63;
 // nothing.
 bool SumsAreExact();
 
-// Computes IntegerProducts: by oneDNN where its sums are exact, for the weights
-// at hand, and else by plain loops. Which one it is changes no bit, but as
-// IntegerProduct says.
+// Computes IntegerProducts: of 8 bits by oneDNN where its sums are exact, for
+// the weights at hand, of 16, which oneDNN has not, by Int16Program where the
+// processor has its instructions, and else by plain loops. Which one it is
+// changes no bit, but as IntegerProduct says.
 //
 // Not thread-safe: one per device. Keeps what it made for each product, at the
 // product's address.
@@ -39,8 +41,10 @@ class IntegerKernels {
   // it is, while this lives.
   void Multiply(const IntegerProduct& product, uint64_t examples,
                 const uint8_t* input, void* output);
+  void Multiply(const IntegerProduct& product, uint64_t examples,
+                const int16_t* input, void* output);
 
-  // Whether oneDNN computes it.
+  // Whether oneDNN computes it, of 8 bits.
   bool IsFast(const IntegerProduct& product) const;
 
  private:
@@ -57,6 +61,9 @@ class IntegerKernels {
                       std::unique_ptr<Program>>
       programs_;
   std::vector<uint8_t> padded_;
+  const std::vector<Int16Program::Instructions> instructions_;
+  absl::flat_hash_map<const IntegerProduct*, std::unique_ptr<Int16Program>>
+      int16_programs_;
 };
 
 // The processor, for layers whose products are of integers.

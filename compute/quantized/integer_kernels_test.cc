@@ -135,8 +135,9 @@ Drawn Draw(uint64_t seed, int most, bool convolution, bool extreme) {
   }
   for (uint64_t c = 0; c < product.outputs; ++c) {
     product.bias.push_back(static_cast<float>(random.Below(20001)) - 10000);
-    product.scale.push_back(static_cast<float>(1 + random.Below(1000)) /
-                            (product.result == Result::kInt8 ? 1e5f : 1e3f));
+    product.scale.push_back(
+        static_cast<float>(1 + random.Below(1000)) /
+        (product.result == Result::kIntegers ? 1e5f : 1e3f));
   }
   return drawn;
 }
@@ -172,7 +173,7 @@ void ExpectRight(const Drawn& drawn, IntegerKernels* kernels) {
       Sums(drawn.product, drawn.examples, drawn.input);
   for (const int64_t sum : sums) ASSERT_LT(std::abs(sum), 1 << 24);
   switch (drawn.product.result) {
-    case Result::kInt8:
+    case Result::kIntegers:
       ASSERT_EQ(Computed<uint8_t>(drawn, sums.size(), kernels),
                 Expected<uint8_t>(drawn, sums));
       break;

@@ -20,6 +20,15 @@ IntegerKernels& KernelsOf(const Layer::Pass& pass) {
 constexpr char kNotTrained[] =
     "a quantised network is evaluated and predicts, and is not trained";
 
+void MakeIntegers(const Affine& affine, absl::Span<const float> values,
+                  uint8_t* out) {
+  QuantizeValues(affine, values, out);
+}
+void MakeIntegers(const Affine& affine, absl::Span<const float> values,
+                  int16_t* out) {
+  QuantizeValues(affine.scale, values, out);
+}
+
 // An integer stands for no number that is not finite.
 bool AreFinite(absl::Span<const float> values) {
   constexpr uint32_t kExponent = 0x7f800000;
@@ -45,9 +54,10 @@ std::vector<float> OfEach(std::vector<float> scales, uint64_t outputs) {
 }  // namespace
 
 IntegerRun::IntegerRun(std::string name, const Dims& input, const Dims& output,
-                       Affine input_affine, std::vector<Step> steps,
+                       int bits, Affine input_affine, std::vector<Step> steps,
                        uint64_t flops)
     : Layer(std::move(name), input, output),
+      bits_(bits),
       affine_(input_affine),
       steps_(std::move(steps)),
       flops_(flops) {}
@@ -57,19 +67,20 @@ uint64_t IntegerRun::BufferBytes(uint64_t examples) const {
   for (size_t i = 0; i + 1 < steps_.size(); ++i) {
     values = std::max(values, steps_[i].outputs);
   }
-  return Aligned(examples * values);
+  return Aligned(examples * values * (bits_ / 8));
 }
 
 uint64_t IntegerRun::ScratchBytes(uint64_t examples, DType) const {
   return 2 * BufferBytes(examples);
 }
 
-void IntegerRun::Forward(const Pass& pass) const {
+template <class T>
+void IntegerRun::Run(const Pass& pass) const {
   IntegerKernels& kernels = KernelsOf(pass);
   const uint64_t examples = pass.context->examples;
-  auto* now = reinterpret_cast<uint8_t*>(pass.scratch);
-  auto* next = now + BufferBytes(examples);
-  QuantizeValues(affine_, pass.input.values<float>(), now);
+  auto* now = reinterpret_cast<T*>(pass.scratch);
+  auto* next = now + BufferBytes(examples) / sizeof(T);
+  MakeIntegers(affine_, pass.input.values<float>(), now);
   for (const Step& step : steps_) {
     if (step.pool.has_value()) {
       Window window = *step.pool;
@@ -82,6 +93,15 @@ void IntegerRun::Forward(const Pass& pass) const {
     }
     std::swap(now, next);
   }
+}
+
+void IntegerRun::Forward(const Pass& pass) const {
+  if (bits_ == 8) {
+    Run<uint8_t>(pass);
+  } else {
+    Run<int16_t>(pass);
+  }
+  const uint64_t examples = pass.context->examples;
   const absl::Span<float> outputs = pass.output.values<float>();
   for (uint64_t e = 0; e < examples; ++e) {
     if (AreFinite(pass.input.values<float>().subspan(e * input_size(),

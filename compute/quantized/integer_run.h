@@ -27,9 +27,10 @@ class IntegerRun : public Layer {
     uint64_t outputs = 0;  // Values.
   };
 
-  // REQUIRES: there is a step, the last one is a product of a float result, and
-  // those before it give integers that the next one takes.
-  IntegerRun(std::string name, const Dims& input, const Dims& output,
+  // `bits` of the integers: 8, or 16, whose zero point is 0. REQUIRES: there is
+  // a step, the last one is a product of a float result, and those before it
+  // give integers that the next one takes.
+  IntegerRun(std::string name, const Dims& input, const Dims& output, int bits,
              Affine input_affine, std::vector<Step> steps, uint64_t flops);
 
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
@@ -40,7 +41,10 @@ class IntegerRun : public Layer {
 
  private:
   uint64_t BufferBytes(uint64_t examples) const;
+  template <class T>
+  void Run(const Pass& pass) const;
 
+  const int bits_;
   const Affine affine_;
   const std::vector<Step> steps_;
   const uint64_t flops_;

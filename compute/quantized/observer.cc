@@ -88,6 +88,10 @@ class Percentile : public OfHistogram {
 };
 
 class LeastSquares : public OfHistogram {
+ public:
+  explicit LeastSquares(int bits) : bits_(bits) {}
+
+ private:
   FloatRange Search() const override {
     constexpr double kStep = 1e-5;
     const auto& counts = histogram_.counts();
@@ -103,7 +107,7 @@ class LeastSquares : public OfHistogram {
     while (counts[last] == 0) --last;
     double low = 0;
     double high = 1;
-    double least = SquaredError(histogram_, RangeOfBins(first, last));
+    double least = SquaredError(histogram_, RangeOfBins(first, last), bits_);
     while (low + kStep < high - kStep) {
       int next_first = first;
       int next_last = last;
@@ -122,7 +126,7 @@ class LeastSquares : public OfHistogram {
       }
       if (next_first == first && next_last == last) continue;
       const double error =
-          SquaredError(histogram_, RangeOfBins(next_first, next_last));
+          SquaredError(histogram_, RangeOfBins(next_first, next_last), bits_);
       if (error > least) break;
       least = error;
       first = next_first;
@@ -130,11 +134,17 @@ class LeastSquares : public OfHistogram {
     }
     return RangeOfBins(first, last);
   }
+
+  const int bits_;
 };
 
 class Entropy : public OfHistogram {
+ public:
+  explicit Entropy(int bits) : bits_(bits) {}
+
+ private:
   FloatRange Search() const override {
-    constexpr int kLevels = 128;
+    const int levels = bits_ == 8 ? 128 : Histogram::kBins;
     std::vector<double> sizes(Histogram::kBins);  // Of bins of |x|.
     for (int i = 0; i < Histogram::kBins; ++i) {
       sizes[i] =
@@ -144,11 +154,11 @@ class Entropy : public OfHistogram {
     // Zeros are exact in any range; all that relu has cut off are among them.
     sizes[0] = sizes[1];
     int all = Histogram::kBins;
-    while (all > kLevels && sizes[all - 1] == 0) --all;
+    while (all > levels && sizes[all - 1] == 0) --all;
     int best = all;
     double least = std::numeric_limits<double>::infinity();
-    for (int kept = kLevels; kept <= all; ++kept) {
-      const double divergence = Divergence(sizes, kept, all, kLevels);
+    for (int kept = levels; kept <= all; ++kept) {
+      const double divergence = Divergence(sizes, kept, all, levels);
       if (divergence > least) continue;
       least = divergence;
       best = kept;
@@ -187,6 +197,8 @@ class Entropy : public OfHistogram {
     }
     return divergence;
   }
+
+  const int bits_;
 };
 
 }  // namespace
@@ -228,9 +240,11 @@ void Histogram::Add(const Histogram& other) {
   total_ += copy.total_;
 }
 
-double SquaredError(const Histogram& histogram, FloatRange range) {
+double SquaredError(const Histogram& histogram, FloatRange range, int bits) {
   const Affine affine = AffineOf(range);
-  const double scale = affine.scale;
+  const double scale = bits == 8 ? affine.scale : Int16ScaleOf(range);
+  const double lowest = bits == 8 ? -affine.zero_point : -kMostInt16;
+  const double highest = bits == 8 ? 255 - affine.zero_point : kMostInt16;
   const auto& counts = histogram.counts();
   double error = 0;
   for (int bin = 0; bin < 2 * Histogram::kBins; ++bin) {
@@ -240,13 +254,12 @@ double SquaredError(const Histogram& histogram, FloatRange range) {
     const double density = static_cast<double>(counts[bin]) / histogram.width();
     // From level to level; the numbers of one lie half a scale around it.
     for (double at = begin; at < end;) {
-      const double level =
-          std::clamp<double>(std::floor(at / scale + 0.5), -affine.zero_point,
-                             255 - affine.zero_point);
-      double until = (level + 0.5) * scale;
-      if (until <= at || level == 255 - affine.zero_point) until = end;
+      double level = std::clamp(std::floor(at / scale + 0.5), lowest, highest);
+      // Where a level's numbers end, rounding may give that one again.
+      if ((level + 0.5) * scale <= at && level < highest) ++level;
       // Below the lowest level up to where its own numbers end.
-      until = std::min(until, end);
+      const double until =
+          level == highest ? end : std::min((level + 0.5) * scale, end);
       const double from = at - level * scale;
       const double to = until - level * scale;
       error += density * (to * to * to - from * from * from) / 3;
@@ -256,13 +269,14 @@ double SquaredError(const Histogram& histogram, FloatRange range) {
   return error;
 }
 
-absl::StatusOr<std::unique_ptr<Observer>> MakeObserver(absl::string_view name) {
+absl::StatusOr<std::unique_ptr<Observer>> MakeObserver(absl::string_view name,
+                                                       int bits) {
   std::unique_ptr<Observer> observer;
   if (name == "min_max") observer = std::make_unique<MinMax>();
   if (name == "moving_average") observer = std::make_unique<MovingAverage>();
   if (name == "percentile") observer = std::make_unique<Percentile>();
-  if (name == "histogram") observer = std::make_unique<LeastSquares>();
-  if (name == "entropy") observer = std::make_unique<Entropy>();
+  if (name == "histogram") observer = std::make_unique<LeastSquares>(bits);
+  if (name == "entropy") observer = std::make_unique<Entropy>(bits);
   if (observer != nullptr) return observer;
   return absl::InvalidArgumentError(absl::StrCat(
       "there is no observer '", name,

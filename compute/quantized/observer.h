@@ -69,11 +69,14 @@ class Observer {
 //                   levels is nearest to that of the values, by the
 //                   Kullback-Leibler divergence (TensorRT; ONNX Runtime's
 //                   _compute_entropy), but for the bin that has 0
-// INVALID_ARGUMENT listing them if there is none of that name.
-absl::StatusOr<std::unique_ptr<Observer>> MakeObserver(absl::string_view name);
+// `bits` is 8 or 16. Of 16 bits the error is that of their levels, and there
+// are more of them than the histogram has bins, so entropy cuts nothing off.
+// INVALID_ARGUMENT listing the observers if there is none of that name.
+absl::StatusOr<std::unique_ptr<Observer>> MakeObserver(absl::string_view name,
+                                                       int bits = 8);
 
 // Squared error of the histogram's values as integers of this range.
-double SquaredError(const Histogram& histogram, FloatRange range);
+double SquaredError(const Histogram& histogram, FloatRange range, int bits = 8);
 
 }  // namespace paramd
 

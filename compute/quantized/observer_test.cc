@@ -24,8 +24,9 @@ std::vector<float> NormalValues(size_t count, uint64_t seed) {
 }
 
 FloatRange RangeBy(absl::string_view name,
-                   const std::vector<std::vector<float>>& batches) {
-  auto observer = MakeObserver(name);
+                   const std::vector<std::vector<float>>& batches,
+                   int bits = 8) {
+  auto observer = MakeObserver(name, bits);
   EXPECT_TRUE(observer.ok());
   for (const auto& batch : batches) (*observer)->Add(batch);
   return (*observer)->Range();
@@ -135,6 +136,34 @@ TEST(ObserverTest, LeastSquaresHasALesserErrorThanAllThatWasSeen) {
   histogram.Add(values);
   EXPECT_LT(SquaredError(histogram, RangeBy("histogram", {values})),
             SquaredError(histogram, RangeBy("min_max", {values})));
+}
+
+// What 8 bits would have to leave out fits.
+TEST(ObserverTest, Of16BitsTheSearchesKeepAnOutlier) {
+  std::vector<std::vector<float>> batches(25, NormalValues(80000, 1));
+  batches.push_back({60});
+  for (const char* const name : {"min_max", "histogram", "entropy"}) {
+    EXPECT_EQ(RangeBy(name, batches, 16).max, 60) << name;
+  }
+  EXPECT_LT(RangeBy("percentile", batches, 16).max, 20);
+}
+
+TEST(SquaredErrorTest, Of16BitsIsThatOfTheValuesAsIntegers) {
+  const std::vector<float> values = NormalValues(100000, 2);
+  Histogram histogram;
+  histogram.Add(values);
+  for (const FloatRange range :
+       {FloatRange{-6, 6}, FloatRange{-1, 3}, FloatRange{0, 2000}}) {
+    const float scale = Int16ScaleOf(range);
+    double expected = 0;
+    for (const float value : values) {
+      int16_t integer;
+      QuantizeValuesPlainly(scale, {&value, 1}, &integer);
+      const double error = value - scale * integer;
+      expected += error * error;
+    }
+    EXPECT_NEAR(SquaredError(histogram, range, 16), expected, expected * 0.01);
+  }
 }
 
 TEST(SquaredErrorTest, IsThatOfTheValuesAsIntegers) {

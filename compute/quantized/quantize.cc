@@ -85,7 +85,8 @@ absl::StatusOr<std::map<size_t, Seen>> Observe(
   }
   for (const FoundProduct& product : found.products) {
     Seen& one = seen[product.layer];
-    ASSIGN_OR_RETURN(one.observer, MakeObserver(options.observer));
+    ASSIGN_OR_RETURN(one.observer,
+                     MakeObserver(options.observer, options.activation_bits));
     layers[product.layer] = std::make_shared<TransformedLayer>(
         layers[product.layer], std::make_shared<Tap>(&one));
   }
@@ -254,13 +255,14 @@ void SetInput(const Affine& affine, Quantization::Layer* layer) {
   layer->input->zero_point = affine.zero_point;
 }
 
-absl::Status SetInput(const Seen& seen, Quantization::Layer* layer) {
+absl::Status SetInput(const Seen& seen, int bits, Quantization::Layer* layer) {
   if (!seen.finite) {
     return absl::InvalidArgumentError(
         absl::StrCat("on the calibration set an input of '", layer->name,
                      "' is not finite, which no range has"));
   }
-  SetInput(AffineOf(seen.observer->Range()), layer);
+  const FloatRange range = seen.observer->Range();
+  SetInput(bits == 8 ? AffineOf(range) : Affine{Int16ScaleOf(range), 0}, layer);
   return absl::OkStatus();
 }
 
@@ -280,6 +282,7 @@ absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
           "static ranges"));
     }
     options.per_channel = true;
+    options.activation_bits = 8;
     options.most_weight = MostOfBits(model.quantization_aware().weight_bits());
     ASSIGN_OR_RETURN(learned, LearnedInputs(*plan, weights));
     RemoveTransforms(plan.get());
@@ -293,6 +296,8 @@ absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
   if (found.products.empty()) return NothingToQuantize(found);
   made.quantization.most_weight = static_cast<uint32_t>(options.most_weight);
   made.quantization.per_channel = options.per_channel;
+  made.quantization.activation_bits =
+      static_cast<uint32_t>(options.activation_bits);
   made.quantization.left = found.left;
   std::map<size_t, Seen> seen;
   if (!learned.empty()) {
@@ -318,7 +323,8 @@ absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
     if (!learned.empty()) {
       SetInput(*learned[product.layer], &layer);
     } else if (options.mode == Mode::kStatic) {
-      RETURN_IF_ERROR(SetInput(seen[product.layer], &layer));
+      RETURN_IF_ERROR(
+          SetInput(seen[product.layer], options.activation_bits, &layer));
     }
     RETURN_IF_ERROR(AddProduct(*plan, product, weights, options, &made));
   }

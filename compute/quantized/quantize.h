@@ -26,6 +26,7 @@ struct QuantizeOptions {
   const Pipeline* calibration = nullptr;
   std::string calibrated_on;
   std::string observer = "min_max";
+  int activation_bits = 8;  // 16: of inputs; REQUIRES: mode kStatic.
   uint64_t batches = 100;
   uint64_t batch = 32;
 };

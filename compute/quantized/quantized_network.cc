@@ -16,16 +16,17 @@ namespace {
 // The plan's layers and which variables they have, as they become.
 class Rewriter {
  public:
-  Rewriter(Quantization::Mode mode, const QuantizedProducts& products,
+  // All outlive it.
+  Rewriter(const Quantization& quantization, const QuantizedProducts& products,
            NetworkPlan* plan)
-      : mode_(mode), products_(products), plan_(*plan) {}
+      : quantization_(quantization), products_(products), plan_(*plan) {}
 
   absl::Status Run() {
     const Sequence& layers = *plan_.layers;
     for (size_t i = 0; i < layers.size();) {
       if (products_.At(i) == nullptr) {
         Keep(i++);
-      } else if (mode_ == Quantization::Mode::kDynamic) {
+      } else if (quantization_.mode == Quantization::Mode::kDynamic) {
         RETURN_IF_ERROR(AddDynamic(&i));
       } else {
         RETURN_IF_ERROR(AddRun(&i));
@@ -108,7 +109,7 @@ class Rewriter {
       IntegerRun::Step& step = steps.emplace_back();
       ASSIGN_OR_RETURN(step.product, Begin(*product));
       if (next != nullptr) {
-        step.product.result = IntegerProduct::Result::kInt8;
+        step.product.result = IntegerProduct::Result::kIntegers;
       }
       SetScales(
           input.scale, input.zero_point,
@@ -128,13 +129,14 @@ class Rewriter {
     }
     made_.push_back(std::make_shared<IntegerRun>(
         first.name(), first.input_dims(),
-        plan_.layers->layer(product->end - 1).output_dims(), affine,
+        plan_.layers->layer(product->end - 1).output_dims(),
+        static_cast<int>(quantization_.activation_bits), affine,
         std::move(steps), FlopsOf(begin, product->end)));
     *i = product->end;
     return absl::OkStatus();
   }
 
-  const Quantization::Mode mode_;
+  const Quantization& quantization_;
   const QuantizedProducts& products_;
   NetworkPlan& plan_;
   Sequence::Layers made_;
@@ -149,7 +151,7 @@ absl::Status UseIntegers(const Quantization& quantization,
   ASSIGN_OR_RETURN(
       const QuantizedProducts products,
       QuantizedProducts::Find(quantization, tensors, weights, *plan));
-  return Rewriter(quantization.mode, products, plan).Run();
+  return Rewriter(quantization, products, plan).Run();
 }
 
 absl::StatusOr<std::unique_ptr<TrainedModel>> OpenQuantized(

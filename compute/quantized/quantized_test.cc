@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -57,6 +59,38 @@ std::unique_ptr<Pipeline> Open(bool constant = false) {
   EXPECT_TRUE(pipeline.ok()) << pipeline.status();
   return *std::move(pipeline);
 }
+
+// 800 of 8 pictures of random signs, faint under noise.
+class PicturesSource : public ExampleSource {
+ public:
+  static constexpr uint64_t kClasses = 8;
+
+  // [class, pixel]
+  static float Pixel(uint64_t label, uint64_t i) {
+    return RandomStream(1000 * label + i).Below(2) == 0 ? -1.0f : 1.0f;
+  }
+
+  const InputSpec& spec() const override { return spec_; }
+  uint64_t size() const override { return 800; }
+  v1::DataSet Describe() const override { return {}; }
+  absl::Status Read(uint64_t index, Example* example) const override {
+    RandomStream random(index);
+    const uint64_t label = index % kClasses;
+    example->values.resize(2);
+    example->values[0].Reset(DType::kFloat32, {256});
+    uint64_t i = 0;
+    for (float& value : example->values[0].values<float>()) {
+      value = 0.12f * Pixel(label, i++) +
+              static_cast<float>(random.Below(2001)) / 1000 - 1;
+    }
+    example->values[1].Reset(DType::kInt32, {});
+    example->values[1].values<int32_t>()[0] = static_cast<int32_t>(label);
+    return absl::OkStatus();
+  }
+
+ private:
+  const InputSpec spec_ = LabelledImages({256}, kClasses);
+};
 
 v1::ModelConfig ModelOf(absl::string_view layers) {
   v1::ModelConfig config;
@@ -174,6 +208,25 @@ Written WriteAndRead(const NetworkPlan& plan, const Quantized& made,
   return written;
 }
 
+// How many of the set the model says right.
+double Accuracy(const Weights& weights, const Pipeline& data,
+                TrainedModel* model) {
+  Batch batch;
+  EXPECT_TRUE(
+      data.Read({.epoch = 1, .begin = 0, .end = data.size()}, &batch).ok());
+  const auto labels = batch.columns[1].values<int32_t>();
+  const std::vector<float> said = Predictions(weights, data, model);
+  const size_t classes = said.size() / labels.size();
+  int right = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const auto row = said.begin() + static_cast<ptrdiff_t>(i * classes);
+    right +=
+        std::max_element(row, row + static_cast<ptrdiff_t>(classes)) - row ==
+        labels[i];
+  }
+  return right / static_cast<double>(labels.size());
+}
+
 TEST(QuantizeTest, AFoldedBatchNormMeansTheSame) {
   const auto data = Open();
   const auto plan = PlanNetwork(Convolutions(), data->spec());
@@ -216,6 +269,7 @@ TEST(QuantizeTest, IntegersPredictNearlyTheSameByEveryWay) {
     int most;
     const char* observer;
     float within;
+    int activation_bits = 8;
   };
   for (const Case& one :
        {Case{Mode::kStatic, true, 127, "min_max", 0.05f},
@@ -223,6 +277,9 @@ TEST(QuantizeTest, IntegersPredictNearlyTheSameByEveryWay) {
         Case{Mode::kStatic, false, 127, "min_max", 0.1f},
         Case{Mode::kStatic, true, 127, "moving_average", 0.05f},
         Case{Mode::kStatic, true, 127, "percentile", 0.05f},
+        Case{Mode::kStatic, true, 127, "min_max", 0.05f, 16},
+        Case{Mode::kStatic, false, 63, "histogram", 0.1f, 16},
+        Case{Mode::kStatic, true, 127, "entropy", 0.05f, 16},
         Case{Mode::kStatic, true, 127, "histogram", 0.05f},
         Case{Mode::kStatic, true, 127, "entropy", 0.3f},
         Case{Mode::kDynamic, true, 127, "min_max", 0.05f},
@@ -234,6 +291,7 @@ TEST(QuantizeTest, IntegersPredictNearlyTheSameByEveryWay) {
     options.per_channel = one.per_channel;
     options.most_weight = one.most;
     options.observer = one.observer;
+    options.activation_bits = one.activation_bits;
     options.calibration = data.get();
     const auto made =
         Quantize(Convolutions(), data->spec(), Spans(weights), options);
@@ -254,6 +312,75 @@ TEST(QuantizeTest, IntegersPredictNearlyTheSameByEveryWay) {
       EXPECT_LT(Farthest(found, expected), one.within);
       if (first.empty()) first = found;
       EXPECT_EQ(found, first);  // The same bits, whatever computes them.
+    }
+  }
+}
+
+// Of two dense layers: eight units look for the pictures, and the ninth is
+// always a thousand times as large as they.
+Weights WeightsWithAnOutlier() {
+  constexpr uint64_t kClasses = PicturesSource::kClasses;
+  constexpr float kOutlier = 2000;
+  Weights weights = {std::vector<float>(256 * 9), std::vector<float>(9),
+                     std::vector<float>(9 * kClasses),
+                     std::vector<float>(kClasses)};
+  for (uint64_t c = 0; c <= kClasses; ++c) {
+    for (uint64_t i = 0; i < 256; ++i) {
+      weights[0][i * 9 + c] = PicturesSource::Pixel(c, i) / 16;
+    }
+  }
+  weights[1][kClasses] = kOutlier;
+  for (uint64_t c = 0; c < kClasses; ++c) {
+    const float of_outlier = (c % 2 == 0 ? 1.0f : -1.0f) / 127;
+    weights[2][c * kClasses + c] = 1;
+    weights[2][kClasses * kClasses + c] = of_outlier;
+    weights[3][c] = -kOutlier * of_outlier;
+  }
+  return weights;
+}
+
+// In 8 bits nothing is left of the others.
+TEST(QuantizeTest, WithOneChannelFarAboveTheOthers16BitsKeepWhat8Lose) {
+  const auto opened =
+      Pipeline::Create(std::make_unique<PicturesSource>(), v1::InputConfig(),
+                       {.seed = 1, .training = true});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const Pipeline& data = **opened;
+  const v1::ModelConfig model = ModelOf(
+      "layers { dense { units: 9 } } layers { relu {} } "
+      "layers { dense { units: 8 } }");
+  const auto plan = PlanNetwork(model, data.spec());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const Weights weights = WeightsWithAnOutlier();
+  auto network = Network::Create(model, data.spec());
+  ASSERT_TRUE(network.ok());
+  const double in_float = Accuracy(weights, data, network->get());
+  EXPECT_GT(in_float, 0.8);
+  QuantizeOptions options;
+  options.calibration = &data;
+  for (const char* const observer : {"min_max", "percentile", "histogram"}) {
+    SCOPED_TRACE(observer);
+    options.observer = observer;
+    std::vector<Quantized> made;
+    std::vector<double> accuracies;
+    for (const int bits : {8, 16}) {
+      options.activation_bits = bits;
+      auto quantized = Quantize(model, data.spec(), Spans(weights), options);
+      ASSERT_TRUE(quantized.ok()) << quantized.status();
+      made.push_back(*std::move(quantized));
+      const Written written = WriteAndRead(**plan, made.back(), "outlier");
+      const auto integers = OpenQuantized(model, data.spec(), written.directory,
+                                          Spans(written.weights));
+      ASSERT_TRUE(integers.ok()) << integers.status();
+      accuracies.push_back(Accuracy(written.weights, data, integers->get()));
+    }
+    EXPECT_LT(accuracies[0], 0.4) << "by chance it is 0.125";
+    EXPECT_NEAR(accuracies[1], in_float, 0.02);
+    // The weights are the same, in 8 bits.
+    for (size_t v = 0; v < weights.size(); ++v) {
+      EXPECT_EQ(made[0].tensors[v].dtype, made[1].tensors[v].dtype);
+      EXPECT_EQ(made[0].tensors[v].bytes, made[1].tensors[v].bytes);
+      EXPECT_EQ(made[0].tensors[v].scales, made[1].tensors[v].scales);
     }
   }
 }
@@ -353,9 +480,12 @@ TEST(QuantizeTest, AnExampleThatIsNotFiniteIsPredictedAsNotANumber) {
   const auto plan = PlanNetwork(model, data->spec());
   ASSERT_TRUE(plan.ok());
   const Weights weights = RandomWeights(**plan, 1);
-  for (const Mode mode : {Mode::kStatic, Mode::kDynamic}) {
+  for (const auto& [mode, bits] :
+       {std::pair{Mode::kStatic, 8}, std::pair{Mode::kStatic, 16},
+        std::pair{Mode::kDynamic, 8}}) {
     QuantizeOptions options;
     options.mode = mode;
+    options.activation_bits = bits;
     if (mode == Mode::kStatic) options.calibration = data.get();
     const auto made = Quantize(model, data->spec(), Spans(weights), options);
     ASSERT_TRUE(made.ok()) << made.status();

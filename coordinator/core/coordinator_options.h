@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
+
 #include "coordinator/core/server_places.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
@@ -36,6 +38,10 @@ struct CoordinatorOptions {
   uint64_t test_set = 0;
   uint64_t test_batches = 0;
   uint64_t nonce_seed = 0;
+  // With rebalance: for how long each ps is measured before a server is moved,
+  // and how long one that was moved stays.
+  absl::Duration balance_window = absl::Minutes(1);
+  absl::Duration balance_rest = absl::Minutes(10);
   // Of a server's file that goes through here, how much at once.
   uint32_t window_bytes = 4 << 20;
   // Of a slice for such a server.

@@ -18,7 +18,8 @@ CoordinatorParts::CoordinatorParts(const CoordinatorOptions& options,
       watch(options),
       replicas(options, checkpoints, &watch),
       spares(watch, replicas),
-      scaling(options, &watch, &replicas),
+      balance(options, &watch, &replicas),
+      scaling(options, balance, &watch, &replicas),
       input(options, job),
       job{this->options,  phase, configuration.get(),   servers.all(),
           sessions.all(), input, std::move(waiting_for)},
@@ -59,6 +60,17 @@ std::string CoordinatorParts::ToScaling() const {
                          : absl::StrCat(drained,
                                         " is being drained; ask again when it "
                                         "has left");
+}
+
+Balance::Present CoordinatorParts::ToBalance() const {
+  Balance::Present present;
+  present.tasks = scaling.servers();
+  present.is_scaling = scaling.IsUnderWay();
+  present.may_move = !leaving.draining() && !stop.is_asked();
+  present.is_saving = checkpoints.round() != nullptr;
+  present.may_begin = present.may_move && !present.is_saving &&
+                      !modes.IsUnderWay() && drains.UnderWay().empty();
+  return present;
 }
 
 uint32_t CoordinatorParts::LastEpoch() const {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "coordinator/core/balance.h"
 #include "coordinator/core/checkpoint_schedule.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/ending.h"
@@ -66,6 +67,8 @@ struct CoordinatorParts {
   bool MayOpenRequested() const;
   // Why the job can't be scaled now; empty: nothing forbids it.
   std::string ToScaling() const;
+  // What else there is, for a server that may be moved by itself.
+  Balance::Present ToBalance() const;
   JobStop::Present ForStop() const {
     return {.newest = &checkpoints.newest(),
             .may_hold_pushes = startup.MayHoldPushes(),
@@ -82,6 +85,7 @@ struct CoordinatorParts {
   Replicas replicas;
   SparePlaces spares;
   PlaceDrains drains;
+  Balance balance;
   Scaling scaling;
   Sessions sessions;
   InputLedger input;

@@ -157,6 +157,10 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
   if (message.is_reply) {
     if (message.from.kind != PeerId::Kind::kPs) return;
     const uint32_t peer = message.from.index;
+    if (const auto* told =
+            DynamicCastToGenerated<v1::ConfigureReply>(message.head)) {
+      parts_.balance.OnConfigured(peer, *told, turn->now);
+    }
     const PlaceWatch::Answer answer = parts_.watch.OnReply(message, *turn);
     if (answer != PlaceWatch::Answer::kNone) {
       if (answer == PlaceWatch::Answer::kNobody) AskAtOnce(peer, turn->now);
@@ -338,6 +342,7 @@ void Dispatcher::Advance(Turn* turn) {
   parts_.AnswerKept(turn);
   parts_.scaling.Advance(
       /*may_move=*/!parts_.leaving.draining() && !parts_.stop.is_asked(), turn);
+  parts_.balance.Advance(parts_.ToBalance(), turn);
   if (parts_.replicas.active()) {
     parts_.drains.Advance(&parts_.watch, turn);
     parts_.replicas.Advance(parts_.ending.everybody_knows(), turn);

@@ -80,7 +80,11 @@ void FactRouter::On(const LogRead& read, Turn* turn) {
     if (entry.has_learning_rate_scale()) {
       parts_.rate_scale.Read(entry.learning_rate_scale());
     }
-    if (entry.has_scale()) parts_.scaling.Read(entry.scale());
+    if (entry.has_scale()) {
+      parts_.scaling.Read(entry.scale());
+      parts_.balance.ReadScale();
+    }
+    if (entry.has_move()) parts_.balance.Read(entry.move());
     parts_.settings.Read(entry);
     if (entry.has_epoch_files()) {
       parts_.input.portions().growing().Read(entry.epoch_files());
@@ -90,6 +94,7 @@ void FactRouter::On(const LogRead& read, Turn* turn) {
       parts_.checkpoints.accounts().audit.ModeChanged();
     }
   }
+  parts_.balance.OnLogRead(*turn);
   parts_.scaling.OnLogRead(turn->job);
 }
 

@@ -48,6 +48,10 @@ void FillRelay::Begin(const v1::Configuration& configuration, uint32_t server) {
     want->set_sparse(variable.sparse());
     want->set_keyed(variable.keyed());
     want->set_sketched(IsSketched(variable));
+    const auto slots = SlotsOf(configuration.optimizer(), variable);
+    if (FollowFrom(way.all.slots(), SlotOwnerOf(variable), slots)) continue;
+    want->set_values_only(slots.empty());
+    for (const Slot& slot : slots) want->add_own_slots(std::string(slot.name));
   }
 }
 

@@ -92,6 +92,28 @@ TEST_F(FillRelayTest, ASliceBehindAllMeansThatNoneIsWanted) {
   EXPECT_FALSE(relay_.NeedsFill(1));
 }
 
+TEST_F(FillRelayTest, OfSeveralKindsOfOptimizerASliceSaysItsSlots) {
+  v1::OptimizerConfig* const optimizer = configuration_.mutable_optimizer();
+  optimizer->add_groups()->set_variables("w");
+  optimizer->mutable_groups(0)->mutable_adagrad();
+  optimizer->add_groups()->set_variables("b");
+  optimizer->mutable_groups(1)->mutable_sgd();
+  FillRelay relay(10);
+  relay.Begin(configuration_, 1);
+  const auto work = relay.Read(1);
+  // All that some variable has, and so "w" has: it need not say it.
+  EXPECT_EQ(work->read().slots_size(), 1);
+  EXPECT_EQ(work->read().slices(0).own_slots_size(), 0);
+  optimizer->mutable_groups(1)->mutable_rmsprop();
+  FillRelay other(10);
+  other.Begin(configuration_, 1);
+  const auto read = other.Read(1);
+  EXPECT_EQ(read->read().slots_size(), 2);
+  ASSERT_EQ(read->read().slices(0).own_slots_size(), 1);
+  EXPECT_EQ(read->read().slices(0).own_slots(0), "accumulator");
+  EXPECT_FALSE(read->read().slices(0).values_only());
+}
+
 TEST_F(FillRelayTest, OneSliceAfterTheOtherIsReadAndSentInPieces) {
   EXPECT_FALSE(relay_.NeedsRead(0));
   ASSERT_TRUE(relay_.NeedsRead(1));

@@ -154,6 +154,7 @@ void JobReport::FillStatus(Time now, v1::StatusReply* status) const {
   }
   parts_.servers.FillStatus(now, job);
   parts_.scaling.FillStatus(job);
+  parts_.balance.FillStatus(now, job);
   parts_.sessions.FillStatus(
       view, now, [this](uint32_t w) { return parts_.joins.IsJoining(w); }, job);
 }

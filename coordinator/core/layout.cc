@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "config/optimizer_groups.h"
 #include "tensor/keyed_rows.h"
 #include "tensor/shape.h"
 
@@ -112,7 +113,7 @@ void GiveToServers(const std::vector<RowShape>& shapes, uint32_t servers,
 
 Pieces PiecesOf(const v1::JobConfig& job) {
   const bool has_norms =
-      job.optimizer().clip_norm() > 0 || job.optimizer().has_lamb();
+      job.optimizer().clip_norm() > 0 || UsesLamb(job.optimizer());
   return has_norms || job.spike_factor() > 0 ? Pieces::kBlocks : Pieces::kRows;
 }
 

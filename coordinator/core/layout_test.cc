@@ -237,6 +237,10 @@ TEST(PiecesOfTest, NormsAndSpikesAreOfWholeBlocks) {
   job.clear_optimizer();
   job.mutable_optimizer()->mutable_lamb();
   EXPECT_EQ(PiecesOf(job), Pieces::kBlocks);
+  job.mutable_optimizer()->mutable_adam();
+  EXPECT_EQ(PiecesOf(job), Pieces::kRows);
+  job.mutable_optimizer()->add_groups()->mutable_lamb();
+  EXPECT_EQ(PiecesOf(job), Pieces::kBlocks);
   job.clear_optimizer();
   job.set_spike_factor(1000);
   EXPECT_EQ(PiecesOf(job), Pieces::kBlocks);

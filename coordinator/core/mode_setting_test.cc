@@ -44,7 +44,7 @@ TEST(ModeToSetTest, AnotherKeyIsRefusedByName) {
   ExpectInvalid(Set("epochs", "8").status(),
                 "'epochs' can't be changed while the job runs; 'staleness', "
                 "'learning_rate_scale', 'checkpoint.every_steps', "
-                "'checkpoint.every_seconds' and 'log_level' can");
+                "'checkpoint.every_seconds', 'log_level' and 'rebalance' can");
 }
 
 TEST(ModeToSetTest, AValueThatIsNoneIsRefusedWithWhatMayBeWritten) {

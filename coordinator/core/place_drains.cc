@@ -164,10 +164,37 @@ std::string PlaceDrains::UnderWay() const {
   return "";
 }
 
-void PlaceDrains::Answer(Drain* drain, const std::string& waiting_for,
-                         Turn* turn) {
+// A process may be gone without having been let go: it was killed, or had no
+// backup any more. Of a server that has one it is decided yet who goes on.
+void PlaceDrains::SeeWhoLeft(const PlaceWatch& watch, const JobView& job,
+                             Drain* drain) {
+  absl::optional<uint32_t> missed;
+  for (const auto& place : drain->places) {
+    if (!HasLeft(place, watch)) return;
+    const bool was_let_go = watch.ProcessAt(place.first) == place.second;
+    const uint32_t server = ServerOfPlace(job.options.places, place.first);
+    if (was_let_go || job.servers[server].peer != place.first) continue;
+    if (job.servers[server].backup.has_value()) return;
+    missed = server;
+  }
+  drain->left = true;
+  drain->missed = missed;
+}
+
+void PlaceDrains::Answer(uint32_t ps, const std::string& waiting_for,
+                         Drain* drain, Turn* turn) {
   waiting_ -= std::erase_if(drain->waiting, [&](const Waiting& waiting) {
     if (!drain->left && turn->now < waiting.until) return false;
+    if (drain->missed.has_value()) {
+      turn->out->Refuse(
+          waiting.call,
+          Refuse(v1::Refusal::NOT_READY, PsName(ps),
+                 absl::StrCat(PsName(ps), " has ended and is not drained: ps-",
+                              *drain->missed, " lost its backup meanwhile; ",
+                              "start ", PsName(ps), " again, the job waits ",
+                              "for it")));
+      return true;
+    }
     auto reply = std::make_unique<v1::DrainReply>();
     reply->set_left(drain->left);
     reply->set_waiting_for(waiting_for);
@@ -182,12 +209,10 @@ void PlaceDrains::Advance(PlaceWatch* watch, Turn* turn) {
       for (const auto& [peer, process] : drain.places) {
         watch->Drain(peer, process);
       }
-      drain.left = std::all_of(
-          drain.places.begin(), drain.places.end(),
-          [&](const auto& place) { return HasLeft(place, *watch); });
+      SeeWhoLeft(*watch, turn->job, &drain);
     }
     if (!drain.waiting.empty()) {
-      Answer(&drain, WaitsFor(drain, *watch, turn->job), turn);
+      Answer(ps, WaitsFor(drain, *watch, turn->job), &drain, turn);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 
 #include "coordinator/core/place_watch.h"
 #include "coordinator/core/replicas.h"
@@ -34,7 +35,9 @@ class PlaceDrains {
   // A ps that is being drained; empty: none.
   std::string UnderWay() const;
   // Tells the processes, and answers those whose process may leave and who has
-  // waited for long.
+  // waited for long. Where a server lost its backup before that, its process
+  // leaves as on SIGTERM, with a checkpoint: the answer is NOT_READY, as the
+  // job waits for it.
   void Advance(PlaceWatch* watch, Turn* turn);
 
  private:
@@ -48,13 +51,18 @@ class PlaceDrains {
     std::vector<std::pair<uint32_t, uint64_t>> places;
     std::vector<Waiting> waiting;
     bool left = false;
+    // Then: what it held that nobody holds now.
+    absl::optional<uint32_t> missed;
   };
 
   static absl::Status Check(uint32_t ps, const Replicas& replicas,
                             const PlaceWatch& watch, const JobView& job);
+  static void SeeWhoLeft(const PlaceWatch& watch, const JobView& job,
+                         Drain* drain);
   static std::string WaitsFor(const Drain& drain, const PlaceWatch& watch,
                               const JobView& job);
-  void Answer(Drain* drain, const std::string& waiting_for, Turn* turn);
+  void Answer(uint32_t ps, const std::string& waiting_for, Drain* drain,
+              Turn* turn);
 
   std::map<uint32_t, Drain> drains_;  // By ps: the newest.
   size_t waiting_ = 0;

@@ -155,6 +155,41 @@ TEST_F(PlaceDrainsTest, AProcessIsToldToLeaveAndWhoAskedHearsWhenItMay) {
   EXPECT_FALSE(Told(2).leave());
 }
 
+TEST_F(PlaceDrainsTest, OneThatLostItsBackupAndEndedIsMissed) {
+  MakeMembers();
+  Ask(1, 7);
+  watch_.LetGo(3);
+  Watched(2, 0);
+  // It may be taken over yet.
+  Advance();
+  EXPECT_EQ(Said(), nullptr);
+  bench_.servers[1].backup.reset();
+  Advance();
+  ASSERT_EQ(bench_.out.replies.size(), 1u);
+  EXPECT_EQ(RefusalOf(bench_.out.replies[0].status).reason(),
+            v1::Refusal::NOT_READY);
+  EXPECT_EQ(bench_.out.replies[0].status.message(),
+            "ps-1 has ended and is not drained: ps-1 lost its backup "
+            "meanwhile; start ps-1 again, the job waits for it");
+  // Whoever asks again with the same request hears the same.
+  Ask(1, 7);
+  EXPECT_FALSE(bench_.out.replies.at(0).status.ok());
+}
+
+TEST_F(PlaceDrainsTest, WhoWasKilledIsDrainedWhenItsBackupHasTakenOver) {
+  MakeMembers();
+  Ask(1, 7);
+  watch_.LetGo(3);
+  Watched(2, 0);
+  Advance();
+  EXPECT_EQ(Said(), nullptr);
+  bench_.servers[1].peer = 1;
+  bench_.servers[1].backup.reset();
+  Advance();
+  ASSERT_NE(Said(), nullptr);
+  EXPECT_TRUE(Said()->left());
+}
+
 TEST_F(PlaceDrainsTest, WhatCantBeHandedOverIsNotDrained) {
   EXPECT_EQ(Refused(0), "ps-0 can't be drained now: ps-0 has no backup");
   bench_.servers[0].backup.emplace().mutable_since()->set_term(1);

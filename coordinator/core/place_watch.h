@@ -49,6 +49,8 @@ class PlaceWatch {
   bool IsSilent(uint32_t peer, Time now, absl::Duration limit) const {
     return Of(peer).process != 0 && now - Of(peer).heard > limit;
   }
+  // Somebody is there who stays, and has been heard within a lease.
+  bool IsThere(uint32_t peer, const Turn& turn) const;
   // This process is there, and is to end.
   bool IsLeaving(uint32_t peer, uint64_t process) const;
   // One of its places says so, or has said so and is gone.

@@ -25,11 +25,12 @@ constexpr char kStaleness[] = "staleness";
 constexpr char kLogLevel[] = "log_level";
 constexpr char kEverySteps[] = "checkpoint.every_steps";
 constexpr char kEverySeconds[] = "checkpoint.every_seconds";
+constexpr char kRebalance[] = "rebalance";
 
 // Where the table of settings has it.
 const FieldDescriptor& FieldOf(absl::string_view key) {
-  if (key == kLogLevel) {
-    return *v1::JobConfig::descriptor()->FindFieldByName(kLogLevel);
+  if (key == kLogLevel || key == kRebalance) {
+    return *v1::JobConfig::descriptor()->FindFieldByName(std::string(key));
   }
   return *v1::CheckpointConfig::descriptor()->FindFieldByName(
       key == kEverySteps ? "every_steps" : "every_seconds");
@@ -40,15 +41,23 @@ std::string InJob(absl::string_view key, const v1::JobConfig& job) {
   if (key == kEverySeconds) {
     return absl::StrCat(job.checkpoint().every_seconds());
   }
+  if (key == kRebalance) return job.rebalance() ? "true" : "false";
   return EnumName(*v1::JobConfig::LogLevel_descriptor()->FindValueByNumber(
       job.log_level()));
 }
 
 // OK if the job file would take it, too; else a sentence with the bounds.
-absl::Status CheckValue(const std::string& key, const std::string& value) {
+absl::Status CheckValue(const std::string& key, const std::string& value,
+                        const v1::JobConfig& job) {
   const FieldDescriptor& field = FieldOf(key);
   std::string needs;
-  if (field.enum_type() != nullptr) {
+  if (key == kRebalance) {
+    if (value == "false" || (value == "true" && job.scalable())) {
+      return absl::OkStatus();
+    }
+    needs = value == "true" ? "a job that was started with scalable"
+                            : "true or false";
+  } else if (field.enum_type() != nullptr) {
     const std::vector<std::string> names = EnumNames(*field.enum_type());
     if (std::find(names.begin(), names.end(), value) != names.end()) {
       return absl::OkStatus();
@@ -74,15 +83,16 @@ absl::Status NotYet(const std::string& whom) {
 }  // namespace
 
 bool RunningSettings::Has(absl::string_view key) {
-  return key == kLogLevel || key == kEverySteps || key == kEverySeconds;
+  return key == kLogLevel || key == kEverySteps || key == kEverySeconds ||
+         key == kRebalance;
 }
 
 std::string RunningSettings::CannotSentence(absl::string_view key) {
   return absl::StrCat("'", key,
                       "' can't be changed while the job runs; 'staleness', "
                       "'learning_rate_scale', '",
-                      kEverySteps, "', '", kEverySeconds, "' and '", kLogLevel,
-                      "' can");
+                      kEverySteps, "', '", kEverySeconds, "', '", kLogLevel,
+                      "' and '", kRebalance, "' can");
 }
 
 void RunningSettings::Read(const v1::LogEntry& entry) {
@@ -125,7 +135,8 @@ absl::Status RunningSettings::CheckMaySet(const JobView& job) const {
 void RunningSettings::OnSet(const Message& message,
                             const v1::SetRequest& request, Turn* turn) {
   const JobView& job = turn->job;
-  absl::Status may = CheckValue(request.key(), request.value());
+  absl::Status may =
+      CheckValue(request.key(), request.value(), job.options.job);
   if (may.ok()) may = CheckMaySet(job);
   if (!may.ok()) {
     turn->out->Refuse(message.call, may);

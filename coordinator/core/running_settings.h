@@ -16,8 +16,9 @@
 namespace paramd {
 
 // Settings that an operator may change while the job runs and that change no
-// weight: how often there is a checkpoint, and what is logged. And who changed
-// those that do, which have parts of their own.
+// weight: how often there is a checkpoint, what is logged, and whether servers
+// are moved by themselves. And who changed those that do, which have parts of
+// their own.
 //
 //   asked ──► logging ──► telling ──► answered
 //                         until all servers have it

@@ -109,6 +109,21 @@ TEST_F(RunningSettingsTest, WhatTheJobFileWouldNotTakeIsRefusedWithTheBounds) {
   }
 }
 
+TEST_F(RunningSettingsTest, ToRebalanceAJobNeedsRoomInEachPs) {
+  Set("rebalance", "true");
+  ASSERT_TRUE(IsAnswered());
+  EXPECT_EQ(bench_.out.replies[0].status.message(),
+            "rebalance needs a job that was started with scalable; found "
+            "\"true\"");
+  Set("rebalance", "yes");
+  ASSERT_TRUE(IsAnswered());
+  EXPECT_THAT(std::string(bench_.out.replies[0].status.message()),
+              HasSubstr("rebalance needs true or false; found \"yes\""));
+  Set("rebalance", "false");
+  Log();
+  EXPECT_EQ(RunningSetting(bench_.configuration.get(), "rebalance"), "false");
+}
+
 TEST_F(RunningSettingsTest, AnotherOneWaitsForTheFirst) {
   Set("checkpoint.every_steps", "50");
   Set("log_level", "debug");
@@ -140,8 +155,8 @@ TEST_F(RunningSettingsTest,
 
 TEST(RunningSettingsSentenceTest, EachThatCanBeSetIsNamed) {
   const std::string sentence = RunningSettings::CannotSentence("seed");
-  for (const char* const key :
-       {"log_level", "checkpoint.every_steps", "checkpoint.every_seconds"}) {
+  for (const char* const key : {"log_level", "checkpoint.every_steps",
+                                "checkpoint.every_seconds", "rebalance"}) {
     EXPECT_TRUE(RunningSettings::Has(key));
     EXPECT_THAT(sentence, HasSubstr(key));
   }

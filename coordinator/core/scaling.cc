@@ -25,9 +25,10 @@ absl::Status CantScale(absl::string_view why) {
 
 }  // namespace
 
-Scaling::Scaling(const CoordinatorOptions& options, PlaceWatch* watch,
-                 Replicas* replicas)
+Scaling::Scaling(const CoordinatorOptions& options, const Balance& balance,
+                 PlaceWatch* watch, Replicas* replicas)
     : places_(options.places),
+      balance_(balance),
       watch_(*watch),
       replicas_(*replicas),
       tasks_(places_.empty() ? 0 : TasksOf(places_)),
@@ -53,7 +54,7 @@ void Scaling::OnLogRead(const JobView& job) {
     done_ = true;
   }
   for (uint32_t s = 0; s < places_.size(); ++s) {
-    replicas_.Aim(s, PlacesAmong(places_, s, wanted_), /*settles=*/false);
+    replicas_.Aim(s, balance_.PlacesOf(s, wanted_), /*settles=*/false);
     const uint32_t peer = job.servers[s].peer.value_or(places_[s].home);
     done_ = done_ && TaskOfPlace(places_, peer) < wanted_;
   }
@@ -209,7 +210,7 @@ bool Scaling::Move(Turn* turn) {
   bool all_settled = true;
   bool one_moves = false;
   for (uint32_t s = 0; s < places_.size(); ++s) {
-    const ServerPlaces places = PlacesAmong(places_, s, wanted_);
+    const ServerPlaces places = balance_.PlacesOf(s, wanted_);
     if (Replicas::IsSettled(s, places, turn->job)) {
       replicas_.Aim(s, places, /*settles=*/false);
       continue;
@@ -239,10 +240,7 @@ bool Scaling::IsSilent(uint32_t peer, const Turn& turn) const {
 std::string Scaling::MissingFor(const ServerPlaces& places,
                                 const Turn& turn) const {
   for (const uint32_t peer : {places.home, places.away}) {
-    const uint64_t process = watch_.ProcessAt(peer);
-    const bool is_there =
-        process != 0 && !watch_.Leaves(process) && !IsSilent(peer, turn);
-    if (is_there) continue;
+    if (watch_.IsThere(peer, turn)) continue;
     return absl::StrCat("ps-", TaskOfPlace(places_, peer), " to be there");
   }
   return "";

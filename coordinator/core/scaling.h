@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 
+#include "coordinator/core/balance.h"
 #include "coordinator/core/place_watch.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/turn.h"
@@ -34,9 +35,9 @@ namespace paramd {
 // Not thread-safe: a part of the coordinator's core.
 class Scaling {
  public:
-  // Both outlive it.
-  Scaling(const CoordinatorOptions& options, PlaceWatch* watch,
-          Replicas* replicas);
+  // All outlive it. `balance`: where servers belong.
+  Scaling(const CoordinatorOptions& options, const Balance& balance,
+          PlaceWatch* watch, Replicas* replicas);
 
   // The log has this; the last one counts.
   void Read(const v1::Scale& logged);
@@ -87,6 +88,7 @@ class Scaling {
   void Answer(Turn* turn);
 
   const std::vector<ServerPlaces> places_;
+  const Balance& balance_;
   PlaceWatch& watch_;
   Replicas& replicas_;
   const uint32_t tasks_;  // Of ps; 0 without replication.

@@ -197,7 +197,8 @@ class ScalingTest : public ::testing::Test {
   std::vector<std::pair<IoId, v1::LogEntry>> appended_;
   PlaceWatch watch_{bench_.options};
   Replicas replicas_{bench_.options, snapshots_, &watch_};
-  Scaling scaling_{bench_.options, &watch_, &replicas_};
+  Balance balance_{bench_.options, &watch_, &replicas_};
+  Scaling scaling_{bench_.options, balance_, &watch_, &replicas_};
   CallId asked_ = 0;
   uint64_t nonce_ = 1000;
 };
@@ -485,7 +486,8 @@ std::string RefusedBy(CoordinatorOptions options) {
   const NoSnapshotCalls snapshots;
   PlaceWatch watch(bench.options);
   Replicas replicas(bench.options, snapshots, &watch);
-  Scaling scaling(bench.options, &watch, &replicas);
+  const Balance balance(bench.options, &watch, &replicas);
+  Scaling scaling(bench.options, balance, &watch, &replicas);
   scaling.OnLogRead(bench.job);
   v1::ScaleRequest request;
   request.set_servers(2);

@@ -61,15 +61,18 @@ ServerPlaces PlacesAmong(const std::vector<ServerPlaces>& places,
   const uint32_t own = server / shards;
   const uint32_t home = own < tasks ? own : server % tasks;
   const uint32_t away = OtherTask(home, server % shards + own / tasks, tasks);
-  const auto in_task = [&](uint32_t task) {
-    const std::vector<uint32_t> all = AllOf(places[server]);
-    const auto place = std::find_if(all.begin(), all.end(), [&](uint32_t peer) {
-      return TaskOfPlace(places, peer) == task;
-    });
-    CHECK(place != all.end(), "a server has a place in each task to scale to");
-    return *place;
-  };
-  return {.home = in_task(home), .away = in_task(away)};
+  return {.home = PlaceInTask(places, server, home),
+          .away = PlaceInTask(places, server, away)};
+}
+
+uint32_t PlaceInTask(const std::vector<ServerPlaces>& places, uint32_t server,
+                     uint32_t task) {
+  const std::vector<uint32_t> all = AllOf(places[server]);
+  const auto place = std::find_if(all.begin(), all.end(), [&](uint32_t peer) {
+    return TaskOfPlace(places, peer) == task;
+  });
+  CHECK(place != all.end(), "a server has a place in each task to scale to");
+  return *place;
 }
 
 std::vector<uint32_t> AllOf(const ServerPlaces& server) {

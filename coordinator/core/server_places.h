@@ -33,6 +33,10 @@ uint32_t TasksOf(const std::vector<ServerPlaces>& places);
 ServerPlaces PlacesAmong(const std::vector<ServerPlaces>& places,
                          uint32_t server, uint32_t tasks);
 
+// The place that the server has in this task. REQUIRES: it has one.
+uint32_t PlaceInTask(const std::vector<ServerPlaces>& places, uint32_t server,
+                     uint32_t task);
+
 // All places of a server.
 std::vector<uint32_t> AllOf(const ServerPlaces& server);
 

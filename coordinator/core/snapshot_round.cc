@@ -160,6 +160,12 @@ v1::Manifest SnapshotRound::MakeManifest(
        SlotsOf(configuration.optimizer(), manifest.variables())) {
     manifest.add_slots(std::string(slot.name));
   }
+  for (const v1::Variable& variable : manifest.variables()) {
+    const auto slots = SlotsOf(configuration.optimizer(), variable);
+    if (FollowFrom(manifest.slots(), SlotOwnerOf(variable), slots)) continue;
+    v1::SlotNames& own = (*manifest.mutable_variable_slots())[variable.name()];
+    for (const Slot& slot : slots) own.add_names(std::string(slot.name));
+  }
   return manifest;
 }
 

@@ -11,6 +11,7 @@
 namespace paramd {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::Pair;
 
 using Phase = SnapshotRound::Phase;
@@ -252,6 +253,27 @@ TEST_F(SnapshotRoundTest, TheManifestSaysWhoseItIsAndWhatIsInIt) {
   ASSERT_EQ(manifest.slots_size(), 2);
   EXPECT_EQ(manifest.slots(0), "momentum");
   EXPECT_EQ(manifest.slots(1), "variance");
+  EXPECT_TRUE(manifest.variable_slots().empty());
+}
+
+TEST_F(SnapshotRoundTest, OfSeveralKindsOfOptimizerEachVariableSaysItsSlots) {
+  v1::Configuration configuration;
+  configuration.mutable_optimizer()->mutable_adam();
+  v1::OptimizerConfig::Group* const group =
+      configuration.mutable_optimizer()->add_groups();
+  group->set_variables("t");
+  group->mutable_adagrad()->set_row_wise(true);
+  for (const char* name : {"w", "t"}) {
+    configuration.mutable_layout()->add_variables()->set_name(name);
+  }
+  configuration.mutable_layout()->mutable_variables(1)->set_sparse(true);
+  const v1::Manifest manifest = round_.MakeManifest({}, configuration);
+  EXPECT_THAT(manifest.slots(),
+              ElementsAre("momentum", "variance", "row_accumulator"));
+  // "w" has what one that is no table can have of these.
+  ASSERT_EQ(manifest.variable_slots_size(), 1);
+  EXPECT_THAT(manifest.variable_slots().at("t").names(),
+              ElementsAre("row_accumulator"));
 }
 
 TEST_F(SnapshotRoundTest, Promise4_EachPhaseNamesWhomItWaitsFor) {

@@ -25,24 +25,35 @@ absl::optional<ElectedChief> ElectedChief::FromText(absl::string_view text) {
   return chief;
 }
 
+absl::optional<ChiefHolder> HolderOf(const absl::optional<EtcdKey>& key,
+                                     int64_t own) {
+  if (!key.has_value()) return absl::nullopt;
+  ChiefHolder holder;
+  holder.text = key->value;
+  holder.token = key->create_revision;
+  holder.is_self = own != 0 && key->lease == own;
+  holder.is_alive = true;  // Its lease is.
+  return holder;
+}
+
 CandidateMove NextMove(const Candidate& candidate,
-                       const absl::optional<LeaderKey>& found) {
-  if (!found.has_value()) return CandidateMove::kCreate;
-  if (candidate.lease != 0 && found->lease == candidate.lease) {
-    return CandidateMove::kIsElected;
-  }
-  const auto chief = ElectedChief::FromText(found->value);
+                       const absl::optional<ChiefHolder>& found) {
+  if (!found.has_value()) return CandidateMove::kTake;
+  if (found->is_self) return CandidateMove::kIsElected;
+  const auto chief = ElectedChief::FromText(found->text);
   if (!chief.has_value()) return CandidateMove::kNotOurs;
   if (candidate.replaces != 0 && chief->incarnation == candidate.replaces) {
     return CandidateMove::kRemove;
   }
-  return chief->run == candidate.self.run ? CandidateMove::kStandBy
-                                          : CandidateMove::kOtherRun;
+  // One that has died may have been of a run before this one.
+  return found->is_alive && chief->run != candidate.self.run
+             ? CandidateMove::kOtherRun
+             : CandidateMove::kStandBy;
 }
 
-bool FollowedChief::Found(const absl::optional<LeaderKey>& key) {
+bool FollowedChief::Found(const absl::optional<ChiefHolder>& holder) {
   const auto chief =
-      key.has_value() ? ElectedChief::FromText(key->value) : absl::nullopt;
+      holder.has_value() ? ElectedChief::FromText(holder->text) : absl::nullopt;
   if (!chief.has_value()) return false;
   return std::exchange(address_, chief->address) != chief->address;
 }

@@ -10,7 +10,7 @@
 
 namespace paramd {
 
-// Who the leader is, as its key says: "10.0.0.7:7077 747ec24aae5d4e75
+// Who the leader is, as the record says: "10.0.0.7:7077 747ec24aae5d4e75
 // 1f0c…", its address, its incarnation and the run that it has.
 struct ElectedChief {
   std::string address;
@@ -22,50 +22,60 @@ struct ElectedChief {
   static absl::optional<ElectedChief> FromText(absl::string_view text);
 };
 
-// The key of an election, as etcd has it.
-struct LeaderKey {
-  std::string value;  // An ElectedChief's text, if it is one of paramd's.
-  // Of all that etcd has: the leader's token.
-  uint64_t create_revision = 0;
-  int64_t lease = 0;
+// Who holds the record that a chief holds, as its keeper says.
+struct ChiefHolder {
+  std::string text;      // What it gave to take it.
+  uint64_t token = 0;    // Higher for each holder after it.
+  bool is_self = false;  // This process took it.
+  // Known to have held it since this process looked first: what a dead one has
+  // left behind may be there for a while.
+  bool is_alive = false;
 };
 
-// A process that stands: what it knows when it looks at the key.
+// A key of etcd, which goes with the lease that it is bound to.
+struct EtcdKey {
+  std::string value;
+  uint64_t create_revision = 0;  // Of all that etcd has: the token.
+  int64_t lease = 0;
+};
+// Who holds it, for the process whose newest lease is `own` (0: none): nobody
+// if there is no such key. A key that is bound to an earlier lease of the
+// process is somebody else's, as it goes with that lease, which nobody renews.
+absl::optional<ChiefHolder> HolderOf(const absl::optional<EtcdKey>& key,
+                                     int64_t own);
+
+// A process that stands.
 struct Candidate {
   ElectedChief self;
   // The incarnation of one that is known to have ended. 0: none.
   uint64_t replaces = 0;
-  // The newest that it asked for, to which a key of its own is bound. 0: none.
-  int64_t lease = 0;
 };
 
 // What a candidate does next.
 enum class CandidateMove {
-  kCreate,     // There is no key: it creates one, with a lease for it.
-  kIsElected,  // The key is its own; the answer to its creation was lost.
-  kRemove,     // The key is that of the one that has ended.
-  kStandBy,    // Somebody leads, and is waited for.
-  kNotOurs,    // The key is not one of paramd's.
+  kTake,       // Nobody holds the record.
+  kIsElected,  // It holds the record; the answer to taking it was lost.
+  kRemove,     // The holder is the one that has ended.
+  kStandBy,    // Somebody leads, or may, and is waited for.
+  kNotOurs,    // The record is not one of paramd's.
   kOtherRun,   // Who leads has the directory of another run.
 };
-// By what was found at the key; nullopt: there is none. A key that is bound to
-// an earlier lease of this process is somebody else's: it goes with that lease,
-// which nobody renews.
+// By who was found to hold the record; nullopt: nobody.
 CandidateMove NextMove(const Candidate& candidate,
-                       const absl::optional<LeaderKey>& found);
+                       const absl::optional<ChiefHolder>& found);
 
-// Where the chief listens, for whoever is not the chief: what the key said
-// last, also while nobody is elected.
+// Where the chief listens, for whoever is not the chief: what the record said
+// last, also while nobody holds it.
 //
 // Not thread-safe.
 class FollowedChief {
  public:
-  // `address`: what it is until a key was found.
+  // `address`: what it is until a holder was found.
   explicit FollowedChief(std::string address) : address_(std::move(address)) {}
 
-  // What the key was found to be; whether the chief is elsewhere since then.
-  // One that is not paramd's says nothing.
-  bool Found(const absl::optional<LeaderKey>& key);
+  // Who was found to hold the record; whether the chief is elsewhere since
+  // then. A record that is not paramd's says nothing.
+  bool Found(const absl::optional<ChiefHolder>& holder);
   const std::string& address() const { return address_; }
 
  private:

@@ -18,58 +18,73 @@ TEST(ElectedChiefTest, TheKeysTextIsReadBack) {
   }
 }
 
-LeaderKey KeyOf(const std::string& address, uint64_t incarnation, int64_t lease,
-                uint64_t run = 2) {
-  return {ElectedChief{address, incarnation, run}.ToText(), 5, lease};
+ChiefHolder ChiefOf(const std::string& address, uint64_t incarnation,
+                    bool is_alive = true, uint64_t run = 2) {
+  ChiefHolder holder;
+  holder.text = ElectedChief{address, incarnation, run}.ToText();
+  holder.is_alive = is_alive;
+  return holder;
 }
 
-TEST(CandidacyTest, WhereThereIsNoKeyOneIsCreated) {
-  const Candidate candidate{{"a:1", 7, 2}, 0, 0};
-  EXPECT_EQ(NextMove(candidate, absl::nullopt), CandidateMove::kCreate);
+TEST(HolderOfTest, AKeyIsHeldByWhoeverHasItsLease) {
+  EXPECT_FALSE(HolderOf(absl::nullopt, 30).has_value());
+  const EtcdKey key{"a:1 07 02", 5, 30};
+  const auto own = HolderOf(key, 30);
+  ASSERT_TRUE(own.has_value());
+  EXPECT_TRUE(own->is_self);
+  EXPECT_TRUE(own->is_alive);
+  EXPECT_EQ(own->token, 5u);
+  EXPECT_EQ(own->text, "a:1 07 02");
+  EXPECT_FALSE(HolderOf(key, 31)->is_self) << "an earlier lease of its own";
+  EXPECT_FALSE(HolderOf(EtcdKey{"a:1 07 02", 5, 0}, 0)->is_self)
+      << "neither has one";
 }
 
-TEST(CandidacyTest, AKeyOfItsOwnLeaseIsItsOwn) {
-  const Candidate candidate{{"a:1", 7, 2}, 0, 30};
-  EXPECT_EQ(NextMove(candidate, KeyOf("a:1", 7, 30)),
-            CandidateMove::kIsElected);
+TEST(CandidacyTest, WhatNobodyHoldsIsTaken) {
+  EXPECT_EQ(NextMove({{"a:1", 7, 2}, 0}, absl::nullopt), CandidateMove::kTake);
 }
 
-TEST(CandidacyTest, AKeyOfAnEarlierLeaseOfItsOwnIsWaitedFor) {
-  const Candidate candidate{{"a:1", 7, 2}, 0, 30};
-  EXPECT_EQ(NextMove(candidate, KeyOf("a:1", 7, 29)), CandidateMove::kStandBy);
-  // Without one, no key without one is its own.
-  const Candidate without{{"a:1", 7, 2}, 0, 0};
-  EXPECT_EQ(NextMove(without, KeyOf("a:1", 7, 0)), CandidateMove::kStandBy);
+TEST(CandidacyTest, WhoHoldsItIsElected) {
+  ChiefHolder self = ChiefOf("a:1", 7);
+  self.is_self = true;
+  EXPECT_EQ(NextMove({{"a:1", 7, 2}, 0}, self), CandidateMove::kIsElected);
 }
 
-TEST(CandidacyTest, TheKeyOfOneThatHasEndedIsRemovedAndNoOther) {
-  const Candidate candidate{{"a:1", 8, 2}, 7, 30};
-  EXPECT_EQ(NextMove(candidate, KeyOf("a:1", 7, 29)), CandidateMove::kRemove);
-  EXPECT_EQ(NextMove(candidate, KeyOf("b:1", 9, 29)), CandidateMove::kStandBy);
+TEST(CandidacyTest, WhatItTookEarlierAndDoesNotHoldIsWaitedFor) {
+  EXPECT_EQ(NextMove({{"a:1", 7, 2}, 0}, ChiefOf("a:1", 7)),
+            CandidateMove::kStandBy);
 }
 
-TEST(CandidacyTest, AKeyOfAnotherRunOrOfNobodyKnownIsNotWaitedFor) {
-  const Candidate candidate{{"a:1", 7, 2}, 0, 0};
-  EXPECT_EQ(NextMove(candidate, KeyOf("b:1", 8, 29, /*run=*/3)),
+TEST(CandidacyTest, OneThatHasEndedIsRemovedAndNoOther) {
+  const Candidate candidate{{"a:1", 8, 2}, 7};
+  EXPECT_EQ(NextMove(candidate, ChiefOf("a:1", 7)), CandidateMove::kRemove);
+  EXPECT_EQ(NextMove(candidate, ChiefOf("b:1", 9)), CandidateMove::kStandBy);
+}
+
+TEST(CandidacyTest, OneOfAnotherRunOrOfNobodyKnownIsNotWaitedFor) {
+  const Candidate candidate{{"a:1", 7, 2}, 0};
+  EXPECT_EQ(NextMove(candidate, ChiefOf("b:1", 8, /*is_alive=*/true, 3)),
             CandidateMove::kOtherRun);
-  EXPECT_EQ(NextMove(candidate, LeaderKey{"something", 5, 29}),
-            CandidateMove::kNotOurs);
+  EXPECT_EQ(NextMove(candidate, ChiefOf("b:1", 8, /*is_alive=*/false, 3)),
+            CandidateMove::kStandBy);
+  ChiefHolder other;
+  other.text = "something";
+  EXPECT_EQ(NextMove(candidate, other), CandidateMove::kNotOurs);
 }
 
-TEST(FollowedChiefTest, IsWhereTheKeySaidLast) {
+TEST(FollowedChiefTest, IsWhereTheRecordSaidLast) {
   FollowedChief chief("listed:1");
   EXPECT_FALSE(chief.Found(absl::nullopt));
   EXPECT_EQ(chief.address(), "listed:1");
-  EXPECT_TRUE(chief.Found(KeyOf("a:1", 7, 1)));
-  EXPECT_FALSE(chief.Found(KeyOf("a:1", 8, 2))) << "another process there";
+  EXPECT_TRUE(chief.Found(ChiefOf("a:1", 7)));
+  EXPECT_FALSE(chief.Found(ChiefOf("a:1", 8))) << "another process there";
   EXPECT_FALSE(chief.Found(absl::nullopt));
   EXPECT_EQ(chief.address(), "a:1") << "nobody is elected now";
-  EXPECT_TRUE(chief.Found(KeyOf("b:1", 9, 3)));
-  EXPECT_FALSE(chief.Found(LeaderKey{"nonsense", 9, 4}));
+  EXPECT_TRUE(chief.Found(ChiefOf("b:1", 9)));
+  ChiefHolder other;
+  other.text = "nonsense";
+  EXPECT_FALSE(chief.Found(other));
   EXPECT_EQ(chief.address(), "b:1");
-  // An etcd that has lost its data begins again with low revisions.
-  EXPECT_TRUE(chief.Found(LeaderKey{"c:1 09 02", 1, 1}));
-  EXPECT_EQ(chief.address(), "c:1");
 }
 
 }  // namespace

@@ -19,10 +19,11 @@
 namespace paramd {
 namespace {
 
-// For one look at etcd while another one leads: a connection that is cut
+// For one look while another one leads: a connection that is cut
 // without a word is noticed by then.
 constexpr absl::Duration kLookAgain = absl::Seconds(10);
 constexpr absl::Duration kTryAgain = absl::Milliseconds(500);
+constexpr int kMostAsks = 3;
 constexpr absl::Duration kSayAgain = absl::Seconds(5);
 
 std::string Hex(uint64_t number) {
@@ -55,13 +56,6 @@ absl::Status MakeRun(const std::string& path) {
 
 }  // namespace
 
-absl::optional<LeaderKey> KeyOf(const EtcdClient::Found& found) {
-  if (!found.kv.has_value()) return absl::nullopt;
-  return LeaderKey{found.kv->value(),
-                   static_cast<uint64_t>(found.kv->create_revision()),
-                   found.kv->lease()};
-}
-
 absl::StatusOr<uint64_t> RunOfElection(const std::string& state_directory) {
   const std::string directory = absl::StrCat(state_directory, "/configuration");
   const std::string path = absl::StrCat(directory, "/election");
@@ -83,12 +77,10 @@ absl::StatusOr<uint64_t> RunOfElection(const std::string& state_directory) {
 }
 
 absl::StatusOr<std::unique_ptr<ChiefElection>> ChiefElection::Stand(
-    const Options& options) {
+    const Options& options, std::unique_ptr<ChiefRecord> record) {
   ASSIGN_OR_RETURN(const uint64_t run, RunOfElection(options.state_directory));
-  ASSIGN_OR_RETURN(auto client,
-                   EtcdClient::Create(options.place, options.tls_directory));
   std::unique_ptr<ChiefElection> election(
-      new ChiefElection(options, std::move(client)));
+      new ChiefElection(options, std::move(record)));
   election->candidate_.self.run = run;
   RETURN_IF_ERROR(election->WaitToBeElected());
   election->thread_ = std::thread([raw = election.get()] { raw->Loop(); });
@@ -96,14 +88,12 @@ absl::StatusOr<std::unique_ptr<ChiefElection>> ChiefElection::Stand(
 }
 
 ChiefElection::ChiefElection(const Options& options,
-                             std::unique_ptr<EtcdClient> client)
+                             std::unique_ptr<ChiefRecord> record)
     : options_(options),
-      key_(options.place.key()),
-      client_(std::move(client)),
-      candidate_{
-          {options.address, options.incarnation, 0}, options.replaces, 0},
-      standing_({options.place.ToString(), options.ttl,
-                 2 * options.place.endpoints.size() * EtcdClient::kPatience}) {}
+      record_(std::move(record)),
+      candidate_{{options.address, options.incarnation, 0}, options.replaces},
+      began_(MonotonicNow()),
+      standing_({record_->place(), options.ttl, record_->longest_renewal()}) {}
 
 ChiefElection::~ChiefElection() { Resign(); }
 
@@ -125,7 +115,9 @@ absl::Status ChiefElection::WaitToBeElected() {
     }
     if (said == Time() || now - said >= kSayAgain) {
       said = now;
-      Log(LogLevel::kWarning, "waiting for etcd, which elects the chief",
+      Log(LogLevel::kWarning,
+          absl::StrCat("waiting for ", record_->keeper(),
+                       ", which elects the chief"),
           {{"why", elected.status().message()}});
     }
     absl::SleepFor(kTryAgain);
@@ -133,64 +125,49 @@ absl::Status ChiefElection::WaitToBeElected() {
 }
 
 absl::StatusOr<bool> ChiefElection::TryOnce() {
-  ASSIGN_OR_RETURN(const EtcdClient::Found found, client_->Get(key_));
-  const absl::optional<LeaderKey> key = KeyOf(found);
-  switch (NextMove(candidate_, key)) {
-    case CandidateMove::kCreate: {
-      ASSIGN_OR_RETURN(const bool created, CreateKey());
-      if (!created) return false;
+  ASSIGN_OR_RETURN(const auto holder, record_->Look());
+  // Of an answer that was lost it is not known when that was asked for.
+  Time asked = began_;
+  switch (NextMove(candidate_, holder)) {
+    case CandidateMove::kTake: {
+      asked = MonotonicNow();
+      ASSIGN_OR_RETURN(token_,
+                       record_->Take(candidate_.self.ToText(), options_.ttl));
+      if (token_ == 0) return false;  // Somebody was faster.
       break;
     }
     case CandidateMove::kIsElected:
-      token_ = key->create_revision;
+      token_ = holder->token;
       break;
     case CandidateMove::kRemove:
-      RETURN_IF_ERROR(
-          client_->DeleteKey(key_, static_cast<int64_t>(key->create_revision)));
+      RETURN_IF_ERROR(record_->Remove());
       return false;
     case CandidateMove::kStandBy:
-      RETURN_IF_ERROR(StandBy(key->value, found.revision));
+      RETURN_IF_ERROR(StandBy(holder->text));
       return false;
     case CandidateMove::kNotOurs:
       return absl::InvalidArgumentError(
-          absl::StrCat("chief_election: the key ", key_,
-                       " in etcd is not one of paramd's: choose another "
-                       "prefix"));
+          absl::StrCat("chief_election: ", record_->NotOurs()));
     case CandidateMove::kOtherRun:
-      return OtherRun(key->value);
+      return OtherRun(holder->text);
   }
   {
     const MutexLock lock(&mutex_);
-    standing_.Elected(lease_asked_);
+    standing_.Elected(asked);
   }
   Log(LogLevel::kInfo, "elected the chief",
-      {{"by", options_.place.ToString()}, {"token", token_}});
+      {{"by", record_->place()}, {"token", token_}});
   return true;
 }
 
-absl::StatusOr<bool> ChiefElection::CreateKey() {
-  // One of a try whose answer was lost bought nothing.
-  if (candidate_.lease != 0) {
-    client_->Revoke(std::exchange(candidate_.lease, 0)).IgnoreError();
-  }
-  lease_asked_ = MonotonicNow();
-  ASSIGN_OR_RETURN(candidate_.lease, client_->Grant(options_.ttl));
-  ASSIGN_OR_RETURN(
-      const int64_t revision,
-      client_->CreateKey(key_, candidate_.self.ToText(), candidate_.lease));
-  token_ = static_cast<uint64_t>(revision);
-  return revision != 0;
-}
-
-absl::Status ChiefElection::StandBy(const std::string& chief,
-                                    int64_t revision) {
+absl::Status ChiefElection::StandBy(const std::string& chief) {
   stood_by_ = true;
   if (std::exchange(seen_, chief) != chief) {
     Log(LogLevel::kInfo, "standing by: there is a chief",
         {{"chief", ElectedChief::FromText(chief)->address},
-         {"by", options_.place.ToString()}});
+         {"by", record_->place()}});
   }
-  return client_->WaitForChange(key_, revision, kLookAgain);
+  return record_->WaitForChange(kLookAgain);
 }
 
 absl::Status ChiefElection::OtherRun(const std::string& chief) const {
@@ -199,7 +176,7 @@ absl::Status ChiefElection::OtherRun(const std::string& chief) const {
       "' is not the directory of the chief at ",
       ElectedChief::FromText(chief)->address,
       ": all candidates need one run_dir on storage that they share (NFS, "
-      "CephFS), and another job another prefix"));
+      "CephFS), and another job a chief_election of its own"));
 }
 
 void ChiefElection::Keep(std::function<void(absl::Status)> on_lost) {
@@ -222,17 +199,22 @@ void ChiefElection::Loop() {
       }
       if (stopping_ || !standing_.status().ok()) return;
     }
-    const Time asked = MonotonicNow();
-    Heard(asked, Ask()).IgnoreError();
+    Time asked;
+    const absl::StatusOr<bool> answer = Ask(&asked);
+    Heard(asked, answer).IgnoreError();
   }
 }
 
-absl::StatusOr<bool> ChiefElection::Ask() {
-  ASSIGN_OR_RETURN(const bool lives, client_->KeepAlive(candidate_.lease));
-  if (!lives) return false;
-  ASSIGN_OR_RETURN(const EtcdClient::Found found, client_->Get(key_));
-  return found.kv.has_value() &&
-         static_cast<uint64_t>(found.kv->create_revision()) == token_;
+absl::StatusOr<bool> ChiefElection::Ask(Time* asked) {
+  for (int asks = 1;; ++asks) {
+    *asked = MonotonicNow();
+    absl::StatusOr<bool> answer = record_->Renew();
+    if (answer.ok() || asks == kMostAsks ||
+        !WasPausedMeanwhile(*asked, MonotonicNow(),
+                            record_->longest_renewal())) {
+      return answer;
+    }
+  }
 }
 
 absl::Status ChiefElection::Heard(Time asked,
@@ -246,11 +228,14 @@ absl::Status ChiefElection::Heard(Time asked,
     const ChiefStanding::News news =
         standing_.Hear(asked, MonotonicNow(), answer);
     if (news == ChiefStanding::News::kAway) {
-      Log(LogLevel::kWarning, "etcd is away; training goes on with this chief",
+      Log(LogLevel::kWarning,
+          absl::StrCat(record_->keeper(),
+                       " is away; training goes on with this chief"),
           {{"why", answer.status().message()}});
     }
     if (was_away && answer.ok()) {
-      Log(LogLevel::kInfo, "etcd is back", {{"still_the_chief", *answer}});
+      Log(LogLevel::kInfo, absl::StrCat(record_->keeper(), " is back"),
+          {{"still_the_chief", *answer}});
     }
     if (news != ChiefStanding::News::kLost) return standing_.status();
     lost = standing_.status();
@@ -268,13 +253,14 @@ absl::Status ChiefElection::Check() {
       return standing_.status();
     }
   }
-  const Time asked = MonotonicNow();
-  return Heard(asked, Ask());
+  Time asked;
+  const absl::StatusOr<bool> answer = Ask(&asked);
+  return Heard(asked, answer);
 }
 
 absl::Status ChiefElection::Confirm() {
-  const Time asked = MonotonicNow();
-  const absl::StatusOr<bool> answer = Ask();
+  Time asked;
+  const absl::StatusOr<bool> answer = Ask(&asked);
   RETURN_IF_ERROR(Heard(asked, answer));
   return answer.status();
 }
@@ -292,12 +278,11 @@ void ChiefElection::Resign() {
   }
   changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
-  if (candidate_.lease == 0) return;
-  const absl::Status revoked = client_->Revoke(candidate_.lease);
+  const absl::Status released = record_->Release();
   const MutexLock lock(&mutex_);
-  if (!revoked.ok() && standing_.status().ok()) {
+  if (!released.ok() && standing_.status().ok()) {
     Log(LogLevel::kWarning, "the next chief waits for the end of the lease",
-        {{"why", revoked.message()}});
+        {{"why", released.message()}});
   }
 }
 

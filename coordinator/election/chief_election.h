@@ -9,53 +9,49 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
 #include "base/mutex.h"
 #include "base/time.h"
-#include "config/election_place.h"
 #include "coordinator/election/candidacy.h"
+#include "coordinator/election/chief_record.h"
 #include "coordinator/election/chief_standing.h"
-#include "coordinator/election/etcd_client.h"
 
 namespace paramd {
 
-// That this process is the chief because etcd says so: a key that it created,
-// bound to a lease that it keeps alive. The revision at which the key was
-// created is the fencing token: higher for each chief after it.
+// That this process is the chief because it holds a record whose keeper, an
+// etcd or an API server, lets one at a time have it. Its token is the fencing
+// token: higher for each chief after it.
 //
-// Invariant: once etcd has said that the lease or the key is gone, Check is an
-// error for ever. While etcd does not answer, this stays the chief: nobody else
-// can be elected by an etcd that is away, and one that was elected by an etcd
-// that is away for this process alone is known from the configuration log, in
-// which no entry of this one has a place any more.
+// Invariant: once the keeper has said that this process does not hold the
+// record, Check is an error for ever. While the keeper does not answer, this
+// stays the chief: nobody else can be elected by one that is away, and a chief
+// that was elected by one that is away for this process alone is known from the
+// configuration log, in which no entry of this one has a place any more.
 //
-// Thread-safe, but for Stand. The lease is kept by a thread of its own. The
+// Thread-safe, but for Stand. The record is kept by a thread of its own. The
 // destructor resigns.
 class ChiefElection {
  public:
   struct Options {
-    ElectionPlace place;
-    std::string tls_directory;  // As EtcdClient's.
-    std::string address;        // Where members reach this process.
+    std::string address;  // Where members reach this process.
     uint64_t incarnation = 0;
     // One that is known to have ended. 0: none.
     uint64_t replaces = 0;
     // Where the configuration log is: shared by all candidates.
     std::string state_directory;
     absl::Duration ttl = absl::Seconds(10);
-    // For how long etcd may be away before this gives up standing.
+    // For how long the keeper may be away before this gives up standing.
     absl::Duration patience = absl::Minutes(10);
   };
 
   // Waits until this process is elected, as long as it takes while another one
-  // leads. DEADLINE_EXCEEDED naming etcd's address if that does not answer for
-  // `patience`; INVALID_ARGUMENT if the leader has another run directory than
-  // this process.
+  // leads. DEADLINE_EXCEEDED naming the keeper's address if that does not
+  // answer for `patience`; INVALID_ARGUMENT if the leader has another run
+  // directory than this process, or the record is somebody else's.
   static absl::StatusOr<std::unique_ptr<ChiefElection>> Stand(
-      const Options& options);
+      const Options& options, std::unique_ptr<ChiefRecord> record);
 
   ~ChiefElection();
   ChiefElection(const ChiefElection&) = delete;
@@ -71,44 +67,42 @@ class ChiefElection {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Before this process writes what counts: OK, or the error that on_lost has.
-  // Asks etcd where the lease may have ended since it was heard last, as after
-  // a pause of this process, for EtcdClient::kPatience for each of its members.
+  // Asks the keeper where its time may have ended since it was renewed last, as
+  // after a pause of this process, for longest_renewal() of the record.
   absl::Status Check() ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same, and asks etcd in any case: UNAVAILABLE also if it is away.
+  // The same, and asks in any case: UNAVAILABLE also if the keeper is away.
   absl::Status Confirm() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Since when etcd is away, and why; nullopt: it is there.
+  // Since when the keeper is away, and why; nullopt: it is there.
   absl::optional<ChiefStanding::Away> away() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Gives the lease back, so that the next one is elected at once.
+  // Gives the record back, so that the next one is elected at once.
   void Resign() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  ChiefElection(const Options& options, std::unique_ptr<EtcdClient> client);
+  ChiefElection(const Options& options, std::unique_ptr<ChiefRecord> record);
 
   absl::Status WaitToBeElected();
-  // One look at the key: whether this process is elected.
+  // One look at the record: whether this process is elected.
   absl::StatusOr<bool> TryOnce();
-  // Creates the key, with a lease of its own; false: somebody was faster.
-  absl::StatusOr<bool> CreateKey();
-  // Waits while there is another one's key, whose text is `chief`.
-  absl::Status StandBy(const std::string& chief, int64_t revision);
+  // Waits while that one, whose text it is, holds it.
+  absl::Status StandBy(const std::string& chief);
   absl::Status OtherRun(const std::string& chief) const;
   void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
-  // What etcd says of lease and key: true, this is the chief.
-  absl::StatusOr<bool> Ask();
-  // Notes it; what Check is from then on.
+  // What the keeper says, and when it was asked: true, this is the chief.
+  absl::StatusOr<bool> Ask(Time* asked);
+  // Notes what the keeper said: true, this is the chief; what Check is from
+  // then on.
   absl::Status Heard(Time asked, const absl::StatusOr<bool>& answer)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Options options_;
-  const std::string key_;
-  const std::unique_ptr<EtcdClient> client_;
+  const std::unique_ptr<ChiefRecord> record_;
   Candidate candidate_;
-  Time lease_asked_;  // For candidate_'s.
+  const Time began_;
   uint64_t token_ = 0;
   bool stood_by_ = false;
-  std::string seen_;  // The value of the key that was logged last.
+  std::string seen_;  // The holder that was logged last.
 
   mutable Mutex mutex_;
   CondVar changed_;
@@ -117,9 +111,6 @@ class ChiefElection {
   std::function<void(absl::Status)> on_lost_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
-
-// What was found, for who decides by it.
-absl::optional<LeaderKey> KeyOf(const EtcdClient::Found& found);
 
 // The run that a state directory has, by its file configuration/election, which
 // is made if there is none: what two processes find is the same only if they

@@ -29,8 +29,8 @@ std::string NewDirectory() {
 class ChiefElectionTest : public ::testing::Test {
  protected:
   ChiefElectionTest() {
-    options_.place.endpoints = {etcd_.endpoint()};
-    options_.place.prefix = "/jobs/mnist";
+    place_.endpoints = {etcd_.endpoint()};
+    place_.prefix = "/jobs/mnist";
     options_.state_directory = NewDirectory();
     options_.ttl = absl::Seconds(3);  // More than a busy machine lets wait.
     options_.patience = absl::Seconds(20);
@@ -44,12 +44,19 @@ class ChiefElectionTest : public ::testing::Test {
     return options;
   }
 
+  absl::StatusOr<std::unique_ptr<ChiefElection>> Stand(
+      const ChiefElection::Options& options) const {
+    auto record = OpenChiefRecord(place_, "", absl::Seconds(1));
+    if (!record.ok()) return record.status();
+    return ChiefElection::Stand(options, *std::move(record));
+  }
+
   // Stands, on a thread of its own.
   class Standing {
    public:
-    explicit Standing(const ChiefElection::Options& options)
-        : thread_(
-              [this, options] { result_ = ChiefElection::Stand(options); }) {}
+    Standing(const ChiefElectionTest* test,
+             const ChiefElection::Options& options)
+        : thread_([this, test, options] { result_ = test->Stand(options); }) {}
     ~Standing() {
       if (thread_.joinable()) thread_.join();
     }
@@ -81,11 +88,12 @@ class ChiefElectionTest : public ::testing::Test {
   }
 
   FakeEtcd etcd_;
+  EtcdPlace place_;
   ChiefElection::Options options_;
 };
 
 TEST_F(ChiefElectionTest, TheFirstIsElectedAndSaysWhereItIs) {
-  auto chief = ChiefElection::Stand(Candidate("a:1", 7));
+  auto chief = Stand(Candidate("a:1", 7));
   ASSERT_TRUE(chief.ok()) << chief.status();
   EXPECT_EQ(Leader(), "a:1");
   EXPECT_FALSE((*chief)->stood_by());
@@ -97,10 +105,10 @@ TEST_F(ChiefElectionTest, TheFirstIsElectedAndSaysWhereItIs) {
 
 TEST_F(ChiefElectionTest, WhoeverResignsIsFollowedBeforeItsLeaseIsOver) {
   options_.ttl = absl::Seconds(600);
-  auto first = ChiefElection::Stand(Candidate("a:1", 7));
+  auto first = Stand(Candidate("a:1", 7));
   ASSERT_TRUE(first.ok());
   const uint64_t token = (*first)->token();
-  Standing second(Candidate("b:1", 8));
+  Standing second(this, Candidate("b:1", 8));
   absl::SleepFor(absl::Milliseconds(200));
   EXPECT_EQ(Leader(), "a:1");
   (*first)->Resign();
@@ -112,7 +120,7 @@ TEST_F(ChiefElectionTest, WhoeverResignsIsFollowedBeforeItsLeaseIsOver) {
 }
 
 TEST_F(ChiefElectionTest, OneWhoseLeaseHasEndedIsTheChiefNoMore) {
-  auto first = ChiefElection::Stand(Candidate("a:1", 7));
+  auto first = Stand(Candidate("a:1", 7));
   ASSERT_TRUE(first.ok());
   absl::Status lost;
   Mutex mutex;
@@ -121,7 +129,7 @@ TEST_F(ChiefElectionTest, OneWhoseLeaseHasEndedIsTheChiefNoMore) {
     lost = status;
   });
   etcd_.EndAllLeases();
-  auto second = ChiefElection::Stand(Candidate("b:1", 8));
+  auto second = Stand(Candidate("b:1", 8));
   ASSERT_TRUE(second.ok());
   EXPECT_TRUE(Eventually([&] {
     const MutexLock lock(&mutex);
@@ -136,7 +144,7 @@ TEST_F(ChiefElectionTest, OneWhoseLeaseHasEndedIsTheChiefNoMore) {
 }
 
 TEST_F(ChiefElectionTest, OneWhoseKeyWasTakenAwayIsTheChiefNoMore) {
-  auto first = ChiefElection::Stand(Candidate("a:1", 7));
+  auto first = Stand(Candidate("a:1", 7));
   ASSERT_TRUE(first.ok());
   etcd_.Delete(kKey);
   EXPECT_TRUE(absl::IsUnavailable((*first)->Confirm()));
@@ -144,7 +152,7 @@ TEST_F(ChiefElectionTest, OneWhoseKeyWasTakenAwayIsTheChiefNoMore) {
 }
 
 TEST_F(ChiefElectionTest, WhileEtcdIsAwayTheChiefStaysAndSaysSo) {
-  auto chief = ChiefElection::Stand(Candidate("a:1", 7));
+  auto chief = Stand(Candidate("a:1", 7));
   ASSERT_TRUE(chief.ok());
   etcd_.GoAway();
   EXPECT_TRUE(Eventually([&] { return (*chief)->away().has_value(); }));
@@ -158,7 +166,7 @@ TEST_F(ChiefElectionTest, WhileEtcdIsAwayTheChiefStaysAndSaysSo) {
 }
 
 TEST_F(ChiefElectionTest, AnEtcdThatReturnsWithoutTheLeaseEndsTheChief) {
-  auto chief = ChiefElection::Stand(Candidate("a:1", 7));
+  auto chief = Stand(Candidate("a:1", 7));
   ASSERT_TRUE(chief.ok());
   etcd_.GoAway();
   EXPECT_TRUE(Eventually([&] { return (*chief)->away().has_value(); }));
@@ -170,25 +178,25 @@ TEST_F(ChiefElectionTest, AnEtcdThatReturnsWithoutTheLeaseEndsTheChief) {
 TEST_F(ChiefElectionTest, AnEtcdThatIsNotThereIsWaitedForByItsName) {
   etcd_.GoAway();
   options_.patience = absl::Milliseconds(700);
-  const auto never = ChiefElection::Stand(Candidate("a:1", 7));
+  const auto never = Stand(Candidate("a:1", 7));
   EXPECT_TRUE(absl::IsDeadlineExceeded(never.status()));
   EXPECT_THAT(std::string(never.status().message()),
               HasSubstr(absl::StrCat("etcd at ", etcd_.endpoint(), ": ")));
   options_.patience = absl::Seconds(60);
-  Standing late(Candidate("a:1", 7));
+  Standing late(this, Candidate("a:1", 7));
   absl::SleepFor(absl::Milliseconds(300));
   etcd_.Return();
   EXPECT_TRUE(late.Wait().ok());
 }
 
 TEST_F(ChiefElectionTest, AMemberOfEtcdThatIsDownIsPassedOver) {
-  options_.place.endpoints = {"127.0.0.1:1", etcd_.endpoint()};
-  EXPECT_TRUE(ChiefElection::Stand(Candidate("a:1", 7)).ok());
+  place_.endpoints = {"127.0.0.1:1", etcd_.endpoint()};
+  EXPECT_TRUE(Stand(Candidate("a:1", 7)).ok());
 }
 
 TEST_F(ChiefElectionTest, AnElectionWhoseAnswerIsLostCounts) {
   etcd_.LoseAnswers(1);
-  auto chief = ChiefElection::Stand(Candidate("a:1", 7));
+  auto chief = Stand(Candidate("a:1", 7));
   ASSERT_TRUE(chief.ok()) << chief.status();
   EXPECT_EQ((*chief)->token(),
             static_cast<uint64_t>(etcd_.Get(kKey)->create_revision()));
@@ -197,21 +205,21 @@ TEST_F(ChiefElectionTest, AnElectionWhoseAnswerIsLostCounts) {
 
 TEST_F(ChiefElectionTest, OneThatIsKnownToHaveEndedIsNotWaitedFor) {
   options_.ttl = absl::Seconds(600);
-  auto first = ChiefElection::Stand(Candidate("a:1", 7));
+  auto first = Stand(Candidate("a:1", 7));
   ASSERT_TRUE(first.ok());
   ChiefElection::Options again = Candidate("a:1", 8);
   again.replaces = 7;
-  auto second = ChiefElection::Stand(again);
+  auto second = Stand(again);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_TRUE(absl::IsUnavailable((*first)->Confirm()));
   EXPECT_TRUE((*second)->Confirm().ok());
 }
 
 TEST_F(ChiefElectionTest, ACandidateWithAnotherDirectoryIsRefused) {
-  auto first = ChiefElection::Stand(Candidate("a:1", 7));
+  auto first = Stand(Candidate("a:1", 7));
   ASSERT_TRUE(first.ok());
   options_.state_directory = NewDirectory();
-  const auto second = ChiefElection::Stand(Candidate("b:1", 8));
+  const auto second = Stand(Candidate("b:1", 8));
   EXPECT_TRUE(absl::IsInvalidArgument(second.status()));
   EXPECT_THAT(std::string(second.status().message()),
               HasSubstr("is not the directory of the chief at a:1: all "
@@ -221,11 +229,54 @@ TEST_F(ChiefElectionTest, ACandidateWithAnotherDirectoryIsRefused) {
 
 TEST_F(ChiefElectionTest, SomebodyElsesKeyIsLeftAlone) {
   etcd_.Put(kKey, "something");
-  const auto chief = ChiefElection::Stand(Candidate("a:1", 7));
+  const auto chief = Stand(Candidate("a:1", 7));
   EXPECT_TRUE(absl::IsInvalidArgument(chief.status()));
   EXPECT_THAT(std::string(chief.status().message()),
               HasSubstr("is not one of paramd's: choose another prefix"));
   EXPECT_EQ(etcd_.Get(kKey)->value(), "something");
+}
+
+// One that anybody gets, whose first renewal ends a second too late, as in a
+// process that was paused meanwhile; it has another holder then.
+class PausedRecord final : public ChiefRecord {
+ public:
+  absl::StatusOr<absl::optional<Holder>> Look() override {
+    return absl::optional<Holder>();
+  }
+  absl::Status WaitForChange(absl::Duration) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<uint64_t> Take(const std::string&, absl::Duration) override {
+    return 1;
+  }
+  absl::StatusOr<bool> Renew() override {
+    if (was_asked_) return false;
+    was_asked_ = true;
+    absl::SleepFor(absl::Milliseconds(1200));
+    return absl::UnavailableError("no answer");
+  }
+  absl::Status Release() override { return absl::OkStatus(); }
+  absl::Status Remove() override { return absl::OkStatus(); }
+  void Cancel() override {}
+  absl::Duration longest_renewal() const override {
+    return absl::Milliseconds(100);
+  }
+  absl::string_view keeper() const override { return "nobody"; }
+  std::string place() const override { return "nowhere"; }
+  std::string NotOurs() const override { return ""; }
+
+ private:
+  bool was_asked_ = false;
+};
+
+TEST_F(ChiefElectionTest, OneThatWasPausedWhileItAskedAsksAgain) {
+  options_.ttl = absl::Seconds(600);  // Nobody else asks.
+  auto chief = ChiefElection::Stand(Candidate("a:1", 7),
+                                    std::make_unique<PausedRecord>());
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  EXPECT_THAT(std::string((*chief)->Confirm().message()),
+              HasSubstr("is not the chief any more"));
+  EXPECT_FALSE((*chief)->Check().ok());
 }
 
 TEST(RunOfElectionTest, IsTheSameForAllWhoShareADirectory) {

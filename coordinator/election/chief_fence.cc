@@ -29,8 +29,8 @@ absl::Status ChiefFence::CheckNotFollowed(
     if (entry.election() <= token) continue;
     if (confirm().ok()) {
       Log(LogLevel::kWarning,
-          "etcd has lost what it had: this chief's token is lower than one in "
-          "the configuration log",
+          "who elects the chief has lost what it had: this chief's token is "
+          "lower than one in the configuration log",
           {{"token", token}, {"entry", entry.number()}});
       return absl::OkStatus();
     }

@@ -33,7 +33,8 @@ struct ChiefFence {
 
   // A log that has the token of a later chief is not read: ABORTED naming the
   // entry, unless `confirm` says that this one leads all the same, since an
-  // etcd that has lost its data begins again with low tokens.
+  // etcd that has lost its data begins again with low tokens, and so does a
+  // Lease that was deleted.
   absl::Status CheckNotFollowed(
       const google::protobuf::RepeatedPtrField<v1::LogEntry>& log) const;
 };

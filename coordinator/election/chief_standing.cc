@@ -5,6 +5,16 @@
 #include "absl/strings/str_cat.h"
 
 namespace paramd {
+namespace {
+
+// By how much a call may end late on a busy machine.
+constexpr absl::Duration kLate = absl::Seconds(1);
+
+}  // namespace
+
+bool WasPausedMeanwhile(Time asked, Time now, absl::Duration longest) {
+  return now - asked > longest + kLate;
+}
 
 void ChiefStanding::Elected(Time asked) {
   renewed_ = asked;
@@ -23,8 +33,7 @@ ChiefStanding::May ChiefStanding::MayWrite(Time now) const {
 ChiefStanding::News ChiefStanding::Hear(Time asked, Time now,
                                         const absl::StatusOr<bool>& answer) {
   if (!status_.ok()) return News::kNone;
-  // What took longer was not etcd's doing: this process was paused meanwhile.
-  tried_ = now - asked > options_.longest_ask ? asked : now;
+  tried_ = now;
   if (!answer.ok()) {
     if (away_.has_value()) return News::kNone;
     away_ = {std::string(answer.status().message()), asked};

@@ -13,9 +13,14 @@
 
 namespace paramd {
 
-// What an elected chief knows of its lease, and whether it may write: without a
-// clock, a thread or a connection, which `ChiefElection` and the simulator have
-// around it.
+// Whether what was asked at `asked`, takes `longest` if nobody answers, and has
+// failed by `now`, was paused with this process: that says nothing of whether
+// the keeper is there, which is asked again.
+bool WasPausedMeanwhile(Time asked, Time now, absl::Duration longest);
+
+// What an elected chief knows of the record that it holds, and whether it may
+// write: without a clock, a thread or a connection, which `ChiefElection` and
+// the simulator have around it.
 //
 //            answer: it leads
 //             ┌─────────┐
@@ -30,39 +35,37 @@ class ChiefStanding {
  public:
   struct Options {
     std::string place;   // Where it is decided, for a sentence.
-    absl::Duration ttl;  // Of the lease.
-    // How long etcd may take to be asked in vain.
+    absl::Duration ttl;  // For how long the record is held.
+    // How long the keeper may take to be asked in vain.
     absl::Duration longest_ask;
   };
   explicit ChiefStanding(Options options) : options_(std::move(options)) {}
 
-  // It was elected, with a lease that was asked for at `asked`. REQUIRES:
+  // It was elected, and had asked for the record at `asked`. REQUIRES:
   // called before the rest.
   void Elected(Time asked);
 
   enum class May {
     kYes,
-    // The lease may have ended since it was heard of last, as after a pause of
-    // this process: etcd is to be asked first, and Hear to be told.
+    // Its time may have ended since it was renewed last, as after a pause of
+    // this process: the keeper is to be asked first, and Hear to be told.
     kAsk,
     kNo,  // As status() says.
   };
-  // Whether it may write what counts. An etcd that was away a moment ago is not
-  // waited for.
+  // Whether it may write what counts. A keeper that was away a moment ago is
+  // not waited for.
   May MayWrite(Time now) const;
 
   enum class News { kNone, kAway, kLost };
-  // What etcd answered at `now` to what it was asked at `asked`: true, this one
-  // still leads; false, the lease or the key is gone; an error, it is away. A
-  // lease lasts from when it was asked to go on, not from when that was heard,
-  // and an answer that was missing for longer than asking takes says nothing of
-  // now: this process was paused meanwhile.
+  // What the keeper answered at `now` to what it was asked at `asked`: true,
+  // this one still leads; false, it does not hold the record; an error, the
+  // keeper is away. Its time begins when it asked for it, not when it heard.
   News Hear(Time asked, Time now, const absl::StatusOr<bool>& answer);
 
   // OK, or UNAVAILABLE once it was heard that this is not the chief any more.
   const absl::Status& status() const { return status_; }
 
-  // Since when etcd is away and why, a sentence; nullopt: it is there.
+  // Since when the keeper is away and why, a sentence; nullopt: it is there.
   struct Away {
     std::string why;
     Time since;
@@ -72,8 +75,8 @@ class ChiefStanding {
  private:
   const Options options_;
   absl::Status status_;
-  Time renewed_;  // When that was asked which etcd last said yes to.
-  Time tried_;    // When it was last known whether etcd is there.
+  Time renewed_;  // When that was asked to which the answer was yes.
+  Time tried_;    // When the keeper was asked last, in vain too.
   absl::optional<Away> away_;
 };
 

@@ -76,10 +76,14 @@ TEST_F(ChiefStandingTest, WhileEtcdIsAwayAndAskedItGoesOn) {
   EXPECT_EQ(standing_.MayWrite(At(26)), May::kYes);
 }
 
-TEST_F(ChiefStandingTest, APauseWhileItAskedInVainIsNoticed) {
-  EXPECT_EQ(Hear(3, 30, away_), News::kAway);
-  EXPECT_EQ(standing_.MayWrite(At(30)), May::kAsk);
-  EXPECT_EQ(Hear(30, 31, false), News::kLost);
+TEST(WasPausedMeanwhileTest, WhatEndsLongAfterItsTimeWasPaused) {
+  const Time asked = Time() + absl::Seconds(5);
+  const absl::Duration longest = absl::Seconds(2);
+  EXPECT_FALSE(WasPausedMeanwhile(asked, asked + longest, longest));
+  EXPECT_FALSE(
+      WasPausedMeanwhile(asked, asked + absl::Milliseconds(2900), longest))
+      << "the machine is busy";
+  EXPECT_TRUE(WasPausedMeanwhile(asked, asked + absl::Seconds(4), longest));
 }
 
 TEST_F(ChiefStandingTest, AnEtcdThatIsBackWithoutTheLeaseEndsIt) {

@@ -2,10 +2,11 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "coordinator/election/chief_election.h"
 
 namespace paramd {
 namespace {
@@ -15,20 +16,11 @@ constexpr absl::Duration kAskAgain = absl::Seconds(1);
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ChiefWatch>> ChiefWatch::Start(
-    const ElectionPlace& place, const std::string& tls_directory,
-    const std::string& address) {
-  ASSIGN_OR_RETURN(auto client, EtcdClient::Create(place, tls_directory));
-  std::unique_ptr<ChiefWatch> watch(
-      new ChiefWatch(place, std::move(client), address));
-  watch->thread_ = std::thread([raw = watch.get()] { raw->Loop(); });
-  return watch;
-}
-
-ChiefWatch::ChiefWatch(const ElectionPlace& place,
-                       std::unique_ptr<EtcdClient> client,
+ChiefWatch::ChiefWatch(std::unique_ptr<ChiefRecord> record,
                        const std::string& address)
-    : key_(place.key()), client_(std::move(client)), chief_(address) {}
+    : record_(std::move(record)),
+      chief_(address),
+      thread_([this] { Loop(); }) {}
 
 ChiefWatch::~ChiefWatch() {
   {
@@ -36,7 +28,7 @@ ChiefWatch::~ChiefWatch() {
     stopping_ = true;
   }
   stopped_.NotifyAll();
-  client_->Cancel();
+  record_->Cancel();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -54,7 +46,9 @@ void ChiefWatch::Loop() {
     if (stopping_) return;
     if (!std::exchange(was_away, !looked.ok()) && !looked.ok()) {
       Log(LogLevel::kWarning,
-          "etcd is away; the chief that is known counts until it is back",
+          absl::StrCat(
+              record_->keeper(),
+              " is away; the chief that is known counts until it is back"),
           {{"chief", chief_.address()}, {"why", looked.message()}});
     }
     if (looked.ok()) continue;
@@ -65,15 +59,15 @@ void ChiefWatch::Loop() {
 }
 
 absl::Status ChiefWatch::Look() {
-  ASSIGN_OR_RETURN(const EtcdClient::Found found, client_->Get(key_));
+  ASSIGN_OR_RETURN(const auto holder, record_->Look());
   {
     const MutexLock lock(&mutex_);
-    if (chief_.Found(KeyOf(found))) {
+    if (chief_.Found(holder)) {
       Log(LogLevel::kInfo, "the chief is elsewhere",
           {{"chief", chief_.address()}});
     }
   }
-  return client_->WaitForChange(key_, found.revision, kWatchFor);
+  return record_->WaitForChange(kWatchFor);
 }
 
 }  // namespace paramd

@@ -6,26 +6,22 @@
 #include <thread>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 #include "base/mutex.h"
-#include "config/election_place.h"
 #include "coordinator/election/candidacy.h"
-#include "coordinator/election/etcd_client.h"
+#include "coordinator/election/chief_record.h"
 
 namespace paramd {
 
 // Where the elected chief listens, for a process that is not the chief: what
-// etcd said last, also while nobody is elected and while etcd is away.
+// the record said last, also while nobody holds it and while its keeper is
+// away.
 //
-// Thread-safe. A thread of its own asks etcd, until the destructor.
+// Thread-safe. A thread of its own looks at the record, until the destructor.
 class ChiefWatch {
  public:
-  // `address`: what it is until etcd says something. Errors as of
-  // EtcdClient::Create; an etcd that is away is none.
-  static absl::StatusOr<std::unique_ptr<ChiefWatch>> Start(
-      const ElectionPlace& place, const std::string& tls_directory,
-      const std::string& address);
+  // `address`: what it is until the record says something.
+  ChiefWatch(std::unique_ptr<ChiefRecord> record, const std::string& address);
   ~ChiefWatch();
   ChiefWatch(const ChiefWatch&) = delete;
   ChiefWatch& operator=(const ChiefWatch&) = delete;
@@ -33,15 +29,11 @@ class ChiefWatch {
   std::string address() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  ChiefWatch(const ElectionPlace& place, std::unique_ptr<EtcdClient> client,
-             const std::string& address);
-
   void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Looks at the key, and waits until it may be another one.
+  // Looks at the record, and waits until it may be another one.
   absl::Status Look() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const std::string key_;
-  const std::unique_ptr<EtcdClient> client_;
+  const std::unique_ptr<ChiefRecord> record_;
   mutable Mutex mutex_;
   CondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,5 +1,6 @@
 #include "coordinator/election/chief_watch.h"
 
+#include <memory>
 #include <string>
 
 #include "absl/time/clock.h"
@@ -14,11 +15,11 @@ constexpr char kWatched[] = "/jobs/mnist/chief";
 
 class ChiefWatchTest : public ::testing::Test {
  protected:
-  ElectionPlace Place() const {
-    ElectionPlace place;
+  std::unique_ptr<ChiefRecord> Record() const {
+    EtcdPlace place;
     place.endpoints = {etcd_.endpoint()};
     place.prefix = "/jobs/mnist";
-    return place;
+    return *OpenChiefRecord(place, "", absl::Seconds(1));
   }
   // Waits for it, 10 s at most.
   static void ExpectAddress(const ChiefWatch& watch,
@@ -33,50 +34,36 @@ class ChiefWatchTest : public ::testing::Test {
 };
 
 TEST_F(ChiefWatchTest, ItIsWhereEtcdSaidLast) {
-  const auto watch = ChiefWatch::Start(Place(), "", "listed:1");
-  ASSERT_TRUE(watch.ok()) << watch.status();
-  EXPECT_EQ((*watch)->address(), "listed:1");
+  const ChiefWatch watch(Record(), "listed:1");
+  EXPECT_EQ(watch.address(), "listed:1");
   etcd_.Put(kWatched, "a:1 01 02");
-  ExpectAddress(**watch, "a:1");
+  ExpectAddress(watch, "a:1");
   etcd_.Delete(kWatched);
   etcd_.Put(kWatched, "b:1 03 02");
-  ExpectAddress(**watch, "b:1");
+  ExpectAddress(watch, "b:1");
   etcd_.Put(kWatched, "nonsense");
   absl::SleepFor(absl::Milliseconds(200));
-  EXPECT_EQ((*watch)->address(), "b:1");
+  EXPECT_EQ(watch.address(), "b:1");
 }
 
 TEST_F(ChiefWatchTest, AnEtcdThatIsAwayChangesNothing) {
   etcd_.Put(kWatched, "a:1 01 02");
-  const auto watch = ChiefWatch::Start(Place(), "", "listed:1");
-  ASSERT_TRUE(watch.ok());
-  ExpectAddress(**watch, "a:1");
+  const ChiefWatch watch(Record(), "listed:1");
+  ExpectAddress(watch, "a:1");
   etcd_.GoAway();
   absl::SleepFor(absl::Milliseconds(500));
-  EXPECT_EQ((*watch)->address(), "a:1");
+  EXPECT_EQ(watch.address(), "a:1");
   etcd_.Return();
   etcd_.Put(kWatched, "b:1 03 02");
-  ExpectAddress(**watch, "b:1");
+  ExpectAddress(watch, "b:1");
 }
 
 TEST_F(ChiefWatchTest, ItEndsWhileItWaits) {
-  auto watch = ChiefWatch::Start(Place(), "", "listed:1");
-  ASSERT_TRUE(watch.ok());
+  auto watch = std::make_unique<ChiefWatch>(Record(), "listed:1");
   absl::SleepFor(absl::Milliseconds(100));
   const absl::Time before = absl::Now();
-  watch->reset();
+  watch.reset();
   EXPECT_LT(absl::Now() - before, absl::Seconds(5));
-}
-
-TEST(ChiefWatchFilesTest, AFileThatIsMissingIsNamed) {
-  ElectionPlace place;
-  place.endpoints = {"127.0.0.1:1"};
-  place.prefix = "/x";
-  const auto watch = ChiefWatch::Start(place, "/nowhere", "listed:1");
-  EXPECT_TRUE(absl::IsInvalidArgument(watch.status()));
-  EXPECT_NE(watch.status().message().find("/nowhere/ca.crt"),
-            absl::string_view::npos)
-      << watch.status();
 }
 
 }  // namespace

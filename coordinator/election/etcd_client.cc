@@ -78,13 +78,13 @@ absl::Status Explain(const std::string& endpoint, const grpc::Status& status) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Create(
-    const ElectionPlace& place, const std::string& tls_directory) {
+    const EtcdPlace& place, const std::string& tls_directory) {
   ASSIGN_OR_RETURN(const auto credentials, CredentialsOf(tls_directory));
   return std::unique_ptr<EtcdClient>(new EtcdClient(place, credentials));
 }
 
 EtcdClient::EtcdClient(
-    const ElectionPlace& place,
+    const EtcdPlace& place,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials)
     : endpoints_(place.endpoints) {
   for (const std::string& endpoint : endpoints_) {

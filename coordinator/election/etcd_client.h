@@ -37,7 +37,7 @@ class EtcdClient {
   // `tls_directory`: has ca.crt, tls.crt and tls.key; empty: without TLS.
   // INVALID_ARGUMENT naming the file that can't be read.
   static absl::StatusOr<std::unique_ptr<EtcdClient>> Create(
-      const ElectionPlace& place, const std::string& tls_directory);
+      const EtcdPlace& place, const std::string& tls_directory);
   ~EtcdClient();
 
   struct Found {
@@ -69,7 +69,7 @@ class EtcdClient {
   void Cancel();
 
  private:
-  EtcdClient(const ElectionPlace& place,
+  EtcdClient(const EtcdPlace& place,
              const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 
   // One request and the first of its answers that `is_last` takes.

@@ -43,18 +43,21 @@ def render(folder):
 
 
 def patch(document, operation):
-    """Applies one add or replace of RFC 6902 to `document`."""
+    """Applies one add, replace or remove of RFC 6902 to `document`."""
     steps = [step.replace("~1", "/").replace("~0", "~")
              for step in operation["path"].split("/")[1:]]
     holder = document
     for step in steps[:-1]:
         holder = holder[int(step) if isinstance(holder, list) else step]
     key = steps[-1]
-    value = copy.deepcopy(operation["value"])
-    if operation["op"] not in ("add", "replace"):
+    if operation["op"] not in ("add", "replace", "remove"):
         raise ValueError(f"not understood: {operation}")
-    if operation["op"] == "replace":
+    if operation["op"] != "add":
         holder[int(key) if isinstance(holder, list) else key]  # Must be there.
+    if operation["op"] == "remove":
+        del holder[int(key) if isinstance(holder, list) else key]
+        return
+    value = copy.deepcopy(operation["value"])
     if isinstance(holder, list) and operation["op"] == "add":
         holder.insert(len(holder) if key == "-" else int(key), value)
     else:

@@ -46,6 +46,66 @@ def job_of(objects):
     return json.loads(pods.config_map(objects, "train-job")["job.json"])
 
 
+def check_election(test, objects):
+    """That each pod of a job with an election can ask the API server, and no more."""
+    (account,) = of_kind(objects, "ServiceAccount")
+    (role,) = of_kind(objects, "Role")
+    (binding,) = of_kind(objects, "RoleBinding")
+    test.assertEqual(binding["roleRef"]["name"], role["metadata"]["name"])
+    test.assertEqual([subject["name"] for subject in binding["subjects"]],
+                     [account["metadata"]["name"]])
+    test.assertEqual(
+        [(rule["apiGroups"], rule["resources"], rule.get("resourceNames"),
+          rule["verbs"]) for rule in role["rules"]],
+        [(["coordination.k8s.io"], ["leases"], ["train"], ["get", "update"]),
+         (["coordination.k8s.io"], ["leases"], None, ["create"])])
+    (policy,) = of_kind(objects, "NetworkPolicy")
+    test.assertIn({"ports": [{"protocol": "TCP", "port": 443},
+                             {"protocol": "TCP", "port": 6443}]},
+                  policy["spec"]["egress"])
+    for pod in pods.pods_of(objects):
+        test.assertEqual(pod.spec["serviceAccountName"],
+                         account["metadata"]["name"])
+        test.assertIs(pod.spec["automountServiceAccountToken"], False)
+        test.assertEqual(pod.environment["PARAMD_CHIEF_ELECTION"],
+                         "kubernetes://train")
+        directory = pod.environment["PARAMD_CHIEF_ELECTION_TLS_DIR"]
+        (mount,) = [m for m in pod.container["volumeMounts"]
+                    if m["mountPath"] == directory]
+        (volume,) = [v for v in pod.spec["volumes"]
+                     if v["name"] == mount["name"]]
+        token, authority, name = volume["projected"]["sources"]
+        test.assertEqual(token["serviceAccountToken"]["path"], "token")
+        test.assertEqual(authority["configMap"]["items"],
+                         [{"key": "ca.crt", "path": "ca.crt"}])
+        test.assertEqual(name["downwardAPI"]["items"],
+                         [{"path": "namespace",
+                           "fieldRef": {"fieldPath": "metadata.namespace"}}])
+
+
+def check_candidates(test, objects):
+    """That the pods of the chief's task are one task at addresses of their own."""
+    chiefs = [pod for pod in pods.pods_of(objects) if pod.role == "chief"]
+    test.assertEqual(len(chiefs), 2)
+    for pod in chiefs:
+        test.assertEqual(pod.container["args"],
+                         ["run", "--job=/etc/paramd/job.json",
+                          "--task_type=chief", "--insecure", "--task_index=0"])
+        test.assertEqual(pod.environment["POD_IP"], "status.podIP")
+        test.assertEqual(pod.environment["PARAMD_CLUSTER"].split(),
+                         ["chief=$(POD_IP):7077",
+                          "ps=train-ps-{0..1}.train:7077",
+                          "worker=train-worker-{0..0}.train:7077"])
+        names = [entry["name"] for entry in pod.container["env"]]
+        test.assertLess(names.index("POD_IP"), names.index("PARAMD_CLUSTER"))
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            test.assertNotIn(probe, pod.container)
+        (term,) = pod.spec["affinity"]["podAntiAffinity"][
+            "preferredDuringSchedulingIgnoredDuringExecution"]
+        test.assertTrue(selects(term["podAffinityTerm"]["labelSelector"],
+                                pod.labels))
+
+
 class ManifestChecks:
     """Tests of rendered jobs; mix it into a unittest.TestCase.
 

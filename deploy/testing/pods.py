@@ -108,6 +108,8 @@ def _environment(objects, spec):
     for entry in spec["containers"][0].get("env", []):
         if "value" in entry:
             values[entry["name"]] = entry["value"]
+        elif "fieldRef" in entry["valueFrom"]:
+            values[entry["name"]] = entry["valueFrom"]["fieldRef"]["fieldPath"]
         else:
             reference = entry["valueFrom"]["configMapKeyRef"]
             values[entry["name"]] = config_map(

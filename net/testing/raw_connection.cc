@@ -61,8 +61,8 @@ RawConnection::RawConnection(const std::string& address) {
         "the address is ip:port");
   to.sin_port = htons(static_cast<uint16_t>(port));
   fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  CHECK(connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0,
-        "somebody listens");
+  over_ = connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0;
+  if (over_) return;
   Write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
   SendFrame(kSettings, 0, 0, "");
 }

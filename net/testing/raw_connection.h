@@ -13,7 +13,8 @@ namespace paramd {
 // 9113, without Huffman codes). Every method blocks. Not thread-safe.
 class RawConnection {
  public:
-  // Connects and says the preface. REQUIRES: somebody listens at "ip:port".
+  // Connects to "ip:port" and says the preface. If that can't be had now, the
+  // call is over from the start.
   explicit RawConnection(const std::string& address);
   ~RawConnection();
   RawConnection(const RawConnection&) = delete;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/types/optional.h"
 
+#include "process/observe/balance_text.h"
 #include "process/observe/process_row.h"
 #include "process/terminal/dashboard.h"
 #include "process/terminal/text_layout.h"
@@ -206,7 +207,7 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
     absl::StrAppend(text, "being scaled to ", job.scaling().servers(), " ps",
                     whom.empty() ? "" : ": waits for ", whom, "\n");
   }
-  absl::StrAppend(text, RenderSettings(job));
+  absl::StrAppend(text, MovesText(job.balance()), RenderSettings(job));
   if (job.has_growing_input()) {
     AppendGrowingInput(job.growing_input(), text);
   }

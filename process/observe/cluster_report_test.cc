@@ -304,6 +304,16 @@ TEST_F(ClusterReportTest, AJobThatIsBeingScaledSaysWhatThatWaitsFor) {
               HasSubstr("\nbeing scaled to 2 ps: waits for ps-2 to end\n"));
 }
 
+TEST_F(ClusterReportTest, AServerThatIsMovedIsSaid) {
+  v1::Balance::Moved* const moving =
+      replies_["w0:1"].mutable_job()->mutable_balance()->mutable_moving();
+  moving->set_what("server 1 from ps-0 to ps-1");
+  moving->set_why("ps-0 spends most");
+  EXPECT_THAT(
+      RenderReport(*ReportAt("p0:1")),
+      HasSubstr("\nmoves server 1 from ps-0 to ps-1: ps-0 spends most\n"));
+}
+
 TEST_F(ClusterReportTest, AWorkerOfFp16ShowsItsLossScale) {
   EXPECT_THAT(RenderReport(*ReportAt("p0:1")), Not(HasSubstr("loss scale")));
   replies_["w0:1"].mutable_worker()->set_loss_scale(32768);

@@ -175,6 +175,13 @@ void FillBackups(const Source& from, Samples* to) {
   }
 }
 
+void FillBalance(const Source& from, Samples* to) {
+  const v1::Balance& balance = from.job().balance();
+  for (int ps = 0; ps < balance.processors_size(); ++ps) {
+    to->Add(balance.processors(ps), {{"ps", absl::StrCat("ps-", ps)}});
+  }
+}
+
 void FillWaits(const Source& from, Samples* to) {
   for (const v1::Wait& wait : from.status.waits()) {
     to->Add(Seconds(wait.since_ms()), {{"core", wait.who()}});
@@ -270,6 +277,13 @@ template <auto Figure>
 void OfJob(const Source& from, Samples* to) {
   if (from.status.has_job()) {
     to->Add(static_cast<double>((from.job().*Figure)()));
+  }
+}
+
+template <auto Figure>
+void OfBalance(const Source& from, Samples* to) {
+  if (from.job().has_balance()) {
+    to->Add(static_cast<double>((from.job().balance().*Figure)()));
   }
 }
 
@@ -539,6 +553,17 @@ constexpr Metric kMetrics[] = {
     {"paramd_job_backup_servers", kGauge, "server",
      "With replication: 1 if the server's backup has everything, else 0.",
      FillBackups},
+    {"paramd_job_moved_servers_total", kCounter, "",
+     "With rebalance: servers or backups that were moved to another ps, since "
+     "the chief began.",
+     OfBalance<&v1::Balance::moves>},
+    {"paramd_job_failed_moves_total", kCounter, "",
+     "With rebalance: moves of a server that were given up; the log says why.",
+     OfBalance<&v1::Balance::given_up>},
+    {"paramd_job_ps_processors", kGauge, "ps",
+     "With rebalance: processors that each ps spent on the servers and backups "
+     "it holds, in the last minute that was measured.",
+     FillBalance},
     {"paramd_evaluation_accuracy_ratio", kGauge, "",
      "Share of the test set's labels that the newest evaluation got right; "
      "none: the model has no accuracy.",

@@ -74,6 +74,10 @@ v1::StatusReply Everything() {
   job->set_checkpoint_ago_ms(2000);
   job->set_checkpoints_failed(9);
   job->set_checkpoint_directory_lost(true);
+  job->mutable_balance()->set_moves(3);
+  job->mutable_balance()->set_given_up(1);
+  job->mutable_balance()->add_processors(1.25);
+  job->mutable_balance()->add_processors(0.5);
   job->mutable_evaluation()->set_examples(8);
   (*job->mutable_evaluation()->mutable_metrics())["accuracy"] = 0.75;
   (*job->mutable_evaluation()->mutable_metrics())["top_5"] = 0.875;
@@ -249,6 +253,14 @@ TEST(MetricsTest, WithReplicationEachServerSaysWhetherItsBackupIsWhole) {
     EXPECT_FALSE(absl::StrContains(name, "alone")) << name;
     EXPECT_FALSE(absl::StrContains(name, "replicat")) << name;
   }
+}
+
+TEST(MetricsTest, MovesAndWhatEachPsCarriesAreCounted) {
+  const auto samples = Samples(Everything());
+  EXPECT_EQ(samples.at("paramd_job_moved_servers_total"), 3);
+  EXPECT_EQ(samples.at("paramd_job_failed_moves_total"), 1);
+  EXPECT_EQ(samples.at("paramd_job_ps_processors{ps=ps-0}"), 1.25);
+  EXPECT_EQ(samples.at("paramd_job_ps_processors{ps=ps-1}"), 0.5);
 }
 
 TEST(MetricsTest, StalenessIsAHistogramWhoseBucketsAreCumulative) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "process/observe/balance_text.h"
 #include "process/observe/cluster_report.h"
 #include "process/observe/process_row.h"
 #include "process/terminal/dashboard.h"
@@ -237,6 +238,8 @@ std::vector<std::pair<Page::Level, std::string>> ChangesOf(
         absl::StrCat(WithCommas(is.pushes_lost() - was.pushes_lost()),
                      " pushes were lost with a server's memory"));
   }
+  std::string moved = MovesNews(was.balance(), is.balance());
+  if (!moved.empty()) changes.emplace_back(Page::WARNING, std::move(moved));
   const v1::Evaluation& tested = is.evaluation();
   if (tested.examples() > 0 && (tested.epoch() != was.evaluation().epoch() ||
                                 tested.final() != was.evaluation().final())) {

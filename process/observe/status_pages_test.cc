@@ -173,6 +173,18 @@ TEST_F(StatusPagesTest, WhatOperatorsDidIsAmongTheEventsOnce) {
                           "\"staleness\", refused: not for you"));
 }
 
+TEST_F(StatusPagesTest, AServerThatWasMovedIsAmongTheEventsOnce) {
+  Next();
+  v1::Balance* const balance = report_.mutable_job()->mutable_balance();
+  balance->add_moved()->set_what("server 1 from ps-0 to ps-1");
+  balance->mutable_moved(0)->set_why("ps-0 spends most");
+  balance->set_moves(1);
+  Next();
+  EXPECT_THAT(
+      TextsOf(Next()),
+      ElementsAre("moved server 1 from ps-0 to ps-1: ps-0 spends most"));
+}
+
 TEST_F(StatusPagesTest, AJobThatIsBeingStoppedSaysSoFirst) {
   report_.mutable_job()->set_stopping("is being stopped by an operator (me)");
   report_.mutable_job()->set_waiting_for("a checkpoint to leave with");

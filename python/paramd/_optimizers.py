@@ -1,6 +1,6 @@
 """The optimizers of a job under PyTorch's names, with PyTorch's defaults."""
 
-from typing import Any, Dict, Mapping, NamedTuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional
 
 
 class _Defaults(NamedTuple):
@@ -28,15 +28,43 @@ DEFAULTS: Dict[str, _Defaults] = {
 }
 
 
+def _named(settings: Any) -> Optional[str]:
+    """The one optimizer that is named there, by a name of the table."""
+    if not isinstance(settings, Mapping):
+        return None
+    named = [name for name in DEFAULTS if name in settings]
+    if len(named) != 1 or not isinstance(settings[named[0]], Mapping):
+        return None
+    return named[0]
+
+
+def _with_own(settings: Any, name: str) -> Dict[str, Any]:
+    return {**settings, name: {**DEFAULTS[name].own, **settings[name]}}
+
+
+def _group(group: Any) -> Any:
+    """With the defaults of an optimizer that it names, its learning rate and weight
+    decay among them: those of the job are another optimizer's."""
+    name = _named(group)
+    if name is None:
+        return group
+    defaults = DEFAULTS[name]
+    beside = {"learning_rate": defaults.beside["learning_rate"]}
+    if "weight_decay" not in defaults.own:
+        beside["weight_decay"] = 0
+    return {**beside, **_with_own(group, name)}
+
+
 def with_defaults(optimizer: Any) -> Any:
-    """The optimizer as a job file has it, with PyTorch's defaults of its name for
-    what it does not say. Anything else is as it was: what is wrong with it the job
-    says."""
-    if not isinstance(optimizer, Mapping):
-        return optimizer
-    named = [name for name in DEFAULTS if name in optimizer]
-    if len(named) != 1 or not isinstance(optimizer[named[0]], Mapping):
-        return optimizer
-    defaults = DEFAULTS[named[0]]
-    return {**defaults.beside, **optimizer,
-            named[0]: {**defaults.own, **optimizer[named[0]]}}
+    """The optimizer as a job file has it, with PyTorch's defaults of its name, and of
+    those that its groups name, for what it does not say. Anything else is as it was:
+    what is wrong with it the job says."""
+    name = _named(optimizer)
+    found = optimizer
+    if name is not None:
+        found = {**DEFAULTS[name].beside, **_with_own(optimizer, name)}
+    groups = found.get("groups") if isinstance(found, Mapping) else None
+    if not isinstance(groups, (list, tuple)) or not any(map(_named, groups)):
+        return found
+    # Where the job has adamw, lamb or ftrl, nothing above has said so.
+    return {"decay": "l2", **found, "groups": [_group(group) for group in groups]}

@@ -31,6 +31,15 @@ void Departure::Drain(ShardTurn* turn) {
                                " asks the coordinator for a checkpoint"));
 }
 
+void Departure::DrainAsTold(ShardTurn* turn) {
+  is_told_ = is_told_ || !draining_;
+  Drain(turn);
+}
+
+bool Departure::is_missed() const {
+  return is_told_ && !let_go_ && !finished_ && HoldsPushes();
+}
+
 void Departure::LetGo(ShardTurn* turn) {
   if (finished_ || !draining_) return;
   let_go_ = true;

@@ -33,6 +33,9 @@ class Departure {
   const bool& finished() const { return finished_; }
   // The coordinator has let it go, and not at the end of the job.
   bool let_go() const { return let_go_; }
+  // It was told to leave, and leaves as the server nevertheless: its backup was
+  // lost meanwhile, and until it is started again nobody else is the server.
+  bool is_missed() const;
   // How the job has ended; of one that is finished.
   const v1::Finished& end() const { return end_; }
 
@@ -42,6 +45,8 @@ class Departure {
   // snapshot if there is something to save and a coordinator to ask, else at
   // once. Again: no change.
   void Drain(ShardTurn* turn);
+  // The same, told by the coordinator and not by a signal.
+  void DrainAsTold(ShardTurn* turn);
   // Nothing of what it holds is needed any more, says the coordinator. No
   // change if it does not drain.
   void LetGo(ShardTurn* turn);
@@ -72,6 +77,7 @@ class Departure {
   Time heard_;  // When a coordinator last called.
   bool draining_ = false;
   bool awaits_leave_ = false;  // To be let go, or saved.
+  bool is_told_ = false;       // To drain, by the coordinator.
   bool finished_ = false;
   bool let_go_ = false;
   v1::Finished end_;

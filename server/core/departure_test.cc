@@ -69,6 +69,29 @@ TEST_F(DepartureTest, OneThatIsWatchedWaitsToBeLetGo) {
   EXPECT_TRUE(departure_.let_go());
 }
 
+TEST_F(DepartureTest, OneThatWasToldToLeaveIsMissedUnlessItIsLetGo) {
+  const auto is_told = [&](ShardTurn* turn) { departure_.DrainAsTold(turn); };
+  bench_.Do(
+      [&](ShardTurn* turn) { watched_.Keep(1, v1::WatchRequest(), turn); });
+  EXPECT_FALSE(departure_.is_missed());
+  bench_.Do(is_told);
+  EXPECT_TRUE(departure_.draining());
+  EXPECT_TRUE(departure_.is_missed()) << "it is the server";
+  bench_.fill_state = FillState::kBackup;
+  EXPECT_FALSE(departure_.is_missed()) << "somebody else is the server";
+  bench_.fill_state = FillState::kFilled;
+  bench_.Do([&](ShardTurn* turn) { departure_.LetGo(turn); });
+  EXPECT_FALSE(departure_.is_missed());
+}
+
+TEST_F(DepartureTest, OneThatWasSignalledIsNotMissedIfItIsToldToLeaveToo) {
+  bench_.Do(
+      [&](ShardTurn* turn) { watched_.Keep(1, v1::WatchRequest(), turn); });
+  Drain();
+  bench_.Do([&](ShardTurn* turn) { departure_.DrainAsTold(turn); });
+  EXPECT_FALSE(departure_.is_missed()) << "its supervisor knows";
+}
+
 TEST_F(DepartureTest, ABackupThatIsNotLetGoLeavesWhenNobodyWatchesIt) {
   bench_.Do(
       [&](ShardTurn* turn) { watched_.Keep(1, v1::WatchRequest(), turn); });

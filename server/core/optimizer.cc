@@ -93,50 +93,53 @@ absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
       return absl::InvalidArgumentError(absl::StrCat(
           "optimizer.groups[", g, "].", mistake->key, ": ", mistake->sentence));
     }
-    ASSIGN_OR_RETURN(Group group, MakeGroup(of_group));
+    ASSIGN_OR_RETURN(Group group, MakeGroup(of_group, decay_steps));
     groups.push_back(std::move(group));
   }
-  ASSIGN_OR_RETURN(Group others, MakeGroup(config));
+  ASSIGN_OR_RETURN(Group others, MakeGroup(config, decay_steps));
   groups.push_back(std::move(others));
-  ASSIGN_OR_RETURN(const Schedule schedule,
-                   Schedule::Create(config, decay_steps));
   RETURN_IF_ERROR(CheckConfig(config));
   std::vector<Pruning> pruning;
   for (const v1::OptimizerConfig::Pruning& some : config.pruning()) {
     ASSIGN_OR_RETURN(Pruning one, Pruning::Create(some));
     pruning.push_back(std::move(one));
   }
-  return Optimizer(config, schedule, std::move(groups), std::move(pruning));
+  return Optimizer(config, std::move(groups), std::move(pruning));
 }
 
 absl::StatusOr<Optimizer::Group> Optimizer::MakeGroup(
-    const v1::OptimizerConfig& config) {
+    const v1::OptimizerConfig& config, uint64_t decay_steps) {
   RETURN_IF_ERROR(CheckDecays(config));
-  Group group;
-  ASSIGN_OR_RETURN(group.rule, MakeRule(config));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Rule> rule, MakeRule(config));
+  std::shared_ptr<const Rule> row_rule;
   if (config.adagrad().row_wise()) {
-    ASSIGN_OR_RETURN(group.row_rule,
+    ASSIGN_OR_RETURN(row_rule,
                      MakeRowAdagrad(WithDefaultNumbers(config.adagrad())));
   }
-  group.weight_decay = WeightDecayOf(config);
-  return group;
+  ASSIGN_OR_RETURN(const Schedule schedule,
+                   Schedule::Create(config, decay_steps));
+  return Group{
+      .schedule = schedule,
+      .learning_rate = config.learning_rate(),
+      .rule = std::move(rule),
+      .row_rule = std::move(row_rule),
+      .weight_decay = WeightDecayOf(config),
+      .decays_itself = config.has_lamb(),
+      .l2 = !config.has_adamw() &&
+            config.decay() == v1::OptimizerConfig::DECAY_L2,
+      .slots = {
+          SlotsOf(config, SlotOwner{}),
+          SlotsOf(config, SlotOwner{.sparse = true}),
+          SlotsOf(config, SlotOwner{.sparse = true, .keyed = true}),
+          SlotsOf(config,
+                  SlotOwner{.sparse = true, .keyed = true, .sketched = true})}};
 }
 
 Optimizer::Optimizer(const v1::OptimizerConfig& config,
-                     const Schedule& schedule, std::vector<Group> groups,
-                     std::vector<Pruning> pruning)
+                     std::vector<Group> groups, std::vector<Pruning> pruning)
     : config_(config),
-      schedule_(schedule),
       groups_(std::move(groups)),
       pruning_(std::move(pruning)),
-      slots_({SlotsOf(config, SlotOwner{}),
-              SlotsOf(config, SlotOwner{.sparse = true}),
-              SlotsOf(config, SlotOwner{.sparse = true, .keyed = true}),
-              SlotsOf(
-                  config,
-                  SlotOwner{.sparse = true, .keyed = true, .sketched = true})}),
-      l2_(!config.has_adamw() &&
-          config.decay() == v1::OptimizerConfig::DECAY_L2),
       kernels_(&MachineKernels()) {}
 
 VariableOptions Optimizer::OptionsOf(const v1::Variable& variable) const {
@@ -194,7 +197,8 @@ void Optimizer::Hold(uint32_t row, size_t width, const Arrays& block,
   arrays.new_slots +=
       2 * CountIntegers(slots(variable)) * (block.elements / width) + first;
   // Whatever the schedule begins with: it ends its warm-up at this rate.
-  RuleOf(variable).Hold(config_.learning_rate() * variable.rate_factor, arrays);
+  RuleOf(variable).Hold(OfGroup(variable).learning_rate * variable.rate_factor,
+                        arrays);
 }
 
 void Optimizer::CopyRow(uint32_t from, uint32_t to, size_t width,
@@ -230,13 +234,14 @@ Rule::Step Optimizer::StepOf(const NumberReader& gradient, uint64_t applied,
       config_.staleness_treatment() == v1::OptimizerConfig::SCALE_RATE &&
       options.staleness > 1;
   Rule::Step step;
-  step.rate = Rate(applied) * options.variable.rate_factor;
+  step.rate = Rate(applied, options.variable) * options.variable.rate_factor;
   if (scales) step.rate /= static_cast<double>(options.staleness);
   step.number = applied + 1;
   step.set = kernels_->set;
   step.device = kernels_->device;
+  const Group& group = OfGroup(options.variable);
   double decay = Decay(options.variable);
-  if (config_.has_lamb()) step.decay = std::exchange(decay, 0);
+  if (group.decays_itself) step.decay = std::exchange(decay, 0);
   step.adjusted =
       decay > 0 || config_.clip_value() > 0 || config_.clip_norm() > 0;
   step.adjustment = {std::numeric_limits<float>::infinity(), 1, 0, 1};
@@ -247,7 +252,7 @@ Rule::Step Optimizer::StepOf(const NumberReader& gradient, uint64_t applied,
   if (config_.clip_norm() > 0) {
     step.adjustment.scale = static_cast<float>(ClipScale(gradient, elements));
   }
-  if (l2_) {
+  if (group.l2) {
     step.adjustment.l2 = static_cast<float>(decay);
   } else {
     step.adjustment.keep = static_cast<float>(1.0 - step.rate * decay);

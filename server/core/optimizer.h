@@ -76,8 +76,9 @@ struct ApplyOptions {
   absl::Span<const uint8_t> prune_channels = {};
 };
 
-// How a gradient changes values: a rule (SGD, Adam, ...: see optimizers/), with
-// a learning rate that follows a schedule, weight decay and clipping. What is
+// How a gradient changes values: a rule (SGD, Adam, ...: see optimizers/), that
+// of the variable's group or of all others, with a learning rate that follows a
+// schedule, weight decay and clipping. What is
 // done about staleness: nothing; or scale_rate divides the rate by the number
 // of pushes (slots are as ever). docs/optimizers.md has the formulae.
 //
@@ -100,7 +101,7 @@ class Optimizer {
 
   // The schedule falls over so many applications from now on; 0: as before.
   void SetDecaySteps(uint64_t decay_steps) {
-    schedule_.SetDecaySteps(decay_steps);
+    for (Group& group : groups_) group.schedule.SetDecaySteps(decay_steps);
   }
 
   // Every rate is so many times what the schedule says, from now on.
@@ -120,10 +121,10 @@ class Optimizer {
   // What lies beside a value.
   absl::Span<const Slot> slots(const VariableOptions& variable = {}) const {
     if (!variable.trained) return {};
-    return slots_[variable.sketched ? 3
-                  : variable.keyed  ? 2
-                  : variable.sparse ? 1
-                                    : 0];
+    return OfGroup(variable).slots[variable.sketched ? 3
+                                   : variable.keyed  ? 2
+                                   : variable.sparse ? 1
+                                                     : 0];
   }
   // What each number of a slot begins with; 0 for integers, or without it.
   float initial_slot(size_t slot = 0,
@@ -181,9 +182,10 @@ class Optimizer {
   // By entry of optimizer.pruning.
   const std::vector<Pruning>& pruning() const { return pruning_; }
 
-  // The learning rate after `applied` applications.
-  double Rate(uint64_t applied) const {
-    return schedule_.Rate(applied) * rate_scale_;
+  // The learning rate after `applied` applications, before the variable's
+  // factor.
+  double Rate(uint64_t applied, const VariableOptions& variable = {}) const {
+    return OfGroup(variable).schedule.Rate(applied) * rate_scale_;
   }
 
   // From now on it applies with these; at first with the machine's fastest.
@@ -192,23 +194,31 @@ class Optimizer {
  private:
   // What is done to gradients of some variables.
   struct Group {
+    Schedule schedule;
+    double learning_rate;  // Before the schedule.
     std::shared_ptr<const Rule> rule;
     // Of sparse variables; null: the same.
     std::shared_ptr<const Rule> row_rule;
-    double weight_decay = 0;
+    double weight_decay;
+    bool decays_itself;  // The rule has a place for it.
+    bool l2;             // Else decoupled.
+    // Of variables that are dense, sparse, keyed, sketched.
+    std::array<std::vector<Slot>, 4> slots;
   };
 
-  static absl::StatusOr<Group> MakeGroup(const v1::OptimizerConfig& config);
+  // `config`: without groups.
+  static absl::StatusOr<Group> MakeGroup(const v1::OptimizerConfig& config,
+                                         uint64_t decay_steps);
   // `groups`: those of the config, and at the end that of all others.
-  Optimizer(const v1::OptimizerConfig& config, const Schedule& schedule,
-            std::vector<Group> groups, std::vector<Pruning> pruning);
+  Optimizer(const v1::OptimizerConfig& config, std::vector<Group> groups,
+            std::vector<Pruning> pruning);
 
   const Group& OfGroup(const VariableOptions& variable) const {
     return variable.group.has_value() ? groups_[*variable.group]
                                       : groups_.back();
   }
   bool SumsRows(const VariableOptions& variable) const {
-    return variable.sparse && groups_.back().row_rule != nullptr;
+    return variable.sparse && OfGroup(variable).row_rule != nullptr;
   }
   // By what gradients of the variable are applied. REQUIRES: it is trained.
   const Rule& RuleOf(const VariableOptions& variable) const {
@@ -232,12 +242,8 @@ class Optimizer {
                   double* sums) const;
 
   v1::OptimizerConfig config_;
-  Schedule schedule_;
   std::vector<Group> groups_;
   std::vector<Pruning> pruning_;
-  // Of variables that are dense, sparse, keyed, sketched.
-  std::array<std::vector<Slot>, 4> slots_;
-  bool l2_;  // Else decoupled.
   double rate_scale_ = 1;
   const OptimizerKernels* kernels_;
 };

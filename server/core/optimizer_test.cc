@@ -366,7 +366,8 @@ TEST(OptimizerTest, AdagradDividesByTheRootOfTheSumOfSquares) {
 // Applies gradients of rows to a block of 3 rows of 2.
 State ApplyToRows(const Optimizer& optimizer, const std::vector<uint32_t>& rows,
                   const std::vector<float>& gradient, uint64_t applied,
-                  State state) {
+                  State state,
+                  const VariableOptions& variable = {.sparse = true}) {
   const BufferChain chain = Flat(gradient);
   ChainReader reader(chain);
   optimizer.ApplyRows(&reader, applied, {rows, 2},
@@ -375,7 +376,7 @@ State ApplyToRows(const Optimizer& optimizer, const std::vector<uint32_t>& rows,
                        .slots = state.slots.data(),
                        .new_values = state.values.data(),
                        .new_slots = state.slots.data()},
-                      {.staleness = 0, .variable = {.sparse = true}});
+                      {.staleness = 0, .variable = variable});
   EXPECT_EQ(reader.remaining(), 0u);
   return state;
 }
@@ -571,6 +572,81 @@ TEST(OptimizerTest, EachGroupHasItsOwnConstants) {
   group->clear_rho();
   group->set_weight_decay(-2);
   EXPECT_FALSE(Optimizer::Create(config, 0).ok());
+}
+
+// Whatever the others are trained by, with whatever decay.
+TEST(OptimizerTest, AGroupOfAnotherKindHasTheBitsOfAJobOfThatKind) {
+  const auto of_all = [](const v1::OptimizerConfig& from) {
+    v1::OptimizerConfig config = from;
+    config.set_schedule(v1::OptimizerConfig::COSINE);
+    config.set_warmup_steps(2);
+    config.set_decay(v1::OptimizerConfig::DECAY_L2);
+    return config;
+  };
+  std::vector<v1::OptimizerConfig> kinds = PlainConfigs();
+  kinds.push_back(AllConfigs().back());
+  const auto* const of_group = v1::OptimizerConfig::Group::descriptor();
+  for (const v1::OptimizerConfig& others : kinds) {
+    for (const v1::OptimizerConfig& kind : kinds) {
+      v1::OptimizerConfig config = of_all(others);
+      v1::OptimizerConfig::Group* const group = config.add_groups();
+      group->set_variables("table");
+      group->set_learning_rate(kind.learning_rate());
+      const auto* const named = kind.GetReflection()->GetOneofFieldDescriptor(
+          kind, kind.GetDescriptor()->FindOneofByName("kind"));
+      group->GetReflection()
+          ->MutableMessage(group, of_group->FindFieldByName(named->name()))
+          ->CopyFrom(kind.GetReflection()->GetMessage(kind, named));
+      const Optimizer optimizer = *Optimizer::Create(config, 10);
+      const VariableOptions table = optimizer.OptionsOf(Named("table"));
+      for (const bool is_table : {true, false}) {
+        const Optimizer alone =
+            *Optimizer::Create(of_all(is_table ? kind : others), 10);
+        const VariableOptions variable =
+            is_table ? table : optimizer.OptionsOf(Named("dense"));
+        ASSERT_EQ(optimizer.slots(variable).size(), alone.slots().size());
+        State state = Start(alone, 40);
+        for (size_t s = 0; s < alone.slots().size(); ++s) {
+          EXPECT_EQ(optimizer.initial_slot(s, variable), alone.initial_slot(s));
+        }
+        State expected = state;
+        for (uint64_t t = 0; t < 4; ++t) {
+          const BufferChain gradient = Flat(Random(t + 2, 40));
+          ApplyInPlace(optimizer, gradient, t, &state, variable);
+          ApplyInPlace(alone, gradient, t, &expected);
+        }
+        EXPECT_TRUE(state == expected)
+            << config.ShortDebugString() << " table " << is_table;
+      }
+    }
+  }
+}
+
+TEST(OptimizerTest, RowsOfAGroupHaveTheSlotsOfItsKind) {
+  v1::OptimizerConfig config = Adam(0.5);
+  config.add_groups()->set_variables("sums");
+  config.mutable_groups(0)->mutable_adagrad()->set_row_wise(true);
+  const Optimizer optimizer = *Optimizer::Create(config, 0);
+  v1::OptimizerConfig adagrad = Adagrad(0.5);
+  adagrad.mutable_adagrad()->set_row_wise(true);
+  const Optimizer sums_alone = *Optimizer::Create(adagrad, 0);
+  const Optimizer adam_alone = *Optimizer::Create(Adam(0.5), 0);
+  for (const bool sums : {true, false}) {
+    v1::Variable table = Named(sums ? "sums" : "adam");
+    table.set_sparse(true);
+    const VariableOptions variable = optimizer.OptionsOf(table);
+    const Optimizer& alone = sums ? sums_alone : adam_alone;
+    ASSERT_EQ(optimizer.slots(variable).size(),
+              alone.slots({.sparse = true}).size());
+    State state = {std::vector<float>(6, 1), std::vector<float>(sums ? 3 : 15)};
+    State expected = state;
+    for (uint64_t t = 0; t < 2; ++t) {
+      const std::vector<float> gradient = {1, 3, -2, 0.5};
+      state = ApplyToRows(optimizer, {2, 0}, gradient, t, state, variable);
+      expected = ApplyToRows(alone, {2, 0}, gradient, t, expected);
+    }
+    EXPECT_TRUE(state == expected) << sums;
+  }
 }
 
 TEST(OptimizerTest, APatternThatNamesNothingIsFound) {

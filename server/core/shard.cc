@@ -232,6 +232,10 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request,
   if (request.has_input_left()) calls_.OnInputLeft(request.input_left());
   snapshots_.OnConfigure(request, turn);
   *reply->mutable_configuration() = told.version();
+  if (options_.processor_time != nullptr) {
+    reply->set_processor_us(static_cast<uint64_t>(
+        absl::ToInt64Microseconds(options_.processor_time())));
+  }
   RETURN_IF_ERROR(restorer_.AnswerConfigure(reply));
   data_.lost.Save(reply->mutable_lost());
   replication_.AnswerConfigure(reply);
@@ -416,7 +420,7 @@ void Shard::Watch(CallId call, const v1::WatchRequest& request,
   const absl::Status status = watched_.Check(request);
   if (!status.ok()) return turn->Refuse(call, status);
   watched_.Keep(call, request, turn);
-  if (request.leave()) departure_.Drain(turn);
+  if (request.leave()) departure_.DrainAsTold(turn);
   replication_.StopFor(request.hand_over(), turn);
   if (request.spare()) Forget(request.header(), turn);
   if (request.may_leave()) departure_.LetGo(turn);

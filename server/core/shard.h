@@ -61,6 +61,8 @@ class Shard : public Core {
   std::string overdue(Time now) const override;
   // The coordinator has let this place go: it has ended, and its job has not.
   bool let_go() const { return departure_.let_go(); }
+  // It has ended as the server, though it was to hand that over.
+  bool is_missed() const { return departure_.is_missed(); }
 
   // Who this is and what it counted. Fills `server`, nothing of the others.
   void FillStatus(v1::StatusReply* status) const;

@@ -204,16 +204,21 @@ absl::StatusOr<Slice*> ShardContent::Find(uint32_t slice,
   return found;
 }
 
-absl::Status ShardContent::MakeRoom(absl::string_view what,
-                                    const std::function<uint64_t()>& needed) {
+bool ShardContent::HasRoom(const std::function<uint64_t()>& needed) {
   MemoryBudget* const memory = options_.memory;
-  if (memory == nullptr || memory->limit() == 0) return absl::OkStatus();
-  if (memory->Fits(needed())) return absl::OkStatus();
+  if (memory == nullptr || memory->limit() == 0) return true;
+  if (memory->Fits(needed())) return true;
   // Recycled memory may be what a snapshot's copy is held by besides.
   spare_.Clear();
-  if (memory->Fits(needed())) return absl::OkStatus();
-  return memory->RefuseNow(absl::StrCat("ps-", options_.server), what, needed(),
-                           options_.retry_after);
+  packed_.clear();
+  return memory->Fits(needed());
+}
+
+absl::Status ShardContent::MakeRoom(absl::string_view what,
+                                    const std::function<uint64_t()>& needed) {
+  if (HasRoom(needed)) return absl::OkStatus();
+  return options_.memory->RefuseNow(absl::StrCat("ps-", options_.server), what,
+                                    needed(), options_.retry_after);
 }
 
 std::vector<std::string> ShardContent::TakeNotes() {

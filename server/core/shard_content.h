@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -83,11 +84,12 @@ class ShardContent {
   // As Optimizer::SetRateScale.
   void SetRateScale(double scale) { optimizer_.SetRateScale(scale); }
 
-  // Blocks whose version is not the known one, by reference, and then copies of
-  // the rows that are named. Refused as WRONG_OWNER, INVALID (no such slice or
-  // block, unknown encoding) or OVER_LIMIT (a reply too long, or no memory to
-  // encode it). REQUIRES: filled. `names`: the numbers or keys of those rows.
-  // INVALID also if they are not the blocks'.
+  // Blocks whose version is not the known one, by reference, or packed where
+  // the reader takes that and it pays, and then copies of the rows that are
+  // named. Refused as WRONG_OWNER, INVALID (no such slice or block, unknown
+  // encoding) or OVER_LIMIT (a reply too long, or no memory to encode it).
+  // REQUIRES: filled. `names`: the numbers or keys of those rows. INVALID also
+  // if they are not the blocks'.
   absl::Status Pull(const v1::PullRequest& request, const BufferChain& names,
                     v1::PullReply* reply, BufferChain* payload);
 
@@ -158,9 +160,11 @@ class ShardContent {
   // CheckChannels lets them pass.
   void SetChannels(const Channels& channels);
 
+  // Whether there is room for `needed()` more bytes, as MakeRoom makes it.
+  bool HasRoom(const std::function<uint64_t()>& needed);
   // Makes room for `needed()` more bytes, which it asks again after dropping
-  // recycled memory. Refused as OVER_LIMIT, for now, if they do not fit even
-  // then; `what` wants them.
+  // recycled memory and packed blocks. Refused as OVER_LIMIT, for now, if they
+  // do not fit even then; `what` wants them.
   absl::Status MakeRoom(absl::string_view what,
                         const std::function<uint64_t()>& needed);
   MemoryBudget* memory() { return options_.memory; }
@@ -239,6 +243,21 @@ class ShardContent {
                          std::vector<WantedRows>* wanted);
   void CopyRows(const std::vector<WantedRows>& wanted, float* out);
   absl::StatusOr<Buffer> Encode(const Buffer& values, NumberFormat format);
+  absl::StatusOr<Buffer> Encode(const Slice& slice, const Block& block,
+                                NumberFormat format);
+  // Packs a block of a pruned variable if that pays, once for all who pull this
+  // version, and says so.
+  absl::StatusOr<Buffer> Pack(const Slice& slice, const Block& block,
+                              NumberFormat format, v1::PulledBlock* pulled);
+  struct PackedBlock {
+    uint64_t life;
+    uint64_t counter;
+    NumberFormat format;
+    uint32_t nonzero;
+    Buffer bytes;  // Empty: it does not pay.
+  };
+  absl::StatusOr<PackedBlock> MakePacked(const Block& block,
+                                         NumberFormat format);
   uint64_t BytesToApply(const v1::PushRequest& request,
                         const std::vector<Decision>& decisions) const;
   absl::StatusOr<Slice*> Find(uint32_t slice, uint32_t block) const;
@@ -290,7 +309,10 @@ class ShardContent {
   uint64_t bytes_ = 0;
   SnapshotFork fork_;
   WholeFiles whole_files_;
-  RowIdList ids_;                  // Of the call at hand.
+  RowIdList ids_;  // Of the call at hand.
+  // Of pruned variables, by slice and block: what was pulled last. Dropped
+  // where memory is short.
+  std::map<std::pair<uint32_t, uint32_t>, PackedBlock> packed_;
   std::vector<float> thresholds_;  // By entry of optimizer.pruning.
   // Both by ChannelLeads: how many channels there are, and by channel whether
   // it becomes zero.

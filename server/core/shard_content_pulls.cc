@@ -9,6 +9,7 @@
 #include "server/core/fetch_rows.h"
 #include "server/core/row_numbers.h"
 #include "server/core/shard_content.h"
+#include "tensor/packed_numbers.h"
 
 namespace paramd {
 namespace {
@@ -68,15 +69,66 @@ absl::Status ShardContent::PullBlocks(const v1::PullRequest& request,
     if (wanted.known().life() != version.life() ||
         wanted.known().counter() != version.counter()) {
       pulled->set_elements(static_cast<uint32_t>(block.elements()));
-      ASSIGN_OR_RETURN(
-          Buffer encoded,
-          Encode(Decoded(block.values(), slice->value_format()), format));
+      ASSIGN_OR_RETURN(Buffer encoded, request.takes_packed()
+                                           ? Pack(*slice, block, format, pulled)
+                                           : Encode(*slice, block, format));
       payload->push_back(std::move(encoded));
       *bytes += payload->back().size();
     }
     RETURN_IF_ERROR(CheckReply(request, *bytes));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Buffer> ShardContent::Encode(const Slice& slice,
+                                            const Block& block,
+                                            NumberFormat format) {
+  return Encode(Decoded(block.values(), slice.value_format()), format);
+}
+
+absl::StatusOr<Buffer> ShardContent::Pack(const Slice& slice,
+                                          const Block& block,
+                                          NumberFormat format,
+                                          v1::PulledBlock* pulled) {
+  const auto pruned = slice.options().pruning;
+  if (!pruned.has_value() ||
+      !optimizer_.pruning()[*pruned].HasBegun(block.applied())) {
+    return Encode(slice, block, format);
+  }
+  const std::pair<uint32_t, uint32_t> place = {pulled->slice(),
+                                               pulled->block()};
+  auto known = packed_.find(place);
+  if (known == packed_.end() || known->second.life != block.life() ||
+      known->second.counter != block.applied() ||
+      known->second.format != format) {
+    ASSIGN_OR_RETURN(PackedBlock packed, MakePacked(block, format));
+    known = packed_.insert_or_assign(place, std::move(packed)).first;
+  }
+  if (known->second.bytes.empty()) return Encode(slice, block, format);
+  pulled->set_nonzero(known->second.nonzero);
+  return known->second.bytes;
+}
+
+absl::StatusOr<ShardContent::PackedBlock> ShardContent::MakePacked(
+    const Block& block, NumberFormat format) {
+  const size_t elements = block.elements();
+  const auto* const values =
+      reinterpret_cast<const float*>(block.values().bytes().data());
+  const size_t nonzero = CountNonzero(values, elements);
+  PackedBlock packed = {.life = block.life(),
+                        .counter = block.applied(),
+                        .format = format,
+                        .nonzero = static_cast<uint32_t>(nonzero),
+                        .bytes = {}};
+  const uint64_t bytes = PackedBytes(format, elements, nonzero);
+  // As they are, float32 need no memory.
+  if (!IsWorthPacking(format, elements, nonzero) ||
+      (format == NumberFormat::kFp32 && !HasRoom([bytes] { return bytes; }))) {
+    return packed;
+  }
+  ASSIGN_OR_RETURN(packed.bytes, AllocateReply(bytes));
+  PackNumbers(format, values, elements, packed.bytes.mutable_bytes().data());
+  return packed;
 }
 
 absl::StatusOr<std::vector<ShardContent::WantedRows>> ShardContent::FindRows(

@@ -35,6 +35,18 @@ v1::ReadSlices::Want WantOf(const Slice& slice) {
   return want;
 }
 
+// Names them where they don't follow from `names`, which some slice has each.
+void NameOwnSlots(const Slice& slice,
+                  const google::protobuf::RepeatedPtrField<std::string>& names,
+                  v1::ReadSlices::Want* want) {
+  const SlotOwner owner = SlotOwnerOf(slice.variable());
+  if (FollowFrom(names, owner, slice.slots())) return;
+  want->set_values_only(slice.slots().empty());
+  for (const Slot& slot : slice.slots()) {
+    want->add_own_slots(std::string(slot.name));
+  }
+}
+
 // Has the system back memory of undefined content.
 void TouchPages(absl::Span<std::byte> memory) {
   constexpr size_t kPageBytes = 4096;
@@ -128,9 +140,13 @@ ShardFiller::Read ShardFiller::NextRead(IoId io) {
   *wanted->mutable_check() = checkpoint_.check;
   wanted->set_first(first == 0);
   wanted->set_last(asked_all_);
-  add_wants(wanted.get());
   for (const Slot& slot : options_.content->all_slots()) {
     wanted->add_slots(std::string(slot.name));
+  }
+  add_wants(wanted.get());
+  for (size_t s = first; s < asked_; ++s) {
+    NameOwnSlots(*options_.content->owned()[s], wanted->slots(),
+                 wanted->mutable_slices(static_cast<int>(s - first)));
   }
   read.head = std::move(wanted);
   return read;

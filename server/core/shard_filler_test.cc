@@ -140,6 +140,33 @@ TEST(ShardFillerTest, WhatIsToBeReadNamesSlicesAndSlotsAndTheShareToCheck) {
   EXPECT_EQ(filler.NextRead(6).head, nullptr);
 }
 
+TEST(ShardFillerTest, OfSeveralKindsOfOptimizerASliceSaysItsSlots) {
+  v1::Configuration configuration = MakeAdamConfiguration(
+      {Zeros("w", {3}), Zeros("t", {3}), Zeros("b", {3})});
+  v1::OptimizerConfig* const optimizer = configuration.mutable_optimizer();
+  optimizer->add_groups()->set_variables("t");
+  optimizer->mutable_groups(0)->mutable_adagrad();
+  optimizer->add_groups()->set_variables("b");
+  optimizer->mutable_groups(1)->mutable_sgd();
+  const auto content = Content(configuration);
+  RandomStream lives(1);
+  ShardFiller filler({.content = content.get(), .lives = &lives},
+                     ShardFiller::Checkpoint{});
+  const auto wanted = NextSlices(&filler, 5);
+  ASSERT_NE(wanted, nullptr);
+  ASSERT_EQ(wanted->slices_size(), 3);
+  EXPECT_EQ(wanted->slots_size(), 3);
+  const auto own = [&](int slice) {
+    return std::vector<std::string>(wanted->slices(slice).own_slots().begin(),
+                                    wanted->slices(slice).own_slots().end());
+  };
+  EXPECT_EQ(own(0), (std::vector<std::string>{"momentum", "variance"}));
+  EXPECT_EQ(own(1), (std::vector<std::string>{"accumulator"}));
+  EXPECT_EQ(own(2), std::vector<std::string>{});
+  EXPECT_FALSE(wanted->slices(1).values_only());
+  EXPECT_TRUE(wanted->slices(2).values_only()) << "plain descent keeps none";
+}
+
 TEST(ShardFillerTest, AServerWithoutSlicesChecksItsShareAllTheSame) {
   const auto content = Content(MakeConfiguration({Zeros("w", {3})}, 2), 1);
   ASSERT_TRUE(content->owned().empty());

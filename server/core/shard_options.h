@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -37,6 +38,9 @@ struct ShardOptions {
   absl::Duration coordinator_patience = absl::Minutes(10);
   // After how long it is worth asking again while slices are being filled.
   absl::Duration retry_after = absl::Milliseconds(20);
+  // What the thread that calls has spent of a processor since it began. Null:
+  // not known.
+  std::function<absl::Duration()> processor_time;
   // Of all that a MemoryBudget counts; 0: no limit.
   uint64_t memory_limit_bytes = 0;
   // Where rows lie that need not lie in memory. Null: nowhere.

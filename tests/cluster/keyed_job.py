@@ -76,6 +76,16 @@ class KeyedCase(unittest.TestCase):
         self.assertEqual(run.wait(), 0, run.output)
         return run
 
+    def resume(self, run, settings, *flags):
+        """Goes on with that run of `paramd local`, with other settings."""
+        with open(run.job, "w", encoding="utf-8") as file:
+            json.dump(settings, file)
+        resumed = paramd.Run("local", *flags, "--resume", "--job", run.job,
+                             directory=run.directory)
+        resumed.job = run.job
+        self.addCleanup(resumed.kill)
+        return resumed
+
     def assert_same(self, found, expected, where):
         self.assertEqual(sorted(found), sorted(expected), where)
         for name, values in expected.items():

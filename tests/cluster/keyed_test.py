@@ -204,16 +204,6 @@ class KeyedTest(KeyedCase):
             self.assertEqual(run.wait(), 0, run.output)
             self.assert_same(by_key(run.tensors()), by_key(undisturbed), where)
 
-    def resume(self, run, settings, *flags):
-        """Goes on with that run of `paramd local`, with other settings."""
-        with open(run.job, "w", encoding="utf-8") as file:
-            json.dump(settings, file)
-        resumed = paramd.Run("local", *flags, "--resume", "--job", run.job,
-                             directory=run.directory)
-        resumed.job = run.job
-        self.addCleanup(resumed.kill)
-        return resumed
-
     def test_a_run_goes_on_with_any_capacity_that_has_room(self):
         def adam(**settings):
             return job("adam", staleness="sync", **settings)

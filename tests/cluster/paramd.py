@@ -153,11 +153,12 @@ class Cluster:
         kind, index = task.split("-")
         return self.cluster[kind][int(index)]
 
-    def start(self, task, *flags, cluster=None, job=True):
+    def start(self, task, *flags, cluster=None, job=True, environment=None):
         """Starts "ps-0", "worker-2", …; worker-0 is the chief.
 
         `cluster`: what the task is told instead of what the others are told.
         `job`: whether it is given the job file, which a server can do without.
+        `environment`: variables besides TF_CONFIG.
         """
         kind, index = task.split("-")
         tf_config = {"cluster": cluster or self.cluster,
@@ -165,7 +166,8 @@ class Cluster:
         job_flags = ["--job", self.job] if job else []
         return Run("run", *job_flags, "--run_dir", self.run_directory,
                    *flags, directory=self.directory,
-                   environment={"TF_CONFIG": json.dumps(tf_config)})
+                   environment={"TF_CONFIG": json.dumps(tf_config),
+                                **(environment or {})})
 
 
 def draw_addresses(count):

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -217,11 +218,15 @@ class PipelineTest(unittest.TestCase):
             self.assertEqual(code, 2, run.output)
 
     def test_what_is_swapped_to_a_disk_changes_no_bit(self):
-        # So wide that to write what a layer keeps takes less time than to
-        # compute it again, on most machines.
+        # What takes less time is chosen. Layers are so wide, and the file system
+        # is in memory, so that it is to write what they keep, whatever disk the
+        # machine has; it is no test where there is none.
+        if not os.access("/dev/shm", os.W_OK):
+            self.skipTest("there is no /dev/shm")
         self.job["model"]["layers"] = [
-            "flatten", *6 * [{"dense": 512}, "tanh"], {"dense": 10}]
-        directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+            "flatten", *4 * [{"dense": 1024}, "tanh"], {"dense": 10}]
+        directory = tempfile.mkdtemp(dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
         whole, evaluation = self.trained("run", batch_per_replica=32)
         code, run = self.run_job(
             ["run"], batch_per_replica=32,
@@ -230,12 +235,17 @@ class PipelineTest(unittest.TestCase):
         least = int(re.search(r"need (\d+) at least, and ", run.output)[1])
         memory = {"activation_budget_bytes": least,
                   "swap_directory": directory}
+        swapped = []
         for command in (["run", "--strategy=one_device"],
                         ["local", "--servers=2", "--workers=1"]):
-            found, its = self.trained(*command, memory=memory,
-                                      batch_per_replica=32)
-            self.assertEqual(found, whole, command)
-            self.assertEqual(its, evaluation)
+            code, run = self.run_job(command, memory=memory,
+                                     batch_per_replica=32)
+            self.assertEqual(code, 0, run.output)
+            self.assertEqual(run.tensors(), whole, command)
+            self.assertEqual(run.result()["evaluation"], evaluation)
+            swapped.append("activations are swapped to a disk" in run.output)
+        # Each measures for itself, on a machine that may be busy.
+        self.assertTrue(any(swapped), run.output)
         # The file has no name, and goes with its process.
         self.assertEqual([], os.listdir(directory))
         memory["swap_directory"] = "/does/not/exist"

@@ -4,6 +4,7 @@ import array
 import json
 import math
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -176,6 +177,47 @@ class PruningTest(unittest.TestCase):
         gone = [sum(len(zeros(tensors[name])) for name in _KERNELS)
                 for tensors in seen]
         self.assertLess(gone[0], gone[1])
+
+    def test_what_is_zero_does_not_travel(self):
+        # 524,288 numbers in two blocks, of which an eighth is left from the
+        # first step on; in one process nothing travels.
+        model = {"layers": [{"dense": 512}, "tanh", {"dense": 1024}, "tanh",
+                            {"dense": 1}],
+                 "loss": "mean_squared_error"}
+        pruned = optimizer(variables="dense_2/kernel", sparsity=0.875,
+                           begin_step=1, end_step=1)
+
+        def train(*command, **settings):
+            run = self.trained(*command, model=model, staleness="sync",
+                               **settings)
+            return run, run.tensors()
+
+        def pulled_bytes(**settings):
+            # Of ten epochs more, 60 steps.
+            received = []
+            for epochs in (2, 12):
+                run, tensors = train("local", "--servers=1", "--workers=1",
+                                     epochs=epochs, **settings)
+                log = run.log("worker-0")
+                moved = re.findall(r"received_bytes=(\d+)", log)
+                self.assertTrue(moved, log)
+                received.append(sum(int(got) for got in moved))
+            return received[1] - received[0], tensors
+
+        dense, _ = pulled_bytes(optimizer={"adam": {}, "learning_rate": 0.02})
+        self.assertGreater(dense, 58 * (2 << 20))
+        for pull_format, most in (("fp32", 0.2), ("bf16", 0.15)):
+            packed, tensors = pulled_bytes(optimizer=pruned,
+                                           pull_format=pull_format)
+            self.assertLess(packed, most * dense, pull_format)
+            self.assertGreater(packed, 58 * (96 << 10), pull_format)
+            _, whole = train("run", epochs=12, optimizer=pruned,
+                             pull_format=pull_format)
+            self.assertEqual(len(zeros(whole["dense_2/kernel"])), 7 << 16)
+            self.assertEqual(sorted(tensors), sorted(whole))
+            for name, values in whole.items():
+                # Not assertEqual, which would print megabytes.
+                self.assertTrue(tensors[name] == values, name)
 
     def test_in_mode_async_each_server_prunes_what_it_holds(self):
         run = self.trained("local", "--servers=2", "--workers=2", epochs=12)

@@ -149,6 +149,8 @@ class QuantizationAwareTest(unittest.TestCase):
                  "quantization_aware, whose ranges training has learned"),
                 (("--observer=min_max",), "--observer is not for a model with"),
                 (("--per_tensor",), "--per_tensor is not for a model with"),
+                (("--activation_bits=16",),
+                 "--activation_bits is not for a model with"),
                 (("--mode=dynamic",), "--mode dynamic is not for a model with "
                  "quantization_aware, which was trained for static ranges"),
                 (("--weight_bits=8",), "--weight_bits is 8, and the model was "

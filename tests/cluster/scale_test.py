@@ -101,7 +101,8 @@ class ScaleTest(unittest.TestCase):
         self.assertNotIn("is wrong:", chief)
         for worker in ("worker-0", "worker-1"):
             self.assertEqual(
-                self.runs[worker].output.count("joined as generation"), 1,
+                self.runs[worker].output.count(
+                    f"info {worker} joined as generation"), 1,
                 self.runs[worker].output)
 
     def test_promise1_three_ps_two_and_three_again_and_no_bit_changes(self):
@@ -179,6 +180,27 @@ class ScaleTest(unittest.TestCase):
                  for each in calls]
         self.assertIn(("Scale", "servers: 2", False), asked)
         self.assertIn(("Scale", "servers: 4", True), asked)
+        self.stop()
+        self.check_nobody_noticed()
+
+    def test_what_each_ps_spends_is_measured_and_pushes_go_on(self):
+        self.start_cluster("--rebalance", "--epochs=1000000")
+        self.runs["worker-1"].wait_for("first push of generation")
+        wait_for_backups(self.address)
+        # A minute in which nobody changes places.
+        for _ in range(2400):
+            balance = report(self.address)["job"]["balance"]
+            if balance["processors"]:
+                break
+            time.sleep(0.1)
+        self.assertEqual(len(balance["processors"]), 3, balance)
+        for spent in balance["processors"]:
+            self.assertGreater(spent, 0)
+            self.assertLess(spent, os.cpu_count())
+        # Whatever it makes of that, nothing is lost.
+        job = wait_for_backups(self.address)
+        self.assertEqual(holders(job), {0, 1, 2})
+        self.assertEqual((job["pushes_lost"], job["pushes_doubled"]), (0, 0))
         self.stop()
         self.check_nobody_noticed()
 

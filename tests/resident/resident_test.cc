@@ -248,6 +248,10 @@ const std::pair<const char*, const char*> kOptimizers[] = {
     {"adadelta", R"({"adadelta": {}, "learning_rate": 0.5})"},
     {"clip_global_norm",
      R"({"sgd": {}, "learning_rate": 0.1, "clip_global_norm": 0.1})"},
+    {"groups",
+     R"({"adam": {}, "learning_rate": 0.01, "groups": [
+         {"variables": "dense_1/*", "adagrad": {}, "learning_rate": 0.05},
+         {"variables": "*/bias", "sgd": {}}]})"},
 };
 
 TEST_F(ResidentTest, EachOptimizerGivesTheBitsOfTheProcessor) {

@@ -33,7 +33,7 @@ void SimArbiter::Revoke(int64_t lease, absl::Duration now) {
   PassTo(now);
 }
 
-absl::optional<LeaderKey> SimArbiter::Get(absl::Duration now) {
+absl::optional<EtcdKey> SimArbiter::Get(absl::Duration now) {
   PassTo(now);
   return key_;
 }
@@ -42,7 +42,7 @@ uint64_t SimArbiter::Create(const std::string& value, int64_t lease,
                             absl::Duration now) {
   PassTo(now);
   if (key_.has_value() || !leases_.contains(lease)) return 0;
-  key_ = LeaderKey{value, ++revision_, lease};
+  key_ = EtcdKey{value, ++revision_, lease};
   created_[revision_] = lease;
   return revision_;
 }

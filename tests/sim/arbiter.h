@@ -28,7 +28,7 @@ class SimArbiter {
   void Revoke(int64_t lease, absl::Duration now);
 
   // The key, nullopt if there is none.
-  absl::optional<LeaderKey> Get(absl::Duration now);
+  absl::optional<EtcdKey> Get(absl::Duration now);
   // Creates it, if there is none and the lease has not ended: the revision,
   // else 0.
   uint64_t Create(const std::string& value, int64_t lease, absl::Duration now);
@@ -53,7 +53,7 @@ class SimArbiter {
   uint64_t revision_ = 1;
   int64_t leases_granted_ = 0;
   std::map<int64_t, Lease> leases_;
-  absl::optional<LeaderKey> key_;
+  absl::optional<EtcdKey> key_;
   std::map<uint64_t, int64_t> created_;  // Leases of keys, by revision.
 };
 

@@ -13,6 +13,13 @@ ChiefScript::ChiefScript(uint64_t seed, ElectedChiefs* chiefs,
       storage_(storage),
       simulation_(*simulation) {}
 
+void ChiefScript::End(std::function<void()> settled) {
+  is_over_ = true;
+  if (members_.IsChiefThere() && chiefs_.IsSettled()) return settled();
+  simulation_.At(simulation_.elapsed() + absl::Seconds(1),
+                 [this, settled] { End(settled); });
+}
+
 // For longer or shorter than the lease, so that another one is elected or not.
 absl::Duration ChiefScript::DrawOutage() {
   return absl::Milliseconds(3000 + random_.Below(22000));

@@ -2,6 +2,7 @@
 #define PARAMD_TESTS_SIM_CHIEF_SCRIPT_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "absl/time/time.h"
 #include "google/protobuf/descriptor.h"
@@ -28,8 +29,9 @@ class ChiefScript {
   void Hurt();
   // `self` asks for work, before which it may be paused.
   void Started(const SimProcess& self, const google::protobuf::Message& work);
-  // Nothing is done any more.
-  void End() { is_over_ = true; }
+  // Nothing is done any more; `settled` is called once nothing of what was done
+  // is under way, and whoever leads has told a configuration.
+  void End(std::function<void()> settled);
 
   // How often something was done.
   uint64_t hurt() const { return hurt_; }

@@ -14,6 +14,8 @@ namespace {
 constexpr absl::Duration kArbiterPatience = absl::Seconds(1);
 constexpr absl::Duration kLongestAsk = absl::Seconds(2);
 constexpr uint64_t kTheRun = 1;
+// ChiefElection's.
+constexpr int kMostAsks = 3;
 // Followers are cut off from nothing.
 constexpr uint32_t kElsewhere = 1000;
 // Where nobody listens.
@@ -56,12 +58,12 @@ absl::Duration ElectedChiefs::Delay() {
 
 // ---- calls
 
-void ElectedChiefs::Call(uint32_t machine, std::function<void()> act,
-                         Heard heard) {
+void ElectedChiefs::Call(uint32_t machine, bool is_lossy,
+                         std::function<void()> act, Heard heard) {
   const absl::Duration now = simulation_.elapsed();
   const bool is_lost = now < std::max(away_until_, cut_there_[machine]);
   // Its sender gives it up, and it arrives all the same.
-  const bool is_late = !is_lost && random_.Chance(0.03);
+  const bool is_late = !is_lost && is_lossy && random_.Chance(0.1);
   if (is_lost || is_late) {
     After(kArbiterPatience, [heard] { heard(IsAway()); });
     if (is_late) {
@@ -71,7 +73,7 @@ void ElectedChiefs::Call(uint32_t machine, std::function<void()> act,
   }
   const absl::Duration there = Delay();
   const absl::Duration back = Delay();
-  const bool answer_is_lost = random_.Chance(0.03);
+  const bool answer_is_lost = is_lossy && random_.Chance(0.05);
   After(there, [this, machine, there, back, answer_is_lost,
                 act = std::move(act), heard = std::move(heard)] {
     act();
@@ -86,7 +88,7 @@ void ElectedChiefs::Call(uint32_t machine, std::function<void()> act,
 
 void ElectedChiefs::CallFor(Process* process, std::function<void()> act,
                             Heard heard) {
-  Call(process->machine, std::move(act),
+  Call(process->machine, /*is_lossy=*/process->life == 0, std::move(act),
        [this, process, heard = std::move(heard)](const absl::Status& status) {
          HearWhenAwake(process, status, heard);
        });
@@ -113,6 +115,7 @@ void ElectedChiefs::Stand(uint32_t machine, uint64_t replaces) {
   Process* const process =
       processes_.emplace_back(std::make_unique<Process>()).get();
   process->machine = machine;
+  process->began = Now();
   process->candidate.self = {AddressOf(machine), random_.Bits() | 1, kTheRun};
   process->candidate.replaces = replaces;
   process->standing = std::make_unique<ChiefStanding>(
@@ -129,26 +132,26 @@ void ElectedChiefs::LookAgain(Process* process, absl::Duration delay) {
 }
 
 void ElectedChiefs::Look(Process* process) {
-  const auto found = std::make_shared<absl::optional<LeaderKey>>();
+  const auto key = std::make_shared<absl::optional<EtcdKey>>();
   CallFor(
-      process, [this, found] { *found = arbiter_.Get(simulation_.elapsed()); },
-      [this, process, found](const absl::Status& status) {
-        if (status.ok()) return Next(process, *found);
+      process, [this, key] { *key = arbiter_.Get(simulation_.elapsed()); },
+      [this, process, key](const absl::Status& status) {
+        if (status.ok()) return Next(process, HolderOf(*key, process->lease));
         LookAgain(process, absl::Milliseconds(500));
       });
 }
 
 void ElectedChiefs::Next(Process* process,
-                         const absl::optional<LeaderKey>& found) {
+                         const absl::optional<ChiefHolder>& found) {
   switch (NextMove(process->candidate, found)) {
-    case CandidateMove::kCreate:
+    case CandidateMove::kTake:
       return Create(process);
     case CandidateMove::kIsElected:
-      return Lead(process, found->create_revision);
+      return Lead(process, found->token, process->began);
     case CandidateMove::kRemove:
       return CallFor(
           process,
-          [this, revision = found->create_revision] {
+          [this, revision = found->token] {
             arbiter_.Delete(revision, simulation_.elapsed());
           },
           [this, process](const absl::Status&) {
@@ -162,53 +165,54 @@ void ElectedChiefs::Next(Process* process,
   }
 }
 
+// As EtcdRecord::Take does.
 void ElectedChiefs::Create(Process* process) {
-  Candidate& candidate = process->candidate;
-  const auto again = [this, process](const absl::Status& status) {
-    LookAgain(process,
-              status.ok() ? absl::ZeroDuration() : absl::Milliseconds(500));
-  };
-  if (const int64_t old = std::exchange(candidate.lease, 0); old != 0) {
+  if (const int64_t old = std::exchange(process->lease, 0); old != 0) {
     return CallFor(
         process, [this, old] { arbiter_.Revoke(old, simulation_.elapsed()); },
         [this, process](const absl::Status&) { Create(process); });
   }
-  process->lease_asked = simulation_.elapsed();
-  const auto lease = std::make_shared<int64_t>(0);
+  process->lease_asked = Now();
+  const auto again = [this, process](const absl::Status& status) {
+    LookAgain(process,
+              status.ok() ? absl::ZeroDuration() : absl::Milliseconds(500));
+  };
   const auto revision = std::make_shared<uint64_t>(0);
   const auto created = [this, process, revision,
                         again](const absl::Status& status) {
     if (!status.ok() || *revision == 0) return again(status);
-    Lead(process, *revision);
+    Lead(process, *revision, process->lease_asked);
+  };
+  const auto lease = std::make_shared<int64_t>(0);
+  const auto granted = [this, process, lease, revision, again,
+                        created](const absl::Status& status) {
+    if (!status.ok()) return again(status);
+    process->lease = *lease;
+    CallFor(
+        process,
+        [this, lease = *lease, revision,
+         text = process->candidate.self.ToText()] {
+          *revision = arbiter_.Create(text, lease, simulation_.elapsed());
+        },
+        created);
   };
   CallFor(
       process,
       [this, lease] {
         *lease = arbiter_.Grant(options_.ttl, simulation_.elapsed());
       },
-      [this, process, lease, revision, again,
-       created](const absl::Status& status) {
-        if (!status.ok()) return again(status);
-        process->candidate.lease = *lease;
-        CallFor(
-            process,
-            [this, lease = *lease, revision,
-             text = process->candidate.self.ToText()] {
-              *revision = arbiter_.Create(text, lease, simulation_.elapsed());
-            },
-            created);
-      });
+      granted);
 }
 
 // ---- who leads
 
-void ElectedChiefs::Lead(Process* process, uint64_t token) {
-  if (arbiter_.LeaseOf(token) != process->candidate.lease) {
+void ElectedChiefs::Lead(Process* process, uint64_t token, Time asked) {
+  if (arbiter_.LeaseOf(token) != process->lease) {
     return Fail(absl::InternalError(absl::StrCat(
         "machine ", process->machine, " takes the key of revision ", token,
         ", which is bound to another lease than its own")));
   }
-  process->standing->Elected(Time() + absl::Seconds(1) + process->lease_asked);
+  process->standing->Elected(asked);
   process->fence.token = token;
   process->fence.check = [this, process] { return Check(process); };
   process->fence.confirm = [this, process]() -> absl::Status {
@@ -235,29 +239,36 @@ void ElectedChiefs::Lead(Process* process, uint64_t token) {
   process->life = simulation_.AddNode(PeerId::Coordinator(), coordinator);
   lives_[process->candidate.self.address] = process->life;
   RouteAll();
-  After(options_.ttl / 3, [this, process] { Renew(process); });
+  RenewLater(process);
 }
 
-void ElectedChiefs::Renew(Process* process) {
+void ElectedChiefs::RenewLater(Process* process) {
+  After(options_.ttl / 3, [this, process] { Renew(process, /*asks=*/1); });
+}
+
+void ElectedChiefs::Renew(Process* process, int asks) {
   if (process->ended) return;
   if (simulation_.elapsed() < process->paused_until) {
     return simulation_.At(process->paused_until,
-                          [this, process] { Renew(process); });
+                          [this, process, asks] { Renew(process, asks); });
   }
   const Time asked = Now();
   const auto leads = std::make_shared<bool>(false);
   CallFor(
       process,
       [this, process, leads] {
-        *leads = arbiter_.KeepAlive(process->candidate.lease,
-                                    simulation_.elapsed()) &&
+        *leads = arbiter_.KeepAlive(process->lease, simulation_.elapsed()) &&
                  Leads(*process);
       },
-      [this, process, asked, leads](const absl::Status& status) {
+      [this, process, asks, asked, leads](const absl::Status& status) {
+        // As ChiefElection::Ask does.
+        if (!status.ok() && asks < kMostAsks &&
+            WasPausedMeanwhile(asked, Now(), kLongestAsk)) {
+          return Renew(process, asks + 1);
+        }
         const absl::StatusOr<bool> answer =
             status.ok() ? absl::StatusOr<bool>(*leads) : status;
-        if (!Hear(process, asked, answer).ok()) return;
-        After(options_.ttl / 3, [this, process] { Renew(process); });
+        if (Hear(process, asked, answer).ok()) RenewLater(process);
       });
   if (std::exchange(process->pauses_at_ask, false) && process == leader_) {
     Pause(process->pause, /*at_ask=*/false);
@@ -273,8 +284,7 @@ absl::StatusOr<bool> ElectedChiefs::AskNow(Process* process) {
   const absl::Duration now = simulation_.elapsed();
   const uint32_t machine = process->machine;
   if (now < std::max(away_until_, cut_there_[machine])) return IsAway();
-  const bool leads =
-      arbiter_.KeepAlive(process->candidate.lease, now) && Leads(*process);
+  const bool leads = arbiter_.KeepAlive(process->lease, now) && Leads(*process);
   if (now < cut_back_[machine]) return IsAway();
   return leads;
 }
@@ -282,7 +292,7 @@ absl::StatusOr<bool> ElectedChiefs::AskNow(Process* process) {
 absl::Status ElectedChiefs::Hear(Process* process, Time asked,
                                  const absl::StatusOr<bool>& answer) {
   // Known to be away until it was to be asked again.
-  if (!answer.ok() && Now() - asked <= kLongestAsk) {
+  if (!answer.ok()) {
     process->unaware_until = simulation_.elapsed() + options_.ttl + kLongestAsk;
   }
   const auto news = process->standing->Hear(asked, Now(), answer);
@@ -372,8 +382,8 @@ absl::Status ElectedChiefs::Ended(const SimProcess& chief,
   const bool may_end = process->draining || !storage_.results().empty();
   const bool leads = Leads(*process);
   Call(
-      process->machine,
-      [this, lease = process->candidate.lease] {
+      process->machine, /*is_lossy=*/true,
+      [this, lease = process->lease] {
         arbiter_.Revoke(lease, simulation_.elapsed());
       },
       [](const absl::Status&) {});
@@ -427,6 +437,15 @@ void ElectedChiefs::GoAway(absl::Duration time) {
   away_until_ = simulation_.elapsed() + time;
 }
 
+bool ElectedChiefs::IsSettled() {
+  const absl::Duration now = simulation_.elapsed();
+  return is_led() && Leads(*leader_) && !leader_->draining &&
+         !leader_->pauses_at_ask &&
+         now >= std::max({away_until_, leader_->paused_until,
+                          cut_there_[leader_->machine],
+                          cut_back_[leader_->machine]});
+}
+
 absl::Status ElectedChiefs::CheckNobodyElseLeads() const {
   for (const auto& process : processes_) {
     if (process->life == 0 || process->ended || process.get() == leader_) {
@@ -452,12 +471,14 @@ void ElectedChiefs::Follow(PeerId who) {
 }
 
 void ElectedChiefs::Watch(PeerId who) {
-  const auto found = std::make_shared<absl::optional<LeaderKey>>();
+  const auto key = std::make_shared<absl::optional<EtcdKey>>();
   Call(
-      kElsewhere,
-      [this, found] { *found = arbiter_.Get(simulation_.elapsed()); },
-      [this, who, found](const absl::Status& status) {
-        if (status.ok() && followers_.at(who).Found(*found)) RouteAll();
+      kElsewhere, /*is_lossy=*/true,
+      [this, key] { *key = arbiter_.Get(simulation_.elapsed()); },
+      [this, who, key](const absl::Status& status) {
+        if (status.ok() && followers_.at(who).Found(HolderOf(*key, 0))) {
+          RouteAll();
+        }
         After(absl::Milliseconds(50 + random_.Below(1000)),
               [this, who] { Watch(who); });
       });

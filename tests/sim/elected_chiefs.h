@@ -30,10 +30,11 @@ namespace paramd {
 // there. Whoever follows the chief (`Follow`) reaches the coordinator at the
 // address that it heard of last.
 //
-// Between a process and the arbiter calls take time; some are lost, or arrive
-// long after their sender gave them up, and a machine may be cut off, in one
-// direction or both. While the arbiter is asked before work is done, no time
-// passes.
+// Between a process and the arbiter calls take time, and a machine may be cut
+// off, in one direction or both. Of those of a process that stands some are
+// lost, or arrive long after their sender gave them up; whoever leads loses the
+// lead only by what a script does. While the arbiter is asked before work is
+// done, no time passes.
 //
 // Checked of every process, at each work that counts: that it is elected with
 // a lease of its own, that no entry of the log follows one of a later chief,
@@ -87,6 +88,9 @@ class ElectedChiefs {
   uint64_t resigned() const { return resigned_; }
   // Works that counted and were refused to a former chief.
   uint64_t refused() const { return refused_; }
+  // Nothing of what was done to chiefs is under way: who leads holds the key,
+  // and is neither paused nor cut off.
+  bool IsSettled();
   // An error naming a chief that was followed and goes on.
   absl::Status CheckNobodyElseLeads() const;
 
@@ -94,7 +98,9 @@ class ElectedChiefs {
   struct Process {
     uint32_t machine = 0;
     Candidate candidate;
-    absl::Duration lease_asked;
+    int64_t lease = 0;  // That it asked for last.
+    Time began;
+    Time lease_asked;
     std::unique_ptr<ChiefStanding> standing;  // Has no assignment.
     ChiefFence fence;
     uint64_t life = 0;  // Of its coordinator. 0: it has none.
@@ -118,7 +124,9 @@ class ElectedChiefs {
   std::string NameOf(const Process& process) const;
 
   // Calls the arbiter for a machine: `act` is done when the request arrives.
-  void Call(uint32_t machine, std::function<void()> act, Heard heard);
+  // `is_lossy`: it may be lost though nobody is cut off.
+  void Call(uint32_t machine, bool is_lossy, std::function<void()> act,
+            Heard heard);
   // The same for a process, which hears nothing while it is paused, nor when it
   // has ended.
   void CallFor(Process* process, std::function<void()> act, Heard heard);
@@ -128,10 +136,13 @@ class ElectedChiefs {
   void Stand(uint32_t machine, uint64_t replaces);
   void Look(Process* process);
   void LookAgain(Process* process, absl::Duration delay);
-  void Next(Process* process, const absl::optional<LeaderKey>& found);
+  void Next(Process* process, const absl::optional<ChiefHolder>& found);
   void Create(Process* process);
-  void Lead(Process* process, uint64_t token);
-  void Renew(Process* process);
+  // `asked`: when it asked for the lease, at the earliest.
+  void Lead(Process* process, uint64_t token, Time asked);
+  void RenewLater(Process* process);
+  // `asks`: how often in a row, this one included.
+  void Renew(Process* process, int asks);
   bool Leads(const Process& process);
   // Asks at once: the answer, or that the arbiter is away.
   absl::StatusOr<bool> AskNow(Process* process);

@@ -1,5 +1,6 @@
 #include "tests/sim/replica_draws.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 #include "base/random.h"
@@ -80,6 +81,14 @@ std::vector<OperatorCore::Setting> DrawReplicaSettings(uint64_t seed) {
     }
   }
   return settings;
+}
+
+bool DrawRebalances(uint64_t seed) {
+  return RandomStream(StableHash("rebalances", seed)).Chance(0.6);
+}
+
+double DrawBusy(uint64_t seed, uint32_t place) {
+  return RandomStream(StableHash(absl::StrCat("busy ", place), seed)).Uniform();
 }
 
 std::vector<ScaleOperator::Step> DrawScales(uint64_t seed, uint32_t tasks) {

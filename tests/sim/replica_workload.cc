@@ -18,6 +18,7 @@
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/refusal.h"
 #include "server/core/shard.h"
+#include "tests/sim/balance_witness.h"
 #include "tests/sim/chief_script.h"
 #include "tests/sim/elected_chiefs.h"
 #include "tests/sim/fine_cut.h"
@@ -42,12 +43,17 @@ namespace {
 constexpr char kReplicaDigest[] = "digest of the replicas";
 constexpr uint32_t kReplicaTasks = 3;
 constexpr uint32_t kReplicaWorkers = 3;
+// Where servers are moved by themselves, far shorter than outside.
+constexpr absl::Duration kBalanceWindow = absl::Milliseconds(1500);
+constexpr absl::Duration kBalanceRest = absl::Seconds(20);
 
 class ReplicaRun : private SimulationWatcher {
  public:
   enum class Kind { kReplicas, kScaling, kElection };
   ReplicaRun(uint64_t seed, bool verbose, Kind kind)
-      : scales_(kind == Kind::kScaling),
+      : seed_(seed),
+        scales_(kind == Kind::kScaling),
+        balances_(scales_ && DrawRebalances(seed)),
         elects_(kind == Kind::kElection),
         random_(StableHash(scales_ ? "scaling" : "replicas", seed)),
         places_(scales_ ? ScalablePlacesOf(kReplicaTasks, 1)
@@ -75,6 +81,7 @@ class ReplicaRun : private SimulationWatcher {
               simulation_.Fail(scaled_.Check(members_.newest()));
             }),
         scaled_(places_),
+        balanced_(kBalanceRest),
         simulation_(MakeOptions(seed, verbose)),
         witness_(storage_, &report_,
                  [this](absl::Status status) {
@@ -135,9 +142,9 @@ class ReplicaRun : private SimulationWatcher {
       at += absl::Milliseconds(chief_.Below(elects_ ? 10000 : 30000));
       simulation_.At(at, [this] { elects_ ? script_->Hurt() : KillChief(); });
     }
-    simulation_.At(at + absl::Seconds(elects_ ? 60 : 30), [this] {
+    simulation_.At(at + absl::Seconds(30), [this] {
+      if (elects_) return script_->End([this] { AddWorker(0); });
       chief_may_die_ = false;
-      if (elects_) script_->End();
       AddWorker(0);
     });
   }
@@ -149,6 +156,8 @@ class ReplicaRun : private SimulationWatcher {
     report_.events = simulation_.events();
     report_.checkpoints = storage_.committed().size();
     report_.settings = operator_.done();
+    report_.balanced = balanced_.begun();
+    report_.balanced_done = balanced_.done();
     report_.keyed = job_.variables().back().keyed() ? 1 : 0;
     report_.faults = simulation_.fault_counts();
     if (!elects_) return report_;
@@ -245,6 +254,7 @@ class ReplicaRun : private SimulationWatcher {
     report_.forgotten += absl::StartsWith(note, "this place forgets ");
     if (self.peer != PeerId::Coordinator()) return;
     members_.Noted(note);
+    simulation_.Fail(balanced_.Noted(note, simulation_.elapsed()));
     report_.kept += absl::StartsWith(note, "the servers keep what they hold");
     if (absl::StartsWith(note, "all servers go back to step")) {
       simulation_.Fail(absl::DataLossError(std::string(note)));
@@ -330,6 +340,7 @@ class ReplicaRun : private SimulationWatcher {
     }
     ++report_.chief_kills;
     members_.ChiefIsDown();
+    balanced_.ChiefIsDown();
     simulation_.Crash(PeerId::Coordinator());
     simulation_.At(
         simulation_.elapsed() + absl::Milliseconds(chief_.Below(5000)),
@@ -446,6 +457,11 @@ class ReplicaRun : private SimulationWatcher {
       options.peer = place.index;
       options.incarnation = incarnation;
       options.life_seed = random_.Bits();
+      if (balances_) {
+        options.processor_time = [this, busy = DrawBusy(seed_, place.index)] {
+          return simulation_.elapsed() * busy;
+        };
+      }
       shards_.push_back(std::make_unique<Shard>(options));
       places_now_[place.index] = shards_.back().get();
       if (elects_) elections_->Follow(place);
@@ -463,6 +479,9 @@ class ReplicaRun : private SimulationWatcher {
     options.places = places_;
     options.workers = kReplicaWorkers;
     options.examples = job_.examples();
+    options.job.set_rebalance(balances_);
+    options.balance_window = kBalanceWindow;
+    options.balance_rest = kBalanceRest;
     options.nonce_seed = coordinators_.empty() ? random_.Bits() : chief_.Bits();
     coordinators_.push_back(std::make_unique<Coordinator>(options));
     return coordinators_.back().get();
@@ -638,7 +657,9 @@ class ReplicaRun : private SimulationWatcher {
   static constexpr PeerId Operator() { return {PeerId::Kind::kOutside, 1}; }
   static constexpr PeerId Scaler() { return {PeerId::Kind::kOutside, 2}; }
 
+  const uint64_t seed_;
   const bool scales_;
+  const bool balances_;
   const bool elects_;
   RandomStream random_;
   const std::vector<ServerPlaces> places_;
@@ -652,6 +673,7 @@ class ReplicaRun : private SimulationWatcher {
   OperatorCore operator_;
   ScaleOperator scaler_;
   ScaleWitness scaled_;
+  BalanceWitness balanced_;
   SimStorage storage_;
   ReplicaReport report_;
   Simulation simulation_;

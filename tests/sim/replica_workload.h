@@ -22,14 +22,16 @@ struct ReplicaReport : WorkloadReport {
   uint64_t hand_overs = 0;  // and servers that were handed over for it.
   uint64_t chief_kills = 0;
   uint64_t kept = 0;  // New coordinators whose servers keep what they hold.
-  uint64_t scales_asked = 0;  // Numbers of ps that an operator asked for,
-  uint64_t scales = 0;        // and of those, that were there in the end.
-  uint64_t moves = 0;         // Servers that were handed over for it,
-  uint64_t forgotten = 0;     // and places that dropped what nobody needed.
-  uint64_t elected = 0;       // Chiefs that an election had,
-  uint64_t found_out = 0;     // those that were followed and ended by it,
-  uint64_t resigned = 0;      // and those that ended in good order.
-  uint64_t refused = 0;       // Works that one was too late for.
+  uint64_t scales_asked = 0;   // Numbers of ps that an operator asked for,
+  uint64_t scales = 0;         // and of those, that were there in the end.
+  uint64_t moves = 0;          // Servers that were handed over for it,
+  uint64_t forgotten = 0;      // and places that dropped what nobody needed.
+  uint64_t balanced = 0;       // Servers that a coordinator began to move by
+  uint64_t balanced_done = 0;  // itself, and those that were there then.
+  uint64_t elected = 0;        // Chiefs that an election had,
+  uint64_t found_out = 0;      // those that were followed and ended by it,
+  uint64_t resigned = 0;       // and those that ended in good order.
+  uint64_t refused = 0;        // Works that one was too late for.
 };
 
 // Servers with a backup each: processes that hold one server and the backup of
@@ -62,9 +64,14 @@ ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose);
 // cut off, at any moment, and the coordinator is killed; others are killed, and
 // drained, in between: a server that is being moved has no backup now and then.
 //
+// In three of five seeds servers are also moved by themselves: each place says
+// to spend a share of a processor that is drawn for it, so what a server spends
+// elsewhere is never what was expected.
+//
 // Checked besides: once the operator hears that so many hold everything, no
 // server and no backup is elsewhere until another number is asked for, whoever
-// was killed meanwhile.
+// was killed meanwhile; what is moved by itself is moved one at a time, and not
+// again before it has rested, also by another coordinator.
 ReplicaReport RunScalingWorkload(uint64_t seed, bool verbose);
 
 // The same as the first, never in sync mode, where an arbiter elects the chief

@@ -22,6 +22,8 @@ TEST(ScalingWorkloadTest, Promise1_WhoeverHoldsServersNoPushIsLostOrDoubled) {
     all.scales += report.scales;
     all.moves += report.moves;
     all.forgotten += report.forgotten;
+    all.balanced += report.balanced;
+    all.balanced_done += report.balanced_done;
   }
   if (FewSeeds()) return;
   // A case that was never met proves nothing.
@@ -32,6 +34,8 @@ TEST(ScalingWorkloadTest, Promise1_WhoeverHoldsServersNoPushIsLostOrDoubled) {
   EXPECT_GT(all.scales, ScalingSeeds() / 4);
   EXPECT_GT(all.moves, ScalingSeeds() / 4);
   EXPECT_GT(all.forgotten, 0u);
+  EXPECT_GT(all.balanced, ScalingSeeds() / 10);
+  EXPECT_GT(all.balanced_done, 0u);
 }
 
 TEST(ScalingWorkloadTest, OneSeedGivesOneTrace) {

@@ -25,6 +25,7 @@
 #include "tests/sim/integer_workload.h"
 #include "tests/sim/mode_workload.h"
 #include "tests/sim/model_workload.h"
+#include "tests/sim/pipeline_workload.h"
 #include "tests/sim/replica_workload.h"
 #include "tests/sim/rounds_workload.h"
 #include "tests/sim/stop_workload.h"
@@ -36,8 +37,8 @@ namespace {
 constexpr char kUsage[] =
     "usage: sim [--workload=integers|growing|overlapping|joining|sync|mode|"
     "bounded|\n"
-    "                       cut|stop|rounds|replicas|scaling|election|model|"
-    "in_step\n"
+    "                       cut|stop|rounds|pipeline|replicas|scaling|election|"
+    "model|in_step\n"
     "           | --job=FILE [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
@@ -49,6 +50,7 @@ constexpr char kUsage[] =
     "                restored at any moment, onto other servers; stop: "
     "stopped by an\n"
     "                operator; rounds: workers that each keep a copy;\n"
+    "                pipeline: a model in stages, on devices that fail;\n"
     "                replicas: servers with a backup each; scaling: those on "
     "fewer\n"
     "                processes, and on more again; election: those under a "
@@ -100,6 +102,10 @@ WorkloadReport RunElection(uint64_t seed, bool verbose) {
   return RunElectionWorkload(seed, verbose);
 }
 
+WorkloadReport RunPipeline(uint64_t seed, bool verbose) {
+  return RunPipelineWorkload(seed, verbose);
+}
+
 // What it is compared with is trained once for all seeds.
 WorkloadReport RunCut(uint64_t seed, bool verbose) {
   static CutWorkload* const cuts = new CutWorkload();
@@ -135,6 +141,7 @@ WorkloadRun RunOf(absl::string_view workload) {
       {"cut", RunCut},
       {"stop", RunStopWorkload},
       {"rounds", RunRoundsOf},
+      {"pipeline", RunPipeline},
       {"replicas", RunReplicas},
       {"scaling", RunScaling},
       {"election", RunElection}};

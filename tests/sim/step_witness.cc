@@ -196,6 +196,9 @@ void StepWitness::Answered(const SimProcess& self, PeerId /*from*/,
 
 void StepWitness::CheckPull(const SimProcess& self, const v1::PullRequest& pull,
                             const v1::PullReply& reply) {
+  for (const v1::PulledBlock& block : reply.blocks()) {
+    if (block.has_nonzero()) report_.probes.Hit("sync: a block comes packed");
+  }
   if (reply.step() >= pull.after_step()) return;
   Wrong(PeerName(self.peer), " answers a pull after step ", pull.after_step(),
         " with step ", reply.step());

@@ -23,12 +23,13 @@ TEST(SyncWorkloadTest, Promise6_EveryBatchIsInOnceWhoeverDies) {
   EXPECT_GE(all.checkpoints, 2 * Seeds());
   EXPECT_GE(all.hits, 2 * Seeds());
   // What was never met proves nothing.
-  for (const char* probe : {"sync: the bits of one process",
-                            "sync: an empty share", "sync: a share is late",
-                            "sync: a share comes again when its step is in",
-                            "sync: a share comes too early or too late",
-                            "sync: a worker hears that it is left out",
-                            "sync: one threshold for all servers"}) {
+  for (const char* probe :
+       {"sync: the bits of one process", "sync: a block comes packed",
+        "sync: an empty share", "sync: a share is late",
+        "sync: a share comes again when its step is in",
+        "sync: a share comes too early or too late",
+        "sync: a worker hears that it is left out",
+        "sync: one threshold for all servers"}) {
     EXPECT_GT(all.probes.Of(probe), 0u) << probe;
   }
 }

@@ -211,6 +211,8 @@ void Worker::BeginSession(const v1::JoinReply& reply, WorkerTurn* turn) {
   options.session.chunk_bytes = options_.job.chunk_bytes();
   options.session.push_format = FormatOf(options_.job.push_format());
   options.session.pull_format = FormatOf(options_.job.pull_format());
+  options.session.takes_packed =
+      options_.packs_pulls && options_.job.optimizer().pruning_size() > 0;
   options.session.give_up_after = options_.give_up_after;
   options.session.request_id_seed = options_.incarnation + sessions_;
   options.session.first_call = ++sessions_ << 32;

@@ -15,6 +15,7 @@ Session::Options Options() {
   Session::Options options;
   options.worker = 3;
   options.request_id_seed = 5;
+  options.takes_packed = true;
   return options;
 }
 

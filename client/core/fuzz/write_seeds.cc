@@ -34,6 +34,25 @@ Event Pulled(const Outbox::SendItem& sent, uint64_t life) {
   return AnswerOf(reply, {Floats(std::vector<float>(elements, 3))});
 }
 
+// Every block packed, with its second number left.
+Event PulledPacked(const Outbox::SendItem& sent, uint64_t life) {
+  v1::PullReply reply;
+  reply.set_encoding(v1::FP32);
+  BufferChain payload;
+  for (const v1::PullBlock& asked :
+       static_cast<const v1::PullRequest&>(*sent.head).blocks()) {
+    v1::PulledBlock* const block = reply.add_blocks();
+    block->set_slice(asked.slice());
+    block->set_block(asked.block());
+    block->mutable_version()->set_life(life);
+    block->set_elements(2 + sent.to.index);
+    block->set_nonzero(1);
+    payload.push_back(Buffer::Copy(std::string(1, '\x02')));
+    payload.push_back(Floats({3}));
+  }
+  return AnswerOf(reply, payload);
+}
+
 Event Pushed(const Outbox::SendItem& sent, v1::PushedBlock::Result result) {
   v1::PushReply reply;
   *reply.mutable_server_generation() = Pair(1, sent.to.index + 1);
@@ -61,7 +80,7 @@ Event Refused(v1::Refusal::Reason reason, absl::StatusCode code) {
 
 // So many answers; `other` in place of every third, if it has a kind.
 std::string Answers(int count, v1::PushedBlock::Result result,
-                    const Event* other = nullptr) {
+                    const Event* other = nullptr, bool packed = false) {
   fuzz::SessionCore core;
   Recorder recorder(&core, {});
   for (int i = 1; i <= count && !recorder.run().exited(); ++i) {
@@ -73,7 +92,8 @@ std::string Answers(int count, v1::PushedBlock::Result result,
     if (other != nullptr && i % 3 == 0) {
       recorder.Add(*other);
     } else if (dynamic_cast<const v1::PullRequest*>(sent.head.get())) {
-      recorder.Add(Pulled(sent, static_cast<uint64_t>(i)));
+      const auto life = static_cast<uint64_t>(i);
+      recorder.Add(packed ? PulledPacked(sent, life) : Pulled(sent, life));
     } else {
       recorder.Add(Pushed(sent, result));
     }
@@ -98,6 +118,8 @@ int main(int argc, char** argv) {
       argv[1], "session",
       {{"one_pull", Answers(2, PushedBlock::APPLIED)},
        {"whole", Answers(12, PushedBlock::APPLIED)},
+       {"packed", Answers(12, PushedBlock::APPLIED, /*other=*/nullptr,
+                          /*packed=*/true)},
        {"already_applied", Answers(8, PushedBlock::ALREADY_APPLIED)},
        {"superseded", Answers(8, PushedBlock::SUPERSEDED)},
        {"waits", Answers(12, PushedBlock::APPLIED, &wait)},

@@ -67,6 +67,25 @@ Events Training(const v1::Configuration& configuration) {
   return events;
 }
 
+// Half of its weights become zero with the first push.
+Events Pruned() {
+  v1::Configuration configuration = Small();
+  v1::OptimizerConfig::Pruning* const pruning =
+      configuration.mutable_optimizer()->add_pruning();
+  pruning->set_variables("w");
+  pruning->set_sparsity(0.5);
+  pruning->set_begin_step(1);
+  pruning->set_end_step(1);
+  Events events = Training(configuration);
+  for (const v1::Encoding encoding : {v1::FP32, v1::BF16}) {
+    v1::PullRequest pull = Pull();
+    pull.set_encoding(encoding);
+    pull.set_takes_packed(true);
+    events.push_back(CallOf(PeerId::Worker(1), pull));
+  }
+  return events;
+}
+
 Events Snapshot() {
   Events events = Training(Small());
   events.push_back(CallOf(PeerId::Coordinator(), MakeSeal(1)));
@@ -189,6 +208,7 @@ int main(int argc, char** argv) {
   const std::vector<std::pair<std::string, Events>> lives = {
       {"training", Training(Small())},
       {"adam", Training(MakeAdamConfiguration({Uniform("w", {2})}))},
+      {"pruned", Pruned()},
       {"snapshot", Snapshot()},
       {"restore", Restore()},
       {"steps", Steps()},

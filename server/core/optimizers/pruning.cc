@@ -182,7 +182,7 @@ bool Pruning::IsTime(uint64_t applied) const {
 
 std::vector<uint64_t> Pruning::Mask(const float* values, size_t elements,
                                     uint64_t applied, float below) const {
-  if (applied < begin_step_) return {};
+  if (!HasBegun(applied)) return {};
   const float threshold = IsTime(applied) ? below : 0;
   Bits mask = NoneOf(elements);
   for (size_t i = 0; i < elements; ++i) {

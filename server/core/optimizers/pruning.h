@@ -62,6 +62,8 @@ class Pruning {
   bool is_of_channels() const { return is_of_channels_; }
   // s after so many applications; 0 before b.
   double Sparsity(uint64_t applied) const;
+  // Whether what is zero behind so many applications stays so.
+  bool HasBegun(uint64_t applied) const { return applied >= begin_step_; }
   // Whether behind so many applications more is to become zero.
   bool IsTime(uint64_t applied) const;
 

@@ -32,6 +32,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{/* Not empty: a Lease says which pod of the chief's task is the chief. */}}
+{{- define "paramd.elects" -}}
+{{- if gt (int .Values.election.candidates) 1 }}
+{{- if or (ne .Values.controller "plain") .Values.tls.enabled }}
+{{- fail "election.candidates: more than 1 needs controller plain, and no tls" }}
+{{- end }}
+{{- if not (include "paramd.account" .) }}
+{{- fail "election.candidates: more than 1 needs serviceAccount.create, or serviceAccount.name" }}
+{{- end }}
+{{- print "yes" }}
+{{- end }}
+{{- end }}
+
 {{/* Where pods may run: (dict "root" $ "more" LABELS). What a role asks for itself goes
      before the architecture. */}}
 {{- define "paramd.nodeSelector" -}}
@@ -50,13 +63,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* Who takes part, for --task_from_hostname. */}}
 {{- define "paramd.cluster" -}}
+{{- $middle := ternary "-0" "" (eq .Values.controller "jobset") -}}
+{{- $chief := printf "%s-chief%s-0.%s:%d" (include "paramd.name" .) $middle (include "paramd.name" .) (int .Values.port) -}}
+{{- include "paramd.clusterOf" (dict "root" . "chief" $chief) }}
+{{- end }}
+
+{{/* The same with another address of the chief: (dict "root" $ "chief" ADDRESS). */}}
+{{- define "paramd.clusterOf" -}}
+{{- $chief := .chief -}}
+{{- with .root -}}
 {{- $name := include "paramd.name" . -}}
 {{- $middle := ternary "-0" "" (eq .Values.controller "jobset") -}}
 {{- $end := printf ".%s:%d" $name (int .Values.port) -}}
-chief={{ $name }}-chief{{ $middle }}-0{{ $end }}
+chief={{ $chief }}
 ps={{ $name }}-ps{{ $middle }}-{0..{{ sub (int .Values.ps.count) 1 }}}{{ $end }}
 {{- if gt (int .Values.worker.count) 1 }}
 worker={{ $name }}-worker{{ $middle }}-{0..{{ sub (int .Values.worker.count) 2 }}}{{ $end }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -65,7 +88,7 @@ worker={{ $name }}-worker{{ $middle }}-{0..{{ sub (int .Values.worker.count) 2 }
 {{- define "paramd.count" -}}
 {{- if eq .role "ps" }}{{ .root.Values.ps.count }}
 {{- else if eq .role "worker" }}{{ sub (int .root.Values.worker.count) 1 }}
-{{- else }}1{{ end -}}
+{{- else }}{{ .root.Values.election.candidates }}{{ end -}}
 {{- end }}
 
 {{/* spec of an Indexed Job: (dict "root" $ "role" "ps"). */}}
@@ -92,6 +115,8 @@ template:
 {{- $values := .root.Values -}}
 {{- $of := eq .role "ps" | ternary $values.ps $values.worker -}}
 {{- $tfjob := eq $values.controller "tfjob" -}}
+{{- $elects := include "paramd.elects" .root -}}
+{{- $candidate := and $elects (eq .role "chief") -}}
 {{- $health := $values.tls.enabled | ternary (int $values.tls.healthPort) (int $values.port) -}}
 metadata:
   labels:
@@ -131,6 +156,20 @@ spec:
   {{- with $of.affinity }}
   affinity:
     {{- toYaml . | nindent 4 }}
+  {{- else }}
+  {{- if $candidate }}
+  # On different nodes, if there are.
+  affinity:
+    podAntiAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+        - weight: 100
+          podAffinityTerm:
+            topologyKey: kubernetes.io/hostname
+            labelSelector:
+              matchLabels:
+                {{- include "paramd.selector" $.root | nindent 16 }}
+                app.kubernetes.io/component: chief
+  {{- end }}
   {{- end }}
   {{- with $of.tolerations }}
   tolerations:
@@ -160,7 +199,10 @@ spec:
       args:
         - run
         - --job=/etc/paramd/job.json
-        {{- if not $tfjob }}
+        {{- if $candidate }}
+        - --task_type=chief
+        - --task_index=0
+        {{- else if not $tfjob }}
         - --task_from_hostname
         {{- end }}
         {{- if $values.tls.enabled }}
@@ -171,10 +213,21 @@ spec:
         {{- end }}
       {{- if or (not $tfjob) $values.extraEnv }}
       env:
-        {{- if not $tfjob }}
+        {{- if $candidate }}
+        # Its own address in place of the chief's.
+        - name: POD_IP
+          valueFrom:
+            fieldRef: {fieldPath: status.podIP}
+        - name: PARAMD_CLUSTER
+          value: {{ include "paramd.clusterOf" (dict "root" .root "chief" (printf "$(POD_IP):%d" (int $values.port))) | quote }}
+        {{- else if not $tfjob }}
         - name: PARAMD_CLUSTER
           valueFrom:
             configMapKeyRef: {name: {{ include "paramd.name" .root }}-job, key: cluster}
+        {{- end }}
+        {{- if $elects }}
+        - {name: PARAMD_CHIEF_ELECTION, value: "kubernetes://{{ include "paramd.name" .root }}"}
+        - {name: PARAMD_CHIEF_ELECTION_TLS_DIR, value: /etc/paramd-election}
         {{- end }}
         {{- with $values.extraEnv }}
         {{- toYaml . | nindent 8 }}
@@ -188,6 +241,8 @@ spec:
         {{- end }}
       resources:
         {{- toYaml $of.resources | nindent 8 }}
+      {{- /* A candidate that stands by listens nowhere. */}}
+      {{- if not $candidate }}
       startupProbe:
         grpc: {port: {{ $health }}, service: liveness}
         periodSeconds: 2
@@ -202,6 +257,7 @@ spec:
         grpc: {port: {{ $health }}, service: readiness}
         periodSeconds: 5
         timeoutSeconds: 5
+      {{- end }}
       securityContext:
         {{- include "paramd.containerSecurity" . | nindent 8 }}
       terminationMessagePolicy: FallbackToLogsOnError
@@ -210,6 +266,9 @@ spec:
         - {name: train, mountPath: /train}
         {{- if $values.tls.enabled }}
         - {name: tls, mountPath: /etc/paramd-tls, readOnly: true}
+        {{- end }}
+        {{- if $elects }}
+        - {name: election, mountPath: /etc/paramd-election, readOnly: true}
         {{- end }}
         {{- with $of.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
@@ -230,6 +289,21 @@ spec:
           {{- range $i := until (int (include "paramd.count" .)) }}
           {{- include "paramd.tlsSecret" (dict "root" $.root "task" (printf "%s-%d" $task (add $i $first))) | nindent 10 }}
           {{- end }}
+    {{- end }}
+    {{- if $elects }}
+    - name: election
+      projected:
+        # 0440
+        defaultMode: 288
+        sources:
+          - serviceAccountToken: {path: token, expirationSeconds: 3600}
+          - configMap:
+              name: kube-root-ca.crt
+              items:
+                - {key: ca.crt, path: ca.crt}
+          - downwardAPI:
+              items:
+                - {path: namespace, fieldRef: {fieldPath: metadata.namespace}}
     {{- end }}
     {{- with $of.extraVolumes }}
     {{- toYaml . | nindent 4 }}
