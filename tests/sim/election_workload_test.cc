@@ -8,7 +8,7 @@
 namespace paramd {
 namespace {
 
-uint64_t ElectionSeeds() { return FewSeeds() ? 6 : 60; }
+uint64_t ElectionSeeds() { return FewSeeds() ? 10 : 100; }
 
 TEST(ElectionWorkloadTest, Promise1_WhoeverIsElectedNoPushIsLostOrDoubled) {
   ReplicaReport all;
