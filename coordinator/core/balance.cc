@@ -16,6 +16,8 @@ constexpr absl::Duration kLookEvery = absl::Seconds(1);
 // For a ps to be there again, and for a server to be where it is to go.
 constexpr absl::Duration kMovePatience = absl::Seconds(30);
 constexpr absl::Duration kLongestMove = absl::Minutes(30);
+// If nobody has looked for so long, a ps has kMovePatience from now on.
+constexpr absl::Duration kLookedAway = absl::Seconds(5);
 constexpr size_t kMostPast = 8;
 
 // Each server has a place in every ps.
@@ -299,6 +301,9 @@ void Balance::GoOn(const Present& present, Turn* turn) {
     move.set_state(v1::Move::DONE);
     return Log(std::move(move), turn);
   }
+  // The job began anew, or the chief itself stood still.
+  if (turn->now - looked_ > kLookedAway) last_there_ = turn->now;
+  looked_ = turn->now;
   const std::string missing = MissingFor(places, *turn);
   if (!missing.empty()) {
     replicas_.Stay(server);

@@ -141,6 +141,7 @@ class Balance {
   bool logging_ = false;
   Time began_;       // Of that one.
   Time last_there_;  // When all that it needs was.
+  Time looked_;      // When that was last looked for.
   std::string waits_for_;
   std::map<uint32_t, Heard> heard_;  // By place. Bound: all of them.
   // The window: empty where none has begun.

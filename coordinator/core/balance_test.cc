@@ -345,6 +345,21 @@ TEST_F(BalanceTest, WhereAPsDoesNotComeBackAMoveIsGivenUp) {
   EXPECT_EQ(balance_.PlacesOf(2, 3).away, 2u) << "where it was before";
 }
 
+TEST_F(BalanceTest, AChiefThatStoodStillGivesAPsTimeToBeThere) {
+  HeatPs0();
+  Pass(absl::Seconds(64));
+  Logged();
+  Gone(1);
+  bench_.now = bench_.now + absl::Minutes(2);
+  Advance();
+  EXPECT_TRUE(appended_.empty()) << "nobody has looked for so long";
+  EXPECT_EQ(Status().waiting_for(), "ps-1 to be there");
+  Pass(absl::Seconds(20));
+  EXPECT_TRUE(appended_.empty());
+  Pass(absl::Seconds(20));
+  EXPECT_EQ(Logged().state(), v1::Move::GIVEN_UP);
+}
+
 TEST_F(BalanceTest, AnOperatorEndsItAtOnceAndBeginsItAnew) {
   HeatPs0();
   Pass(absl::Seconds(64));
