@@ -187,7 +187,7 @@ void Balance::Measure(const Present& present, Turn* turn) {
     return;
   }
   const absl::Duration window = turn->job.options.balance_window;
-  if (turn->now - window_began_ < window) return;
+  if (turn->now - window_began_ < window || present.is_saving) return;
   const auto servers = Loads(window);
   if (!servers.has_value()) {
     // One that has not been heard since, or not for long enough.

@@ -308,6 +308,17 @@ TEST_F(BalanceTest, WhatElseIsUnderWayBeginsTheMinuteAnew) {
   EXPECT_TRUE(appended_.empty());
 }
 
+TEST_F(BalanceTest, ACheckpointPutsAMoveOffAndDoesNotBeginTheMinuteAnew) {
+  HeatPs0();
+  Pass(absl::Seconds(50));
+  present_.is_saving = true;
+  Pass(absl::Seconds(30));
+  EXPECT_TRUE(appended_.empty());
+  present_.is_saving = false;
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(Logged().state(), v1::Move::BEGUN);
+}
+
 TEST_F(BalanceTest, WhoDoesNotSayWhatItSpendsIsNotMoved) {
   busy_.clear();
   Pass(absl::Minutes(5));
