@@ -344,6 +344,10 @@ void Balance::Advance(const Present& present, Turn* turn) {
   rebalances_ = IsOn(turn->job);
   const bool is_of_other_ps =
       moving_.has_value() && moving_->ps() != present.tasks;
+  if (present.is_scaling || !rebalances_) {
+    loads_.clear();
+    hot_.clear();
+  }
   if (present.is_scaling || is_of_other_ps) {
     moving_.reset();
     placed_.clear();

@@ -319,6 +319,30 @@ TEST_F(BalanceTest, ACheckpointPutsAMoveOffAndDoesNotBeginTheMinuteAnew) {
   EXPECT_EQ(Logged().state(), v1::Move::BEGUN);
 }
 
+TEST_F(BalanceTest, WhatWasMeasuredIsSaidNoMoreWhenItIsOfOtherPsOrOff) {
+  const auto is_hot = [this] {
+    busy_[0] = 2;
+    Pass(absl::Minutes(3));
+    return Status().processors_size() == 3 && !Status().hot().empty();
+  };
+  ASSERT_TRUE(is_hot());
+  present_.is_scaling = true;
+  Advance();
+  EXPECT_EQ(Status().processors_size(), 0);
+  EXPECT_EQ(Status().hot(), "");
+  present_.is_scaling = false;
+  Read({MoveOf(2, 2, 0, v1::Move::DONE)});
+  ASSERT_TRUE(is_hot());
+  v1::SettingChange set;
+  set.set_key("rebalance");
+  set.set_value("false");
+  SetRunningSetting(set, bench_.configuration.mutable_plan());
+  Advance();
+  EXPECT_EQ(Status().moved_size(), 1);
+  EXPECT_EQ(Status().processors_size(), 0);
+  EXPECT_EQ(Status().hot(), "");
+}
+
 TEST_F(BalanceTest, WhoDoesNotSayWhatItSpendsIsNotMoved) {
   busy_.clear();
   Pass(absl::Minutes(5));
