@@ -50,8 +50,8 @@ class PlaceWatch {
   bool IsSilent(uint32_t peer, Time now, absl::Duration limit) const {
     return Of(peer).process != 0 && now - Of(peer).heard > limit;
   }
-  // The same for a lease, or 5 s if that is longer, as some are asked seldom: so
-  // it is where a machine is gone.
+  // For a lease, or for 5 s if that is longer, as some are asked seldom: so it
+  // is where a machine is gone.
   bool IsSilent(uint32_t peer, const JobView& job, Time now) const {
     return IsSilent(peer, now, std::max(job.lease(), 5 * kEverySpare));
   }
