@@ -66,5 +66,5 @@ def with_defaults(optimizer: Any) -> Any:
     groups = found.get("groups") if isinstance(found, Mapping) else None
     if not isinstance(groups, (list, tuple)) or not any(map(_named, groups)):
         return found
-    # Where the job has adamw, lamb or ftrl, nothing above has said so.
+    # Where the job's own is not of the table, or is adamw, nothing above said so.
     return {"decay": "l2", **found, "groups": [_group(group) for group in groups]}
