@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -40,6 +41,7 @@ absl::Status NoQuantization(absl::string_view why) {
 }
 
 constexpr uint32_t kWideBits = 16;
+constexpr uint32_t kNoNumber = std::numeric_limits<uint32_t>::max();
 
 // The zero point of 16 bits is not said: without it versions that know 8 bits
 // alone refuse the checkpoint, where they would compute something else.
@@ -55,6 +57,17 @@ OrderedJson JsonOf(const Quantization::Layer& layer, uint32_t bits) {
   return json;
 }
 
+// `otherwise` if it is not there. What is no whole number of 32 bits is the
+// largest, which nothing here may be: `get` would cut it off to one that may.
+uint32_t NumberAt(const OrderedJson& json, const char* key,
+                  uint32_t otherwise) {
+  const auto found = json.find(key);
+  if (found == json.end()) return otherwise;
+  if (!found->is_number_unsigned()) return kNoNumber;
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(found->get<uint64_t>(), kNoNumber));
+}
+
 // Throws if it is none.
 Quantization::Layer LayerOf(const OrderedJson& json, uint32_t bits) {
   Quantization::Layer layer;
@@ -64,9 +77,8 @@ Quantization::Layer LayerOf(const OrderedJson& json, uint32_t bits) {
   if (!json.contains("input_scale")) return layer;
   layer.input.emplace();
   layer.input->scale = json["input_scale"].get<float>();
-  if (bits != kWideBits) {
-    layer.input->zero_point = json.at("input_zero_point").get<uint32_t>();
-  }
+  layer.input->zero_point =
+      NumberAt(json, "input_zero_point", bits == kWideBits ? 0 : kNoNumber);
   return layer;
 }
 
@@ -79,6 +91,8 @@ absl::Status CheckRanges(const Quantization& quantization) {
        quantization.mode != Mode::kStatic)) {
     return NoQuantization("has inputs of bits that it can't have");
   }
+  const uint32_t most_zero_point =
+      quantization.activation_bits == kWideBits ? 0 : 255;
   for (const Quantization::Layer& layer : quantization.layers) {
     if (layer.input.has_value() != (quantization.mode == Mode::kStatic)) {
       return NoQuantization(
@@ -87,7 +101,7 @@ absl::Status CheckRanges(const Quantization& quantization) {
     if (!layer.input.has_value()) continue;
     const float scale = layer.input->scale;
     if (!std::isfinite(scale) || !std::isfinite(1 / scale) || !(scale > 0) ||
-        layer.input->zero_point > 255) {
+        layer.input->zero_point > most_zero_point) {
       return NoQuantization(
           absl::StrCat("has '", layer.name, "' with an impossible range"));
     }
@@ -274,9 +288,9 @@ absl::StatusOr<Quantization> ParseQuantization(absl::string_view text) {
     if (!mode.has_value())
       return NoQuantization("has a mode of a later version");
     quantization.mode = *mode;
-    quantization.most_weight = json.value("most_weight", 127u);
+    quantization.most_weight = NumberAt(json, "most_weight", 127);
     quantization.per_channel = json.value("per_channel", true);
-    quantization.activation_bits = json.value("activation_bits", 8u);
+    quantization.activation_bits = NumberAt(json, "activation_bits", 8);
     quantization.observer = json.value("observer", "");
     quantization.calibrated_on = json.value("calibrated_on", "");
     quantization.examples = json.value("examples", uint64_t{0});

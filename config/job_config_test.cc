@@ -526,6 +526,15 @@ TEST(JobConfigTest, NesterovNeedsMomentum) {
                                                 "momentum": 0.9},
                                         "learning_rate": 0.1})"}};
   EXPECT_EQ(MessageOf(sources), "");
+  sources.settings = {{"optimizer.groups", R"([{"variables": "*",
+                                                "sgd": {"nesterov": true}}])"}};
+  EXPECT_EQ(
+      MessageOf(sources),
+      "--optimizer.groups: optimizer.groups[0].sgd.nesterov: needs momentum");
+  sources.settings = {{"optimizer.groups", R"([{"variables": "*",
+                                                "sgd": {"nesterov": true},
+                                                "momentum": 0.9}])"}};
+  EXPECT_EQ(MessageOf(sources), "");
 }
 
 TEST(JobConfigTest, HeartbeatsMustFitIntoTheLease) {

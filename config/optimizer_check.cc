@@ -93,9 +93,13 @@ void CheckOptimizer(const v1::OptimizerConfig& config, const AddMistake& add) {
   for (int g = 0; g < config.groups_size(); ++g) {
     v1::OptimizerConfig of_group = config;
     const auto mistake = UseGroup(g, &of_group);
-    if (!mistake.has_value()) continue;
-    add(absl::StrCat("optimizer.groups[", g, "].", mistake->key),
-        mistake->sentence);
+    const std::string path = absl::StrCat("optimizer.groups[", g, "].");
+    if (mistake.has_value()) {
+      add(absl::StrCat(path, mistake->key), mistake->sentence);
+    } else if (config.groups(g).sgd().nesterov() &&
+               of_group.sgd().momentum() == 0) {
+      add(absl::StrCat(path, "sgd.nesterov"), "needs momentum");
+    }
   }
   CheckPruning(config, add);
   const auto schedule = config.schedule();

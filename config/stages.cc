@@ -216,6 +216,13 @@ class StageCheck {
     }
   }
 
+  bool HasWideIntegers(const std::string& name) const {
+    const v1::StageQuantize& quantize =
+        job_.stages(FindStage(job_, name)).quantize();
+    return quantize.mode() == v1::StageQuantize::MODE_STATIC &&
+           quantize.activation_bits() == 16;
+  }
+
   void CheckFrom() {
     const v1::StageStart& from = stage().from();
     const std::string wrong = WrongSource(job_, number_, from.stage());
@@ -229,9 +236,7 @@ class StageCheck {
                                      "' is quantised already; name the stage "
                                      "that trains"));
     } else if (stage().export_().format() == v1::StageExport::FORMAT_ONNX &&
-               job_.stages(FindStage(job_, from.stage()))
-                       .quantize()
-                       .activation_bits() == 16) {
+               HasWideIntegers(from.stage())) {
       Add("from.stage", absl::StrCat("'", from.stage(),
                                      "' has integers of 16 bits "
                                      "(quantize.activation_bits), which ONNX "
@@ -278,6 +283,36 @@ class StageCheck {
   Mistakes& mistakes_;
   int number_ = 0;
 };
+
+using UseMistake =
+    absl::FunctionRef<void(const std::string& path, absl::string_view)>;
+
+// Adds what a stage that quantises, at this path, says of what its model learns
+// in training: to be quantised with weights of so many bits.
+void CheckLearned(const std::string& path, const v1::StageQuantize& quantize,
+                  uint32_t bits, const SettingReader& reader, UseMistake add) {
+  const auto is_given = [&](const char* key) {
+    return KindOf(reader.PlaceOf(JoinPath(path, key))) != OriginKind::kDefault;
+  };
+  if (quantize.mode() != v1::StageQuantize::MODE_STATIC) {
+    add(JoinPath(path, "mode"),
+        "is not for a model with quantization_aware, which is trained for "
+        "static ranges; leave it out");
+  }
+  for (const char* key :
+       {"calibrate", "observer", "batches", "per_tensor", "activation_bits"}) {
+    if (!is_given(key)) continue;
+    add(JoinPath(path, key),
+        "is not for a model with quantization_aware, whose ranges training "
+        "learns; leave it out");
+  }
+  if (is_given("weight_bits") && quantize.weight_bits() != bits) {
+    add(JoinPath(path, "weight_bits"),
+        absl::StrCat("is ", quantize.weight_bits(),
+                     ", and the model is trained for ", bits,
+                     " (model.quantization_aware.weight_bits); leave it out"));
+  }
+}
 
 // The stage and those that it is from, the first one last, so far as one that
 // is from another has its model.
@@ -414,6 +449,11 @@ void CheckStageJob(const v1::JobConfig& whole, int number,
     if (!wrong.empty()) add(path, wrong);
   });
   if (number < 0) return;
+  const v1::Stage& stage = whole.stages(number);
+  if (stage.has_quantize() && job.model().has_quantization_aware()) {
+    CheckLearned(JoinPath(PathOf(number), "quantize"), stage.quantize(),
+                 job.model().quantization_aware().weight_bits(), reader, add);
+  }
   if (job.model().custom()) {
     add("stages",
         "are for models in the job file; with model.custom a program brings "

@@ -337,6 +337,35 @@ INSTANTIATE_TEST_SUITE_P(
                    R"("sparsity": 0.5, "begin_step": 9)",
                    "job.json:10: optimizer.pruning[0].end_step: "}));
 
+// Its ranges and bits are those of training.
+TEST(StagesTest, WhatLearnsToBeQuantisedIsNotToldHow) {
+  const std::string aware = absl::StrReplaceAll(
+      kChain, {{R"("loss": "softmax_cross_entropy")",
+                R"("loss": "softmax_cross_entropy",)"
+                R"( "quantization_aware": {"weight_bits": 4})"},
+               {R"("export": "onnx")", R"("export": "safetensors")"}});
+  const auto mistakes = [&](absl::string_view quantize) {
+    return MistakesOf(ChainFrom(
+        absl::StrReplaceAll(aware, {{R"({"batches": 5})", quantize}})));
+  };
+  for (const char* const fits :
+       {R"("static")", "{}", R"({"weight_bits": 4})"}) {
+    EXPECT_EQ(mistakes(fits), "") << fits;
+  }
+  EXPECT_THAT(mistakes(R"({"batches": 5})"),
+              HasSubstr("job.json:11: stages[3].quantize.batches: is not for a "
+                        "model with quantization_aware, whose ranges training "
+                        "learns; leave it out"));
+  EXPECT_THAT(mistakes(R"({"activation_bits": 16})"),
+              HasSubstr("stages[3].quantize.activation_bits: is not for a"));
+  EXPECT_THAT(mistakes(R"("dynamic")"),
+              HasSubstr("stages[3].quantize.mode: is not for a model with "
+                        "quantization_aware, which is trained for static"));
+  EXPECT_THAT(mistakes(R"({"weight_bits": 8})"),
+              HasSubstr("stages[3].quantize.weight_bits: is 8, and the model "
+                        "is trained for 4"));
+}
+
 TEST(StagesTest, AnEmptyListIsRefused) {
   JobSources sources = ChainFrom(R"({"name": "a", "stages": []})");
   EXPECT_THAT(std::string(LoadJob(sources).status().message()),

@@ -151,14 +151,15 @@ std::string CoordinatorProcess::SummaryDirectory(
 template <typename Request, typename Work>
 void CoordinatorProcess::Handle(Runtime* runtime, WorkerThread* thread,
                                 Work work) {
-  runtime->HandleIo(Request::descriptor(),
-                    [thread, work](Outbox::IoItem item, Runtime::IoDone done) {
-                      const auto& request =
-                          static_cast<const Request&>(*item.head);
-                      thread->Post([work, request, done = std::move(done)] {
-                        done(ToIoResult(work(request)));
-                      });
-                    });
+  runtime->HandleIo(
+      Request::descriptor(),
+      [this, thread, work](Outbox::IoItem item, Runtime::IoDone done) {
+        const auto& request = static_cast<const Request&>(*item.head);
+        thread->Post([this, work, request, done = std::move(done)] {
+          const absl::Status may = fence_.MayDo(Request::descriptor());
+          done(may.ok() ? ToIoResult(work(request)) : ToIoResult(may));
+        });
+      });
 }
 
 template <typename Request, typename Work>
@@ -176,25 +177,10 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
     core_.FillStatus(status);
     status->mutable_job()->set_checkpoint_directory_lost(directory_lost_);
   });
-  Handle<v1::ReadLog>(
-      runtime, [this](const v1::ReadLog&) -> absl::StatusOr<v1::ReadLogResult> {
-        RETURN_IF_ERROR(CheckFence());
-        if (before_log_ != nullptr) RETURN_IF_ERROR(before_log_());
-        const absl::Status removed = log_.RemoveCutOff();
-        if (!removed.ok()) {
-          Log(LogLevel::kWarning, "what a killed chief left stays",
-              {{"reason", removed.message()}});
-        }
-        ASSIGN_OR_RETURN(auto entries, log_.ReadAll());
-        RETURN_IF_ERROR(CheckNotFollowed(entries));
-        v1::ReadLogResult result;
-        for (v1::LogEntry& entry : entries) {
-          *result.add_entries() = std::move(entry);
-        }
-        return result;
-      });
+  Handle<v1::ReadLog>(runtime,
+                      [this](const v1::ReadLog&) { return ReadLog(); });
   Handle<v1::AppendLog>(runtime, [this](const v1::AppendLog& append) {
-    return Append(append.entry());
+    return MayComeBack(log_.Append(fence_.Guarded(append.entry())));
   });
   AddCheckpointsTo(runtime);
   Handle<v1::WriteSummary>(runtime, &summarizing_,
@@ -219,8 +205,6 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
         });
       });
   Handle<v1::WriteResult>(runtime, [this](const v1::WriteResult& result) {
-    absl::Status fenced = CheckFence();
-    if (!fenced.ok()) return fenced;
     absl::Status written = MayComeBack(WriteResult(result));
     if (written.ok() && has_result_ != nullptr) has_result_();
     return written;
@@ -234,52 +218,29 @@ void CoordinatorProcess::AddCheckpointsTo(Runtime* runtime) {
       });
   HandleCheckpoints<v1::CommitCheckpoint>(
       runtime,
-      [this](const v1::CommitCheckpoint& commit)
-          -> absl::StatusOr<v1::CommitCheckpointResult> {
-        RETURN_IF_ERROR(CheckFence());
-        return Commit(commit);
-      });
+      [this](const v1::CommitCheckpoint& commit) { return Commit(commit); });
   HandleCheckpoints<v1::DeleteCheckpoints>(
-      runtime,
-      [this](const v1::DeleteCheckpoints& request)
-          -> absl::StatusOr<v1::DeleteCheckpointsResult> {
-        RETURN_IF_ERROR(CheckFence());
+      runtime, [this](const v1::DeleteCheckpoints& request) {
         return checkpoints_.Delete(request);
       });
   HandleCheckpoints<v1::FindCheckpoint>(
       runtime, [this](const v1::FindCheckpoint& find) { return Find(find); });
 }
 
-absl::Status CoordinatorProcess::CheckFence() const {
-  return fence_.check == nullptr ? absl::OkStatus() : fence_.check();
-}
-
-absl::Status CoordinatorProcess::CheckNotFollowed(
-    const std::vector<v1::LogEntry>& entries) const {
-  if (fence_.token == 0) return absl::OkStatus();
-  for (const v1::LogEntry& entry : entries) {
-    if (entry.election() <= fence_.token) continue;
-    if (fence_.confirm().ok()) {
-      Log(LogLevel::kWarning,
-          "who elects the chief has lost what it had: this chief's token is "
-          "lower than one in the configuration log",
-          {{"token", fence_.token}, {"entry", entry.number()}});
-      return absl::OkStatus();
-    }
-    return absl::AbortedError(absl::StrCat(
-        "another chief was elected after this one: entry ", entry.number(),
-        " of the configuration log has its token, ", entry.election(),
-        "; this one's is ", fence_.token));
+absl::StatusOr<v1::ReadLogResult> CoordinatorProcess::ReadLog() {
+  if (before_log_ != nullptr) RETURN_IF_ERROR(before_log_());
+  const absl::Status removed = log_.RemoveCutOff();
+  if (!removed.ok()) {
+    Log(LogLevel::kWarning, "what a killed chief left stays",
+        {{"reason", removed.message()}});
   }
-  return absl::OkStatus();
-}
-
-absl::Status CoordinatorProcess::Append(const v1::LogEntry& entry) {
-  if (fence_.token == 0) return MayComeBack(log_.Append(entry));
-  RETURN_IF_ERROR(CheckFence());
-  v1::LogEntry fenced = entry;
-  fenced.set_election(fence_.token);
-  return MayComeBack(log_.Append(fenced));
+  ASSIGN_OR_RETURN(auto entries, log_.ReadAll());
+  v1::ReadLogResult result;
+  for (v1::LogEntry& entry : entries) {
+    *result.add_entries() = std::move(entry);
+  }
+  RETURN_IF_ERROR(fence_.CheckNotFollowed(result.entries()));
+  return result;
 }
 
 absl::StatusOr<v1::CommitCheckpointResult> CoordinatorProcess::Commit(

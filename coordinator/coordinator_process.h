@@ -21,6 +21,7 @@
 #include "coordinator/committed_note.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/core/coordinator.h"
+#include "coordinator/election/chief_fence.h"
 #include "coordinator/summary/summary_writer.h"
 #include "net/runtime.h"
 
@@ -63,18 +64,9 @@ class CoordinatorProcess {
       const Coordinator::Options& options, const Paths& paths,
       ChiefLease::Options chief);
 
-  // Of a chief that was elected: every entry of the log gets `token`, and
-  // before anything is written that counts `check` is asked, whose error it
-  // then fails with. A log that has the token of a later chief is not read:
-  // ABORTED, unless `confirm` says that this one leads all the same, since an
-  // etcd that has lost its data begins again with low ones, and so does a Lease
-  // that was deleted. REQUIRES: called before AddTo.
-  struct Fence {
-    uint64_t token = 0;
-    std::function<absl::Status()> check;
-    std::function<absl::Status()> confirm;
-  };
-  void FenceBy(Fence fence) { fence_ = std::move(fence); }
+  // Of a chief that was elected: what keeps it from deciding anything once it
+  // is not the chief any more. REQUIRES: called before AddTo.
+  void FenceBy(ChiefFence fence) { fence_ = std::move(fence); }
 
   // Around Run of the runtime: the run keeps this chief, and is stopped if
   // another one takes over.
@@ -102,10 +94,7 @@ class CoordinatorProcess {
   CoordinatorProcess(const Coordinator::Options& options, const Paths& paths);
 
   void AddCheckpointsTo(Runtime* runtime);
-  // OK without an election.
-  absl::Status CheckFence() const;
-  absl::Status CheckNotFollowed(const std::vector<v1::LogEntry>& entries) const;
-  absl::Status Append(const v1::LogEntry& entry);
+  absl::StatusOr<v1::ReadLogResult> ReadLog();
   absl::StatusOr<v1::FindCheckpointResult> Find(const v1::FindCheckpoint& find);
   absl::StatusOr<v1::CommitCheckpointResult> Commit(
       const v1::CommitCheckpoint& commit);
@@ -114,7 +103,8 @@ class CoordinatorProcess {
   void HandleCheckpoints(Runtime* runtime, Work work);
   IoResult Read(const v1::ReadForServer& request);
   absl::Status WriteResult(v1::WriteResult result) const;
-  // Makes requests of type `Request` answered by `work` on `thread`.
+  // Makes requests of type `Request` answered by `work` on `thread`, if the
+  // fence lets it.
   template <typename Request, typename Work>
   void Handle(Runtime* runtime, WorkerThread* thread, Work work);
   template <typename Request, typename Work>
@@ -125,7 +115,7 @@ class CoordinatorProcess {
   const Paths paths_;
   std::function<absl::Status()> before_log_;
   std::function<void()> has_result_;
-  Fence fence_;
+  ChiefFence fence_;
   std::unique_ptr<ChiefLease> lease_;
   Coordinator core_;
   DirectoryLog log_;

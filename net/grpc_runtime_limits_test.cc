@@ -167,7 +167,8 @@ TEST(GrpcRuntimeQuotaTest, PayloadsAreGivenBackByAnyThreadWhenMemoryIsShort) {
   for (int i = 0; i < 4; ++i) {
     callers.emplace_back([&] {
       RawCaller caller(options.listen_address, ProcessText(kIncarnation));
-      for (int j = 0; j < 20; ++j) (void)caller.Call(kPush, "worker/1", request);
+      for (int j = 0; j < 20; ++j)
+        (void)caller.Call(kPush, "worker/1", request);
     });
   }
   for (std::thread& caller : callers) caller.join();

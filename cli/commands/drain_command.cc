@@ -58,8 +58,9 @@ int DrainCommand(const Invocation& invocation) {
       "that each of its servers has a backup that\nholds everything. When "
       "the ps is started again, it comes back as a backup. To be run\nwhere "
       "the chief runs, by its user, or with an operator's certificate. Exits "
-      "138 if the\nchief can't be reached, or if draining takes longer than "
-      "--timeout_ms: it goes on then.");
+      "138 if the\nchief can't be reached, if draining takes longer than "
+      "--timeout_ms (it goes on then), or if\na backup was lost meanwhile and "
+      "the ps has to be started again.");
   flags.AllowArguments(1, 2,
                        "PS, such as ps-2, and the address of any process (with "
                        "--tls_dir), or the directory of the run");

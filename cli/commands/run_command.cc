@@ -199,8 +199,8 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
       RunUntilTold(TerminationLogOf(options, *prepared), prepared, watcher);
   if (status.ok() && watcher->signal() == 0 && prepared->process->is_missed()) {
     status = absl::UnavailableError(
-        "this ps was to be drained, and nobody else has what it held: start it "
-        "again, the job waits for it");
+        "this ps was to be drained, and ended before it heard that others have "
+        "all that it held: start it again, the job may wait for it");
   }
   progress.reset();
   // Of a stage the whole job's end speaks.

@@ -29,6 +29,23 @@ std::string FlagFor(absl::string_view name,
                       EnumName(*type.FindValueByNumber(value)));
 }
 
+// How a stage quantises what has not learned it, as flags.
+void AddNumbers(const v1::StageQuantize& wanted,
+                std::vector<std::string>* words) {
+  words->push_back(absl::StrCat("--weight_bits=", wanted.weight_bits()));
+  if (wanted.per_tensor()) words->push_back("--per_tensor");
+  if (wanted.mode() != v1::StageQuantize::MODE_STATIC) return;
+  words->push_back(FlagFor("calibrate",
+                           *v1::StageQuantize::CalibrationSet_descriptor(),
+                           wanted.calibrate()));
+  words->push_back(FlagFor("observer",
+                           *v1::StageQuantize::Observer_descriptor(),
+                           wanted.observer()));
+  words->push_back(absl::StrCat("--batches=", wanted.batches()));
+  words->push_back(
+      absl::StrCat("--activation_bits=", wanted.activation_bits()));
+}
+
 int Said(const absl::Status& status) {
   PrintError(status);
   return status.ok() ? kExitFinished : ExitCodeAtStart(status);
@@ -146,20 +163,11 @@ int StageRun::Quantize(int number, const Invocation& invocation) const {
   std::vector<std::string>& words = quantize.arguments;
   words.insert(words.begin(), *source);
   words.push_back(absl::StrCat("--output=", output));
-  words.push_back(absl::StrCat("--weight_bits=", wanted.weight_bits()));
-  if (wanted.per_tensor()) words.push_back("--per_tensor");
   words.push_back(
       FlagFor("mode", *v1::StageQuantize::Mode_descriptor(), wanted.mode()));
-  if (wanted.mode() == v1::StageQuantize::MODE_STATIC) {
-    words.push_back(FlagFor("calibrate",
-                            *v1::StageQuantize::CalibrationSet_descriptor(),
-                            wanted.calibrate()));
-    words.push_back(FlagFor("observer",
-                            *v1::StageQuantize::Observer_descriptor(),
-                            wanted.observer()));
-    words.push_back(absl::StrCat("--batches=", wanted.batches()));
-    words.push_back(
-        absl::StrCat("--activation_bits=", wanted.activation_bits()));
+  // What training has learned is not told.
+  if (!stage.config.model().has_quantization_aware()) {
+    AddNumbers(wanted, &words);
   }
   return QuantizeCommand(quantize);
 }

@@ -9,10 +9,24 @@
 
 #include "config/cluster_agreement.h"
 #include "config/setting_changes.h"
+#include "config/setting_value.h"
 #include "config/stages.h"
 
 namespace paramd {
 namespace {
+
+// Whether a record without the value means it all the same: it was written by a
+// version that did not know the setting. `own`: the lines of the stage alone.
+bool IsMeant(const std::vector<std::string>& own, const SettingValue& value) {
+  const std::string line = absl::StrCat("stage.", value.path, "=");
+  const std::string part = absl::StrCat("stage.", value.part_of, ".");
+  bool has_part = value.part_of.empty();
+  for (const std::string& recorded : own) {
+    if (absl::StartsWith(recorded, line)) return false;
+    has_part = has_part || absl::StartsWith(recorded, part);
+  }
+  return value.is_default && has_part;
+}
 
 // What a finished stage would have to be trained again for; "" if nothing.
 std::string ChangesOf(const LoadedJob& stage, const StageRecord& record) {
@@ -28,8 +42,10 @@ std::string ChangesOf(const LoadedJob& stage, const StageRecord& record) {
   }
   if (!different.empty()) return ChangesText(different);
   std::vector<std::string> now;
-  for (const std::string& line : StageLines(stage)) {
-    if (absl::StartsWith(line, "stage.")) now.push_back(line);
+  for (const SettingValue& value : ValuesOf(stage.stage)) {
+    if (!IsMeant(own, value)) {
+      now.push_back(absl::StrCat("stage.", value.path, "=", value.json));
+    }
   }
   const auto difference = FirstDifferentSetting(now, own);
   return difference.has_value() ? ChangesText({*difference}) : "";

@@ -1,11 +1,13 @@
 #include "cli/stages/stage_plan.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
@@ -112,6 +114,39 @@ TEST(StagePlanTest, WhatIsOfAProcessAndWhereTheRunLiesMayDiffer) {
       Load(kThree, {{"log_level", "error"}, {"run_dir", "/elsewhere"}}), found);
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ(next->what, NextStage::What::kNothing);
+}
+
+// Of a setting that a later version has, with its default.
+TEST(StagePlanTest, ARecordOfAnEarlierVersionLacksWhatIsNewerThanIt) {
+  const std::vector<LoadedJob> stages = Load();
+  std::vector<FoundStage> found;
+  for (const LoadedJob& stage : stages) found.push_back(Finished(stage));
+  std::vector<std::string>& lines = found[2].record->settings;
+  const auto is_of = [](const std::string& beginning) {
+    return [beginning](const std::string& line) {
+      return absl::StartsWith(line, beginning);
+    };
+  };
+  const auto newer = std::remove_if(lines.begin(), lines.end(),
+                                    is_of("stage.quantize.activation_bits="));
+  ASSERT_EQ(lines.end() - newer, 1);
+  lines.erase(newer, lines.end());
+  const auto next = FindNext(stages, found);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->what, NextStage::What::kNothing);
+  EXPECT_THAT(
+      std::string(
+          FindNext(Load(kThree, {{"stages[2].quantize.activation_bits", "16"}}),
+                   found)
+              .status()
+              .message()),
+      HasSubstr("stage.quantize.activation_bits is 16, was not there"));
+  // One that did not quantise is another stage.
+  lines.erase(
+      std::remove_if(lines.begin(), lines.end(), is_of("stage.quantize.")),
+      lines.end());
+  EXPECT_THAT(std::string(FindNext(stages, found).status().message()),
+              HasSubstr("stage.quantize.mode is \"static\", was not there"));
 }
 
 TEST(StagePlanTest, StagesAreFoundInTheirDirectories) {

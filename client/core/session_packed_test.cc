@@ -170,10 +170,19 @@ TEST_F(SessionPackedTest, Promise9_MoreNumbersThanElementsAreRefused) {
   ExpectRefused("block 0 of slice 2 packed with 4 numbers of 3 elements");
 }
 
-TEST_F(SessionPackedTest, Promise9_NothingIsNotPacked) {
+TEST_F(SessionPackedTest, Promise9_WhatHasNotChangedIsNotPacked) {
   Begin();
+  Answer(sent_[0], reply_, payload_);
+  EXPECT_TRUE(End().ok());
+  Pull();
   reply_.mutable_blocks(2)->set_elements(0);
-  ExpectRefused("block 0 of slice 2");
+  payload_.pop_back();
+  Answer(Sent()[0], reply_, payload_);
+  const absl::Status end = End();
+  EXPECT_TRUE(absl::IsInvalidArgument(end)) << end;
+  EXPECT_THAT(
+      std::string(end.message()),
+      HasSubstr("block 0 of slice 2 packed with 0 numbers of 0 elements"));
 }
 
 TEST_F(SessionPackedTest, Promise9_AnotherNumberOfBytesIsRefused) {

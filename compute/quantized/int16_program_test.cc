@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "base/random.h"
+#include "compute/quantized/affine.h"
 #include "compute/quantized/integer_kernels.h"
 
 namespace paramd {
@@ -199,6 +200,28 @@ TEST(Int16ProgramTest, AResultIsCutAtItsEnds) {
     IntegerKernels().Multiply(product, 1, input.data(), found.data());
     EXPECT_EQ(found, relu ? (std::vector<int16_t>{32767, 0, 1000, 0})
                           : (std::vector<int16_t>{32767, -32767, 1000, -1000}));
+  }
+}
+
+// A bias of which nothing is known: 0 behind a relu, else as an input is.
+TEST(Int16ProgramTest, NotANumberIsTheSameByEveryWay) {
+  IntegerProduct product;
+  product.inputs = 2;
+  product.outputs = 3;
+  product.weights.assign(6, 1);
+  product.bias.assign(3, std::nanf(""));
+  product.scale.assign(3, 1);
+  product.result = Int16Result::kIntegers;
+  const std::vector<int16_t> input = {5, 6};
+  for (const bool relu : {false, true}) {
+    product.relu = relu;
+    const auto expected = static_cast<int16_t>(relu ? 0 : -kMostInt16);
+    for (const auto use : {IntegerKernels::Use::kWhatIsRight,
+                           IntegerKernels::Use::kPlainLoops}) {
+      std::vector<int16_t> found(3);
+      IntegerKernels(use).Multiply(product, 1, input.data(), found.data());
+      EXPECT_EQ(found, std::vector<int16_t>(3, expected));
+    }
   }
 }
 

@@ -47,8 +47,9 @@ void Finish(const IntegerProduct& product, const Sums<T>& sums, uint64_t row,
       static_cast<float*>(output)[first + c] = scaled;
       continue;
     }
+    // In this order NaN is the lowest one.
     const float cut =
-        std::min(std::max(scaled, Width<T>::kLow), Width<T>::kHigh);
+        std::min(std::max(Width<T>::kLow, scaled), Width<T>::kHigh);
     static_cast<T*>(output)[first + c] = static_cast<T>(std::lrintf(cut));
   }
 }

@@ -16,6 +16,8 @@ constexpr absl::Duration kLookEvery = absl::Seconds(1);
 // For a ps to be there again, and for a server to be where it is to go.
 constexpr absl::Duration kMovePatience = absl::Seconds(30);
 constexpr absl::Duration kLongestMove = absl::Minutes(30);
+// If nobody has looked for so long, a ps has kMovePatience from now on.
+constexpr absl::Duration kLookedAway = absl::Seconds(5);
 constexpr size_t kMostPast = 8;
 
 // Each server has a place in every ps.
@@ -185,7 +187,7 @@ void Balance::Measure(const Present& present, Turn* turn) {
     return;
   }
   const absl::Duration window = turn->job.options.balance_window;
-  if (turn->now - window_began_ < window) return;
+  if (turn->now - window_began_ < window || present.is_saving) return;
   const auto servers = Loads(window);
   if (!servers.has_value()) {
     // One that has not been heard since, or not for long enough.
@@ -299,6 +301,9 @@ void Balance::GoOn(const Present& present, Turn* turn) {
     move.set_state(v1::Move::DONE);
     return Log(std::move(move), turn);
   }
+  // The job began anew, or the chief itself stood still.
+  if (turn->now - looked_ > kLookedAway) last_there_ = turn->now;
+  looked_ = turn->now;
   const std::string missing = MissingFor(places, *turn);
   if (!missing.empty()) {
     replicas_.Stay(server);
@@ -339,6 +344,10 @@ void Balance::Advance(const Present& present, Turn* turn) {
   rebalances_ = IsOn(turn->job);
   const bool is_of_other_ps =
       moving_.has_value() && moving_->ps() != present.tasks;
+  if (present.is_scaling || !rebalances_) {
+    loads_.clear();
+    hot_.clear();
+  }
   if (present.is_scaling || is_of_other_ps) {
     moving_.reset();
     placed_.clear();

@@ -29,7 +29,8 @@ namespace paramd {
 //      └── logged that it is there, or that it is given up ◄────────────┘
 //
 // A window is a minute in which each server has a backup that has everything,
-// all ps are there, and nobody changes places; anything else begins it anew.
+// all ps are there, and nobody changes places; anything else begins it anew,
+// except a checkpoint, after which a move begins.
 // Another number of ps takes the place of a move that is under way; without
 // rebalance, which an operator may set at any time, it is given up.
 //
@@ -45,11 +46,11 @@ class Balance {
     uint32_t tasks = 0;  // Of ps, that hold everything.
     // They are about to be another number of them, or to be reached.
     bool is_scaling = false;
-    // The job runs, and nobody leaves, saves or changes anything.
+    // The job runs, and nobody leaves or changes anything.
     bool may_begin = false;
     // Nobody is about to leave with a checkpoint.
     bool may_move = false;
-    // A server that is handed over would end it.
+    // A checkpoint, which a server that is handed over would end.
     bool is_saving = false;
   };
 
@@ -141,6 +142,7 @@ class Balance {
   bool logging_ = false;
   Time began_;       // Of that one.
   Time last_there_;  // When all that it needs was.
+  Time looked_;      // When that was last looked for.
   std::string waits_for_;
   std::map<uint32_t, Heard> heard_;  // By place. Bound: all of them.
   // The window: empty where none has begun.

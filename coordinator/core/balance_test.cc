@@ -308,6 +308,41 @@ TEST_F(BalanceTest, WhatElseIsUnderWayBeginsTheMinuteAnew) {
   EXPECT_TRUE(appended_.empty());
 }
 
+TEST_F(BalanceTest, ACheckpointPutsAMoveOffAndDoesNotBeginTheMinuteAnew) {
+  HeatPs0();
+  Pass(absl::Seconds(50));
+  present_.is_saving = true;
+  Pass(absl::Seconds(30));
+  EXPECT_TRUE(appended_.empty());
+  present_.is_saving = false;
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(Logged().state(), v1::Move::BEGUN);
+}
+
+TEST_F(BalanceTest, WhatWasMeasuredIsSaidNoMoreWhenItIsOfOtherPsOrOff) {
+  const auto is_hot = [this] {
+    busy_[0] = 2;
+    Pass(absl::Minutes(3));
+    return Status().processors_size() == 3 && !Status().hot().empty();
+  };
+  ASSERT_TRUE(is_hot());
+  present_.is_scaling = true;
+  Advance();
+  EXPECT_EQ(Status().processors_size(), 0);
+  EXPECT_EQ(Status().hot(), "");
+  present_.is_scaling = false;
+  Read({MoveOf(2, 2, 0, v1::Move::DONE)});
+  ASSERT_TRUE(is_hot());
+  v1::SettingChange set;
+  set.set_key("rebalance");
+  set.set_value("false");
+  SetRunningSetting(set, bench_.configuration.mutable_plan());
+  Advance();
+  EXPECT_EQ(Status().moved_size(), 1);
+  EXPECT_EQ(Status().processors_size(), 0);
+  EXPECT_EQ(Status().hot(), "");
+}
+
 TEST_F(BalanceTest, WhoDoesNotSayWhatItSpendsIsNotMoved) {
   busy_.clear();
   Pass(absl::Minutes(5));
@@ -343,6 +378,21 @@ TEST_F(BalanceTest, WhereAPsDoesNotComeBackAMoveIsGivenUp) {
   EXPECT_EQ(Status().given_up(), 1u);
   EXPECT_EQ(Status().moved(0).failure(), "ps-1 is not there");
   EXPECT_EQ(balance_.PlacesOf(2, 3).away, 2u) << "where it was before";
+}
+
+TEST_F(BalanceTest, AChiefThatStoodStillGivesAPsTimeToBeThere) {
+  HeatPs0();
+  Pass(absl::Seconds(64));
+  Logged();
+  Gone(1);
+  bench_.now = bench_.now + absl::Minutes(2);
+  Advance();
+  EXPECT_TRUE(appended_.empty()) << "nobody has looked for so long";
+  EXPECT_EQ(Status().waiting_for(), "ps-1 to be there");
+  Pass(absl::Seconds(20));
+  EXPECT_TRUE(appended_.empty());
+  Pass(absl::Seconds(20));
+  EXPECT_EQ(Logged().state(), v1::Move::GIVEN_UP);
 }
 
 TEST_F(BalanceTest, AnOperatorEndsItAtOnceAndBeginsItAnew) {

@@ -68,8 +68,8 @@ Balance::Present CoordinatorParts::ToBalance() const {
   present.is_scaling = scaling.IsUnderWay();
   present.may_move = !leaving.draining() && !stop.is_asked();
   present.is_saving = checkpoints.round() != nullptr;
-  present.may_begin = present.may_move && !present.is_saving &&
-                      !modes.IsUnderWay() && drains.UnderWay().empty();
+  present.may_begin =
+      present.may_move && !modes.IsUnderWay() && drains.UnderWay().empty();
   return present;
 }
 

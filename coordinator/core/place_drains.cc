@@ -33,10 +33,16 @@ bool IsThere(uint32_t peer, const PlaceWatch& watch) {
   return watch.ProcessAt(peer) != 0 && !watch.IsLetGo(peer);
 }
 
+// One whose machine has vanished never says that it leaves.
 bool HasLeft(const std::pair<uint32_t, uint64_t>& place,
-             const PlaceWatch& watch) {
-  return watch.ProcessAt(place.first) != place.second ||
-         watch.IsLetGo(place.first);
+             const PlaceWatch& watch, const JobView& job, Time now) {
+  const uint32_t peer = place.first;
+  if (watch.ProcessAt(peer) != place.second || watch.IsLetGo(peer)) return true;
+  const ServerRecord& server =
+      job.servers[ServerOfPlace(job.options.places, peer)];
+  const bool is_needed = server.peer == peer || (server.backup.has_value() &&
+                                                 server.backup->peer() == peer);
+  return !is_needed && watch.IsSilent(peer, job, now);
 }
 
 }  // namespace
@@ -138,10 +144,10 @@ void PlaceDrains::OnRequest(const Message& message,
 }
 
 std::string PlaceDrains::WaitsFor(const Drain& drain, const PlaceWatch& watch,
-                                  const JobView& job) {
+                                  const JobView& job, Time now) {
   std::string waits;
   for (const auto& place : drain.places) {
-    if (HasLeft(place, watch)) continue;
+    if (HasLeft(place, watch, job, now)) continue;
     const uint32_t server = ServerOfPlace(job.options.places, place.first);
     if (job.servers[server].peer == place.first) {
       return absl::StrCat("the backup of ps-", server, " to take over");
@@ -167,10 +173,10 @@ std::string PlaceDrains::UnderWay() const {
 // A process may be gone without having been let go: it was killed, or had no
 // backup any more. Of a server that has one it is decided yet who goes on.
 void PlaceDrains::SeeWhoLeft(const PlaceWatch& watch, const JobView& job,
-                             Drain* drain) {
+                             Time now, Drain* drain) {
   absl::optional<uint32_t> missed;
   for (const auto& place : drain->places) {
-    if (!HasLeft(place, watch)) return;
+    if (!HasLeft(place, watch, job, now)) return;
     const bool was_let_go = watch.ProcessAt(place.first) == place.second;
     const uint32_t server = ServerOfPlace(job.options.places, place.first);
     if (was_let_go || job.servers[server].peer != place.first) continue;
@@ -209,10 +215,10 @@ void PlaceDrains::Advance(PlaceWatch* watch, Turn* turn) {
       for (const auto& [peer, process] : drain.places) {
         watch->Drain(peer, process);
       }
-      SeeWhoLeft(*watch, turn->job, &drain);
+      SeeWhoLeft(*watch, turn->job, turn->now, &drain);
     }
     if (!drain.waiting.empty()) {
-      Answer(ps, WaitsFor(drain, *watch, turn->job), &drain, turn);
+      Answer(ps, WaitsFor(drain, *watch, turn->job, turn->now), &drain, turn);
     }
   }
 }

@@ -57,10 +57,10 @@ class PlaceDrains {
 
   static absl::Status Check(uint32_t ps, const Replicas& replicas,
                             const PlaceWatch& watch, const JobView& job);
-  static void SeeWhoLeft(const PlaceWatch& watch, const JobView& job,
+  static void SeeWhoLeft(const PlaceWatch& watch, const JobView& job, Time now,
                          Drain* drain);
   static std::string WaitsFor(const Drain& drain, const PlaceWatch& watch,
-                              const JobView& job);
+                              const JobView& job, Time now);
   void Answer(uint32_t ps, const std::string& waiting_for, Drain* drain,
               Turn* turn);
 

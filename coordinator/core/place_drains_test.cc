@@ -190,6 +190,25 @@ TEST_F(PlaceDrainsTest, WhoWasKilledIsDrainedWhenItsBackupHasTakenOver) {
   EXPECT_TRUE(Said()->left());
 }
 
+TEST_F(PlaceDrainsTest, WhoseMachineVanishedIsDrainedWhenNobodyNeedsIt) {
+  MakeMembers();
+  Ask(1, 7);
+  bench_.now = bench_.now + absl::Minutes(1);
+  Advance();
+  ASSERT_NE(Said(), nullptr);
+  EXPECT_FALSE(Said()->left());
+  EXPECT_EQ(Said()->waiting_for(), "the backup of ps-1 to take over");
+  bench_.servers[1].peer = 1;
+  bench_.servers[1].backup.reset();
+  Ask(1, 7);
+  EXPECT_EQ(Said(), nullptr) << "it holds a backup yet";
+  bench_.servers[0].backup.reset();
+  Advance();
+  ASSERT_NE(Said(), nullptr);
+  EXPECT_TRUE(Said()->left());
+  EXPECT_EQ(drains_.UnderWay(), "");
+}
+
 TEST_F(PlaceDrainsTest, WhatCantBeHandedOverIsNotDrained) {
   EXPECT_EQ(Refused(0), "ps-0 can't be drained now: ps-0 has no backup");
   bench_.servers[0].backup.emplace().mutable_since()->set_term(1);

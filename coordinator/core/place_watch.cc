@@ -105,11 +105,10 @@ bool PlaceWatch::Leaves(uint64_t process) const {
                      });
 }
 
-// Some are asked seldom.
 bool PlaceWatch::IsThere(uint32_t peer, const Turn& turn) const {
   const uint64_t process = ProcessAt(peer);
   return process != 0 && !Leaves(process) &&
-         !IsSilent(peer, turn.now, std::max(turn.job.lease(), 5 * kEverySpare));
+         !IsSilent(peer, turn.job, turn.now);
 }
 
 bool PlaceWatch::IsLeaving(uint32_t peer, uint64_t process) const {

@@ -1,6 +1,7 @@
 #ifndef PARAMD_COORDINATOR_CORE_PLACE_WATCH_H_
 #define PARAMD_COORDINATOR_CORE_PLACE_WATCH_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -48,6 +49,11 @@ class PlaceWatch {
   // Nothing was heard of that process for so long.
   bool IsSilent(uint32_t peer, Time now, absl::Duration limit) const {
     return Of(peer).process != 0 && now - Of(peer).heard > limit;
+  }
+  // For a lease, or for 5 s if that is longer, as some are asked seldom: so it
+  // is where a machine is gone.
+  bool IsSilent(uint32_t peer, const JobView& job, Time now) const {
+    return IsSilent(peer, now, std::max(job.lease(), 5 * kEverySpare));
   }
   // Somebody is there who stays, and has been heard within a lease.
   bool IsThere(uint32_t peer, const Turn& turn) const;

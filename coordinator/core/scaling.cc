@@ -231,12 +231,6 @@ bool Scaling::Move(Turn* turn) {
   return all_settled;
 }
 
-bool Scaling::IsSilent(uint32_t peer, const Turn& turn) const {
-  // Some are asked seldom.
-  return watch_.IsSilent(
-      peer, turn.now, std::max(turn.job.lease(), 5 * PlaceWatch::kEverySpare));
-}
-
 std::string Scaling::MissingFor(const ServerPlaces& places,
                                 const Turn& turn) const {
   for (const uint32_t peer : {places.home, places.away}) {
@@ -279,11 +273,12 @@ bool Scaling::HasLeft(uint32_t task, const Turn& turn) {
   }
   const std::map<uint32_t, uint64_t>& processes = leaving_[task];
   for (const auto& [peer, process] : processes) watch_.Drain(peer, process);
-  return std::all_of(
-      processes.begin(), processes.end(), [&](const auto& place) {
-        return watch_.ProcessAt(place.first) != place.second ||
-               watch_.IsLetGo(place.first) || IsSilent(place.first, turn);
-      });
+  return std::all_of(processes.begin(), processes.end(),
+                     [&](const auto& place) {
+                       return watch_.ProcessAt(place.first) != place.second ||
+                              watch_.IsLetGo(place.first) ||
+                              watch_.IsSilent(place.first, turn.job, turn.now);
+                     });
 }
 
 void Scaling::Answer(Turn* turn) {

@@ -77,9 +77,6 @@ class Scaling {
   bool Move(Turn* turn);
   // A ps that has to be there for the server to be moved; empty: none.
   std::string MissingFor(const ServerPlaces& places, const Turn& turn) const;
-  // Nothing was heard of the process there for a lease, as of one whose machine
-  // is gone.
-  bool IsSilent(uint32_t peer, const Turn& turn) const;
   // True if those that hold nothing have left.
   bool EndOthers(const Turn& turn);
   // Of this ps, which is told to, once it is known who is in its places.

@@ -2,15 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <random>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 
 #include "base/clock.h"
@@ -26,8 +23,6 @@ namespace {
 // without a word is noticed by then.
 constexpr absl::Duration kLookAgain = absl::Seconds(10);
 constexpr absl::Duration kTryAgain = absl::Milliseconds(500);
-// By how much a call may end late on a busy machine.
-constexpr absl::Duration kLate = absl::Seconds(1);
 constexpr int kMostAsks = 3;
 constexpr absl::Duration kSayAgain = absl::Seconds(5);
 
@@ -81,28 +76,12 @@ absl::StatusOr<uint64_t> RunOfElection(const std::string& state_directory) {
       "'", path, "' does not have a line of 16 hexadecimal digits: remove it"));
 }
 
-std::string ElectedChief::ToText() const {
-  return absl::StrCat(address, " ", Hex(incarnation), " ", Hex(run));
-}
-
-absl::optional<ElectedChief> ElectedChief::FromText(absl::string_view text) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(text, ' ');
-  ElectedChief chief;
-  if (parts.size() != 3 || parts[0].empty() || parts[0].size() > 300 ||
-      !absl::SimpleHexAtoi(parts[1], &chief.incarnation) ||
-      !absl::SimpleHexAtoi(parts[2], &chief.run)) {
-    return absl::nullopt;
-  }
-  chief.address = std::string(parts[0]);
-  return chief;
-}
-
 absl::StatusOr<std::unique_ptr<ChiefElection>> ChiefElection::Stand(
     const Options& options, std::unique_ptr<ChiefRecord> record) {
   ASSIGN_OR_RETURN(const uint64_t run, RunOfElection(options.state_directory));
   std::unique_ptr<ChiefElection> election(
       new ChiefElection(options, std::move(record)));
-  election->run_ = run;
+  election->candidate_.self.run = run;
   RETURN_IF_ERROR(election->WaitToBeElected());
   election->thread_ = std::thread([raw = election.get()] { raw->Loop(); });
   return election;
@@ -112,8 +91,9 @@ ChiefElection::ChiefElection(const Options& options,
                              std::unique_ptr<ChiefRecord> record)
     : options_(options),
       record_(std::move(record)),
-      renewed_(MonotonicNow()),
-      tried_(renewed_) {}
+      candidate_{{options.address, options.incarnation, 0}, options.replaces},
+      began_(MonotonicNow()),
+      standing_({record_->place(), options.ttl, record_->longest_renewal()}) {}
 
 ChiefElection::~ChiefElection() { Resign(); }
 
@@ -146,48 +126,55 @@ absl::Status ChiefElection::WaitToBeElected() {
 
 absl::StatusOr<bool> ChiefElection::TryOnce() {
   ASSIGN_OR_RETURN(const auto holder, record_->Look());
-  if (!holder.has_value()) {
-    const Time asked = MonotonicNow();
-    const ElectedChief self{options_.address, options_.incarnation, run_};
-    ASSIGN_OR_RETURN(token_, record_->Take(self.ToText(), options_.ttl));
-    if (token_ == 0) return false;  // Somebody was faster.
+  // Of an answer that was lost it is not known when that was asked for.
+  Time asked = began_;
+  switch (NextMove(candidate_, holder)) {
+    case CandidateMove::kTake: {
+      asked = MonotonicNow();
+      ASSIGN_OR_RETURN(token_,
+                       record_->Take(candidate_.self.ToText(), options_.ttl));
+      if (token_ == 0) return false;  // Somebody was faster.
+      break;
+    }
+    case CandidateMove::kIsElected:
+      token_ = holder->token;
+      break;
+    case CandidateMove::kRemove:
+      RETURN_IF_ERROR(record_->Remove());
+      return false;
+    case CandidateMove::kStandBy:
+      RETURN_IF_ERROR(StandBy(holder->text));
+      return false;
+    case CandidateMove::kNotOurs:
+      return absl::InvalidArgumentError(
+          absl::StrCat("chief_election: ", record_->NotOurs()));
+    case CandidateMove::kOtherRun:
+      return OtherRun(holder->text);
+  }
+  {
     const MutexLock lock(&mutex_);
-    renewed_ = asked;
-  } else if (holder->is_self) {
-    token_ = holder->token;
-  } else {
-    RETURN_IF_ERROR(StandBy(*holder));
-    return false;
+    standing_.Elected(asked);
   }
   Log(LogLevel::kInfo, "elected the chief",
       {{"by", record_->place()}, {"token", token_}});
   return true;
 }
 
-absl::Status ChiefElection::StandBy(const ChiefRecord::Holder& holder) {
-  const auto chief = ElectedChief::FromText(holder.text);
-  if (!chief.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chief_election: ", record_->NotOurs()));
-  }
-  if (options_.replaces != 0 && chief->incarnation == options_.replaces) {
-    return record_->Remove();
-  }
-  // One that has died may have been of a run before this one.
-  if (holder.is_alive) RETURN_IF_ERROR(CheckSameRun(*chief));
+absl::Status ChiefElection::StandBy(const std::string& chief) {
   stood_by_ = true;
-  if (std::exchange(seen_, holder.text) != holder.text) {
+  if (std::exchange(seen_, chief) != chief) {
     Log(LogLevel::kInfo, "standing by: there is a chief",
-        {{"chief", chief->address}, {"by", record_->place()}});
+        {{"chief", ElectedChief::FromText(chief)->address},
+         {"by", record_->place()}});
   }
   return record_->WaitForChange(kLookAgain);
 }
 
-absl::Status ChiefElection::CheckSameRun(const ElectedChief& chief) const {
-  if (chief.run == run_) return absl::OkStatus();
+absl::Status ChiefElection::OtherRun(const std::string& chief) const {
   return absl::InvalidArgumentError(absl::StrCat(
       "chief_election: '", options_.state_directory,
-      "' is not the directory of the chief at ", chief.address,
+      "' is not the directory of the chief at ",
+      ElectedChief::FromText(chief)->address,
       ": all candidates need one run_dir on storage that they share (NFS, "
       "CephFS), and another job a chief_election of its own"));
 }
@@ -196,7 +183,7 @@ void ChiefElection::Keep(std::function<void(absl::Status)> on_lost) {
   absl::Status lost;
   {
     const MutexLock lock(&mutex_);
-    lost = lost_;
+    lost = standing_.status();
     if (lost.ok()) on_lost_ = std::move(on_lost);
   }
   if (!lost.ok()) on_lost(lost);
@@ -207,10 +194,10 @@ void ChiefElection::Loop() {
     {
       const Time until = MonotonicNow() + options_.ttl / 3;
       MutexLock lock(&mutex_);
-      while (!stopping_ && lost_.ok() && MonotonicNow() < until) {
+      while (!stopping_ && standing_.status().ok() && MonotonicNow() < until) {
         changed_.WaitFor(&mutex_, until - MonotonicNow());
       }
-      if (stopping_ || !lost_.ok()) return;
+      if (stopping_ || !standing_.status().ok()) return;
     }
     Time asked;
     const absl::StatusOr<bool> answer = Ask(&asked);
@@ -222,11 +209,9 @@ absl::StatusOr<bool> ChiefElection::Ask(Time* asked) {
   for (int asks = 1;; ++asks) {
     *asked = MonotonicNow();
     absl::StatusOr<bool> answer = record_->Renew();
-    // One that ends long after its time was paused with this process: that it
-    // was not answered then does not say that the keeper is away.
-    const absl::Duration took = MonotonicNow() - *asked;
     if (answer.ok() || asks == kMostAsks ||
-        took <= record_->longest_renewal() + kLate) {
+        !WasPausedMeanwhile(*asked, MonotonicNow(),
+                            record_->longest_renewal())) {
       return answer;
     }
   }
@@ -238,29 +223,22 @@ absl::Status ChiefElection::Heard(Time asked,
   absl::Status lost;
   {
     const MutexLock lock(&mutex_);
-    if (!lost_.ok() || stopping_) return lost_;
-    tried_ = MonotonicNow();
-    if (!answer.ok()) {
-      if (!away_.has_value()) {
-        away_ = {std::string(answer.status().message()), asked};
-        Log(LogLevel::kWarning,
-            absl::StrCat(record_->keeper(),
-                         " is away; training goes on with this chief"),
-            {{"why", answer.status().message()}});
-      }
-      return absl::OkStatus();
+    if (stopping_) return standing_.status();
+    const bool was_away = standing_.away().has_value();
+    const ChiefStanding::News news =
+        standing_.Hear(asked, MonotonicNow(), answer);
+    if (news == ChiefStanding::News::kAway) {
+      Log(LogLevel::kWarning,
+          absl::StrCat(record_->keeper(),
+                       " is away; training goes on with this chief"),
+          {{"why", answer.status().message()}});
     }
-    if (std::exchange(away_, absl::nullopt).has_value()) {
+    if (was_away && answer.ok()) {
       Log(LogLevel::kInfo, absl::StrCat(record_->keeper(), " is back"),
           {{"still_the_chief", *answer}});
     }
-    if (*answer) {
-      renewed_ = std::max(renewed_, asked);
-      return absl::OkStatus();
-    }
-    lost = lost_ = absl::UnavailableError(
-        absl::StrCat("this process is not the chief any more: its lease in ",
-                     record_->place(), " has ended"));
+    if (news != ChiefStanding::News::kLost) return standing_.status();
+    lost = standing_.status();
     on_lost = std::exchange(on_lost_, nullptr);
   }
   changed_.NotifyAll();
@@ -271,15 +249,8 @@ absl::Status ChiefElection::Heard(Time asked,
 absl::Status ChiefElection::Check() {
   {
     const MutexLock lock(&mutex_);
-    if (!lost_.ok()) return lost_;
-    const Time now = MonotonicNow();
-    // Known to be away: it is asked again by the thread, and nobody waits,
-    // unless that thread was paused too.
-    const absl::Duration longest_wait =
-        options_.ttl + record_->longest_renewal();
-    if (now - renewed_ < options_.ttl ||
-        (away_.has_value() && now - tried_ < longest_wait)) {
-      return absl::OkStatus();
+    if (standing_.MayWrite(MonotonicNow()) != ChiefStanding::May::kAsk) {
+      return standing_.status();
     }
   }
   Time asked;
@@ -294,9 +265,9 @@ absl::Status ChiefElection::Confirm() {
   return answer.status();
 }
 
-absl::optional<ChiefElection::Away> ChiefElection::away() const {
+absl::optional<ChiefStanding::Away> ChiefElection::away() const {
   const MutexLock lock(&mutex_);
-  return away_;
+  return standing_.away();
 }
 
 void ChiefElection::Resign() {
@@ -309,7 +280,7 @@ void ChiefElection::Resign() {
   if (thread_.joinable()) thread_.join();
   const absl::Status released = record_->Release();
   const MutexLock lock(&mutex_);
-  if (!released.ok() && lost_.ok()) {
+  if (!released.ok() && standing_.status().ok()) {
     Log(LogLevel::kWarning, "the next chief waits for the end of the lease",
         {{"why", released.message()}});
   }

@@ -9,27 +9,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
 #include "base/mutex.h"
 #include "base/time.h"
+#include "coordinator/election/candidacy.h"
 #include "coordinator/election/chief_record.h"
+#include "coordinator/election/chief_standing.h"
 
 namespace paramd {
-
-// Who the leader is, as the record says: "10.0.0.7:7077 747ec24aae5d4e75
-// 1f0c…", its address, its incarnation and the run that it has.
-struct ElectedChief {
-  std::string address;
-  uint64_t incarnation = 0;
-  uint64_t run = 0;
-
-  std::string ToText() const;
-  // Nullopt: it is not such a text.
-  static absl::optional<ElectedChief> FromText(absl::string_view text);
-};
 
 // That this process is the chief because it holds a record whose keeper, an
 // etcd or an API server, lets one at a time have it. Its token is the fencing
@@ -84,12 +73,8 @@ class ChiefElection {
   // The same, and asks in any case: UNAVAILABLE also if the keeper is away.
   absl::Status Confirm() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Since when the keeper is away and why, a sentence; nullopt: it is there.
-  struct Away {
-    std::string why;
-    Time since;
-  };
-  absl::optional<Away> away() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Since when the keeper is away, and why; nullopt: it is there.
+  absl::optional<ChiefStanding::Away> away() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Gives the record back, so that the next one is elected at once.
   void Resign() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -100,9 +85,9 @@ class ChiefElection {
   absl::Status WaitToBeElected();
   // One look at the record: whether this process is elected.
   absl::StatusOr<bool> TryOnce();
-  // Waits while that one holds it.
-  absl::Status StandBy(const ChiefRecord::Holder& holder);
-  absl::Status CheckSameRun(const ElectedChief& chief) const;
+  // Waits while that one, whose text it is, holds it.
+  absl::Status StandBy(const std::string& chief);
+  absl::Status OtherRun(const std::string& chief) const;
   void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
   // What the keeper says, and when it was asked: true, this is the chief.
   absl::StatusOr<bool> Ask(Time* asked);
@@ -113,7 +98,8 @@ class ChiefElection {
 
   const Options options_;
   const std::unique_ptr<ChiefRecord> record_;
-  uint64_t run_ = 0;
+  Candidate candidate_;
+  const Time began_;
   uint64_t token_ = 0;
   bool stood_by_ = false;
   std::string seen_;  // The holder that was logged last.
@@ -121,11 +107,7 @@ class ChiefElection {
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status lost_ ABSL_GUARDED_BY(mutex_);
-  Time renewed_ ABSL_GUARDED_BY(mutex_);
-  // When the keeper was asked last, in vain too.
-  Time tried_ ABSL_GUARDED_BY(mutex_);
-  absl::optional<Away> away_ ABSL_GUARDED_BY(mutex_);
+  ChiefStanding standing_ ABSL_GUARDED_BY(mutex_);
   std::function<void(absl::Status)> on_lost_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

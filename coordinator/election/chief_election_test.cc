@@ -279,19 +279,6 @@ TEST_F(ChiefElectionTest, OneThatWasPausedWhileItAskedAsksAgain) {
   EXPECT_FALSE((*chief)->Check().ok());
 }
 
-TEST(ElectedChiefTest, TheKeysTextIsReadBack) {
-  const ElectedChief chief{"[::1]:7077", 0x12, 0xffffffffffffffff};
-  EXPECT_EQ(chief.ToText(), "[::1]:7077 0000000000000012 ffffffffffffffff");
-  const auto read = ElectedChief::FromText(chief.ToText());
-  ASSERT_TRUE(read.has_value());
-  EXPECT_EQ(read->address, chief.address);
-  EXPECT_EQ(read->incarnation, chief.incarnation);
-  EXPECT_EQ(read->run, chief.run);
-  for (const char* text : {"", "a:1", "a:1 1", " 1 1", "a:1 x 1", "a 1 1 1"}) {
-    EXPECT_FALSE(ElectedChief::FromText(text).has_value()) << text;
-  }
-}
-
 TEST(RunOfElectionTest, IsTheSameForAllWhoShareADirectory) {
   const std::string directory = NewDirectory();
   const auto run = RunOfElection(directory);

@@ -7,10 +7,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
 #include "config/election_place.h"
+#include "coordinator/election/candidacy.h"
 
 namespace paramd {
 
@@ -26,14 +28,7 @@ namespace paramd {
 // and not while Renew is under way.
 class ChiefRecord {
  public:
-  struct Holder {
-    std::string text;      // What it gave to Take.
-    uint64_t token = 0;    // Higher for each holder after it.
-    bool is_self = false;  // This object took it.
-    // Known to have held it since this object looked first: what a dead one has
-    // left behind may be there for a while.
-    bool is_alive = false;
-  };
+  using Holder = ChiefHolder;
 
   virtual ~ChiefRecord() = default;
 

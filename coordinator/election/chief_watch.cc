@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "coordinator/election/chief_election.h"
 
 namespace paramd {
 namespace {
@@ -20,7 +19,7 @@ constexpr absl::Duration kAskAgain = absl::Seconds(1);
 ChiefWatch::ChiefWatch(std::unique_ptr<ChiefRecord> record,
                        const std::string& address)
     : record_(std::move(record)),
-      address_(address),
+      chief_(address),
       thread_([this] { Loop(); }) {}
 
 ChiefWatch::~ChiefWatch() {
@@ -35,7 +34,7 @@ ChiefWatch::~ChiefWatch() {
 
 std::string ChiefWatch::address() const {
   const MutexLock lock(&mutex_);
-  return address_;
+  return chief_.address();
 }
 
 void ChiefWatch::Loop() {
@@ -50,7 +49,7 @@ void ChiefWatch::Loop() {
           absl::StrCat(
               record_->keeper(),
               " is away; the chief that is known counts until it is back"),
-          {{"chief", address_}, {"why", looked.message()}});
+          {{"chief", chief_.address()}, {"why", looked.message()}});
     }
     if (looked.ok()) continue;
     while (!stopping_ && MonotonicNow() < until) {
@@ -61,13 +60,11 @@ void ChiefWatch::Loop() {
 
 absl::Status ChiefWatch::Look() {
   ASSIGN_OR_RETURN(const auto holder, record_->Look());
-  const auto chief =
-      holder.has_value() ? ElectedChief::FromText(holder->text) : absl::nullopt;
-  if (chief.has_value()) {
+  {
     const MutexLock lock(&mutex_);
-    if (std::exchange(address_, chief->address) != chief->address) {
+    if (chief_.Found(holder)) {
       Log(LogLevel::kInfo, "the chief is elsewhere",
-          {{"chief", chief->address}});
+          {{"chief", chief_.address()}});
     }
   }
   return record_->WaitForChange(kWatchFor);

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 
 #include "base/mutex.h"
+#include "coordinator/election/candidacy.h"
 #include "coordinator/election/chief_record.h"
 
 namespace paramd {
@@ -36,7 +37,7 @@ class ChiefWatch {
   mutable Mutex mutex_;
   CondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::string address_ ABSL_GUARDED_BY(mutex_);
+  FollowedChief chief_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

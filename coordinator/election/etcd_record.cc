@@ -14,14 +14,17 @@ EtcdRecord::EtcdRecord(const EtcdPlace& place,
 
 absl::StatusOr<absl::optional<ChiefRecord::Holder>> EtcdRecord::Look() {
   ASSIGN_OR_RETURN(found_, client_->Get(key_));
-  if (!found_.kv.has_value()) return absl::optional<Holder>();
-  Holder holder;
-  holder.text = found_.kv->value();
-  holder.token = static_cast<uint64_t>(found_.kv->create_revision());
-  holder.is_self = lease_ != 0 && found_.kv->lease() == lease_;
-  holder.is_alive = true;  // Its lease is.
-  if (holder.is_self) created_ = found_.kv->create_revision();
-  return absl::make_optional(std::move(holder));
+  absl::optional<EtcdKey> key;
+  if (found_.kv.has_value()) {
+    key = EtcdKey{found_.kv->value(),
+                  static_cast<uint64_t>(found_.kv->create_revision()),
+                  found_.kv->lease()};
+  }
+  const absl::optional<Holder> holder = HolderOf(key, lease_);
+  if (holder.has_value() && holder->is_self) {
+    created_ = found_.kv->create_revision();
+  }
+  return holder;
 }
 
 absl::Status EtcdRecord::WaitForChange(absl::Duration most) {

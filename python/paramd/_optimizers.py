@@ -43,13 +43,16 @@ def _with_own(settings: Any, name: str) -> Dict[str, Any]:
 
 
 def _group(group: Any) -> Any:
-    """With the defaults of an optimizer that it names, its learning rate among
-    them."""
+    """With the defaults of an optimizer that it names, its learning rate and weight
+    decay among them: those of the job are another optimizer's."""
     name = _named(group)
     if name is None:
         return group
-    return {"learning_rate": DEFAULTS[name].beside["learning_rate"],
-            **_with_own(group, name)}
+    defaults = DEFAULTS[name]
+    beside = {"learning_rate": defaults.beside["learning_rate"]}
+    if "weight_decay" not in defaults.own:
+        beside["weight_decay"] = 0
+    return {**beside, **_with_own(group, name)}
 
 
 def with_defaults(optimizer: Any) -> Any:
@@ -57,13 +60,11 @@ def with_defaults(optimizer: Any) -> Any:
     those that its groups name, for what it does not say. Anything else is as it was:
     what is wrong with it the job says."""
     name = _named(optimizer)
-    if name is None:
-        return optimizer
-    found = {**DEFAULTS[name].beside, **_with_own(optimizer, name)}
-    groups = found.get("groups")
-    if isinstance(groups, (list, tuple)):
-        found["groups"] = [_group(group) for group in groups]
-        if any(map(_named, groups)):
-            # That of adamw, which would say none, is its own.
-            found.setdefault("decay", "l2")
-    return found
+    found = optimizer
+    if name is not None:
+        found = {**DEFAULTS[name].beside, **_with_own(optimizer, name)}
+    groups = found.get("groups") if isinstance(found, Mapping) else None
+    if not isinstance(groups, (list, tuple)) or not any(map(_named, groups)):
+        return found
+    # Where the job's own is not of the table, or is adamw, nothing above said so.
+    return {"decay": "l2", **found, "groups": [_group(group) for group in groups]}

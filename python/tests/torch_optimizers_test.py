@@ -116,11 +116,31 @@ class OptimizersTest(LoopCase):
                                     {"variables": "b", "beta1": 0.5},
                                     {"variables": "c", "ftrl": {}}]})
         self.assertEqual(found["groups"], [
-            {"variables": "a", "learning_rate": 1e-2,
+            {"variables": "a", "learning_rate": 1e-2, "weight_decay": 0,
              "adagrad": {"initial_accumulator": 0, "epsilon": 1e-3}},
             {"variables": "b", "beta1": 0.5}, {"variables": "c", "ftrl": {}}])
         self.assertEqual(found["decay"], "l2")
         self.assertEqual(found["learning_rate"], 1e-3)
+
+    def test_a_group_that_names_one_takes_nothing_of_the_jobs(self):
+        from paramd import _optimizers
+        found = _optimizers.with_defaults({
+            "adam": {}, "learning_rate": 0.5, "weight_decay": 0.1,
+            "groups": [{"variables": "a", "sgd": {}},
+                       {"variables": "b", "sgd": {}, "weight_decay": 0.2},
+                       {"variables": "c", "adamw": {}}]})
+        self.assertEqual(
+            [(group["learning_rate"], group.get("weight_decay"))
+             for group in found["groups"]], [(1e-3, 0), (1e-3, 0.2), (1e-3, None)])
+        self.assertEqual(found["groups"][2]["adamw"]["weight_decay"], 0.01)
+        # Also where the job's is none of PyTorch's, which stays as it is.
+        found = _optimizers.with_defaults({
+            "lamb": {}, "learning_rate": 0.5,
+            "groups": [{"variables": "a", "adam": {}}]})
+        self.assertEqual(found, {
+            "lamb": {}, "learning_rate": 0.5, "decay": "l2",
+            "groups": [{"variables": "a", "learning_rate": 1e-3, "weight_decay": 0,
+                        "adam": {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}}]})
 
     def test_a_group_of_another_kind_is_pytorchs_second_optimizer(self):
         class Both:

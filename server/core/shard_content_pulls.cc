@@ -98,11 +98,15 @@ absl::StatusOr<Buffer> ShardContent::Pack(const Slice& slice,
   const std::pair<uint32_t, uint32_t> place = {pulled->slice(),
                                                pulled->block()};
   auto known = packed_.find(place);
-  if (known == packed_.end() || known->second.life != block.life() ||
-      known->second.counter != block.applied() ||
-      known->second.format != format) {
+  if (known != packed_.end() && (known->second.life != block.life() ||
+                                 known->second.counter != block.applied() ||
+                                 known->second.format != format)) {
+    packed_.erase(known);  // Its memory may be what the next one needs.
+    known = packed_.end();
+  }
+  if (known == packed_.end()) {
     ASSIGN_OR_RETURN(PackedBlock packed, MakePacked(block, format));
-    known = packed_.insert_or_assign(place, std::move(packed)).first;
+    known = packed_.emplace(place, std::move(packed)).first;
   }
   if (known->second.bytes.empty()) return Encode(slice, block, format);
   pulled->set_nonzero(known->second.nonzero);

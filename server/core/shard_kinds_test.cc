@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "server/core/shard.h"
+#include "server/core/testing/replication_bench.h"
 #include "server/core/testing/shard_driver.h"
 
 namespace paramd {
@@ -18,6 +19,8 @@ using testing::kChief;
 using testing::MakeAdamConfiguration;
 using testing::MakeSeal;
 using testing::Numbers;
+using testing::Payload;
+using testing::ReplicationBench;
 using testing::ShardDriver;
 using ::testing::UnorderedElementsAre;
 using testing::Zeros;
@@ -39,10 +42,13 @@ v1::Configuration OfThreeKinds() {
   return configuration;
 }
 
+// A push to all three.
+const std::vector<ShardDriver::Place> kAll = {{0, 0}, {1, 0}, {2, 0}};
+const std::vector<float> kGradients = {1, 2, -3, 4, 5, -6};
+
 void PushTo(ShardDriver* driver, uint64_t sequence) {
-  const v1::PushRequest push =
-      driver->MakePush(sequence, {{0, 0}, {1, 0}, {2, 0}}, 2);
-  const auto pushed = driver->Push(push, {1, 2, -3, 4, 5, -6});
+  const auto pushed =
+      driver->Push(driver->MakePush(sequence, kAll, 2), kGradients);
   ASSERT_TRUE(pushed.ok()) << pushed.status();
 }
 
@@ -112,6 +118,33 @@ TEST(ShardKindsTest, Promise3_WhatIsRestoredGoesOnWithEachVariablesSlots) {
   PushTo(&restored, 1);
   for (uint32_t slice = 0; slice < kVariables; ++slice) {
     EXPECT_EQ(restored.Pull(slice), driver.Pull(slice)) << slice;
+  }
+}
+
+TEST(ShardKindsTest, Promise1_ABackupAppliesByEachVariablesKind) {
+  ShardDriver alone;
+  alone.MakeReady(OfThreeKinds());
+  ReplicationBench bench(OfThreeKinds());
+  const auto push_home = [&](uint64_t sequence) {
+    PushTo(&alone, sequence);
+    const CallId push =
+        bench.home.Begin(PeerId::Worker(1), bench.PushOf(sequence, kAll, 2),
+                         Payload(kGradients));
+    bench.Carry();
+    ASSERT_TRUE(bench.home.answered(push));
+    EXPECT_TRUE(bench.home.Take(push).status.ok());
+  };
+  push_home(1);  // Its slots are copied to the backup.
+  bench.BeginBackup();
+  bench.MakeMember();
+  push_home(2);
+  EXPECT_EQ(bench.home.shard().Checksum(), bench.away.shard().Checksum());
+  bench.TakeOver();
+  PushTo(&alone, 3);
+  const auto pushed = bench.away.Push(bench.PushOf(3, kAll, 2), kGradients);
+  ASSERT_TRUE(pushed.ok()) << pushed.status();
+  for (uint32_t slice = 0; slice < kVariables; ++slice) {
+    EXPECT_EQ(bench.away.Pull(slice), alone.Pull(slice)) << slice;
   }
 }
 

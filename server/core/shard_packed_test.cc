@@ -188,6 +188,26 @@ TEST_F(ShardPackedTest, Promise8_WithoutMemoryABlockTravelsAsItIs) {
   EXPECT_EQ(testing::Numbers(payload), driver_->Pull(0));
 }
 
+TEST_F(ShardPackedTest, Promise8_ANewVersionNeedsNoRoomBesideTheOldOne) {
+  v1::Configuration configuration = PrunedWeights(0.75);
+  configuration.mutable_optimizer()->mutable_pruning(0)->set_variables("w,b");
+  Start(configuration, 2 * kDense + 2 * kPacked);
+  Push(1);
+  Push(1, /*slice=*/1);
+  BufferChain other;
+  EXPECT_TRUE(Pull(PullOf(1), &other).has_nonzero());
+  BufferChain payload;
+  EXPECT_TRUE(Pull(PullOf(0), &payload).has_nonzero());
+  payload.clear();
+
+  Push(2);
+  EXPECT_TRUE(Pull(PullOf(0), &payload).has_nonzero());
+  // Nothing else had to go for it.
+  BufferChain again;
+  Pull(PullOf(1), &again);
+  EXPECT_EQ(again[0].bytes().data(), other[0].bytes().data());
+}
+
 TEST_F(ShardPackedTest, Promise8_WhatIsPackedGivesWayToOtherMemory) {
   Start(PrunedWeights(0.75), 2 * kDense + 2 * kWeights);
   Push(1);

@@ -168,6 +168,16 @@ class QuantizationAwareTest(unittest.TestCase):
                                     f"{again}/quantized.safetensors",
                                     shallow=False))
 
+    def test_a_stage_quantises_what_an_earlier_one_has_learned(self):
+        run_dir = os.path.join(self.root, "chain")
+        self.trained("run", f"--run_dir={run_dir}", epochs=2, stages=[
+            {"name": "aware"},
+            {"name": "small", "from": "aware", "quantize": "static"}])
+        checkpoints = os.path.join(run_dir, "small", "checkpoints")
+        said = self.paramd("checkpoint", "inspect", checkpoints)
+        self.assertRegex(said, r"(?m)^calibrated +learned in training$")
+        self.assertIn("weights -7 to 7", said)
+
     def test_what_cant_be_trained_so_is_refused_in_a_sentence(self):
         aware = "model.quantization_aware"
         for settings, sentence in (

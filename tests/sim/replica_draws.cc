@@ -59,6 +59,15 @@ IntegerJob::Options DrawReplicaJob(uint64_t seed) {
   return options;
 }
 
+IntegerJob::Options DrawElectionJob(uint64_t seed) {
+  RandomStream random(StableHash("job of an election", seed));
+  IntegerJob::Options options;
+  options.examples = 200 + 4 * random.Below(100);
+  if (random.Chance(0.2)) options.staleness = "4";
+  DrawReplicaKeys(seed, &options);
+  return options;
+}
+
 std::vector<OperatorCore::Setting> DrawReplicaSettings(uint64_t seed) {
   RandomStream random(StableHash("replicas' modes", seed));
   static const char* const kModes[] = {"async", "4", "0"};

@@ -18,6 +18,8 @@ namespace paramd {
 Faults DrawReplicaNetwork(uint64_t seed);
 Cut DrawReplicaCut(uint64_t seed);
 IntegerJob::Options DrawReplicaJob(uint64_t seed);
+// The same for the workload `election`, none of which is in sync mode.
+IntegerJob::Options DrawElectionJob(uint64_t seed);
 // When an operator scales the job, and to how many of its ps.
 std::vector<ScaleOperator::Step> DrawScales(uint64_t seed, uint32_t tasks);
 // Whether servers of a job that is scaled are moved by themselves, and the

@@ -55,6 +55,9 @@ class ReplicaMembers {
   bool IsNobodyDown() const { return down_.empty() && !chief_is_down_; }
   // Until somebody is told a configuration of another coordinator.
   void ChiefIsDown() { chief_is_down_ = true; }
+  // It was not, after all.
+  void ChiefIsBack() { chief_is_down_ = false; }
+  bool IsChiefThere() const { return !chief_is_down_; }
   // The place was stopped, or cut off.
   void OutOfTheWay(uint32_t place) { unheard_.insert(place); }
   // A process of the task begins, and ends for good.

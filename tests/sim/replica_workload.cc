@@ -19,6 +19,8 @@
 #include "proto/refusal.h"
 #include "server/core/shard.h"
 #include "tests/sim/balance_witness.h"
+#include "tests/sim/chief_script.h"
+#include "tests/sim/elected_chiefs.h"
 #include "tests/sim/fine_cut.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/keyed_witness.h"
@@ -32,6 +34,7 @@
 #include "tests/sim/simulation.h"
 #include "tests/sim/step_witness.h"
 #include "tests/sim/storage.h"
+#include "tests/sim/term_witness.h"
 #include "worker/core/worker.h"
 
 namespace paramd {
@@ -46,25 +49,27 @@ constexpr absl::Duration kBalanceRest = absl::Seconds(20);
 
 class ReplicaRun : private SimulationWatcher {
  public:
-  ReplicaRun(uint64_t seed, bool verbose, bool scales)
+  enum class Kind { kReplicas, kScaling, kElection };
+  ReplicaRun(uint64_t seed, bool verbose, Kind kind)
       : seed_(seed),
-        scales_(scales),
-        balances_(scales && DrawRebalances(seed)),
-        random_(StableHash(scales ? "scaling" : "replicas", seed)),
-        places_(scales ? ScalablePlacesOf(kReplicaTasks, 1)
-                       : PlacesOf(kReplicaTasks, 1)),
+        scales_(kind == Kind::kScaling),
+        balances_(scales_ && DrawRebalances(seed)),
+        elects_(kind == Kind::kElection),
+        random_(StableHash(scales_ ? "scaling" : "replicas", seed)),
+        places_(scales_ ? ScalablePlacesOf(kReplicaTasks, 1)
+                        : PlacesOf(kReplicaTasks, 1)),
         leaves_(StableHash("replicas leave", seed)),
         chief_(StableHash("replicas' chief", seed)),
         faults_(DrawReplicaNetwork(seed)),
         cut_(DrawReplicaCut(seed)),
-        job_(seed, DrawReplicaJob(seed)),
+        job_(seed, elects_ ? DrawElectionJob(seed) : DrawReplicaJob(seed)),
         changes_mode_(job_.config().staleness() == "sync" &&
                       !job_.is_rounded() && seed % 2 == 0),
-        chief_dies_(!IsOfSteps() && chief_.Chance(0.4)),
+        chief_dies_(!IsOfSteps() && (chief_.Chance(0.4) || elects_)),
         operator_(DrawReplicaSettings(seed)),
         scaler_(
-            scales ? DrawScales(seed, kReplicaTasks)
-                   : std::vector<ScaleOperator::Step>(),
+            scales_ ? DrawScales(seed, kReplicaTasks)
+                    : std::vector<ScaleOperator::Step>(),
             [this] { return IsProtected(); },
             [this](uint32_t tasks) {
               ++report_.scales_asked;
@@ -83,10 +88,18 @@ class ReplicaRun : private SimulationWatcher {
                    simulation_.Fail(std::move(status));
                  }),
         keyed_(job_) {
+    if (elects_) {
+      elections_ = MakeElections(seed);
+      script_ = std::make_unique<ChiefScript>(seed, elections_.get(), &members_,
+                                              storage_, &simulation_);
+    }
     simulation_.Watch(this);
     simulation_.OnExit([this](const SimProcess& self,
                               const absl::Status& status) {
       if (self.peer.kind == PeerId::Kind::kOutside) return absl::OkStatus();
+      if (elects_ && self.peer == PeerId::Coordinator()) {
+        return elections_->Ended(self, status);
+      }
       // Who was cut off from the end finds nobody any more.
       if (!storage_.results().empty()) {
         return absl::IsUnavailable(status) ? absl::OkStatus() : status;
@@ -105,7 +118,7 @@ class ReplicaRun : private SimulationWatcher {
       KillInAPush(moment, self, head);
     });
     for (uint32_t task = 0; task < kReplicaTasks; ++task) AddTask(task);
-    AddCoordinator();
+    elects_ ? elections_->Begin() : AddCoordinator();
     // Worker 0 would die with its chief, and leave a push that nobody ends: it
     // comes when the chief dies no more.
     for (uint32_t i = chief_dies_ ? 1 : 0; i < kReplicaWorkers; ++i) {
@@ -125,11 +138,12 @@ class ReplicaRun : private SimulationWatcher {
     }
     if (!chief_dies_) return;
     at = absl::Seconds(2);
-    for (uint64_t i = 1 + chief_.Below(3); i > 0; --i) {
-      at += absl::Milliseconds(chief_.Below(30000));
-      simulation_.At(at, [this] { KillChief(); });
+    for (uint64_t i = 1 + chief_.Below(3) + (elects_ ? 2 : 0); i > 0; --i) {
+      at += absl::Milliseconds(chief_.Below(elects_ ? 10000 : 30000));
+      simulation_.At(at, [this] { elects_ ? script_->Hurt() : KillChief(); });
     }
     simulation_.At(at + absl::Seconds(30), [this] {
+      if (elects_) return script_->End([this] { AddWorker(0); });
       chief_may_die_ = false;
       AddWorker(0);
     });
@@ -146,6 +160,12 @@ class ReplicaRun : private SimulationWatcher {
     report_.balanced_done = balanced_.done();
     report_.keyed = job_.variables().back().keyed() ? 1 : 0;
     report_.faults = simulation_.fault_counts();
+    if (!elects_) return report_;
+    report_.chief_kills = script_->hurt();
+    report_.elected = elections_->led();
+    report_.found_out = elections_->found_out();
+    report_.resigned = elections_->resigned();
+    report_.refused = elections_->refused();
     return report_;
   }
 
@@ -201,6 +221,9 @@ class ReplicaRun : private SimulationWatcher {
     if (dynamic_cast<const v1::PushReply*>(reply.head.get()) != nullptr) {
       pushed_.insert(ServerOfPlace(places_, self.peer.index));
     }
+    if (elects_ && reply.head != nullptr) {
+      simulation_.Fail(terms_.Obeyed(self, request));
+    }
     const auto* told =
         dynamic_cast<const v1::ConfigureReply*>(reply.head.get());
     if (told != nullptr) {
@@ -239,6 +262,7 @@ class ReplicaRun : private SimulationWatcher {
   }
   void Started(const SimProcess& self, const Head& work) override {
     if (IsOfSteps()) witness_.Started(self, work);
+    if (elects_) script_->Started(self, work);
     const auto* append = dynamic_cast<const v1::AppendLog*>(&work);
     if (append == nullptr || !append->entry().has_replicas()) return;
     const v1::ServerMember& server = append->entry().replicas();
@@ -322,6 +346,15 @@ class ReplicaRun : private SimulationWatcher {
         simulation_.elapsed() + absl::Milliseconds(chief_.Below(5000)),
         [this] { AddCoordinator(); });
   }
+  // ---- elections
+  std::unique_ptr<ElectedChiefs> MakeElections(uint64_t seed) {
+    ElectedChiefs::Options options;
+    options.seed = seed;
+    options.coordinator = [this] { return MakeCoordinator(); };
+    return std::make_unique<ElectedChiefs>(std::move(options), &storage_,
+                                           &simulation_);
+  }
+
   void Kill(uint32_t task) {
     if (HasLeft(task)) return;  // It is about to be back.
     ++report_.kills;
@@ -344,8 +377,9 @@ class ReplicaRun : private SimulationWatcher {
     const bool may =
         !scaled_.is_under_way() &&
         members_.HasBegun(task, simulation_.elapsed()) &&
-        (is_protected || (!IsOfSteps() && members_.IsNobodyDown() &&
-                          members_.IsRunning() && leaves_.Chance(0.2)));
+        (is_protected ||
+         (!IsOfSteps() && members_.IsNobodyDown() && members_.IsRunning() &&
+          leaves_.Chance(0.2) && !elects_));
     if (!may) {
       simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
                      [this] { Leave(); });
@@ -430,11 +464,12 @@ class ReplicaRun : private SimulationWatcher {
       }
       shards_.push_back(std::make_unique<Shard>(options));
       places_now_[place.index] = shards_.back().get();
+      if (elects_) elections_->Follow(place);
       storage_.ServeShard(place, &simulation_);
       simulation_.AddNode(place, shards_.back().get());
     }
   }
-  void AddCoordinator() {
+  Coordinator* MakeCoordinator() {
     Coordinator::Options options;
     options.job = job_.config();
     options.job_digest = kReplicaDigest;
@@ -449,8 +484,11 @@ class ReplicaRun : private SimulationWatcher {
     options.balance_rest = kBalanceRest;
     options.nonce_seed = coordinators_.empty() ? random_.Bits() : chief_.Bits();
     coordinators_.push_back(std::make_unique<Coordinator>(options));
+    return coordinators_.back().get();
+  }
+  void AddCoordinator() {
     storage_.ServeCoordinator(PeerId::Coordinator(), &simulation_);
-    simulation_.AddNode(PeerId::Coordinator(), coordinators_.back().get());
+    simulation_.AddNode(PeerId::Coordinator(), MakeCoordinator());
   }
   void AddWorker(uint32_t index) {
     Worker::Options options;
@@ -491,6 +529,7 @@ class ReplicaRun : private SimulationWatcher {
           return Evaluate(static_cast<const v1::EvaluateWeights&>(*item.head),
                           ValuesOf(item.payload));
         });
+    if (elects_) elections_->Follow(self);
     simulation_.AddNode(self, worker);
   }
 
@@ -567,7 +606,8 @@ class ReplicaRun : private SimulationWatcher {
     if (storage_.results().size() != 1 || !final_seen_) {
       return absl::DataLossError("the job did not end");
     }
-    if (report_.kept != report_.chief_kills) {
+    if (elects_) RETURN_IF_ERROR(elections_->CheckNobodyElseLeads());
+    if (!elects_ && report_.kept != report_.chief_kills) {
       return absl::DataLossError(
           absl::StrCat("of ", report_.chief_kills, " new coordinators ",
                        report_.kept, " let servers keep what they held"));
@@ -607,8 +647,9 @@ class ReplicaRun : private SimulationWatcher {
     options.tells_ends = true;
     options.stall_limit = absl::Minutes(15);
     options.replay_command = absl::StrCat(
-        scales_ ? "bazel run //tests/sim -- --workload=scaling --seed="
-                : "bazel run //tests/sim:replicas -- --seed=",
+        scales_   ? "bazel run //tests/sim -- --workload=scaling --seed="
+        : elects_ ? "bazel run //tests/sim -- --workload=election --seed="
+                  : "bazel run //tests/sim:replicas -- --seed=",
         seed, " --verbose");
     return options;
   }
@@ -619,6 +660,7 @@ class ReplicaRun : private SimulationWatcher {
   const uint64_t seed_;
   const bool scales_;
   const bool balances_;
+  const bool elects_;
   RandomStream random_;
   const std::vector<ServerPlaces> places_;
   RandomStream leaves_;
@@ -643,6 +685,9 @@ class ReplicaRun : private SimulationWatcher {
   std::vector<std::unique_ptr<Worker>> workers_;
   ReplicaMembers members_;
   OvertakenWitness overtaken_;
+  TermWitness terms_;
+  std::unique_ptr<ElectedChiefs> elections_;  // Null: there is one chief.
+  std::unique_ptr<ChiefScript> script_;       // As that.
   std::set<uint32_t> pushed_;   // Servers that have answered a push.
   std::set<uint32_t> leaving_;  // Tasks.
   std::set<uint32_t> left_;     // Places of those, and not back.
@@ -655,11 +700,15 @@ class ReplicaRun : private SimulationWatcher {
 }  // namespace
 
 ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose) {
-  return ReplicaRun(seed, verbose, /*scales=*/false).Run();
+  return ReplicaRun(seed, verbose, ReplicaRun::Kind::kReplicas).Run();
 }
 
 ReplicaReport RunScalingWorkload(uint64_t seed, bool verbose) {
-  return ReplicaRun(seed, verbose, /*scales=*/true).Run();
+  return ReplicaRun(seed, verbose, ReplicaRun::Kind::kScaling).Run();
+}
+
+ReplicaReport RunElectionWorkload(uint64_t seed, bool verbose) {
+  return ReplicaRun(seed, verbose, ReplicaRun::Kind::kElection).Run();
 }
 
 }  // namespace paramd

@@ -28,6 +28,10 @@ struct ReplicaReport : WorkloadReport {
   uint64_t forgotten = 0;      // and places that dropped what nobody needed.
   uint64_t balanced = 0;       // Servers that a coordinator began to move by
   uint64_t balanced_done = 0;  // itself, and those that were there then.
+  uint64_t elected = 0;        // Chiefs that an election had,
+  uint64_t found_out = 0;      // those that were followed and ended by it,
+  uint64_t resigned = 0;       // and those that ended in good order.
+  uint64_t refused = 0;        // Works that one was too late for.
 };
 
 // Servers with a backup each: processes that hold one server and the backup of
@@ -69,6 +73,19 @@ ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose);
 // was killed meanwhile; what is moved by itself is moved one at a time, and not
 // again before it has rested, also by another coordinator.
 ReplicaReport RunScalingWorkload(uint64_t seed, bool verbose);
+
+// The same as the first, never in sync mode, where an arbiter elects the chief
+// among candidates on three machines (`elected_chiefs`): the one that leads is
+// killed, told to end, and paused, at any moment, when it asks the arbiter and
+// before it writes; is cut off from the arbiter, in one direction or both, but
+// not from servers and storage, and from servers, but not from the arbiter;
+// nobody reaches the arbiter for a while. So one that was followed goes on for
+// a while.
+//
+// Checked besides: what ElectedChiefs checks; no server obeys a coordinator of
+// a lower term than one before; who was followed has ended in the end, by
+// itself, as one that is to be started again.
+ReplicaReport RunElectionWorkload(uint64_t seed, bool verbose);
 
 }  // namespace paramd
 

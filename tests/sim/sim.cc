@@ -37,8 +37,8 @@ namespace {
 constexpr char kUsage[] =
     "usage: sim [--workload=integers|growing|overlapping|joining|sync|mode|"
     "bounded|\n"
-    "                       cut|stop|rounds|pipeline|replicas|scaling|model|"
-    "in_step\n"
+    "                       cut|stop|rounds|pipeline|replicas|scaling|election|"
+    "model|in_step\n"
     "           | --job=FILE [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
@@ -53,7 +53,9 @@ constexpr char kUsage[] =
     "                pipeline: a model in stages, on devices that fail;\n"
     "                replicas: servers with a backup each; scaling: those on "
     "fewer\n"
-    "                processes, and on more again\n"
+    "                processes, and on more again; election: those under a "
+    "chief that\n"
+    "                an etcd elects\n"
     "  --job         the model workload on this job and the data it names\n"
     "  --servers     how many servers the job has, 2 unless told\n"
     "  --seed        the first seed, 1 unless told, drawn with --minutes\n"
@@ -96,11 +98,14 @@ WorkloadReport RunScaling(uint64_t seed, bool verbose) {
   return RunScalingWorkload(seed, verbose);
 }
 
+WorkloadReport RunElection(uint64_t seed, bool verbose) {
+  return RunElectionWorkload(seed, verbose);
+}
+
 WorkloadReport RunPipeline(uint64_t seed, bool verbose) {
   return RunPipelineWorkload(seed, verbose);
 }
 
-// Null: there is none of that name.
 // What it is compared with is trained once for all seeds.
 WorkloadReport RunCut(uint64_t seed, bool verbose) {
   static CutWorkload* const cuts = new CutWorkload();
@@ -123,6 +128,7 @@ WorkloadReport RunRoundsOf(uint64_t seed, bool) {
   return report;
 }
 
+// Null: there is none of that name.
 WorkloadRun RunOf(absl::string_view workload) {
   static constexpr std::pair<absl::string_view, WorkloadRun> kRuns[] = {
       {"integers", RunIntegerWorkload},
@@ -137,7 +143,8 @@ WorkloadRun RunOf(absl::string_view workload) {
       {"rounds", RunRoundsOf},
       {"pipeline", RunPipeline},
       {"replicas", RunReplicas},
-      {"scaling", RunScaling}};
+      {"scaling", RunScaling},
+      {"election", RunElection}};
   for (const auto& [name, run] : kRuns) {
     if (name == workload) return run;
   }

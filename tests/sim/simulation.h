@@ -57,7 +57,8 @@ class Simulation {
     // Simulated time without progress (see NoteProgress) that fails the run.
     absl::Duration stall_limit = absl::Minutes(10);
     uint64_t event_limit = 5'000'000;
-    // Who calls a process that has ended hears that. REQUIRES: no orphans.
+    // Who calls a process that has ended hears that. REQUIRES: no orphans but
+    // of the coordinator.
     bool tells_ends = false;
     // Every event as a line on stdout.
     bool verbose = false;
@@ -110,6 +111,9 @@ class Simulation {
   void Drain(PeerId self);
   // The same, that another core of its process has failed.
   void FailBeside(PeerId self, const absl::Status& why);
+  // Ends this one process, which may have been replaced, with that status;
+  // nothing happens if it has ended.
+  void Stop(const SimProcess& process, const absl::Status& status);
   bool HasExited(PeerId self) const;
   // This one process, which may have been replaced, is gone.
   bool HasEnded(const SimProcess& process) {
@@ -126,6 +130,9 @@ class Simulation {
   void CutLink(PeerId from, PeerId to, absl::Duration time);
   // What the node sends and is sent takes a hundred times as long.
   void Slow(PeerId self, absl::Duration time);
+  // From now on what `from` sends to the task `to` goes to this life of it,
+  // which refuses it if it has ended, whomever others reach.
+  void Route(PeerId from, PeerId to, uint64_t life);
   // The connection of two nodes breaks: requests and replies that are under way
   // between them never arrive, and the senders of all open calls hear it.
   void Reset(PeerId a, PeerId b);

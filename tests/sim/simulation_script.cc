@@ -1,5 +1,6 @@
 // What a script does to the nodes of a simulation, and what it is told of them.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -59,6 +60,11 @@ void Simulation::FailBeside(PeerId self, const absl::Status& why) {
   Empty(node, std::move(out));
 }
 
+void Simulation::Stop(const SimProcess& process, const absl::Status& status) {
+  Node* const node = Living(process);
+  if (node != nullptr) Exit(node, status);
+}
+
 bool Simulation::HasExited(PeerId self) const {
   const auto found = nodes_.find(self);
   return found != nodes_.end() && found->second.exited;
@@ -80,6 +86,10 @@ void Simulation::CutLink(PeerId from, PeerId to, absl::Duration time) {
 
 void Simulation::Slow(PeerId self, absl::Duration time) {
   network_.Slow(self, now_ + absl::ToInt64Nanoseconds(time));
+}
+
+void Simulation::Route(PeerId from, PeerId to, uint64_t life) {
+  stuck_[{from, to}] = {life, std::numeric_limits<int64_t>::max()};
 }
 
 void Simulation::Reset(PeerId a, PeerId b) {

@@ -65,6 +65,21 @@ TEST_F(JoiningWorkerTest, JoinedItAsksForInputWeightsAndNews) {
             "ps-0 generation 1.1 to answer a pull of worker-3 generation 1.7");
 }
 
+TEST(PackedPullTest, IsAskedForWhereAJobPrunesAndWeightsTravel) {
+  for (const bool prunes : {false, true}) {
+    for (const bool travels : {false, true}) {
+      Worker::Options options = WorkerOptions();
+      if (prunes) options.job.mutable_optimizer()->add_pruning();
+      options.packs_pulls = travels;
+      JoinedWorker joined(options);
+      joined.Join();
+      const auto pull = joined.TakePull();
+      ASSERT_TRUE(pull.has_value());
+      EXPECT_EQ(JoinedWorker::PullOf(*pull).takes_packed(), prunes && travels);
+    }
+  }
+}
+
 TEST_F(JoiningWorkerTest, Promise4_NotReadyIsAskedAgainAfterTheHintAndNamed) {
   driver().Fail(*Join(),
                 RefuseForNow(v1::Refusal::NOT_READY, "ps-1",
