@@ -8,6 +8,7 @@
 #include "coordinator/core/live_configuration.h"
 #include "coordinator/core/testing/part_bench.h"
 #include "coordinator/core/testing/started_coordinator.h"
+#include "proto/refusal.h"
 
 namespace paramd {
 namespace {
@@ -76,6 +77,32 @@ TEST_F(CoordinatorScaleTest, AServerThatHasTheConfigurationIsRemindedOfIt) {
             all.servers(5).SerializeAsString());
 }
 
+TEST_F(CoordinatorScaleTest, AServerThatBeganAnewIsToldTheWhole) {
+  job_.Restart(5);
+  driver().Advance(absl::Seconds(1));
+  job_.Serve();  // Its answer to a reminder says who is there now.
+  driver().Advance(absl::Milliseconds(1));
+  const auto sent = driver().TakeSend<v1::RecallRequest>(PeerId::Ps(5));
+  ASSERT_TRUE(sent.has_value());
+  v1::RecallReply recalled;
+  recalled.set_incarnation(job_.incarnation(5));
+  driver().Reply(*sent, recalled);
+  driver().Advance(absl::Milliseconds(1));
+  const v1::Configuration told = Configured(5).configuration();
+  EXPECT_TRUE(told.has_layout());
+  EXPECT_EQ(told.servers(5).incarnation(), job_.incarnation(5));
+}
+
+TEST_F(CoordinatorScaleTest, AServerThatKnowsNoRemindersIsToldTheWhole) {
+  driver().Advance(absl::Seconds(1));
+  const auto sent = driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(5));
+  ASSERT_TRUE(sent.has_value());
+  driver().Fail(*sent, Invalid("1.2", "was told before with other content"));
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(Configured(5).configuration().has_layout());
+  EXPECT_FALSE(driver().exited) << driver().exit_status;
+}
+
 TEST_F(CoordinatorScaleTest, ANewConfigurationIsToldWhole) {
   job_.BeginJoin(1, 201);
   driver().Advance(absl::Milliseconds(1));
@@ -108,6 +135,13 @@ TEST_F(CoordinatorScaleTest, WhatComesTogetherIsLookedAtTogether) {
   driver().Advance(absl::Milliseconds(1));
   EXPECT_EQ(job_.configuration().version().counter(), before.counter() + 1);
   EXPECT_EQ(job_.configuration().workers_size(), 2);
+}
+
+TEST(ScaledLogTest, WhatTheLogHasIsFollowedAtOnce) {
+  StartedCoordinator job(LargeJob());
+  job.ReadLog();
+  job.Append();
+  EXPECT_EQ(job.driver().sends.size(), kServers);
 }
 
 TEST(ScaledInputTest, SomeServersAreToldOfTheInputInEachHeartbeat) {

@@ -33,7 +33,8 @@ namespace paramd {
 // Advance looks at every member. In a job of more than kFewMembers it comes at
 // most once in a microsecond for each of them, so that its share of a processor
 // does not grow with the job; what has failed and what the log has are not kept
-// waiting.
+// waiting, unless there is much of it at once. So parts may hear of several
+// events before they do what is due, and decide by what is so then.
 //
 // Not thread-safe: the core of a Coordinator, which owns it.
 class Dispatcher {

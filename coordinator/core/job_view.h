@@ -102,8 +102,8 @@ struct JobView {
 };
 
 // Whether a reminder tells this server what is left of the input: so many do in
-// each heartbeat, in turn, as a coordinator that takes over goes by the newest
-// that any of them was told.
+// each heartbeat, in turn. To a coordinator that takes over is left what all of
+// them were told, which is the newest that any was: what is left only shrinks.
 bool IsToldInput(uint32_t server, Time now, const JobView& job);
 
 }  // namespace paramd

@@ -97,6 +97,11 @@ void Replicas::OnReply(uint32_t server, const Message& message, Turn* turn) {
   Place& place = places_[server];
   if (place.call == Call::kNone || place.call_id != message.call) return;
   const Call call = std::exchange(place.call, Call::kNone);
+  if (place.reminded && absl::IsInvalidArgument(message.status)) {
+    place.needs_whole = true;
+    place.next_call = turn->now;
+    return;
+  }
   if (!message.status.ok()) return OnFailed(server, message.status, turn);
   place.next_keepalive = turn->now + turn->job.heartbeat();
   place.ended = false;
@@ -105,7 +110,7 @@ void Replicas::OnReply(uint32_t server, const Message& message, Turn* turn) {
           DynamicCastToGenerated<v1::RecallReply>(message.head)) {
     incarnation = recalled->incarnation();
     place.build = recalled->build();
-    place.suspected = false;
+    place.suspected = place.needs_whole = false;
   } else if (const auto* configured =
                  DynamicCastToGenerated<v1::ConfigureReply>(message.head)) {
     // Another process is recalled first.
@@ -471,6 +476,7 @@ void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
   header.mutable_snapshot()->set_term(version.term());
   header.mutable_snapshot()->set_counter(snapshots_.numbers().counter);
   place.call = call;
+  place.reminded = false;
   place.end_asked = everybody_knows ? 2 : 1;
   Outbox::Head head;
   absl::Duration deadline = kPlaceDeadline;
@@ -490,12 +496,13 @@ void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
     auto configure = std::make_unique<v1::ConfigureRequest>();
     *configure->mutable_header() = header;
     *configure->mutable_committed() = snapshots_.numbers().committed;
-    const bool is_reminder =
-        !(place.acknowledged < version) && HasManyMembers(job.configuration);
+    place.reminded = !place.needs_whole && !(place.acknowledged < version) &&
+                     HasManyMembers(job.configuration);
     *configure->mutable_configuration() =
-        is_reminder ? ReminderOf(job.configuration, server) : job.configuration;
+        place.reminded ? ReminderOf(job.configuration, server)
+                       : job.configuration;
     const bool tells_input =
-        !is_reminder || IsToldInput(server, turn->now, job);
+        !place.reminded || IsToldInput(server, turn->now, job);
     if (!job.IsSync() && tells_input) {
       *configure->mutable_input_left() = job.progress.InputLeft({});
     }

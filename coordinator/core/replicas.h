@@ -108,7 +108,9 @@ class Replicas {
     uint64_t incarnation = 0;  // 0: not heard of yet.
     std::string build;         // Of that process. Empty: not known.
     bool suspected = true;
-    bool ended = false;  // The process last heard of, for certain.
+    bool ended = false;        // The process last heard of, for certain.
+    bool reminded = false;     // By the last call: see ReminderOf.
+    bool needs_whole = false;  // Its build knows no reminders.
     v1::ConfigurationVersion acknowledged;
     Call call = Call::kNone;
     CallId call_id = 0;

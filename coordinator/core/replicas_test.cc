@@ -1,5 +1,7 @@
 #include "coordinator/core/replicas.h"
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -432,6 +434,31 @@ TEST_F(ReplicasTest, SaysWhyAServerCantBeHandedOver) {
   Watched(3, 200, /*leaving=*/true);
   EXPECT_EQ(replicas_.WhyNotHandedOver(0, bench_.job),
             "the backup of ps-0 leaves or is lost");
+}
+
+TEST_F(ReplicasTest, ABackupThatKnowsNoRemindersIsToldTheWhole) {
+  MakeMember();
+  std::map<uint32_t, WorkerRecord> workers;
+  for (uint32_t w = 0; w < 100; ++w) workers[w].generation = Pair(1, 10 + w);
+  bench_.configuration.SetWorkers(workers);
+  Show();
+  v1::ConfigureReply reply;
+  reply.set_incarnation(200);
+  Answer(0, reply);
+  const auto told = [this] {
+    Advance();
+    return DynamicCastToGenerated<v1::ConfigureRequest>(
+               sent_.at(Away(0)).head.get())
+        ->configuration();
+  };
+  EXPECT_EQ(told().servers_size(), 2);
+  *reply.mutable_configuration() = bench_.configuration.get().version();
+  Answer(0, reply);
+  bench_.now = bench_.now + bench_.job.heartbeat();
+  EXPECT_EQ(told().servers_size(), 1);
+  Refuse(0, Invalid("1.2", "was told before with other content"));
+  EXPECT_EQ(told().servers_size(), 2);
+  EXPECT_EQ(Apply(), nullptr);
 }
 
 TEST_F(ReplicasTest, WhatWasLoggedBeforeAllBeganAnewChangesNothing) {

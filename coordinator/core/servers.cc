@@ -77,6 +77,14 @@ void BeginFrom(const std::string& checkpoint, ServerRecord* server,
   ForgetEarlierLives(server);
 }
 
+// A reminder is: it has the newest configuration.
+bool IsEnoughFor(const ServerRecord& server, const JobView& job) {
+  const v1::Configuration& configuration = job.configuration;
+  return server.restored && !server.needs_whole &&
+         !(server.acknowledged < configuration.version()) &&
+         HasManyMembers(configuration);
+}
+
 template <typename Request>
 std::unique_ptr<Request> WithHeader(const v1::Header& header) {
   auto request = std::make_unique<Request>();
@@ -235,6 +243,7 @@ void Servers::CallOne(uint32_t index, Call call, Turn* turn) {
   ServerRecord& server = servers_[index];
   const SnapshotCalls::Numbers numbers = snapshots_.numbers();
   server.call = call;
+  server.reminded = call == Call::kConfigure && IsEnoughFor(server, turn->job);
   server.end_asked = everybody_knows_ ? 2 : 1;
   server.told_committed = numbers.committed;
   server.asked = numbers.under_way;
@@ -285,9 +294,7 @@ Outbox::Head Servers::MakeConfigure(uint32_t index, const v1::Header& header,
   const v1::Configuration& configuration = job.configuration;
   auto configure = WithHeader<v1::ConfigureRequest>(header);
   *configure->mutable_committed() = server.told_committed;
-  const bool has_it =
-      server.restored && !(server.acknowledged < configuration.version());
-  if (has_it && HasManyMembers(configuration)) {
+  if (server.reminded) {
     *configure->mutable_configuration() = ReminderOf(configuration, index);
     if (!IsToldInput(index, now, job)) return configure;
   } else {
@@ -334,6 +341,12 @@ void Servers::OnReply(uint32_t index, const Message& message, Turn* turn) {
   ServerRecord& server = servers_[index];
   if (server.call == Call::kNone || server.call_id != message.call) return;
   const Call call = std::exchange(server.call, Call::kNone);
+  if (server.reminded && absl::IsInvalidArgument(message.status)) {
+    // Of another build than this one.
+    server.needs_whole = true;
+    server.heard = server.next_call = turn->now;
+    return;
+  }
   if (!message.status.ok()) {
     OnFailed(index, call, message.status, turn);
     return;
@@ -359,7 +372,7 @@ void Servers::OnReply(uint32_t index, const Message& message, Turn* turn) {
 void Servers::OnRecalled(uint32_t index, const v1::RecallReply& reply,
                          Turn* turn) {
   ServerRecord& server = servers_[index];
-  server.suspected = server.ended = false;
+  server.suspected = server.ended = server.needs_whole = false;
   server.build = reply.build();
   turn->Raise(ServerRecalled{index, &reply});
   if (server.incarnation == reply.incarnation()) return;

@@ -265,6 +265,21 @@ TEST(ShardConfigureTest, AReminderIsAnsweredAndChangesNothing) {
             "configuration 1.1 was told before with other content");
 }
 
+TEST(ShardConfigureTest, AReminderForAnEarlierProcessTellsANewOneNothing) {
+  ShardDriver driver;
+  v1::Configuration reminder = Small();
+  reminder.clear_layout();
+  reminder.clear_workers();
+  reminder.mutable_servers(0)->set_incarnation(99);
+  const auto reply = driver.Configure(reminder);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->incarnation(), uint64_t{100});
+  EXPECT_FALSE(reply->has_configuration());
+  EXPECT_FALSE(reply->restored());
+  EXPECT_FALSE(
+      driver.Ask<v1::RecallReply>(kChief, Recall(1))->has_configuration());
+}
+
 TEST(ShardConfigureTest, TheLayoutMayComeLater) {
   ShardDriver driver;
   v1::Configuration without = Small();
