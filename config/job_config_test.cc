@@ -528,9 +528,8 @@ TEST(JobConfigTest, NesterovNeedsMomentum) {
   EXPECT_EQ(MessageOf(sources), "");
   sources.settings = {{"optimizer.groups", R"([{"variables": "*",
                                                 "sgd": {"nesterov": true}}])"}};
-  EXPECT_EQ(
-      MessageOf(sources),
-      "--optimizer.groups: optimizer.groups[0].sgd.nesterov: needs momentum");
+  EXPECT_EQ(MessageOf(sources),
+            "--set: optimizer.groups[0].sgd.nesterov: needs momentum");
   sources.settings = {{"optimizer.groups", R"([{"variables": "*",
                                                 "sgd": {"nesterov": true},
                                                 "momentum": 0.9}])"}};

@@ -78,7 +78,8 @@ bool WasNeverConnected(absl::string_view grpc_message) {
   return absl::StrContains(grpc_message, "failed to connect") &&
          (absl::StrContains(grpc_message, "Socket closed") ||
           absl::StrContains(grpc_message, "reset by peer") ||
-          absl::StrContains(grpc_message, "Broken pipe"));
+          absl::StrContains(grpc_message, "Broken pipe") ||
+          absl::StrContains(grpc_message, "endpoint is not connected"));
 }
 
 struct Known {

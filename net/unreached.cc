@@ -6,6 +6,8 @@ namespace paramd {
 namespace {
 
 constexpr size_t kMostBytes = 80;
+// Before it gRPC says that it has tried all addresses.
+constexpr absl::string_view kLastError = "last error: ";
 
 struct Known {
   absl::string_view text;
@@ -34,6 +36,7 @@ constexpr Known kKnown[] = {
     {"Socket closed", "connection lost"},
     {"reset by peer", "connection lost"},
     {"Broken pipe", "connection lost"},
+    {"endpoint is not connected", "connection lost"},
     {"GOAWAY", "connection lost"},
 };
 
@@ -44,6 +47,10 @@ std::string WhyUnreached(absl::string_view grpc_message) {
     if (absl::StrContains(grpc_message, known.text)) {
       return std::string(known.reason);
     }
+  }
+  if (const size_t last = grpc_message.rfind(kLastError);
+      last != absl::string_view::npos) {
+    grpc_message.remove_prefix(last + kLastError.size());
   }
   return std::string(grpc_message.substr(0, kMostBytes));
 }

@@ -57,6 +57,10 @@ TEST(UnreachedTest, AConnectionThatEndsIsLost) {
   EXPECT_EQ(WhyUnreached("keepalive watchdog timeout"), "timed out");
 }
 
+TEST(UnreachedTest, OfWordsThatNobodyKnowsTheLastErrorIsLeft) {
+  EXPECT_EQ(Connecting("it rains"), "UNKNOWN: ipv4:10.0.0.7:7077: it rains");
+}
+
 TEST(UnreachedTest, WordsThatNobodyKnowsAreCut) {
   EXPECT_EQ(WhyUnreached("the dog ate it"), "the dog ate it");
   EXPECT_EQ(WhyUnreached(std::string(4096, 'x')), std::string(80, 'x'));

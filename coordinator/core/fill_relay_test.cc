@@ -104,6 +104,7 @@ TEST_F(FillRelayTest, OfSeveralKindsOfOptimizerASliceSaysItsSlots) {
   // All that some variable has, and so "w" has: it need not say it.
   EXPECT_EQ(work->read().slots_size(), 1);
   EXPECT_EQ(work->read().slices(0).own_slots_size(), 0);
+  optimizer->mutable_groups(1)->clear_sgd();
   optimizer->mutable_groups(1)->mutable_rmsprop();
   FillRelay other(10);
   other.Begin(configuration_, 1);

@@ -126,8 +126,9 @@ TEST(MetricsTest, EveryNameKeepsToTheRule) {
       "paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|batches|bytes|blocks|"
       "checkpoints|chunks|clicks|connections|directories|entries|"
       "epochs|examples|gradients|keys|"
-      "messages|"
-      "offsets|processes|pulls|pushes|refusals|rows|servers|sessions|shards|"
+      "messages|moves|"
+      "offsets|processes|processors|pulls|pushes|refusals|rows|servers|"
+      "sessions|shards|"
       "steps|threads|value|workers|"
       "per_example|per_second)"
       "(_total)?");
