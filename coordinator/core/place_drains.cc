@@ -155,7 +155,13 @@ std::string PlaceDrains::WaitsFor(const Drain& drain, const PlaceWatch& watch,
     const auto& backup = job.servers[server].backup;
     const bool is_backup = backup.has_value() && backup->peer() == place.first;
     if (is_backup) {
-      waits = absl::StrCat("the log to drop ps-", server, "'s backup there");
+      const ServerRecord& record = job.servers[server];
+      const bool is_there =
+          watch.IsThereSince(*record.peer, record.incarnation, place.first);
+      waits = is_there ? absl::StrCat("the log to drop ps-", server,
+                                      "'s backup there")
+                       : absl::StrCat("ps-", server, " to answer, or its ",
+                                      "backup there to take over");
     } else if (waits.empty()) {
       waits = "its process to hear that it may leave";
     }

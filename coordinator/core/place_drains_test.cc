@@ -209,6 +209,26 @@ TEST_F(PlaceDrainsTest, WhoseMachineVanishedIsDrainedWhenNobodyNeedsIt) {
   EXPECT_EQ(drains_.UnderWay(), "");
 }
 
+TEST_F(PlaceDrainsTest, ItIsSaidWhetherABackupMayBeAllThatIsLeft) {
+  MakeMembers();
+  bench_.servers[1].peer = 1;
+  bench_.servers[1].backup.reset();
+  Ask(1, 7);
+  Watched(3, 101, /*leaving=*/true);
+  bench_.now = bench_.now + absl::Seconds(2);
+  Advance();
+  ASSERT_NE(Said(), nullptr);
+  EXPECT_EQ(Said()->waiting_for(),
+            "ps-0 to answer, or its backup there to take over");
+  Watched(0, 100);
+  Watched(0, 100);
+  Ask(1, 7);
+  bench_.now = bench_.now + absl::Seconds(2);
+  Advance();
+  ASSERT_NE(Said(), nullptr);
+  EXPECT_EQ(Said()->waiting_for(), "the log to drop ps-0's backup there");
+}
+
 TEST_F(PlaceDrainsTest, WhatCantBeHandedOverIsNotDrained) {
   EXPECT_EQ(Refused(0), "ps-0 can't be drained now: ps-0 has no backup");
   bench_.servers[0].backup.emplace().mutable_since()->set_term(1);

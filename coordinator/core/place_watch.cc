@@ -72,6 +72,7 @@ PlaceWatch::Answer PlaceWatch::OnReply(const Message& message,
   const auto* reply = DynamicCastToGenerated<v1::WatchReply>(message.head);
   if (reply == nullptr) return Answer::kSomebody;
   place.heard = turn.now;
+  place.asked = place.sent;
   const bool is_new = reply->incarnation() != place.process;
   if (is_new) Forget(&place, reply->incarnation());
   place.doubted = false;
@@ -82,7 +83,10 @@ PlaceWatch::Answer PlaceWatch::OnReply(const Message& message,
   place.stopped = reply->stopped();
   // It has waited there.
   place.next = is_news ? turn.now : std::max(turn.now, place.sent + every);
-  if (begins_to_leave) LeaveTogether(place.process, turn.now);
+  if (begins_to_leave) {
+    place.leaves_since = turn.now;
+    LeaveTogether(place.process, turn.now);
+  }
   if (is_new && scalable_) place.drain = Leaves(place.process);
   return Answer::kSomebody;
 }
@@ -114,6 +118,12 @@ bool PlaceWatch::IsThere(uint32_t peer, const Turn& turn) const {
 bool PlaceWatch::IsLeaving(uint32_t peer, uint64_t process) const {
   const Place& place = Of(peer);
   return place.leaving && place.process == process;
+}
+
+bool PlaceWatch::IsThereSince(uint32_t peer, uint64_t process,
+                              uint32_t leaving) const {
+  const Place& place = Of(peer);
+  return place.process == process && place.asked > Of(leaving).leaves_since;
 }
 
 bool PlaceWatch::HasStopped(uint32_t peer, uint64_t process,

@@ -61,6 +61,9 @@ class PlaceWatch {
   bool IsLeaving(uint32_t peer, uint64_t process) const;
   // One of its places says so, or has said so and is gone.
   bool Leaves(uint64_t process) const;
+  // This process has answered there what it was asked after whoever is in
+  // `leaving` said to leave: it was there then.
+  bool IsThereSince(uint32_t peer, uint64_t process, uint32_t leaving) const;
   // It has stopped for the backup since then, which has everything.
   bool HasStopped(uint32_t peer, uint64_t process,
                   const v1::ConfigurationVersion& since) const;
@@ -92,6 +95,8 @@ class PlaceWatch {
     Time next;
     // As was heard.
     Time heard;
+    Time asked;  // What was answered last.
+    Time leaves_since;
     uint64_t process = 0;
     uint64_t left = 0;  // The process that has left here last.
     bool known = false;

@@ -165,6 +165,27 @@ TEST_F(PlaceWatchTest, OneThatSaysNothingIsSilentUntilItDoes) {
   EXPECT_FALSE(watch_.IsSilent(2, bench_.now, absl::Seconds(5)));
 }
 
+TEST_F(PlaceWatchTest, OnlyWhatIsAskedAfterSomebodyLeavesTellsWhoIsThere) {
+  Advance();
+  Say(0, 5, false);
+  Advance();
+  bench_.now = bench_.now + PlaceWatch::kEvery;
+  Say(3, 7, true);
+  EXPECT_FALSE(watch_.IsThereSince(0, 5, 3));
+  Say(0, 5, false);
+  EXPECT_FALSE(watch_.IsThereSince(0, 5, 3)) << "it was asked before";
+  bench_.now = bench_.now + PlaceWatch::kEvery;
+  Advance();
+  EXPECT_FALSE(watch_.IsThereSince(0, 5, 3)) << "it has not answered";
+  Say(0, 5, false);
+  EXPECT_TRUE(watch_.IsThereSince(0, 5, 3));
+  EXPECT_FALSE(watch_.IsThereSince(0, 6, 3));
+  // Saying so again begins nothing anew.
+  Advance();
+  Say(3, 7, true);
+  EXPECT_TRUE(watch_.IsThereSince(0, 5, 3));
+}
+
 TEST_F(PlaceWatchTest, WhatHasStoppedIsOfOneProcessAndOneBackup) {
   Advance();
   Say(0, 5, true, Pair(1, 4));

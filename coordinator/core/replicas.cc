@@ -191,7 +191,11 @@ void Replicas::Decide(uint32_t server, Turn* turn) {
                        turn);
   }
   if (watch_.IsLeaving(place.peer, place.incarnation)) {
-    return Drop(server, "its process leaves", turn);
+    // Unless its server may be gone: then this one takes over.
+    if (watch_.IsThereSince(*record.peer, record.incarnation, place.peer)) {
+      Drop(server, "its process leaves", turn);
+    }
+    return;
   }
   // One that may be gone goes on in the backup that it has.
   const bool is_there = !record.suspected &&

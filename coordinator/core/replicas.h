@@ -25,7 +25,8 @@ namespace paramd {
 //     └── the server's last place ◄── server gone: logged ── it is the server
 //
 // Where the server's process leaves, its backup takes over as if it were gone,
-// once it says that it has stopped; a backup whose process leaves is dropped.
+// once it says that it has stopped; a backup whose process leaves is dropped,
+// once its server has answered since then, and so does not need it.
 // To be moved, a server gets its backup where it is to go, is handed over to
 // it, and then gets a backup elsewhere; meanwhile it may have none.
 //

@@ -400,6 +400,13 @@ TEST_F(ReplicasTest, ABackupThatLeavesIsDroppedAndLetGoWhenTheLogHasIt) {
   MakeMember();
   Watched(3, 200, /*leaving=*/true);
   Advance();
+  // It was asked before.
+  Watched(0, 100, /*leaving=*/false);
+  Advance();
+  EXPECT_TRUE(appended_.empty()) << "its server may be gone by now";
+  TellWatched(0);
+  Watched(0, 100, /*leaving=*/false);
+  Advance();
   ASSERT_EQ(appended_.size(), 1u);
   EXPECT_FALSE(appended_[0].second.replicas().has_backup());
   EXPECT_FALSE(TellWatched(3).may_leave());
@@ -411,6 +418,27 @@ TEST_F(ReplicasTest, ABackupThatLeavesIsDroppedAndLetGoWhenTheLogHasIt) {
   Advance();
   EXPECT_TRUE(TellWatched(3).may_leave());
   EXPECT_EQ(bench_.Raised<ReplicaChanged>(), nullptr) << "it is none again";
+}
+
+TEST_F(ReplicasTest, Promise1_ABackupThatLeavesTakesOverAServerThatIsGone) {
+  MakeMember();
+  // Nobody knows yet.
+  Watched(3, 200, /*leaving=*/true);
+  Advance();
+  EXPECT_TRUE(appended_.empty());
+  EXPECT_FALSE(TellWatched(3).may_leave());
+  // Another process is there, which has nothing.
+  Watched(0, 300, /*leaving=*/false);
+  TellWatched(0);
+  Watched(0, 300, /*leaving=*/false);
+  Advance();
+  EXPECT_TRUE(appended_.empty());
+  bench_.servers[0].suspected = bench_.servers[0].ended = true;
+  Advance();
+  ASSERT_EQ(appended_.size(), 1u);
+  EXPECT_EQ(appended_[0].second.replicas().peer(), 3u);
+  EXPECT_EQ(appended_[0].second.replicas().incarnation(), 200u);
+  EXPECT_FALSE(TellWatched(3).may_leave());
 }
 
 TEST_F(ReplicasTest, WhereTheChiefLeavesTooNothingIsHandedOver) {

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "proto/refusal.h"
+
 namespace paramd {
 namespace {
 
@@ -67,22 +69,28 @@ bool SessionProgress::IsLeft(uint32_t epoch, uint64_t begin,
                      });
 }
 
-void SessionProgress::Applied(const v1::PushRequest& request, uint64_t blocks) {
+bool SessionProgress::Applied(const v1::PushRequest& request, uint64_t blocks,
+                              const v1::ConfigurationVersion& backup) {
   const v1::Header& header = request.header();
   Session& session =
       sessions_[{header.generation().term(), header.generation().counter(),
                  header.worker()}];
-  if (header.sequence() < session.sequence) return;
+  if (header.sequence() < session.sequence) return false;
   if (header.sequence() > session.sequence) {
     session.sequence = header.sequence();
     session.blocks = 0;
+    session.backup = backup;
   }
   session.blocks += blocks;
-  if (session.blocks == blocks_) {
+  const bool is_whole = session.blocks == blocks_;
+  const bool is_news =
+      is_whole && blocks > 0 && !IsZero(backup) && session.backup != backup;
+  if (is_whole) {
     session.whole = session.sequence;
     Use(request.epoch(), request.input_begin(), request.input_end());
   }
   ForgetEnded();
+  return is_news;
 }
 
 void SessionProgress::Use(uint32_t epoch, uint64_t begin, uint64_t end) {
@@ -119,7 +127,10 @@ void SessionProgress::GoOnFrom(const v1::ReplicateRequest::State& state) {
     Session& session =
         sessions_[{saved.generation().term(), saved.generation().counter(),
                    saved.worker()}];
-    session.sequence = session.whole = saved.sequence();
+    if (saved.sequence() <= session.whole) continue;
+    session.whole = saved.sequence();
+    if (session.sequence > session.whole) continue;
+    session.sequence = session.whole;
     session.blocks = blocks_;
   }
   if (state.has_input_left()) SetLeft(state.input_left());

@@ -11,6 +11,7 @@
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
+#include "proto/paramd/v1/types.pb.h"
 
 namespace paramd {
 
@@ -33,13 +34,16 @@ class SessionProgress {
   // reported. Only the newest word counts: the input only gets less.
   void SetLeft(const v1::SavedInput& left);
 
-  // So many blocks of this chunk were applied, none of them before.
-  void Applied(const v1::PushRequest& request, uint64_t blocks);
+  // So many blocks of this chunk were applied, none of them before, while the
+  // backup since `backup` was told; zero: none was. True if the push is wholly
+  // in now, and that backup was told but a part of it: it has to be told this.
+  bool Applied(const v1::PushRequest& request, uint64_t blocks,
+               const v1::ConfigurationVersion& backup = {});
 
   // What is to be said of it.
   void Fill(v1::RecallReply* reply) const;
-  // The same to a backup, and there: a push that is not whole by then never
-  // counts as whole.
+  // The same to a backup, and there, again and again: it can't tell itself when
+  // a push is whole of which some blocks came before.
   void Save(v1::ReplicateRequest::State* state) const;
   void GoOnFrom(const v1::ReplicateRequest::State& state);
 
@@ -52,9 +56,10 @@ class SessionProgress {
   // Term, counter, worker.
   using SessionKey = std::tuple<uint64_t, uint64_t, uint32_t>;
   struct Session {
-    uint64_t sequence = 0;  // The newest push,
-    uint64_t blocks = 0;    // and how many blocks of it are in.
-    uint64_t whole = 0;     // The newest that is wholly in.
+    uint64_t sequence = 0;            // The newest push,
+    uint64_t blocks = 0;              // and how many blocks of it are in.
+    uint64_t whole = 0;               // The newest that is wholly in.
+    v1::ConfigurationVersion backup;  // Since when, as the newest one began.
   };
 
   void ForgetEnded();

@@ -14,8 +14,8 @@ class SessionProgressTest : public ::testing::Test {
   SessionProgressTest() { progress_.Begin(/*blocks=*/3); }
 
   // Blocks of push `sequence`, made of ten examples of epoch 1.
-  void Apply(uint32_t worker, uint64_t sequence, uint64_t blocks,
-             uint64_t input) {
+  bool Apply(uint32_t worker, uint64_t sequence, uint64_t blocks,
+             uint64_t input, uint64_t backup = 0) {
     v1::PushRequest push;
     push.mutable_header()->set_worker(worker);
     push.mutable_header()->mutable_generation()->set_term(1);
@@ -24,7 +24,9 @@ class SessionProgressTest : public ::testing::Test {
     push.set_epoch(1);
     push.set_input_begin(input);
     push.set_input_end(input + 10);
-    progress_.Applied(push, blocks);
+    v1::ConfigurationVersion since;
+    since.set_counter(backup);
+    return progress_.Applied(push, blocks, since);
   }
 
   void SetLiving(const std::vector<uint32_t>& workers) {
@@ -160,6 +162,29 @@ TEST_F(SessionProgressTest, Promise1_ASessionThatLivesIsNeverForgotten) {
   ASSERT_EQ(told.sessions_size(),
             static_cast<int>(SessionProgress::kMostSessions));
   EXPECT_EQ(told.sessions(0).worker(), 5u);
+}
+
+// It has counted but the blocks that came since it was told the rest.
+TEST_F(SessionProgressTest, Promise4_ABackupHearsOfAPushThatItWasToldAPartOf) {
+  EXPECT_FALSE(Apply(0, 1, 1, 0));
+  SessionProgress backup;
+  backup.Begin(/*blocks=*/3);
+  const auto tell = [&] {
+    v1::ReplicateRequest::State state;
+    progress_.Save(&state);
+    backup.GoOnFrom(state);
+    v1::RecallReply reply;
+    backup.Fill(&reply);
+    return reply;
+  };
+  EXPECT_EQ(tell().sessions(0).sequence(), 0u);
+  EXPECT_FALSE(Apply(0, 1, 1, 0, /*backup=*/7));
+  EXPECT_TRUE(Apply(0, 1, 1, 0, /*backup=*/7));
+  const v1::RecallReply told = tell();
+  EXPECT_EQ(told.sessions(0).sequence(), 1u);
+  ASSERT_EQ(told.input_used_size(), 1);
+  EXPECT_EQ(told.input_used(0).end(), 10u);
+  EXPECT_FALSE(Apply(0, 2, 3, 10, /*backup=*/7)) << "all of it was told";
 }
 
 TEST_F(SessionProgressTest, Promise1_WhoLivesIsKeptThoughMoreLiveThanTheBound) {

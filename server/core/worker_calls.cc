@@ -78,8 +78,7 @@ void WorkerCalls::OnTold(const v1::ReplicateRequest& told) {
     // A contribution is none before its step is decided.
     progress_.Applied(told.push(), told.push().step() > 0 ? 0 : told.applied());
   }
-  // What it tells later this place has counted itself.
-  if (told.has_state() && told.number() == 1) progress_.GoOnFrom(told.state());
+  if (told.has_state()) progress_.GoOnFrom(told.state());
 }
 
 v1::ReplicateRequest::State WorkerCalls::StateToTell() const {
@@ -213,15 +212,19 @@ void WorkerCalls::OnPush(const Message& message, const v1::PushRequest& request,
     pulls_.Hear(request.header(), request.clock(), turn->now);
     const bool lost = HearLoss(request, turn);
     const uint64_t applied = CountApplied(*reply);
-    progress_.Applied(request, applied);
-    if (BackupStream* const backup = turn->data.backup.get()) {
+    BackupStream* const backup = turn->data.backup.get();
+    const bool is_news =
+        progress_.Applied(request, applied,
+                          backup != nullptr ? backup->backup().since()
+                                            : v1::ConfigurationVersion());
+    if (backup != nullptr) {
       const uint64_t took = applied + TakenBlocks(*turn) - taken_before;
       // What a step has before slices are cut the backup does not need.
       if (took > 0 && (!view_.IsSync() || backup->has_cut())) {
         backup->TellPush(request, message.payload, static_cast<uint32_t>(took),
                          turn->now);
       }
-      if (lost) backup->TellState(StateToTell(), turn->now);
+      if (lost || is_news) backup->TellState(StateToTell(), turn->now);
       // One that is in already may not be there yet.
       backup->Keep({message.from, message.call, std::move(reply), request});
     } else {

@@ -27,7 +27,7 @@ absl::Duration ChiefScript::DrawOutage() {
 
 void ChiefScript::Hurt() {
   if (is_over_ || !storage_.results().empty()) return;
-  if (!members_.IsKnownToHold() || !chiefs_.is_led()) {
+  if (!MayBeHurt() || !chiefs_.is_led()) {
     simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
                    [this] { Hurt(); });
     return;
@@ -46,6 +46,7 @@ void ChiefScript::Hurt() {
       MayBeFollowed(time);
       return chiefs_.GoAway(time);
     case 4:
+      cut_off_until_ = simulation_.elapsed() + time;
       return simulation_.CutOff(PeerId::Coordinator(), time);
     case 5:
       pauses_before_ = random_.Chance(0.7) ? v1::CommitCheckpoint::descriptor()
@@ -78,8 +79,7 @@ void ChiefScript::Started(const SimProcess& self,
   // Followed before it has read the log, and unable to ask who leads.
   const bool reads = work.GetDescriptor() == v1::ReadLog::descriptor() &&
                      chiefs_.led() > 1 && random_.Chance(0.3);
-  const bool writes =
-      work.GetDescriptor() == pauses_before_ && members_.IsKnownToHold();
+  const bool writes = work.GetDescriptor() == pauses_before_ && MayBeHurt();
   if (!reads && !writes) return;
   if (writes) pauses_before_ = nullptr;
   // Nothing is to be done to a node that is at work.

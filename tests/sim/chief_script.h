@@ -17,7 +17,7 @@
 namespace paramd {
 
 // What is done to an elected chief of the workload `election`: see there. Each
-// time it waits until nothing can be lost by another chief that takes over.
+// time it waits until the job runs and nobody else is down.
 //
 // Not thread-safe. What it is made of outlives it.
 class ChiefScript {
@@ -33,10 +33,15 @@ class ChiefScript {
   // is under way, and whoever leads has told a configuration.
   void End(std::function<void()> settled);
 
+  // From servers and storage.
+  bool IsCutOff() const { return simulation_.elapsed() < cut_off_until_; }
   // How often something was done.
   uint64_t hurt() const { return hurt_; }
 
  private:
+  bool MayBeHurt() const {
+    return members_.IsNobodyDown() && members_.IsRunning();
+  }
   absl::Duration DrawOutage();
   void MayBeFollowed(absl::Duration time);
   void PauseNow(const SimProcess& self, bool reads);
@@ -47,6 +52,7 @@ class ChiefScript {
   const SimStorage& storage_;
   Simulation& simulation_;
   bool is_over_ = false;
+  absl::Duration cut_off_until_;
   // Before work of that type the chief is paused. Null: it is not.
   const google::protobuf::Descriptor* pauses_before_ = nullptr;
   uint64_t hurt_ = 0;

@@ -22,6 +22,7 @@ TEST(ElectionWorkloadTest, Promise1_WhoeverIsElectedNoPushIsLostOrDoubled) {
     all.found_out += report.found_out;
     all.resigned += report.resigned;
     all.refused += report.refused;
+    all.went_back += report.went_back;
   }
   if (FewSeeds()) return;
   // A case that was never met proves nothing.
@@ -32,6 +33,7 @@ TEST(ElectionWorkloadTest, Promise1_WhoeverIsElectedNoPushIsLostOrDoubled) {
   EXPECT_GT(all.found_out, ElectionSeeds() / 10);
   EXPECT_GT(all.resigned, ElectionSeeds() / 20);
   EXPECT_GT(all.refused, 0u);
+  EXPECT_GT(all.went_back, 0u);
 }
 
 TEST(ElectionWorkloadTest, OneSeedGivesOneTrace) {

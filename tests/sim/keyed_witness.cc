@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "config/fast_rows.h"
+#include "coordinator/core/take_over.h"
 #include "tensor/keyed_rows.h"
 #include "tests/sim/answered_blocks.h"
 #include "tests/sim/key_story.h"
@@ -54,6 +55,20 @@ void KeyedWitness::TakenOver(uint32_t server,
   took_over_.insert({server, NumberOf(since)});
 }
 
+bool KeyedWitness::IsUndone(const PushLedger::Push& push) const {
+  v1::SessionId generation;
+  generation.set_term(push.session.generation.first);
+  generation.set_counter(push.session.generation.second);
+  return std::any_of(
+      went_back_.upper_bound(generation.term()), went_back_.end(),
+      [&](const auto& went_back) {
+        const absl::optional<v1::Manifest>& checkpoint = went_back.second;
+        return !checkpoint.has_value() ||
+               push.sequence >
+                   PushesCounted(*checkpoint, push.session.worker, generation);
+      });
+}
+
 std::vector<PushLedger::PushIndex> KeyedWitness::PushesIn(size_t block) const {
   std::vector<PushLedger::PushIndex> pushes;
   std::set<PushLedger::PushIndex> in;
@@ -62,6 +77,7 @@ std::vector<PushLedger::PushIndex> KeyedWitness::PushesIn(size_t block) const {
       const auto taken = taken_.find(applied.stream);
       if (taken == taken_.end() || applied.number > taken->second) continue;
     }
+    if (IsUndone(ledger_.push(applied.push))) continue;
     // It was told before it was acknowledged.
     if (in.insert(applied.push).second) pushes.push_back(applied.push);
   }

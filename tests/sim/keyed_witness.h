@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/data.pb.h"
@@ -23,8 +24,9 @@ namespace paramd {
 
 // Which keys have rows in the end, and what these hold, where servers with
 // backups apply pushes in any order: a push to a block comes after those that
-// its server told its backup, or acknowledged alone, before it; and what a
-// backup had not taken when it took over was never done.
+// its server told its backup, or acknowledged alone, before it; what a backup
+// had not taken when it took over was never done; and where all servers go back
+// to a checkpoint, what comes after its cuts is done again.
 //
 // Not thread-safe. The job outlives it.
 class KeyedWitness {
@@ -44,6 +46,11 @@ class KeyedWitness {
                             const v1::PushReply& reply);
   // The backup since then takes server `server` over.
   void TakenOver(uint32_t server, const v1::ConfigurationVersion& since);
+  // The coordinator of that term has all servers begin with this checkpoint, or
+  // without one. No worker has died.
+  void WentBack(uint64_t term, const absl::optional<v1::Manifest>& checkpoint) {
+    went_back_.emplace(term, checkpoint);
+  }
 
   // OK if a checkpoint behind the last push has just these rows, and each block
   // each batch once; else kDataLoss.
@@ -66,6 +73,8 @@ class KeyedWitness {
   uint32_t BlockOf(uint32_t slice, uint32_t block) const {
     return job_.slices()[slice].first_block + block;
   }
+  // It is behind the cut of a checkpoint to which all went back later.
+  bool IsUndone(const PushLedger::Push& push) const;
   // Pushes in a block, in their order.
   std::vector<PushLedger::PushIndex> PushesIn(size_t block) const;
   // Its keys, in the order of the job.
@@ -78,6 +87,7 @@ class KeyedWitness {
   std::map<Stream, uint64_t> told_;            // The newest number.
   std::map<Stream, uint64_t> taken_;
   std::set<Stream> took_over_;
+  std::map<uint64_t, absl::optional<v1::Manifest>> went_back_;  // By term.
 };
 
 }  // namespace paramd

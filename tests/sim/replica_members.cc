@@ -8,12 +8,29 @@
 
 namespace paramd {
 
+namespace {
+
+// Nobody keeps what the coordinator before this one has filled.
+bool AllBeginAnew(const v1::Configuration& configuration) {
+  return std::all_of(
+      configuration.servers().begin(), configuration.servers().end(),
+      [&](const v1::ServerMember& server) {
+        const v1::ServerLife& filled =
+            IsZero(server.filled()) ? server.generation() : server.filled();
+        return filled.term() == configuration.version().term();
+      });
+}
+
+}  // namespace
+
 ReplicaMembers::Change ReplicaMembers::Told(
     const v1::Configuration& configuration) {
   Change change;
   if (!(configuration.version() > newest_.version())) return change;
   if (configuration.version().term() != newest_.version().term()) {
     chief_is_down_ = false;
+    change.went_back =
+        !IsZero(newest_.version()) && AllBeginAnew(configuration);
   }
   change.in_sync_mode = newest_.consistency().mode() == v1::Consistency::SYNC;
   for (const v1::ServerMember& server : configuration.servers()) {
@@ -89,14 +106,21 @@ bool ReplicaMembers::IsProtected() const {
                      });
 }
 
-bool ReplicaMembers::IsKnownToHold() const {
-  return IsNobodyDown() && !restored_alone_ && moving_.empty() && IsRunning() &&
-         std::all_of(newest_.servers().begin(), newest_.servers().end(),
+bool ReplicaMembers::AreFilled() const {
+  return std::all_of(newest_.servers().begin(), newest_.servers().end(),
                      [this](const v1::ServerMember& server) {
                        const auto filled = filled_.find(server.index());
                        return filled != filled_.end() &&
-                              filled->second == server.generation() &&
-                              !unheard_.contains(server.peer()) &&
+                              filled->second == server.generation();
+                     });
+}
+
+bool ReplicaMembers::IsKnownToHold() const {
+  return IsNobodyDown() && !restored_alone_ && moving_.empty() && IsRunning() &&
+         AreFilled() &&
+         std::all_of(newest_.servers().begin(), newest_.servers().end(),
+                     [this](const v1::ServerMember& server) {
+                       return !unheard_.contains(server.peer()) &&
                               !ended_.contains(server.incarnation());
                      });
 }

@@ -29,7 +29,8 @@ class ReplicaMembers {
   struct Change {
     std::vector<v1::ServerMember> taken_over;  // Servers in another place.
     bool in_sync_mode = false;                 // They were, until then.
-    uint64_t members = 0;  // Backups that came to have everything.
+    uint64_t members = 0;    // Backups that came to have everything.
+    bool went_back = false;  // Another chief had all servers begin anew.
   };
   // Somebody is told this configuration, which may be the newest.
   Change Told(const v1::Configuration& configuration);
@@ -72,6 +73,8 @@ class ReplicaMembers {
   bool IsRunning() const { return newest_.state() == v1::RUNNING; }
   // Nobody is down, and each server has a backup that would take it over.
   bool IsProtected() const;
+  // Each server has answered, where the log says that it is, that it is filled.
+  bool AreFilled() const;
   // Nobody is down, and each server is where the log says, has answered there
   // that it is filled, and stays there for now.
   bool IsKnownToHold() const;

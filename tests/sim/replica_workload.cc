@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 
 #include "base/random.h"
 #include "base/status_macros.h"
@@ -186,7 +187,24 @@ class ReplicaRun : private SimulationWatcher {
       if (change.in_sync_mode) ++report_.of_steps;
     }
     report_.members += change.members;
+    if (change.went_back) {
+      ++report_.went_back;
+      began_anew_ = told->configuration().version().term();
+      pushed_.clear();
+      keyed_.WentBack(began_anew_, CheckpointOf(told->configuration()));
+    }
     simulation_.Fail(scaled_.Check(members_.newest()));
+  }
+  // Which one its servers begin with.
+  absl::optional<v1::Manifest> CheckpointOf(
+      const v1::Configuration& configuration) const {
+    for (const v1::Manifest& manifest : storage_.committed()) {
+      if (configuration.servers(0).restore_directory() ==
+          SimStorage::PathOf(manifest.snapshot())) {
+        return manifest;
+      }
+    }
+    return absl::nullopt;
   }
   void SentOfKeys(const SimProcess& self, const Head& request) {
     if (!job_.variables().back().keyed()) return;
@@ -218,7 +236,9 @@ class ReplicaRun : private SimulationWatcher {
     } else {
       AnsweredOfKeys(self, request, reply.head.get());
     }
-    if (dynamic_cast<const v1::PushReply*>(reply.head.get()) != nullptr) {
+    const auto* const push =
+        dynamic_cast<const v1::PushReply*>(reply.head.get());
+    if (push != nullptr && push->server_generation().term() >= began_anew_) {
       pushed_.insert(ServerOfPlace(places_, self.peer.index));
     }
     if (elects_ && reply.head != nullptr) {
@@ -379,11 +399,17 @@ class ReplicaRun : private SimulationWatcher {
         members_.HasBegun(task, simulation_.elapsed()) &&
         (is_protected ||
          (!IsOfSteps() && members_.IsNobodyDown() && members_.IsRunning() &&
-          leaves_.Chance(0.2) && !elects_));
+          (!elects_ || members_.AreFilled()) && leaves_.Chance(0.2)));
     if (!may) {
       simulation_.At(simulation_.elapsed() + absl::Milliseconds(200),
                      [this] { Leave(); });
       return;
+    }
+    // A backup that hears of no coordinator for 2 s leaves by itself.
+    const bool loses = faults_.lose_request > 0 || faults_.lose_reply > 0;
+    if (elects_ && is_protected && !loses && !script_->IsCutOff() &&
+        leaves_.Chance(0.3)) {
+      return LeaveAsTheOnlyOne(task);
     }
     members_.Down(task);
     absl::Duration at = simulation_.elapsed();
@@ -405,6 +431,24 @@ class ReplicaRun : private SimulationWatcher {
       const bool leaves = leaving_.erase(task) > 0;
       if (leaves && storage_.results().empty()) Kill(task);
     });
+  }
+  // Whoever it is the backup of is gone, as where a machine vanishes: the chief
+  // can't know that yet.
+  void LeaveAsTheOnlyOne(uint32_t task) {
+    for (const v1::ServerMember& server : members_.newest().servers()) {
+      if (TaskOf(server.backup().peer()) != task) continue;
+      const uint32_t gone = TaskOf(server.peer());
+      const absl::Duration time = absl::Milliseconds(leaves_.Below(3000));
+      for (const PeerId place : PlacesOfTask(gone)) {
+        simulation_.CutLink(PeerId::Coordinator(), place, time);
+      }
+      Kill(gone);
+      break;
+    }
+    members_.Down(task);
+    simulation_.At(
+        simulation_.elapsed() + absl::Microseconds(leaves_.Below(2000)),
+        [this, task] { Drain(task); });
   }
   void Drain(uint32_t task) {
     if (!storage_.results().empty()) return;
@@ -688,7 +732,8 @@ class ReplicaRun : private SimulationWatcher {
   TermWitness terms_;
   std::unique_ptr<ElectedChiefs> elections_;  // Null: there is one chief.
   std::unique_ptr<ChiefScript> script_;       // As that.
-  std::set<uint32_t> pushed_;   // Servers that have answered a push.
+  uint64_t began_anew_ = 0;     // In which term all servers did last.
+  std::set<uint32_t> pushed_;   // Those that have answered a push since.
   std::set<uint32_t> leaving_;  // Tasks.
   std::set<uint32_t> left_;     // Places of those, and not back.
   bool chief_may_die_ = true;

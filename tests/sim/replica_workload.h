@@ -32,6 +32,7 @@ struct ReplicaReport : WorkloadReport {
   uint64_t found_out = 0;      // those that were followed and ended by it,
   uint64_t resigned = 0;       // and those that ended in good order.
   uint64_t refused = 0;        // Works that one was too late for.
+  uint64_t went_back = 0;      // New ones, all whose servers began anew.
 };
 
 // Servers with a backup each: processes that hold one server and the backup of
@@ -80,7 +81,9 @@ ReplicaReport RunScalingWorkload(uint64_t seed, bool verbose);
 // before it writes; is cut off from the arbiter, in one direction or both, but
 // not from servers and storage, and from servers, but not from the arbiter;
 // nobody reaches the arbiter for a while. So one that was followed goes on for
-// a while.
+// a while. All servers go back to the newest checkpoint where one was restored
+// since, or is not there. A process is also drained just when the one with the
+// server that it has the backup of has vanished.
 //
 // Checked besides: what ElectedChiefs checks; no server obeys a coordinator of
 // a lower term than one before; who was followed has ended in the end, by
