@@ -184,7 +184,9 @@ class ScaleTest(unittest.TestCase):
         self.check_nobody_noticed()
 
     def test_what_each_ps_spends_is_measured_and_pushes_go_on(self):
-        self.start_cluster("--rebalance", "--epochs=1000000")
+        # Of the tiny job a minute has more lines than a pipe holds unread.
+        self.start_cluster("--rebalance", "--epochs=1000000",
+                           job=paramd.SMALL_JOB)
         self.runs["worker-1"].wait_for("first push of generation")
         wait_for_backups(self.address)
         # A minute in which nobody changes places.
