@@ -266,6 +266,18 @@ absl::Status SetInput(const Seen& seen, int bits, Quantization::Layer* layer) {
   return absl::OkStatus();
 }
 
+// Without its input and its integers.
+Quantization::Layer LayerOf(const NetworkPlan& plan,
+                            const FoundProduct& product) {
+  Quantization::Layer layer;
+  layer.name = plan.layers->layer(product.layer).name();
+  layer.kind = std::string(product.kind());
+  if (product.batch_norm.has_value()) {
+    layer.folded = plan.layers->layer(*product.batch_norm).name();
+  }
+  return layer;
+}
+
 }  // namespace
 
 absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
@@ -314,12 +326,8 @@ absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
     made.tensors.push_back(InFloat(plan->variables[v], weights[v]));
   }
   for (const FoundProduct& product : found.products) {
-    Quantization::Layer& layer = made.quantization.layers.emplace_back();
-    layer.name = plan->layers->layer(product.layer).name();
-    layer.kind = std::string(product.kind());
-    if (product.batch_norm.has_value()) {
-      layer.folded = plan->layers->layer(*product.batch_norm).name();
-    }
+    Quantization::Layer& layer =
+        made.quantization.layers.emplace_back(LayerOf(*plan, product));
     if (!learned.empty()) {
       SetInput(*learned[product.layer], &layer);
     } else if (options.mode == Mode::kStatic) {

@@ -171,26 +171,30 @@ void Dispatcher::NoticePause(Time now) {
 
 // ---- messages ---------------------------------------------------------------
 
+void Dispatcher::RouteReply(const Message& message, Turn* turn) {
+  if (message.from.kind != PeerId::Kind::kPs) return;
+  const uint32_t peer = message.from.index;
+  if (const auto* told =
+          DynamicCastToGenerated<v1::ConfigureReply>(message.head)) {
+    parts_.balance.OnConfigured(peer, *told, turn->now);
+  }
+  const PlaceWatch::Answer answer = parts_.watch.OnReply(message, *turn);
+  if (answer != PlaceWatch::Answer::kNone) {
+    if (answer == PlaceWatch::Answer::kNobody) AskAtOnce(peer, turn->now);
+  } else if (const auto server = ServerAt(peer)) {
+    if (!parts_.input.steps().OnReply(*server, message, turn)) {
+      parts_.servers.OnReply(*server, message, turn);
+    }
+  } else if (const auto other = OtherAt(peer)) {
+    parts_.replicas.OnReply(*other, message, turn);
+  } else {
+    parts_.spares.OnReply(message, turn);
+  }
+}
+
 void Dispatcher::Route(const Message& message, Turn* turn) {
   if (message.is_reply) {
-    if (message.from.kind != PeerId::Kind::kPs) return;
-    const uint32_t peer = message.from.index;
-    if (const auto* told =
-            DynamicCastToGenerated<v1::ConfigureReply>(message.head)) {
-      parts_.balance.OnConfigured(peer, *told, turn->now);
-    }
-    const PlaceWatch::Answer answer = parts_.watch.OnReply(message, *turn);
-    if (answer != PlaceWatch::Answer::kNone) {
-      if (answer == PlaceWatch::Answer::kNobody) AskAtOnce(peer, turn->now);
-    } else if (const auto server = ServerAt(peer)) {
-      if (!parts_.input.steps().OnReply(*server, message, turn)) {
-        parts_.servers.OnReply(*server, message, turn);
-      }
-    } else if (const auto other = OtherAt(peer)) {
-      parts_.replicas.OnReply(*other, message, turn);
-    } else {
-      parts_.spares.OnReply(message, turn);
-    }
+    RouteReply(message, turn);
   } else if (const auto* enlist =
                  DynamicCastToGenerated<v1::EnlistRequest>(message.head)) {
     parts_.enlistments.OnEnlist(

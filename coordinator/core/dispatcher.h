@@ -64,6 +64,7 @@ class Dispatcher {
   void NoticePause(Time now);
   absl::optional<uint32_t> ServerAt(uint32_t peer) const;
   absl::optional<uint32_t> OtherAt(uint32_t peer) const;
+  void RouteReply(const Message& message, Turn* turn);
   void Route(const Message& message, Turn* turn);
   void AskAtOnce(uint32_t peer, Time now);
   void OnHeartbeat(const Message& message, const v1::HeartbeatRequest& request,
