@@ -46,7 +46,7 @@ absl::Status CallDrain(const ChiefAddress& chief, uint32_t ps, uint64_t nonce,
                        absl::Duration timeout,
                        const std::function<void(const v1::DrainReply&)>& waits);
 
-// Has the first ps of its job, so many, hold everything, and waits until they
+// Has the first `servers` ps of its job hold everything, and waits until they
 // do. As above.
 absl::Status CallScale(const ChiefAddress& chief, uint32_t servers,
                        uint64_t nonce, absl::Duration timeout,

@@ -13,9 +13,9 @@
 namespace paramd {
 
 // Float32 of which many are zero, packed: a bit for each of them, the first one
-// the lowest of the first byte, and behind these bits, in some format, the
-// numbers whose bit is set. It is not set where all 32 bits of a number are
-// zero: -0 travels, and what is read has the bits that it has if all travel.
+// the lowest of the first byte, and after these bits, in some format, the
+// numbers whose bit is set. It is not set if all 32 bits of a number are zero:
+// -0 travels, and what is read has the same bits as if all had travelled.
 
 // How many numbers have a bit that is set.
 size_t CountNonzero(const float* numbers, size_t count);
@@ -47,7 +47,7 @@ class Bitmap {
 
   // How many are set.
   size_t nonzero() const { return nonzero_; }
-  // Some are set behind those of the numbers.
+  // Whether bits are set after those of the numbers.
   bool IsTooLong() const;
 
   // Calls use(numbers, offset, length) for runs that stay in the first cache,

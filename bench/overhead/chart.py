@@ -1,10 +1,13 @@
 """Draws what bench/overhead measured: its lines of JSON in, an SVG out.
 
-    python3 bench/overhead/chart.py < figures.jsonl > docs/overhead.svg
+    python3 -m bench.overhead.chart < figures.jsonl > docs/overhead.svg
 """
 
 import json
 import sys
+
+from bench.harness import chart
+from bench.harness.chart import text
 
 WORKERS = (1, 2, 4, 8)
 MODELS = {
@@ -24,7 +27,7 @@ CAPTION = (
     "computing, and gradients become ready layer by layer meanwhile. Beside each "
     "mark: the whole step, milliseconds.",
 )
-WIDTH, HEIGHT = 760, 652
+HEIGHT = 652
 PANEL = (300, 180)  # Width, height.
 LEFT, TOP = (70, 430), (90, 352)  # Of columns; of rows.
 
@@ -42,18 +45,12 @@ def read(lines):
     return found
 
 
-def text(x, y, content, anchor="middle", size=12, colour="#222", extra=""):
-    return (f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" '
-            f'font-size="{size}" fill="{colour}" {extra}>{content}</text>')
-
-
 def panel(found, model, sleep, left, top):
     width, height = PANEL
     parts = [text(left, top - 8, f"{MODELS[model]}; {sleep} ms of computing", "start")]
     for share in (0, 0.25, 0.5, 0.75, 1):
         y = top + height * (1 - share)
-        parts.append(f'<path d="M{left} {y:.0f}h{width}" stroke="#ddd"/>')
-        parts.append(text(left - 6, y + 4, f"{share:.0%}", "end"))
+        parts += chart.grid_line(left, y, width, f"{share:.0%}")
     column = {n: left + width * (i + 0.5) / len(WORKERS)
               for i, n in enumerate(WORKERS)}
     for n, x in column.items():
@@ -62,9 +59,7 @@ def panel(found, model, sleep, left, top):
     for strategy, (colour, mark) in STRATEGIES.items():
         points = [(column[n], top + height * sleep / max(sleep, ms[strategy]))
                   for n, ms in steps.items()]
-        path = " ".join(f"{x:.0f},{y:.0f}" for x, y in points)
-        parts.append(f'<polyline points="{path}" fill="none" '
-                     f'stroke="{colour}" stroke-width="2"/>')
+        parts.append(chart.curve(points, colour))
         for (x, y), ms in zip(points, steps.values()):
             parts.append(f'<g fill="{colour}">'
                          + mark.format(f"{x:.0f}", f"{y:.0f}") + "</g>")
@@ -76,13 +71,7 @@ def panel(found, model, sleep, left, top):
 
 
 def draw(found):
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
-        f'height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        'font-family="sans-serif">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
-        text(WIDTH / 2, 26, "Communication as a share of the step",
-             size=17, extra='font-weight="bold"')]
+    parts = [chart.title(26, "Communication as a share of the step")]
     x = 190
     for strategy, (colour, mark) in STRATEGIES.items():
         parts.append(f'<g fill="{colour}">' + mark.format(x, 48) + "</g>")
@@ -91,11 +80,8 @@ def draw(found):
     for row, model in enumerate(MODELS):
         for column, sleep in enumerate((10, 100)):
             parts += panel(found, model, sleep, LEFT[column], TOP[row])
-    parts.append(text(WIDTH / 2, TOP[1] + PANEL[1] + 36, "workers"))
-    for i, line in enumerate(CAPTION):
-        parts.append(text(WIDTH / 2, 606 + 16 * i, line, size=11,
-                          colour="#555"))
-    return "\n".join(parts + ["</svg>"])
+    parts.append(text(chart.WIDTH / 2, TOP[1] + PANEL[1] + 36, "workers"))
+    return chart.page(HEIGHT, parts + chart.caption(606, CAPTION))
 
 
 if __name__ == "__main__":

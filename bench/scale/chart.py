@@ -1,11 +1,14 @@
 """Draws what bench/scale measured: its lines of JSON in, an SVG out.
 
-    python3 bench/scale/chart.py < figures.jsonl > docs/scale.svg
+    python3 -m bench.scale.chart < figures.jsonl > docs/scale.svg
 """
 
 import json
 import math
 import sys
+
+from bench.harness import chart
+from bench.harness.chart import text
 
 PANELS = (  # Metric, title, colour.
     ("cpu_us_per_member_second", "processor time: µs a member and second",
@@ -22,7 +25,7 @@ CAPTION = (
     "minute. Processor time is that of the coordinator's core, without its "
     "transport. Both axes are logarithmic.",
 )
-WIDTH, HEIGHT = 760, 610
+HEIGHT = 610
 PANEL = (290, 180)  # Width, height.
 LEFT, TOP = (76, 440), (78, 334)  # Of columns; of rows.
 
@@ -37,11 +40,6 @@ def read(lines):
             servers = int(size.removeprefix("servers_"))
             found.setdefault(what, {})[servers] = figure["value"]
     return found
-
-
-def text(x, y, content, anchor="middle", size=12, colour="#222", extra=""):
-    return (f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" '
-            f'font-size="{size}" fill="{colour}" {extra}>{content}</text>')
 
 
 def number(value):
@@ -64,12 +62,9 @@ def panel(values, title, colour, left, top):
     parts = [text(left, top - 8, title, "start")]
     for exponent in range(low, high + 1):
         y = at(sizes[0], 10.0 ** exponent)[1]
-        parts.append(f'<path d="M{left} {y:.0f}h{width}" stroke="#ddd"/>')
-        parts.append(text(left - 6, y + 4, f"{10.0 ** exponent:,.10g}", "end"))
+        parts += chart.grid_line(left, y, width, f"{10.0 ** exponent:,.10g}")
     points = [at(n, values[n]) for n in sizes]
-    path = " ".join(f"{x:.0f},{y:.0f}" for x, y in points)
-    parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" '
-                 'stroke-width="2"/>')
+    parts.append(chart.curve(points, colour))
     for n, (x, y) in zip(sizes, points):
         parts.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="4" '
                      f'fill="{colour}"/>')
@@ -79,20 +74,11 @@ def panel(values, title, colour, left, top):
 
 
 def draw(found):
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
-        f'height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        'font-family="sans-serif">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
-        text(WIDTH / 2, 30, "A coordinator as its job grows", size=17,
-             extra='font-weight="bold"')]
+    parts = [chart.title(30, "A coordinator as its job grows")]
     for i, (metric, title, colour) in enumerate(PANELS):
         parts += panel(found[metric], title, colour, LEFT[i % 2], TOP[i // 2])
-    parts.append(text(WIDTH / 2, TOP[1] + PANEL[1] + 38, "servers"))
-    for i, line in enumerate(CAPTION):
-        parts.append(text(WIDTH / 2, 576 + 16 * i, line, size=11,
-                          colour="#555"))
-    return "\n".join(parts + ["</svg>"])
+    parts.append(text(chart.WIDTH / 2, TOP[1] + PANEL[1] + 38, "servers"))
+    return chart.page(HEIGHT, parts + chart.caption(576, CAPTION))
 
 
 if __name__ == "__main__":

@@ -26,18 +26,18 @@ struct CoordinatorWork {
 CoordinatorWork operator-(const CoordinatorWork& a, const CoordinatorWork& b);
 
 // From the loss of a ps until the coordinator has heard from every server and
-// worker that they know who goes on for it.
+// worker that it knows who takes over.
 struct TakeOverSeen {
   absl::Duration took;   // Simulated.
   CoordinatorWork work;  // In that time, whatever for.
 };
 
-// A real coordinator on a simulated clock, and the members of its job: so many
-// ps with a server each and a backup in another one, and ten workers for each
-// of them, in mode async. Members say what real ones say, with the smallest
-// content: heartbeats are parked, places are watched, a worker takes a portion
-// of the input every ten seconds, a ps that is back is a backup anew. A message
-// takes kLatency, an entry of the log kLogWrite.
+// A real coordinator on a simulated clock, and the members of its job, in mode
+// async: ps with a server each and its backup in another ps, and ten workers
+// for each ps. Members send what real ones send, with the smallest content:
+// heartbeats are parked, places are watched, a worker takes a portion of the
+// input every ten seconds, a ps that comes back becomes a backup again. A
+// message takes kLatency, an entry of the log kLogWrite.
 //
 // Not thread-safe.
 class SimulatedJob {

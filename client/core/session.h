@@ -259,13 +259,13 @@ class Session {
   // The answer to what was asked.
   absl::Status CheckPulled(const v1::PulledBlock& block, const BlockId& id,
                            uint64_t elements) const;
-  // Bytes of a block in the payload. Refused: it is packed in a way that none
-  // can be.
+  // Bytes of a block in the payload. Refused if no block can be packed like
+  // that.
   absl::StatusOr<uint64_t> PayloadBytes(const v1::PulledBlock& block) const;
   // Its payload is of the size that its blocks say.
   absl::Status CheckPayload(const v1::PullReply& reply, uint64_t bytes,
                             const BufferChain& payload) const;
-  // The bits of packed blocks are as many as these say. REQUIRES: CheckPayload.
+  // Packed blocks have as many bits as they say. REQUIRES: CheckPayload.
   absl::Status CheckBitmaps(const v1::PullReply& reply,
                             const BufferChain& payload) const;
   Outbox::Head MakePull(const Operation& operation, const Chunk& chunk,

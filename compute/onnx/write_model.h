@@ -35,8 +35,7 @@ struct OnnxIntegers {
 // Whether a network can be an ONNX model, as far as its variables say: before
 // they are read. INVALID_ARGUMENT, a sentence that says what can be done, if a
 // table has rows by key, layers get integers of 16 bits, or the weights do not
-// fit one file. `integers`: null,
-// or of a quantised checkpoint.
+// fit one file. `integers`: null, or of a quantised checkpoint.
 absl::Status CheckFitsOnnx(const NetworkPlan& plan,
                            const OnnxIntegers* integers);
 

@@ -27,8 +27,8 @@ absl::StatusOr<std::vector<LayerTimes>> MeasureLayers(
     const std::shared_ptr<const NetworkPlan>& network, const Batch& batch,
     int repetitions, absl::FunctionRef<std::unique_ptr<Device>()> make_device);
 
-// What a batch takes in stages cut so, by the schedule, when all stages compute
-// at the same time on their threads: of one step, after a few others.
+// Measures one step, after a few others, in the stages and by the schedule of
+// `plan`, with all stages computing at the same time on their threads.
 // `make_device`: of each stage. Errors are those of MeasureLayers.
 absl::StatusOr<Timeline> MeasureStages(
     const std::shared_ptr<const NetworkPlan>& network, const PipelinePlan& plan,

@@ -69,7 +69,7 @@ class StagePasses {
   // The other half.
   virtual absl::Status BackwardVariables(const PipelineOp& op, size_t slot,
                                          bool adds) = 0;
-  // The gradient of what stage `op.peer` gave, right behind its backward pass.
+  // The gradient of what stage `op.peer` gave, right after the backward pass.
   virtual absl::StatusOr<Buffer> TakeInputGradient(const PipelineOp& op,
                                                    size_t slot) = 0;
   // The sums have all micro-batches up to this one.

@@ -19,9 +19,9 @@
 
 namespace paramd {
 
-// Which server belongs in which ps: where their number puts it (PlacesAmong),
-// unless it was moved. With rebalance it is moved by itself, by what servers
-// and backups say to have spent of processors:
+// Which server belongs in which ps: where its number puts it (PlacesAmong),
+// unless it was moved. With rebalance this moves servers, by the processor time
+// that servers and backups report:
 //
 //             a window is over, and a move clearly helps
 //   measures ───────────────────────────────────────────► logging ──► moves
@@ -29,28 +29,29 @@ namespace paramd {
 //      └── logged that it is there, or that it is given up ◄────────────┘
 //
 // A window is a minute in which each server has a backup that has everything,
-// all ps are there, and nobody changes places; anything else begins it anew,
-// except a checkpoint, after which a move begins.
+// all ps are there, and no server changes its place; anything else restarts it.
+// A checkpoint does not, but a move begins only after it.
 // Another number of ps takes the place of a move that is under way; without
-// rebalance, which an operator may set at any time, it is given up.
+// rebalance, which an operator may set at any time, the move is given up.
 //
-// Invariants: nobody is moved before the log has it; one server at a time, and
-// while all others have a backup; one that was moved is not moved again for
-// `balance_rest`, nor for that long after a coordinator has found it moved.
+// Invariants: no server is moved before the log has it; one server is moved at
+// a time, and only while all others have a backup; one that was moved is not
+// moved again for `balance_rest`, nor for that long after a coordinator has
+// found it moved.
 //
 // Not thread-safe: a part of the coordinator's core.
 class Balance {
  public:
-  // What else there is.
+  // What the rest of the coordinator is doing.
   struct Present {
-    uint32_t tasks = 0;  // Of ps, that hold everything.
-    // They are about to be another number of them, or to be reached.
+    uint32_t tasks = 0;  // How many ps hold everything.
+    // That number is being changed, or has not been reached yet.
     bool is_scaling = false;
     // The job runs, and nobody leaves or changes anything.
     bool may_begin = false;
     // Nobody is about to leave with a checkpoint.
     bool may_move = false;
-    // A checkpoint, which a server that is handed over would end.
+    // A checkpoint is being written, which a hand-over would end.
     bool is_saving = false;
   };
 
@@ -103,15 +104,15 @@ class Balance {
   };
 
   bool IsOn(const JobView& job) const;
-  // The log speaks of this job as it is now.
+  // Whether the move fits the job as it is now.
   bool IsOfThis(const v1::Move& move) const;
-  // Empty: it is not a time to measure.
+  // Empty: now is no time to measure.
   std::vector<Placed> PlacedNow(const Present& present, const Turn& turn) const;
-  // What each of them has spent until now.
+  // Whether each of them has reported its processor time.
   bool AllAreHeard(const std::vector<Placed>& placed) const;
   void Measure(const Present& present, Turn* turn);
-  // Processors, since the window began. Unset: the place has not said enough
-  // of it.
+  // Processors, since the window began. Unset: the place has not reported for
+  // long enough.
   absl::optional<double> Spent(uint32_t peer, uint64_t incarnation,
                                absl::Duration window) const;
   absl::optional<std::vector<ServerLoad>> Loads(absl::Duration window) const;

@@ -43,7 +43,7 @@ absl::optional<uint32_t> HottestPs(const std::vector<double>& loads);
 // the first one has of the server goes to the second one, or they change
 // places. Of all moves the one after which the greater of the two is least, of
 // equals the first; unset if that isn't a tenth less than what the hottest
-// carries now, or if there is no hottest. `rests`, by server: not moved.
+// carries now, or if there is no hottest. `rests`, by server: is not moved.
 absl::optional<PlannedMove> PlanMove(const std::vector<ServerLoad>& servers,
                                      const std::vector<bool>& rests,
                                      uint32_t tasks);

@@ -67,7 +67,7 @@ struct CoordinatorParts {
   bool MayOpenRequested() const;
   // Why the job can't be scaled now; empty: nothing forbids it.
   std::string ToScaling() const;
-  // What else there is, for a server that may be moved by itself.
+  // For a server that rebalance may move.
   Balance::Present ToBalance() const;
   JobStop::Present ForStop() const {
     return {.newest = &checkpoints.newest(),

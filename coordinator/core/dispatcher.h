@@ -30,11 +30,11 @@ namespace paramd {
 // and in sync mode one Decide beside it. There, sessions and contributors
 // change only while every server has applied the newest decided step.
 //
-// Advance looks at every member. In a job of more than kFewMembers it comes at
-// most once in a microsecond for each of them, so that its share of a processor
-// does not grow with the job; what has failed and what the log has are not kept
-// waiting, unless there is much of it at once. So parts may hear of several
-// events before they do what is due, and decide by what is so then.
+// Advance looks at every member. In a job of more than kFewMembers it is called
+// at most once in a microsecond for each of them, so that its share of a
+// processor does not grow with the job. Failures and finished entries of the
+// log do not wait, unless there are many at once. So parts may hear of several
+// events before they do what is due, and decide by the state at that time.
 //
 // Not thread-safe: the core of a Coordinator, which owns it.
 class Dispatcher {

@@ -53,15 +53,15 @@ class LiveConfiguration {
   uint64_t generation_counter_ = 0;
 };
 
-// In a job of many members it is told so that what all of them are told does
-// not grow with their square.
+// Whether there are so many members that each is told only a part of it, so
+// that what all of them are told does not grow with their square.
 bool HasManyMembers(const v1::Configuration& configuration);
-// For a server that has it: its version, its run and what it says of that
-// server.
+// What a server that has the configuration is told again: its version, its run
+// and that server's own member.
 v1::Configuration ReminderOf(const v1::Configuration& configuration,
                              uint32_t server);
-// Without the other sessions, which are the servers' concern. `shared` is the
-// same without any, and is made if it is unset.
+// Without the sessions of other workers, which only servers need. `shared` is
+// the same without any session, and is made if it is unset.
 v1::Configuration ForWorker(const v1::Configuration& configuration,
                             uint32_t worker,
                             absl::optional<v1::Configuration>* shared);

@@ -34,10 +34,10 @@ class PlaceDrains {
                  Turn* turn);
   // A ps that is being drained; empty: none.
   std::string UnderWay() const;
-  // Tells the processes, and answers those whose process may leave and who has
-  // waited for long. Where a server lost its backup before that, its process
-  // leaves as on SIGTERM, with a checkpoint: the answer is NOT_READY, as the
-  // job waits for it.
+  // Tells the processes to leave. Answers operators whose process may leave, or
+  // who have waited for long. If a server lost its backup before that, its
+  // process leaves as on SIGTERM, with a checkpoint: the answer is NOT_READY,
+  // as the job waits for that process.
   void Advance(PlaceWatch* watch, Turn* turn);
 
  private:
@@ -51,7 +51,7 @@ class PlaceDrains {
     std::vector<std::pair<uint32_t, uint64_t>> places;
     std::vector<Waiting> waiting;
     bool left = false;
-    // Then: what it held that nobody holds now.
+    // Then: a server that it held and nobody holds now.
     absl::optional<uint32_t> missed;
   };
 

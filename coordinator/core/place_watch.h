@@ -46,12 +46,12 @@ class PlaceWatch {
   uint64_t ProcessAt(uint32_t peer) const { return Of(peer).process; }
   // It has answered, or failed to, since this coordinator began.
   bool IsKnown(uint32_t peer) const { return Of(peer).known; }
-  // Nothing was heard of that process for so long.
+  // Nothing was heard of the process there for longer than `limit`.
   bool IsSilent(uint32_t peer, Time now, absl::Duration limit) const {
     return Of(peer).process != 0 && now - Of(peer).heard > limit;
   }
-  // For a lease, or for 5 s if that is longer, as some are asked seldom: so it
-  // is where a machine is gone.
+  // The same for a lease, or for 5 s if that is longer, as some places are
+  // asked seldom. That is how a machine that is gone is noticed.
   bool IsSilent(uint32_t peer, const JobView& job, Time now) const {
     return IsSilent(peer, now, std::max(job.lease(), 5 * kEverySpare));
   }
@@ -61,8 +61,8 @@ class PlaceWatch {
   bool IsLeaving(uint32_t peer, uint64_t process) const;
   // One of its places says so, or has said so and is gone.
   bool Leaves(uint64_t process) const;
-  // This process has answered there what it was asked after whoever is in
-  // `leaving` said to leave: it was there then.
+  // This process has answered there a call that was sent after the process in
+  // place `leaving` said that it leaves: so it was alive then.
   bool IsThereSince(uint32_t peer, uint64_t process, uint32_t leaving) const;
   // It has stopped for the backup since then, which has everything.
   bool HasStopped(uint32_t peer, uint64_t process,
@@ -76,7 +76,7 @@ class PlaceWatch {
   void Stay(uint32_t peer) { Of(peer).drain = Leaves(Of(peer).process); }
   // The backup since then is to take over.
   void HandOver(uint32_t peer, const v1::ConfigurationVersion& since);
-  // Nobody needs what this place holds, as of now, which the log has.
+  // What this place holds is no longer needed, as the log says.
   void SetSpare(uint32_t peer, bool spare) { Of(peer).spare = spare; }
   // It is neither the server nor its backup, which the log has: may leave.
   void LetGo(uint32_t peer) { Of(peer).let_go = true; }

@@ -25,10 +25,10 @@ namespace paramd {
 //     └── the server's last place ◄── server gone: logged ── it is the server
 //
 // Where the server's process leaves, its backup takes over as if it were gone,
-// once it says that it has stopped; a backup whose process leaves is dropped,
-// once its server has answered since then, and so does not need it.
-// To be moved, a server gets its backup where it is to go, is handed over to
-// it, and then gets a backup elsewhere; meanwhile it may have none.
+// once it says that it has stopped. A backup whose process leaves is dropped as
+// soon as its server has answered since then, and so does not need it.
+// To be moved, a server gets a backup in its new place, is handed over to it,
+// and then gets a backup elsewhere; meanwhile it may have none.
 //
 // Invariants: only a member of the newest configuration in the log takes over,
 // and nobody is told of that, nor that a member is none any more, before the

@@ -25,12 +25,13 @@ namespace paramd {
 //                ▲            nothing ──► logging that it is done ──► done
 //                └──────────── asked for another number (from any)
 //
-// A ps behind the number that comes later, or comes back, stays and holds
+// A ps beyond the number that comes later, or comes back, stays and holds
 // nothing, until the number grows.
 //
-// Invariants: nobody is moved before the log has the number. Of all servers one
-// is moved at a time, so that one at most has no backup for it. Who asks is
-// answered within 2 s, whatever is waited for, and asks again. At most 64 wait.
+// Invariants: no server is moved before the log has the number. One server is
+// moved at a time, so at most one has no backup because of it. A request is
+// answered within 2 s, whatever is waited for, and is then made again. At most
+// 64 wait.
 //
 // Not thread-safe: a part of the coordinator's core.
 class Scaling {
@@ -67,9 +68,9 @@ class Scaling {
   bool IsScalable() const;
   absl::Status Check(uint32_t servers, const JobView& job) const;
   void Begin(const v1::ScaleRequest& request, Turn* turn);
-  // This one asks now; those before are not to begin theirs again.
+  // This request counts now; earlier ones may not begin theirs again.
   void Replace(uint64_t nonce);
-  // This one asks for what is there, or under way, already.
+  // This request is for the number that is there, or under way, already.
   void Join(uint64_t nonce);
   void Log(bool done, const v1::Origin* origin, Turn* turn);
   void OnLogged(bool done, const IoResult& result, Turn* turn);
@@ -77,9 +78,10 @@ class Scaling {
   bool Move(Turn* turn);
   // A ps that has to be there for the server to be moved; empty: none.
   std::string MissingFor(const ServerPlaces& places, const Turn& turn) const;
-  // True if those that hold nothing have left.
+  // True if the ps that hold nothing have left.
   bool EndOthers(const Turn& turn);
-  // Of this ps, which is told to, once it is known who is in its places.
+  // The same of this ps, which is told to leave once it is known which process
+  // is in its places.
   bool HasLeft(uint32_t task, const Turn& turn);
   std::vector<uint32_t> PlacesOfTask(uint32_t task) const;
   void Answer(Turn* turn);
@@ -93,7 +95,7 @@ class Scaling {
   bool done_ = true;
   uint32_t asked_ = 0;  // What is being logged.
   bool logging_ = false;
-  uint64_t nonce_ = 0;             // Of whoever began that; 0: nobody has.
+  uint64_t nonce_ = 0;             // Of the request that began it; 0: none.
   std::deque<uint64_t> joined_;    // Those that ask for the same, and
   std::deque<uint64_t> replaced_;  // by later ones. Bound: kMostReplaced each.
   // Processes that are to end, by task and place.

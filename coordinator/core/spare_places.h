@@ -11,9 +11,9 @@
 
 namespace paramd {
 
-// The places of a scalable job's servers where neither a server is nor its
-// backup, nor is one to be: they hear of the end of the job, as all others do.
-// Until then they are watched, and nothing else is asked of them.
+// The places of a scalable job in which there is no server and no backup, and
+// none is on its way there. They hear of the end of the job, as all others do.
+// Until then they are only watched.
 //
 // Bound: one call for each.
 //

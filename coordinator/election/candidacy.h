@@ -25,10 +25,10 @@ struct ElectedChief {
 // Who holds the record that a chief holds, as its keeper says.
 struct ChiefHolder {
   std::string text;      // What it gave to take it.
-  uint64_t token = 0;    // Higher for each holder after it.
+  uint64_t token = 0;    // Each later holder has a higher one.
   bool is_self = false;  // This process took it.
-  // Known to have held it since this process looked first: what a dead one has
-  // left behind may be there for a while.
+  // It has been seen alive since this process began to look. Otherwise it may
+  // be dead: what it left behind stays for a while.
   bool is_alive = false;
 };
 

@@ -26,9 +26,9 @@ namespace paramd {
 //
 // Invariant: once the keeper has said that this process does not hold the
 // record, Check is an error for ever. While the keeper does not answer, this
-// stays the chief: nobody else can be elected by one that is away, and a chief
-// that was elected by one that is away for this process alone is known from the
-// configuration log, in which no entry of this one has a place any more.
+// process stays the chief: a keeper that is away for all elects nobody. If it
+// is away for this process alone, another chief may be elected; this one learns
+// that from the configuration log, which then has no place for its entries.
 //
 // Thread-safe, but for Stand. The record is kept by a thread of its own. The
 // destructor resigns.

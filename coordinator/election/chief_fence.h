@@ -13,10 +13,9 @@
 namespace paramd {
 
 // What keeps a chief that was elected, and followed by another one, from
-// deciding anything. Without an election (`token` 0) it keeps nobody from
-// anything.
+// deciding anything. Without an election (`token` 0) it stops nobody.
 struct ChiefFence {
-  // Higher for each chief that is elected.
+  // Each chief that is elected later has a higher one.
   uint64_t token = 0;
   // OK, or the error with which this is not the chief any more.
   std::function<absl::Status()> check;

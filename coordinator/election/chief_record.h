@@ -16,13 +16,13 @@
 
 namespace paramd {
 
-// Who is the chief, as somebody outside of the job keeps it: an etcd its key,
-// or an API server of Kubernetes its Lease. At most one process holds it at a
-// time, for a while that it begins anew again and again.
+// The record of who is the chief, which is kept outside of the job: a key of an
+// etcd, or a Lease of an API server of Kubernetes. At most one process holds it
+// at a time, for a limited time that it renews again and again.
 //
-// A keeper that does not answer is UNAVAILABLE with whose address and why in a
-// few words: "etcd at 10.0.0.7:2379: refused". Whether it did what was asked is
-// then not known; the next Look says so.
+// If the keeper does not answer, calls return UNAVAILABLE with its address and
+// the reason in a few words: "etcd at 10.0.0.7:2379: refused". Whether it did
+// what was asked is then not known; the next Look says so.
 //
 // Renew and Cancel may be called by any thread; the others by one at a time,
 // and not while Renew is under way.
@@ -42,12 +42,13 @@ class ChiefRecord {
   // INVALID_ARGUMENT: this process may not.
   virtual absl::StatusOr<uint64_t> Take(const std::string& text,
                                         absl::Duration ttl) = 0;
-  // Whether this process holds it still; then its time begins anew.
+  // Whether this process still holds it; if so, its time begins anew.
   virtual absl::StatusOr<bool> Renew() = 0;
   // So that the next one can take it at once. Does nothing if it was never
   // taken.
   virtual absl::Status Release() = 0;
-  // Takes it away from whom the last Look has found, if that holds it still.
+  // Takes it away from the holder that the last Look found, if that still holds
+  // it.
   virtual absl::Status Remove() = 0;
 
   // Calls of WaitForChange end soon, those under way too.
@@ -64,10 +65,10 @@ class ChiefRecord {
   virtual std::string NotOurs() const = 0;
 };
 
-// `directory`: setting chief_election_tls_dir. `look_again`: how often a keeper
-// is asked that is asked, and not watched, as an API server is. A keeper that
-// is away is no error; INVALID_ARGUMENT naming the file that can't be read, or
-// what this process lacks as a pod.
+// `directory`: setting chief_election_tls_dir. `look_again`: how often an API
+// server is polled, which is not watched. A keeper that is away is no error;
+// INVALID_ARGUMENT naming the file that can't be read, or what this process
+// lacks as a pod.
 absl::StatusOr<std::unique_ptr<ChiefRecord>> OpenChiefRecord(
     const ElectionPlace& place, const std::string& directory,
     absl::Duration look_again);

@@ -13,22 +13,21 @@
 
 namespace paramd {
 
-// Whether what was asked at `asked`, takes `longest` if nobody answers, and has
-// failed by `now`, was paused with this process: that says nothing of whether
-// the keeper is there, which is asked again.
+// Whether this process was paused during a call that began at `asked`, has
+// failed by `now`, and takes `longest` if nobody answers. Such a failure says
+// nothing about the keeper, so it is asked again.
 bool WasPausedMeanwhile(Time asked, Time now, absl::Duration longest);
 
 // What an elected chief knows of the record that it holds, and whether it may
 // write: without a clock, a thread or a connection, which `ChiefElection` and
 // the simulator have around it.
 //
-//            answer: it leads
-//             ┌─────────┐
-//             ▼         │  no answer
-//   elected ─▶ renewed ─┴──────────▶ etcd is away ── answer: it leads ─▶
-//   renewed
-//                  │                       │
-//                  └─ answer: it does not ─┴─▶ lost, for ever
+//               answer: it leads
+//                 ┌──────────────────────────┐
+//                 ▼         no answer        │
+//   elected ──▶ renewed ────────────▶ keeper is away
+//                 │                          │
+//                 └── answer: it does not ───┴──▶ lost, for ever
 //
 // Not thread-safe.
 class ChiefStanding {
@@ -36,7 +35,7 @@ class ChiefStanding {
   struct Options {
     std::string place;   // Where it is decided, for a sentence.
     absl::Duration ttl;  // For how long the record is held.
-    // How long the keeper may take to be asked in vain.
+    // How long a call to the keeper takes if it does not answer.
     absl::Duration longest_ask;
   };
   explicit ChiefStanding(Options options) : options_(std::move(options)) {}
@@ -59,7 +58,7 @@ class ChiefStanding {
   enum class News { kNone, kAway, kLost };
   // What the keeper answered at `now` to what it was asked at `asked`: true,
   // this one still leads; false, it does not hold the record; an error, the
-  // keeper is away. Its time begins when it asked for it, not when it heard.
+  // keeper is away. The record's time begins at `asked`, not at `now`.
   News Hear(Time asked, Time now, const absl::StatusOr<bool>& answer);
 
   // OK, or UNAVAILABLE once it was heard that this is not the chief any more.
@@ -75,7 +74,7 @@ class ChiefStanding {
  private:
   const Options options_;
   absl::Status status_;
-  Time renewed_;  // When that was asked to which the answer was yes.
+  Time renewed_;  // When the last renewal that succeeded was asked for.
   Time tried_;    // When the keeper was asked last, in vain too.
   absl::optional<Away> away_;
 };

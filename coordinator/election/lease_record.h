@@ -25,8 +25,8 @@ namespace paramd {
 // holderIdentity holds it, and writes renewTime again and again. Every write
 // names the resourceVersion that it follows, so of two only one succeeds. Who
 // looks on never compares clocks: a holder is dead once its record has not
-// changed for its leaseDurationSeconds by the own clock. Time in which the API
-// server did not answer does not count, since the holder could not write then.
+// changed for its leaseDurationSeconds by the looker's clock. Time in which the
+// API server did not answer does not count, as the holder could not write then.
 //
 // The token is leaseTransitions + 1: every Take that finds a Lease adds one. A
 // Lease that was deleted begins again with 1, as an etcd that lost its data.
@@ -70,8 +70,8 @@ class LeaseRecord final : public ChiefRecord {
   // `lease` has none. False: it is another one by now.
   absl::StatusOr<bool> WriteLocked(const Json& lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What an answer to a request of that kind ("get") says that is none of the
-  // expected.
+  // The error for an answer that a request of that kind ("get") does not
+  // expect.
   absl::Status RefusedLocked(const std::string& verb,
                              const ApiCalls::Answer& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

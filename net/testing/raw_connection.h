@@ -13,8 +13,8 @@ namespace paramd {
 // 9113, without Huffman codes). Every method blocks. Not thread-safe.
 class RawConnection {
  public:
-  // Connects to "ip:port" and says the preface. If that can't be had now, the
-  // call is over from the start.
+  // Connects to "ip:port" and sends the preface. If it can't connect, the call
+  // is over from the start.
   explicit RawConnection(const std::string& address);
   ~RawConnection();
   RawConnection(const RawConnection&) = delete;

@@ -7,9 +7,9 @@
 
 namespace paramd {
 
-// What is moved by itself, for people: lines that say the move under way, the
-// newest ones that have ended, and a server that is too hot to be moved. Empty
-// where there is nothing to say.
+// What rebalance moves, for people: lines about the move under way, the newest
+// ones that have ended, and a server that is too hot to be moved. Empty if
+// there is nothing to say.
 std::string MovesText(const v1::Balance& balance);
 
 // A sentence about the newest move that has ended between two reports of one

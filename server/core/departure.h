@@ -33,8 +33,8 @@ class Departure {
   const bool& finished() const { return finished_; }
   // The coordinator has let it go, and not at the end of the job.
   bool let_go() const { return let_go_; }
-  // It was told to leave, and leaves as the server nevertheless: its backup was
-  // lost meanwhile, and until it is started again nobody else is the server.
+  // It was told to leave, and ends while it is still the server: its backup was
+  // lost meanwhile, so nobody is the server until it is started again.
   bool is_missed() const;
   // How the job has ended; of one that is finished.
   const v1::Finished& end() const { return end_; }

@@ -78,9 +78,9 @@ struct ApplyOptions {
 
 // How a gradient changes values: a rule (SGD, Adam, ...: see optimizers/), that
 // of the variable's group or of all others, with a learning rate that follows a
-// schedule, weight decay and clipping. What is
-// done about staleness: nothing; or scale_rate divides the rate by the number
-// of pushes (slots are as ever). docs/optimizers.md has the formulae.
+// schedule, weight decay and clipping. What is done about staleness: nothing;
+// or scale_rate divides the rate by the number of pushes (slots are as ever).
+// docs/optimizers.md has the formulae.
 //
 // Invariant: the result is a function of the arguments of Apply alone, the same
 // bits on every machine and however the gradient is cut. The schedule and

@@ -35,15 +35,16 @@ class SessionProgress {
   void SetLeft(const v1::SavedInput& left);
 
   // So many blocks of this chunk were applied, none of them before, while the
-  // backup since `backup` was told; zero: none was. True if the push is wholly
-  // in now, and that backup was told but a part of it: it has to be told this.
+  // backup since `backup` was told of them; zero: there was none. True if the
+  // push is wholly in now and that backup was told only a part of it: it has to
+  // be told that the push is whole.
   bool Applied(const v1::PushRequest& request, uint64_t blocks,
                const v1::ConfigurationVersion& backup = {});
 
   // What is to be said of it.
   void Fill(v1::RecallReply* reply) const;
-  // The same to a backup, and there, again and again: it can't tell itself when
-  // a push is whole of which some blocks came before.
+  // The same for a backup, again and again: a backup can't know by itself when
+  // a push is whole if some of its blocks came before.
   void Save(v1::ReplicateRequest::State* state) const;
   void GoOnFrom(const v1::ReplicateRequest::State& state);
 

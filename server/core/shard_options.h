@@ -38,8 +38,7 @@ struct ShardOptions {
   absl::Duration coordinator_patience = absl::Minutes(10);
   // After how long it is worth asking again while slices are being filled.
   absl::Duration retry_after = absl::Milliseconds(20);
-  // What the thread that calls has spent of a processor since it began. Null:
-  // not known.
+  // Processor time of the calling thread since it began. Null: not known.
   std::function<absl::Duration()> processor_time;
   // Of all that a MemoryBudget counts; 0: no limit.
   uint64_t memory_limit_bytes = 0;

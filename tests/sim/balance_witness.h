@@ -11,15 +11,15 @@
 
 namespace paramd {
 
-// What the coordinators of a job, one after the other, say to move by
-// themselves: one server at a time, and none again before it has rested.
+// Checks which servers the coordinators of a job, one after the other, say that
+// rebalance moves: one at a time, and none again before it has rested.
 class BalanceWitness {
  public:
   explicit BalanceWitness(absl::Duration rest) : rest_(rest) {}
 
   // kDataLoss if that is broken.
   absl::Status Noted(absl::string_view note, absl::Duration now);
-  // What it last did it may not have said.
+  // It may not have said what it did last.
   void ChiefIsDown() { moving_.reset(); }
 
   uint64_t begun() const { return begun_; }

@@ -22,8 +22,8 @@ IntegerJob::Options DrawReplicaJob(uint64_t seed);
 IntegerJob::Options DrawElectionJob(uint64_t seed);
 // When an operator scales the job, and to how many of its ps.
 std::vector<ScaleOperator::Step> DrawScales(uint64_t seed, uint32_t tasks);
-// Whether servers of a job that is scaled are moved by themselves, and the
-// share of a processor that a place says to spend.
+// Whether rebalance moves servers of a job that is scaled, and the share of a
+// processor that a place reports.
 bool DrawRebalances(uint64_t seed);
 double DrawBusy(uint64_t seed, uint32_t place);
 // How an operator ends sync mode, and asks for checkpoints.

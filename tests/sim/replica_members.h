@@ -46,8 +46,8 @@ class ReplicaMembers {
   // The log is to say that the server has no backup: the one it has may not
   // take over any more.
   void Drops(uint32_t server);
-  // The log is to say that the server is there. Until somebody is told, a
-  // coordinator that dies takes what nobody has said to hold along.
+  // The log is to say that the server is there. If the coordinator dies before
+  // somebody is told, what no place has reported to hold is lost.
   void Logs(const v1::ServerMember& server);
 
   // ---- who is down

@@ -65,14 +65,14 @@ ReplicaReport RunReplicaWorkload(uint64_t seed, bool verbose);
 // cut off, at any moment, and the coordinator is killed; others are killed, and
 // drained, in between: a server that is being moved has no backup now and then.
 //
-// In three of five seeds servers are also moved by themselves: each place says
-// to spend a share of a processor that is drawn for it, so what a server spends
-// elsewhere is never what was expected.
+// In three of five seeds rebalance moves servers too: each place reports a
+// share of a processor that is drawn for it, so what a server spends elsewhere
+// is never what was expected.
 //
 // Checked besides: once the operator hears that so many hold everything, no
 // server and no backup is elsewhere until another number is asked for, whoever
-// was killed meanwhile; what is moved by itself is moved one at a time, and not
-// again before it has rested, also by another coordinator.
+// was killed meanwhile; rebalance moves one server at a time, and none again
+// before it has rested, also by another coordinator.
 ReplicaReport RunScalingWorkload(uint64_t seed, bool verbose);
 
 // The same as the first, never in sync mode, where an arbiter elects the chief
@@ -81,9 +81,9 @@ ReplicaReport RunScalingWorkload(uint64_t seed, bool verbose);
 // before it writes; is cut off from the arbiter, in one direction or both, but
 // not from servers and storage, and from servers, but not from the arbiter;
 // nobody reaches the arbiter for a while. So one that was followed goes on for
-// a while. All servers go back to the newest checkpoint where one was restored
-// since, or is not there. A process is also drained just when the one with the
-// server that it has the backup of has vanished.
+// a while. All servers go back to the newest checkpoint if one was restored
+// since, or is not there. A process is also drained just when the process with
+// the server of its backup has vanished.
 //
 // Checked besides: what ElectedChiefs checks; no server obeys a coordinator of
 // a lower term than one before; who was followed has ended in the end, by

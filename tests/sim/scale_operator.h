@@ -12,11 +12,12 @@
 
 namespace paramd {
 
-// A person who scales a running job: asks for each number of ps when its time
-// has come and `may_begin` lets it, also where the one before is not there yet,
-// and again until it is; leaves after the last, or when the job has ended. Each
-// number is asked for until it has been answered once: what the coordinator
-// never answered may reach it behind the next one, as a number of its own.
+// An operator who scales a running job: asks for each number of ps when its
+// time has come and `may_begin` lets it, even if the number before has not been
+// reached, and asks again until it is; leaves after the last one, or when the
+// job has ended. It goes on to the next number only after this one has been
+// answered once: a request that the coordinator never answered might reach it
+// after the next one, as a new number.
 //
 // Not thread-safe: a core of the simulator, named outside.
 class ScaleOperator : public Core {

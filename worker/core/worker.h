@@ -80,7 +80,7 @@ class Worker : public Core {
     uint64_t layers_from_bytes = uint64_t{2} << 20;
     StepObserver* observer = nullptr;  // Outlives the worker; may be null.
     WeightMemory weight_memory;        // Of those that it trains on.
-    // Weights travel: where many are pruned they come packed.
+    // Weights travel, so blocks with many pruned ones come packed.
     bool packs_pulls = true;
     // Hears, when the job has ended, what all workers were trained on, by
     // epoch.

@@ -62,7 +62,7 @@ class Pruning {
   bool is_of_channels() const { return is_of_channels_; }
   // s after so many applications; 0 before b.
   double Sparsity(uint64_t applied) const;
-  // Whether what is zero behind so many applications stays so.
+  // Whether what is zero after so many applications stays zero.
   bool HasBegun(uint64_t applied) const { return applied >= begin_step_; }
   // Whether behind so many applications more is to become zero.
   bool IsTime(uint64_t applied) const;
