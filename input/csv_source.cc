@@ -75,7 +75,7 @@ class CsvSource : public ExampleSource {
   CsvSource(std::vector<std::unique_ptr<InputFile>> files,
             const ColumnFormat& format, const std::vector<std::string>& columns)
       : lines_(std::move(files), {.columns = format}), format_(format) {
-    if (!columns.empty()) names_.emplace("the job file", columns);
+    if (!columns.empty()) names_.emplace("kafka.columns", columns);
   }
 
   absl::Status Open(const Csv& config) {

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/verify.h"
 #include "checkpoint/warm_start.h"
+#include "compute/model/trained_model.h"
 #include "config/consistency.h"
 #include "config/optimizer_names.h"
 #include "config/server_settings.h"
@@ -328,8 +329,10 @@ constexpr ModelCheck kModelChecks[] = {
 
 // ---- what a run does as it begins -------------------------------------------
 
-// Reads examples as training does, in another order: the first ones there.
-absl::Status ReadExamples(const Pipeline& data, absl::string_view name,
+// Reads examples as training does, in another order: the first ones there. What
+// is in them has to be what the model takes.
+absl::Status ReadExamples(const Pipeline& data, const TrainedModel& model,
+                          absl::string_view name,
                           std::vector<std::string>* unchecked) {
   const uint64_t count = std::min(data.size(), kMostExamplesRead);
   Batch batch;
@@ -337,6 +340,7 @@ absl::Status ReadExamples(const Pipeline& data, absl::string_view name,
     const uint64_t end = std::min(begin + kExamplesAtOnce, count);
     RETURN_IF_ERROR(
         data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
+    if (batch.size() > 0) RETURN_IF_ERROR(model.CheckExamples(batch));
   }
   if (data.growing() != nullptr) {
     unchecked->push_back(absl::StrCat("what is added to ", name, " later"));
@@ -398,21 +402,22 @@ absl::Status CheckContent(const Start& start, const ModelFactory& models,
   const v1::JobConfig job = evaluates ? WithOneReplica(start.job) : start.job;
   ASSIGN_OR_RETURN(const WorkerProcess::Checked checked,
                    WorkerProcess::Check(job, models));
+  const TrainedModel& model = *checked.model;
   if (!evaluates) {
-    RETURN_IF_ERROR(CheckModel(role, job, checked.variables));
+    RETURN_IF_ERROR(CheckModel(role, job, model.variables()));
     // Servers have the same job file, and no other way to say it.
     if (!role.server.has_value()) {
       RETURN_IF_ERROR(CheckMemory(role, job,
                                   job.memory_limit_bytes() / role.places(),
-                                  checked.variables));
+                                  model.variables()));
     }
     if (role.keeps_a_run()) {
-      RETURN_IF_ERROR(CheckWarmStartOf(job, checked.variables));
+      RETURN_IF_ERROR(CheckWarmStartOf(job, model.variables()));
     }
     RETURN_IF_ERROR(
-        ReadExamples(*checked.training, "the training set", unchecked));
+        ReadExamples(*checked.training, model, "the training set", unchecked));
   }
-  return ReadExamples(*checked.test, "the test set", unchecked);
+  return ReadExamples(*checked.test, model, "the test set", unchecked);
 }
 
 std::string NotChecked(const Start& start, std::vector<std::string> unchecked) {

@@ -79,11 +79,11 @@ absl::StatusOr<WorkerProcess::Checked> WorkerProcess::Check(
   ASSIGN_OR_RETURN(checked.test, OpenTestData(job.input(), *checked.training));
   RETURN_IF_ERROR(CheckGpus(job));
   RETURN_IF_ERROR(CheckTeacherData(job, *checked.training));
-  ASSIGN_OR_RETURN(const auto model,
+  ASSIGN_OR_RETURN(checked.model,
                    models(WithoutGpu(job), checked.training->spec()));
-  RETURN_IF_ERROR(model->CheckTestData(checked.test->spec()));
-  RETURN_IF_ERROR(BestMetric(job.checkpoint(), model->metrics()).status());
-  checked.variables = model->variables();
+  RETURN_IF_ERROR(checked.model->CheckTestData(checked.test->spec()));
+  RETURN_IF_ERROR(
+      BestMetric(job.checkpoint(), checked.model->metrics()).status());
   return checked;
 }
 

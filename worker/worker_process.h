@@ -12,6 +12,7 @@
 
 #include "base/chrome_trace.h"
 #include "base/worker_thread.h"
+#include "compute/model/trained_model.h"
 #include "input/pipeline.h"
 #include "input/prefetcher.h"
 #include "net/runtime.h"
@@ -55,7 +56,7 @@ class WorkerProcess {
   struct Checked {
     std::unique_ptr<Pipeline> training;
     std::unique_ptr<Pipeline> test;
-    std::vector<v1::Variable> variables;
+    std::unique_ptr<TrainedModel> model;  // Which computes on no GPU.
   };
   // The errors that Create has for such a job.
   static absl::StatusOr<Checked> Check(

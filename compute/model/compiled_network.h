@@ -53,6 +53,9 @@ class CompiledNetwork : public TrainedModel, public ReplicatedModel {
   absl::Status CheckTestData(const InputSpec& test) const override {
     return paramd::CheckTestData(*plan_, test);
   }
+  absl::Status CheckExamples(const Batch& batch) const override {
+    return CheckBatch(*plan_, batch);
+  }
   absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
                                    const Batch& batch) override {
     return EvaluateRows(weights, batch, {});

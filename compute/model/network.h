@@ -72,6 +72,9 @@ class Network : public TrainedModel, public ReplicatedModel {
   absl::Status CheckTestData(const InputSpec& test) const override {
     return paramd::CheckTestData(*plan_, test);
   }
+  absl::Status CheckExamples(const Batch& batch) const override {
+    return CheckBatch(*plan_, batch);
+  }
   uint64_t CountedExamples(const Batch& batch) const override {
     return paramd::CountedExamples(*plan_, batch);
   }

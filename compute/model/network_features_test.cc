@@ -431,6 +431,7 @@ TEST_F(FeaturesTest, AWeightThatIsNoWeightIsNamedByExample) {
                                "; it must be a finite number from 0 on")));
     EXPECT_EQ(drawn.model->Evaluate(drawn.weight_views, batch).status(),
               stepped.status());
+    EXPECT_EQ(drawn.model->CheckExamples(batch), stepped.status());
   }
 }
 

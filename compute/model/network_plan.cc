@@ -86,6 +86,18 @@ absl::StatusOr<std::string> FirstOf(const v1::ModelConfig& config,
       "' that the model could read"));
 }
 
+// How the model may read a feature of one number other than by a layer.
+absl::string_view ByName(const FeatureSpec& feature) {
+  if (feature.ragged || feature.size() != 1) return "";
+  if (feature.dtype == DType::kFloat32) {
+    return "by \"example_weight\" if it is one, ";
+  }
+  if (feature.dtype == DType::kInt64) {
+    return "give the model a metric of groups if it is one, ";
+  }
+  return feature.classes > 0 ? "by \"slices\", " : "";
+}
+
 // Where branches choose features, none is left over by mistake.
 absl::Status CheckAllAreRead(const NetworkPlan& plan,
                              const LayerBuilder& builder,
@@ -98,10 +110,10 @@ absl::Status CheckAllAreRead(const NetworkPlan& plan,
   };
   for (const FeatureSpec& feature : input.features) {
     if (is_read(feature.name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "no layer reads the feature '", feature.name,
-        "': name it as the \"input\" of a branch, or leave it out of the "
-        "input"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("no layer reads the feature '", feature.name,
+                     "': name it as the \"input\" of a branch, ",
+                     ByName(feature), "or leave it out of the input"));
   }
   return absl::OkStatus();
 }

@@ -252,6 +252,12 @@ class TrainedModel {
     return absl::OkStatus();
   }
 
+  // DATA_LOSS, naming file and place, if a step or an evaluation would refuse
+  // the batch for what is in it: a label or a weight out of range, say.
+  virtual absl::Status CheckExamples(const Batch& /*batch*/) const {
+    return absl::OkStatus();
+  }
+
   // Losses and metrics alone, as the model is used, not trained: nothing is
   // dropped, running statistics count. Fails as Step does.
   virtual absl::StatusOr<Metrics> Evaluate(WeightSpans weights,

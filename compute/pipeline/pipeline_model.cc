@@ -182,6 +182,10 @@ absl::Status PipelineModel::CheckTestData(const InputSpec& test) const {
   return paramd::CheckTestData(*network_, test);
 }
 
+absl::Status PipelineModel::CheckExamples(const Batch& batch) const {
+  return CheckBatch(*network_, batch);
+}
+
 uint64_t PipelineModel::CountedExamples(const Batch& batch) const {
   return paramd::CountedExamples(*network_, batch);
 }

@@ -93,6 +93,7 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
   absl::Status FindRows(const Batch& batch,
                         absl::Span<std::vector<uint64_t>> rows) const override;
   absl::Status CheckTestData(const InputSpec& test) const override;
+  absl::Status CheckExamples(const Batch& batch) const override;
   uint64_t CountedExamples(const Batch& batch) const override;
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                const StepOptions& options,

@@ -241,9 +241,10 @@ class TasksTest(unittest.TestCase):
                 file.writelines(lines[:39] + [",".join(words)] + lines[40:])
             job = self.job()
             job["input"]["train"]["directory"] = bad
-            code, run = self.run_job(job, "run")
-            self.assertEqual(code, 1, run.output)
-            self.assertIn(sentence, run.output)
+            for command in (["run"], ["config", "check"]):
+                code, run = self.run_job(job, *command)
+                self.assertEqual(code, 1, run.output)
+                self.assertIn(sentence, run.output)
 
     def test_what_does_not_go_together_is_one_sentence(self):
         def model(**more):
