@@ -21,6 +21,12 @@ benchmark with 1.
 `bytes_over_one_copy`, `cpu_over_one_copy` and `step_over_one_copy`: of a job that nothing
 disturbs, over one with `replication: 1`: bytes of gradients that go to servers, CPU of all
 processes for a push, and the median time from a step's begin to the next one's.
+
+`lost_training`: the share of its steps that a job is short of if a ps is killed every ten minutes.
+Measured with a kill every PERIOD_S seconds, which is nearer together: the steps that are missing in
+such a time, beside the ones of as long without a kill before and after, are those of one kill.
+`lost_training_one_copy` is the same without backups and with a checkpoint a minute;
+`lost_pushes_one_copy` is what the servers then lack, of all pushes, at a kill every ten minutes.
 """
 
 import argparse
@@ -44,6 +50,8 @@ PLACES = 2  # Of servers, in each of their processes.
 # In one job: a trace keeps 262,144 pushes.
 MOST_KILLS_AT_ONCE = 20
 COST_EPOCHS = 3
+# Of kills, where training that is lost is measured, and at which it is told.
+PERIOD_S, TOLD_PERIOD_S = 20, 600
 
 
 def report(address):
@@ -245,6 +253,44 @@ def run_hand_overs(times, drawn):
     return seconds, lost
 
 
+def run_lost_training(kills, drawn, replication):
+    """(share of the steps that is lost at a kill every TOLD_PERIOD_S, pushes lost a kill,
+    steps a second)"""
+    job = Job(f"--replication={replication}", "--epochs=1000000",
+              "--evaluate_every_epochs=0", "--set=checkpoint.every_seconds=60")
+    if replication > 1:
+        job.wait_for_backups()
+    else:
+        job.report()
+    time.sleep(5)
+    quiet, disturbed = [], []
+
+    def wait_into(spans):
+        begin = time.monotonic()
+        time.sleep(PERIOD_S)
+        spans.append((begin, time.monotonic()))
+
+    for _ in range(kills):
+        wait_into(quiet)
+        task = f"ps-{drawn.randrange(SERVERS)}"
+        job.runs[task].send_signal(signal.SIGKILL)
+        job.begin(task)
+        wait_into(disturbed)
+    wait_into(quiet)
+    lost = job.stop(undisturbed=())
+    ends = [end for _, end in job.events("step")]
+
+    def rate(spans):
+        return (sum(begin <= end < until for end in ends for begin, until in spans) /
+                sum(until - begin for begin, until in spans))
+
+    seconds = PERIOD_S * (1 - rate(disturbed) / rate(quiet))
+    print(f"replication {replication}: {rate(quiet):.1f} steps a second, "
+          f"{rate(disturbed):.1f} with a kill every {PERIOD_S} s: "
+          f"{seconds:.2f} s lost by one", file=sys.stderr)
+    return seconds / TOLD_PERIOD_S, lost / kills, rate(quiet)
+
+
 def cost(replication):
     """Of a push: CPU-seconds, bytes to servers, and seconds between steps."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -288,7 +334,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="three kills")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--hand_overs", type=int, default=10)
-    parser.add_argument("--only", choices=["kills", "hand_overs", "cost"])
+    parser.add_argument("--only", choices=["kills", "hand_overs", "cost", "lost_training"])
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     figures = []
@@ -310,6 +356,12 @@ def main():
         figures += [("handover_s", max(times), "s"),
                     ("handover_p50_s", statistics.median(times), "s"),
                     ("handover_lost_pushes", lost, "")]
+    if options.only in (None, "lost_training"):
+        drawn, kills = random.Random(options.seed), 2 if options.quick else 6
+        figures += [("lost_training", run_lost_training(kills, drawn, 2)[0], "")]
+        share, lost, steps = run_lost_training(kills, drawn, 1)
+        figures += [("lost_training_one_copy", share, ""),
+                    ("lost_pushes_one_copy", lost / (steps * TOLD_PERIOD_S), "")]
     if options.only in (None, "cost"):
         one, two = cost(1), cost(2)
         figures += [("bytes_over_one_copy", two[1] / one[1], ""),
