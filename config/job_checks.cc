@@ -1,7 +1,6 @@
 #include "config/job_checks.h"
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,9 +25,6 @@
 
 namespace paramd {
 namespace {
-
-using AddMistake =
-    std::function<void(const std::string& path, absl::string_view sentence)>;
 
 // Whether each of the patterns `from` has one of `to` at its place, with as
 // many stars; where `to` is empty, names stay.
