@@ -30,7 +30,7 @@ struct RunningProcess {
   absl::Status Explain(const grpc::Status& status, const Tls* tls) const;
 };
 
-// Who a running job consists of, by the word of its chief.
+// The members of a running job, as its chief tells them.
 struct RunningCluster {
   v1::Configuration configuration;
   std::vector<RunningProcess> servers;  // As in the configuration.

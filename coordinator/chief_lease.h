@@ -18,13 +18,14 @@
 
 namespace paramd {
 
-// That one process alone is the chief of a run: a lock, which the system frees
-// when the process is gone, and beside it a file that says who has it and is
-// written anew at each heartbeat. After a process of this machine a free lock
-// decides, at once. One that is held counts for the process in the file if that
-// is seen to live: it may as well be the lock of one that is dying, or of a
-// machine that lost power. In all other cases, as for a process of another
-// machine, it is whether the file changes within three heartbeats.
+// Sees to it that only one process is the chief of a run: by a lock, which the
+// system frees when the process is gone, and by a file beside it that names the
+// chief and is written anew at each heartbeat. If the last chief was a process
+// of this machine, a lock that is free decides at once. A lock that is held
+// counts for the process that the file names if that is seen to live; otherwise
+// it may be the lock of a process that is dying, or of a machine that lost
+// power. In all other cases, and for a process of another machine, what counts
+// is whether the file changes within three heartbeats.
 //
 // Limit: one start of a machine is taken for one view of its locks. Two
 // containers on one host that mount the run's directory separately, without

@@ -14,12 +14,14 @@
 
 namespace paramd {
 
-// The answers that a server is sending: each from when gRPC is given it until
-// it says that the call is over. An answer that its caller does not take pins
-// memory and a place; the call is cancelled then, which ends it like any other.
+// The answers that a server is sending: gRPC has each from when it is given it
+// until it reports that the call is over. An answer that its caller does not
+// read keeps memory and a place; its call is then cancelled, which ends it like
+// any other.
 //
-// Bound: beyond LimitUnread's time an answer is cut; of more than `most` such
-// answers (4,096, or what MakeRoomFor says) the oldest is after a second.
+// Bound: an answer that nobody reads is cut off after the time given to
+// LimitUnread. If there are more than `most` such answers (4,096, or what
+// MakeRoomFor says), the oldest is cut off after a second.
 //
 // Not thread-safe: lives on the loop thread.
 class AnswersUnderWay {

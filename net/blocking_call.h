@@ -14,8 +14,9 @@
 
 namespace paramd {
 
-// The way to one process for a thread that waits for each answer, and says no
-// Hello: for calls that are for the process itself. Without TLS.
+// A connection to one process, for a thread that waits for each answer. It says
+// no Hello, so it is only for calls that are for the process itself. Without
+// TLS.
 //
 // Not thread-safe.
 class BlockingCaller {

@@ -16,10 +16,11 @@
 
 namespace paramd {
 
-// What one connection has sent that is part of no message yet. The kernel
-// counts what came in and went out, the server which messages there were. What
-// both sides send to keep up the protocol is in the first count only: each
-// message and each byte that goes out makes up for some of it.
+// What one connection has sent that belongs to no message yet. The kernel
+// counts the bytes that came in and went out, the server the messages that they
+// were. What both sides send to keep the protocol going is in the kernel's
+// count only; an allowance for each message, and for each byte that goes out,
+// makes up for some of it.
 class UnfinishedBytes {
  public:
   // Both from when the connection was opened on.
@@ -39,12 +40,12 @@ class UnfinishedBytes {
   uint64_t unfinished_ = 0;
 };
 
-// Closes connections that send what can't become messages within their limits:
-// gRPC looks at a message's length when it has all of it, and the kernel counts
-// before.
+// Closes connections that send more than can become messages within their
+// limits. gRPC looks at a message's length when it has all of the message; the
+// kernel counts its bytes as they come.
 //
-// Invariant: of a connection over TCP, no more than `most` bytes and what comes
-// between two looks are part of no message. Bound: an entry for each connection
+// Invariant: of a connection over TCP at most `most` bytes, and what comes
+// between two looks, belong to no message. Bound: an entry for each connection
 // that is open, until the look after its end.
 //
 // Thread-safe.

@@ -23,9 +23,9 @@
 
 namespace paramd {
 
-// gRPC's server of this process, as it is set up here: the methods of
-// services.proto with bytes in and bytes out, streams beside them, connections
-// from a Listener, limits, and who calls.
+// The gRPC server of this process. It serves the methods of services.proto,
+// whose requests and answers it passes on as bytes, and streams beside them; it
+// takes connections from a Listener, sets limits, and finds out who calls.
 //
 // Not thread-safe: lives on the loop thread, the one that reads queue().
 class GrpcServer {

@@ -22,16 +22,17 @@
 
 namespace paramd {
 
-// Listens and accepts, in place of gRPC's own listener, which takes any number
-// of connections and, once the process has no descriptor left, none ever again.
+// Listens and accepts connections, in place of gRPC's own listener, which takes
+// any number of them and, once the process has run out of descriptors, never
+// accepts one again.
 //
-// What is sent over a connection that does not leave the machine is not paced.
+// Connections that do not leave the machine are not paced.
 //
-// Invariant: of what it accepted by its own sockets at most `most` connections
-// are open, or half as many as the process may have descriptors, if that is
-// less; by sockets that were added, 32. Beyond that the newest is closed at
-// once, counted and logged. So strangers who take all connections of the first
-// kind keep none of the second away.
+// Invariant: of the connections that it accepted at its own sockets at most
+// `most` are open, or half as many as the process may have descriptors, if that
+// is less; at sockets that were added, 32. One more is closed at once, counted
+// and logged. So strangers who take up all connections of the first kind keep
+// nobody from one of the second.
 //
 // Thread safety: used on one thread; accepts on a thread of its own.
 class Listener {

@@ -14,9 +14,9 @@
 
 namespace paramd {
 
-// Memory that this process makes to share it with one peer, from the handing
-// over to the end: the peer drops it when this goes, so calls under way that
-// use it hold this. Nothing here waits.
+// Memory that this process has made to share with one peer, from handing it
+// over to the end. The peer drops it when this object is destroyed, so calls
+// under way that use the memory hold this object. No method waits.
 //
 // Thread-compatible.
 class MemoryDial {

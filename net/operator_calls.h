@@ -17,12 +17,12 @@
 
 namespace paramd {
 
-// What operators ask of a process, and what others ask that only operators may:
-// who it was, from where, and what became of it. Each is a line of the log,
-// goes to whoever keeps it, and the newest are in the process's status.
+// Calls of operators, and calls by others that only operators may make: who
+// called, from where, and what became of it. Each is a line in the log and is
+// passed on to whoever records it; the newest are in the process's status.
 //
-// Of attempts that were refused the 1st, 2nd, 4th, 8th … are kept: anybody may
-// try.
+// Of refused attempts only the 1st, 2nd, 4th, 8th … are recorded, because
+// anybody may try.
 //
 // Thread-safe.
 class OperatorCalls {

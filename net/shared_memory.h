@@ -21,14 +21,14 @@ namespace paramd {
 //   v1::SharedPayload shared;
 //   if (memory->Put(payload, &shared)) …  // `shared` travels, not the payload.
 //
-//   absl::StatusOr<BufferChain> payload = memory->Take(shared);  // At the
-//   peer.
+//   // At the peer:
+//   absl::StatusOr<BufferChain> payload = memory->Take(shared);
 //
-// Pieces walk: each begins after the one before it, and beyond kWalkUnits the
-// next one at the beginning again. What a receiver has just read lies in its
-// CPU's cache; to take it away from there costs a sender three times what it
-// costs to write where nobody has been for a while. Walked to its end an arena
-// would be in no cache at all.
+// Pieces move on through the arena: each begins after the one before it and,
+// beyond kWalkUnits, the next one at the beginning again. What a receiver has
+// just read is in its CPU's cache, and writing there costs a sender three times
+// as much as writing where nobody has been for a while. If pieces moved through
+// all of the arena, none of it would be in any cache.
 //
 // A payload lies in a run of units, its piece; the word of the piece's first
 // unit says whose it is:

@@ -17,16 +17,17 @@
 
 namespace paramd {
 
-// A core on a thread of its own, behind one for a Runtime: what comes is handed
-// over to the thread, what the core answers is handed back and leaves with the
-// next tick. A core sees nothing of it: it is called by its thread alone, one
-// event after the other, in the order in which they came.
+// A core on a thread of its own, behind one that stands for it in a Runtime.
+// What arrives is handed over to the thread; what the core sends is handed back
+// and leaves with the next tick. The core notices nothing of it: its thread
+// alone calls it, with one event after the other, in the order in which they
+// came.
 //
 // Bound: 16,384 requests wait for the core's thread; one more is refused
-// (OVER_LIMIT). One whose caller waits no more is dropped, but counts until its
-// turn comes. Replies and works are bounded by what the core itself has asked.
-// What comes after a core's Exit is dropped; its caller is answered when the
-// process ends or its deadline comes.
+// (OVER_LIMIT). A request whose caller has stopped waiting is dropped, but
+// counts until its turn comes. Replies and works are bounded by what the core
+// itself has asked. What comes after a core's Exit is dropped; its caller gets
+// an answer when the process ends or its deadline comes.
 //
 // Thread safety: as a Core, on the loop thread. The core is used by nobody else
 // until this is gone.

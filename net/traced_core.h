@@ -24,14 +24,15 @@ namespace paramd {
 void AddChunk(const TracedPush& push, ChromeTrace::Phase phase,
               ChromeTrace::Event* event);
 
-// A core whose turns a trace records: each message and each result that it is
-// given is an event, from when the core gets it until its outbox is full.
-// Chunks of pushes are followed: in the turn in which they are sent (start),
-// the one that takes them in at the other end, and applies or keeps them
-// (step), the one that answers them, if that is a later one (step), and the one
-// that has the answer (end). The core sees nothing of it.
+// A core whose turns are recorded for a trace: each message and each result
+// that it is given is an event, which lasts until everything that the core
+// answers is in its outbox. Chunks of pushes are followed: through the turn
+// that sends one (start), the turn that takes it in at the other end and
+// applies or keeps it (step), the turn that answers it, if that is a later one
+// (step), and the turn that has the answer (end). The core notices nothing of
+// it.
 //
-// While nothing is recorded a turn costs a relaxed load more.
+// While nothing is recorded, a turn costs one relaxed load more.
 //
 // Thread safety: as the core's.
 class TracedCore : public Core {

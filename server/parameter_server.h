@@ -21,10 +21,9 @@ namespace paramd {
 // it does not run. Outlives Runtime::Run; the destructor waits for the files
 // that are being written.
 //
-//   ParameterServer server({{.index = 0, .incarnation = id, .life_seed =
-//   seed}},
-//                          {.checkpoint_directory = "run/checkpoints"},
-//                          runtime.get());
+//   ParameterServer server(
+//       {{.index = 0, .incarnation = id, .life_seed = seed}},
+//       {.checkpoint_directory = "run/checkpoints"}, runtime.get());
 //   return runtime->Run();
 class ParameterServer {
  public:

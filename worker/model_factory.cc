@@ -10,10 +10,10 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "compute/compiled/compiled_network.h"
 #include "compute/device/cpu_device.h"
 #include "compute/device/cuda_device.h"
 #include "compute/device/device_claims.h"
-#include "compute/model/compiled_network.h"
 #include "compute/model/network.h"
 #include "compute/model/network_plan.h"
 #include "compute/pipeline/activation_budget.h"

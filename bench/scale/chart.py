@@ -11,12 +11,12 @@ from bench.harness import chart
 from bench.harness.chart import text
 
 PANELS = (  # Metric, title, colour.
-    ("cpu_us_per_member_second", "processor time: µs a member and second",
+    ("cpu_us_per_member_second", "processor time: µs per member and second",
      "#c2410c"),
-    ("bytes_per_member_second", "both ways: bytes a member and second",
+    ("bytes_per_member_second", "both ways: bytes per member and second",
      "#1d4ed8"),
-    ("take_over_ms", "until all know of a take-over: ms", "#15803d"),
-    ("take_over_cpu_us_per_member", "processor time in it: µs a member",
+    ("take_over_ms", "until everybody knows of a take-over: ms", "#15803d"),
+    ("take_over_cpu_us_per_member", "processor time of that: µs per member",
      "#7e22ce"),
 )
 CAPTION = (

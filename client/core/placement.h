@@ -48,7 +48,7 @@ struct BlockId {
   uint32_t block = 0;
 };
 
-// Of a list of rows: [begin, end).
+// A part of a list of rows: [begin, end).
 struct RowSpan {
   size_t begin = 0;
   size_t end = 0;

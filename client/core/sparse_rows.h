@@ -16,8 +16,8 @@
 
 namespace paramd {
 
-// Rows of blocks that follow one another, of one variable, in whose list they
-// do, too.
+// Consecutive rows of one variable's list: those of blocks that follow one
+// another.
 struct RowGroup {
   uint32_t variable = 0;
   RowSpan rows;

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "compute/hlo/hlo_ops.h"
-
 namespace paramd {
 
 Attention::Attention(std::string name, const Dims& dims, uint64_t heads,
@@ -188,34 +186,6 @@ void Attention::BackwardThrough(const BackwardPass& pass,
 uint64_t Attention::flops() const {
   const uint64_t products = 4 * values_ * values_ + 2 * places_ * values_;
   return 2 * places_ * products + 4 * heads_ * places_ * places_;
-}
-
-HloValue Attention::Emit(const ProgramPass& pass) const {
-  const uint64_t examples = pass.input.dims()[0];
-  HloGraph* const graph = pass.input.graph;
-  const HloValue projected =
-      hlo::Affine(pass.input, pass.weights[0], pass.weights[1]);
-  // Queries, keys or values, [examples, heads, places, values of a head].
-  const auto third = [&](uint64_t number) {
-    const HloValue part =
-        hlo::Slice(projected, 2, number * values_, (number + 1) * values_);
-    return hlo::Transpose(
-        hlo::Reshape(part, {examples, places_, heads_, head_values_}),
-        {0, 2, 1, 3});
-  };
-  HloValue scores =
-      hlo::Scale(hlo::Multiply2d(third(0), hlo::SwapLast(third(1))),
-                 1 / std::sqrt(static_cast<double>(head_values_)));
-  if (causal_) {
-    const HloType numbers = {HloElement::kS32, scores.dims()};
-    const HloValue is_ahead = hlo::Compare("GT", hlo::Iota(graph, numbers, 3),
-                                           hlo::Iota(graph, numbers, 2));
-    scores = hlo::Select(is_ahead, hlo::FilledLike(scores, -INFINITY), scores);
-  }
-  const HloValue mixed = hlo::Transpose(
-      hlo::Multiply2d(hlo::Softmax(scores), third(2)), {0, 2, 1, 3});
-  return hlo::Affine(hlo::Reshape(mixed, {examples, places_, values_}),
-                     pass.weights[2], pass.weights[3]);
 }
 
 }  // namespace paramd

@@ -28,7 +28,6 @@ class Attention : public Layer {
                          bool wanted) const override;
   void BackwardInput(const BackwardPass& pass) const override;
   void BackwardVariables(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
 
   uint64_t heads() const { return heads_; }

@@ -2,19 +2,11 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "compute/hlo/hlo_ops.h"
 
 namespace paramd {
 
 uint64_t DropKey(const std::string& layer, uint64_t seed, uint64_t epoch) {
   return CounterRandom(StableHash(layer, seed)).Bits(epoch);
-}
-
-HloValue EmitFactors(Layer::Emission* emission, const std::string& layer,
-                     double rate, uint64_t width) {
-  const HloValue key = emission->graph->Parameter({HloElement::kU64, {}});
-  emission->draws.push_back({layer, key});
-  return hlo::DropFactors(key, emission->offsets, rate, width);
 }
 
 void DrawFactors(const Layer::Context& context, const std::string& layer,

@@ -11,10 +11,6 @@ namespace paramd {
 // The key of the random numbers of a layer in an epoch.
 uint64_t DropKey(const std::string& layer, uint64_t seed, uint64_t epoch);
 
-// The factors of DrawFactors as part of a program, `width` for each example.
-HloValue EmitFactors(Layer::Emission* emission, const std::string& layer,
-                     double rate, uint64_t width);
-
 // Fills `factors`, `width` for each example and in the device's memory, with 0
 // with probability `rate` and otherwise with 1 / (1 - rate). Each is a function
 // of (seed, epoch, the layer's name, the example's place in the epoch's order,

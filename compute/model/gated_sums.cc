@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "compute/hlo/hlo_ops.h"
-
 namespace paramd {
 
 GatedSums::GatedSums(std::string name, uint64_t gates, uint64_t experts,
@@ -100,17 +98,6 @@ void GatedSums::Backward(const BackwardPass& pass) const {
 
 uint64_t GatedSums::flops() const {
   return 2 * gates_ * experts_ * values_ + 4 * gates_ * experts_;
-}
-
-HloValue GatedSums::Emit(const ProgramPass& pass) const {
-  const uint64_t examples = pass.input.dims()[0];
-  const uint64_t before = gates_ * experts_;
-  const HloValue shares = hlo::Softmax(hlo::Reshape(
-      hlo::Slice(pass.input, 1, 0, before), {examples, gates_, experts_}));
-  const HloValue experts =
-      hlo::Reshape(hlo::Slice(pass.input, 1, before, input_size()),
-                   {examples, experts_, values_});
-  return hlo::Multiply2d(shares, experts);
 }
 
 }  // namespace paramd

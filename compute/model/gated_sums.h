@@ -21,7 +21,6 @@ class GatedSums : public Layer {
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
 
   uint64_t experts() const { return experts_; }

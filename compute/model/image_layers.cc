@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "compute/hlo/hlo_ops.h"
-#include "compute/hlo/hlo_windows.h"
 namespace paramd {
 namespace {
 
@@ -134,28 +132,6 @@ void GlobalPool::Backward(const BackwardPass& pass) const {
   pass.context->device->PoolAllBackward(kind_, pass.input, pass.output,
                                         pass.output_gradient,
                                         pass.input_gradient);
-}
-
-HloValue Conv2d::Emit(const ProgramPass& pass) const {
-  const HloValue output =
-      hlo::Convolve(Shape(pass.input.dims()[0]), pass.input, pass.weights[0]);
-  if (!options_.bias) return output;
-  return hlo::Add(output, hlo::BroadcastLast(pass.weights[1], output.dims()));
-}
-
-HloValue Pool::Emit(const ProgramPass& pass) const {
-  const Window window = Shape(pass.input.dims()[0]).window;
-  return kind_ == Pooling::Kind::kMax ? hlo::MaxPool(window, pass.input)
-                                      : hlo::AveragePool(window, pass.input);
-}
-
-HloValue GlobalPool::Emit(const ProgramPass& pass) const {
-  const uint64_t channels = input_dims().back();
-  const uint64_t places = input_size() / channels;
-  const HloValue lines =
-      hlo::Reshape(pass.input, {pass.input.dims()[0], places, channels});
-  if (kind_ == Pooling::Kind::kMax) return hlo::MaxPlace(lines);
-  return hlo::Scale(hlo::Sum(lines, {1}), 1 / static_cast<double>(places));
 }
 
 }  // namespace paramd

@@ -42,7 +42,6 @@ class Conv2d : public Layer {
   uint64_t DeferredBytes(uint64_t, DType, bool) const override { return 0; }
   void BackwardInput(const BackwardPass& pass) const override;
   void BackwardVariables(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
 
   Convolution Shape(uint64_t examples) const;
@@ -63,7 +62,6 @@ class Pool : public Layer {
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override {
     return output_size() * sliding_.kernel * sliding_.kernel;
   }
@@ -86,7 +84,6 @@ class GlobalPool : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return input_size(); }
 
   Pooling::Kind kind() const { return kind_; }

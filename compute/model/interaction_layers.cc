@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "compute/hlo/hlo_ops.h"
 namespace paramd {
+
 DotInteraction::DotInteraction(std::string name, const Dims& input)
     : Layer(std::move(name), input, {input[0] * (input[0] - 1) / 2}) {}
 
@@ -115,40 +115,6 @@ void Cross::Backward(const BackwardPass& pass) const {
   }
   if (pass.input_gradient.data == nullptr) return;
   device.Add(by_next, 1, by_first, pass.input_gradient);
-}
-
-HloValue DotInteraction::Emit(const ProgramPass& pass) const {
-  const uint64_t examples = pass.input.dims()[0];
-  const uint64_t fields = input_dims()[0];
-  const HloValue products =
-      hlo::Multiply2d(pass.input, hlo::SwapLast(pass.input), /*exact=*/true);
-  std::vector<double> pairs;
-  for (uint64_t i = 0; i < fields; ++i) {
-    for (uint64_t j = 0; j < i; ++j) {
-      pairs.push_back(static_cast<double>(i * fields + j));
-    }
-  }
-  const HloValue columns =
-      hlo::SwapLast(hlo::Reshape(products, {examples, fields * fields}));
-  const HloValue places = hlo::Constants(
-      pass.input.graph, {HloElement::kS32, {pairs.size()}}, pairs);
-  return hlo::SwapLast(hlo::Gather(columns, places));
-}
-
-HloValue GlobalSumPool::Emit(const ProgramPass& pass) const {
-  const uint64_t examples = pass.input.dims()[0];
-  return hlo::Sum(
-      hlo::Reshape(pass.input, {examples, places_, input_dims().back()}), {1});
-}
-
-HloValue Cross::Emit(const ProgramPass& pass) const {
-  HloValue x = pass.input;
-  for (uint64_t i = 0; i < layers_; ++i) {
-    const HloValue factor =
-        hlo::Affine(x, pass.weights[2 * i], pass.weights[2 * i + 1]);
-    x = hlo::Add(hlo::Multiply(pass.input, factor), x);
-  }
-  return x;
 }
 
 }  // namespace paramd

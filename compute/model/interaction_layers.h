@@ -26,7 +26,6 @@ class DotInteraction : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override {
     return 2 * input_dims()[1] * output_size();
   }
@@ -41,7 +40,6 @@ class GlobalSumPool : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return input_size(); }
 
  private:
@@ -61,7 +59,6 @@ class Cross : public Layer {
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override {
     return layers_ * (2 * input_size() + 3) * input_size();
   }

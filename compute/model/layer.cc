@@ -108,10 +108,6 @@ void Layer::BackwardPart(Part part, const BackwardPass& pass) const {
   }
 }
 
-Dims Layer::EmittedDims(const ProgramPass& pass) const {
-  return Batched(pass.input.dims()[0], output_);
-}
-
 void Layer::AddCost(int depth, std::vector<LayerCost>* costs) const {
   LayerCost cost;
   cost.name = name_;

@@ -12,7 +12,6 @@
 #include "absl/types/span.h"
 
 #include "compute/device/device.h"
-#include "compute/hlo/hlo_graph.h"
 #include "compute/model/swap_file.h"
 #include "compute/model/trained_model.h"
 #include "proto/paramd/v1/types.pb.h"
@@ -90,39 +89,6 @@ class Layer {
   // two halves of one that is split, between which a pipeline does other work.
   enum class Part : uint8_t { kWhole, kInput, kVariables };
 
-  // What is the same for all layers of one compiled program (compute/hlo);
-  // values mean what they do in Context.
-  struct Emission {
-    // The random numbers of a layer come from a key that follows from the step.
-    struct Draw {
-      std::string layer;
-      HloValue key;  // u64, a scalar, a parameter.
-    };
-
-    HloGraph* graph = nullptr;
-    bool training = false;
-    HloValue share = {};    // A scalar; in training.
-    HloValue offsets = {};  // u64, one per example; in training.
-    // What layers read of each feature; of integers what embeddings look up.
-    std::vector<HloValue> inputs = {};
-    // For each embedding, in order, which of the inputs it looks up (s32), and
-    // where its part begins.
-    std::vector<HloValue> integers = {};
-    absl::Span<const uint64_t> starts = {};
-    std::vector<Draw> draws = {};
-  };
-
-  // The forward pass as a part of a program.
-  struct ProgramPass {
-    Emission* emission = nullptr;
-    absl::Span<const HloValue> weights = {};
-    // In training, for an untrained variable (a running statistic): what is to
-    // be subtracted from it.
-    absl::Span<HloValue> updates = {};
-    // Zeros where the layer is an embedding, which reads the integers instead.
-    HloValue input = {};
-  };
-
   Layer(std::string name, Dims input, Dims output)
       : name_(std::move(name)),
         input_(std::move(input)),
@@ -176,9 +142,6 @@ class Layer {
   // One of the three.
   void BackwardPart(Part part, const BackwardPass& pass) const;
 
-  // Adds the forward pass to a program; returns the output.
-  virtual HloValue Emit(const ProgramPass& pass) const = 0;
-
   // Floating-point operations for one example: those of the forward pass, and
   // of the part of it that Backward computes again.
   virtual uint64_t flops() const { return output_size(); }
@@ -211,9 +174,6 @@ class Layer {
 
   // The gradients of variables that are kept from the first half to the second.
   std::vector<Tensor> DeferredGradients(DType dtype, std::byte* deferred) const;
-
-  // [examples, output dims].
-  Dims EmittedDims(const ProgramPass& pass) const;
 
   std::vector<v1::Variable> variables_;
 

@@ -9,35 +9,13 @@
 
 #include "base/status_macros.h"
 #include "compute/model/attention.h"
-#include "compute/model/gated_sums.h"
 #include "compute/model/image_layers.h"
 #include "compute/model/interaction_layers.h"
 #include "compute/model/norm_layers.h"
 #include "compute/model/place_layers.h"
-#include "compute/model/recompute.h"
-#include "compute/model/residual.h"
-#include "tensor/keyed_rows.h"
-#include "tensor/shape.h"
 
 namespace paramd {
 namespace {
-
-// Values of an example, of a layer's output or of a variable: BLAS counts in 32
-// bits.
-constexpr uint64_t kMaxSize = uint64_t{1} << 31;
-// Values of a table for keys: with slots some ten terabytes, more than a
-// manifest can name. The layout of more takes minutes and the chief's memory.
-constexpr uint64_t kMaxKeyedSize = uint64_t{1} << 40;
-
-// Whether a product is below kMaxSize.
-bool Fits(const Dims& dims) {
-  uint64_t size = 1;
-  for (const uint64_t dimension : dims) {
-    if (dimension != 0 && size > (kMaxSize - 1) / dimension) return false;
-    size *= dimension;
-  }
-  return true;
-}
 
 Bag BagOf(v1::Layer::BagPool::Combine combine) {
   switch (combine) {
@@ -50,16 +28,6 @@ Bag BagOf(v1::Layer::BagPool::Combine combine) {
     default:
       return Bag::kMean;
   }
-}
-
-// Without a key, where not all rows lie in memory: a quarter of those that do,
-// in each bucket.
-uint64_t SpareRows(uint64_t memory_rows,
-                   const v1::Layer::Embedding& embedding) {
-  if (memory_rows == 0) return 0;
-  const uint64_t buckets =
-      embedding.capacity() / BucketRows(embedding.width()) + 2;
-  return memory_rows / 4 + buckets;
 }
 
 Layer::Limits LimitsOf(v1::ModelConfig::KernelInitializer kind, uint64_t inputs,
@@ -81,6 +49,15 @@ Layer::Limits LimitsOf(v1::ModelConfig::KernelInitializer kind, uint64_t inputs,
 
 std::string DimsText(const Dims& dims) {
   return dims.empty() ? "a single value" : absl::StrJoin(dims, "x");
+}
+
+bool LayerBuilder::Fits(const Dims& dims) {
+  uint64_t size = 1;
+  for (const uint64_t dimension : dims) {
+    if (dimension != 0 && size > (kMaxSize - 1) / dimension) return false;
+    size *= dimension;
+  }
+  return true;
 }
 
 LayerBuilder::LayerBuilder(std::vector<Input> inputs, absl::Status first,
@@ -403,124 +380,6 @@ LayerBuilder::Made LayerBuilder::MakeCross(const v1::Layer::Cross& cross) {
   return std::make_unique<Cross>(std::move(name), dims_, cross.layers());
 }
 
-absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::BuildLayers(
-    const v1::Layer::Branch& branch) {
-  if (!branch.layers().empty()) return Build(branch.layers());
-  RETURN_IF_ERROR(Take());
-  std::vector<std::unique_ptr<Layer>> as_it_is;
-  as_it_is.push_back(std::make_unique<Reshape>("branch", dims_, dims_));
-  return std::make_unique<Sequence>("layers", std::move(as_it_is));
-}
-
-absl::StatusOr<Parallel::Branch> LayerBuilder::BuildBranch(
-    const v1::Layer::Branch& branch) {
-  Parallel::Branch made;
-  if (!branch.input().empty()) {
-    size_t input = 0;
-    while (inputs_[input].name != branch.input()) ++input;
-    dims_ = inputs_[input].dims;
-    read_ = {.input = input, .bound = inputs_[input].bound};
-    made.feature = input;
-  }
-  ASSIGN_OR_RETURN(made.layers, BuildLayers(branch));
-  return made;
-}
-
-LayerBuilder::Made LayerBuilder::MakeParallel(
-    const v1::Layer::Parallel& parallel) {
-  std::string name = NameOf("parallel", "");
-  const bool sum = parallel.merge() == v1::Layer::Parallel::SUM;
-  const Dims input = dims_;
-  const Read read = read_;
-  std::vector<Parallel::Branch> branches;
-  uint64_t values = 0;
-  for (const v1::Layer::Branch& branch : parallel.branches()) {
-    dims_ = input;
-    read_ = read;
-    ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(branch));
-    if (integers()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("branch ", branches.size(), " of parallel layer '", name,
-                       "' gives integers: put \"embedding\" in it"));
-    }
-    const Dims& others = branches.front().layers->output_dims();
-    if (sum && dims_ != others) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "parallel layer '", name, "' adds ", DimsText(dims_), " of branch ",
-          branches.size(), " to ", DimsText(others), " of branch 1"));
-    }
-    values += SizeOf(dims_);
-    if (!Fits({values})) {
-      kind_ = "parallel";
-      last_ = name;
-      return Wants("branches that give fewer than 2^31 values together");
-    }
-  }
-  if (branches.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("parallel layer '", name, "' has no branches"));
-  }
-  last_ = name;
-  return std::make_unique<Parallel>(std::move(name), input, std::move(branches),
-                                    sum);
-}
-
-LayerBuilder::Made LayerBuilder::MakeMixture(
-    const v1::Layer::Mixture& mixture) {
-  std::string name = NameOf("mixture", mixture.name());
-  RETURN_IF_ERROR(CheckNumbers("mixture"));
-  if (dims_.size() != 1) {
-    return Wants("one dimension", "put \"flatten\" before it");
-  }
-  const uint64_t gates = mixture.has_gates() ? mixture.gates() : 1;
-  const auto experts = static_cast<uint64_t>(mixture.experts_size());
-  if (gates == 0 || experts == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("mixture layer '", name, "' has no ",
-                     gates == 0 ? "gates" : "experts"));
-  }
-  if (!Fits({dims_[0], gates, experts})) {
-    return Wants("fewer gates: their weights must be below 2^31");
-  }
-  const Dims input = dims_;
-  const Read read = read_;
-  std::vector<std::unique_ptr<Layer>> gate;
-  gate.push_back(std::make_unique<Dense>(name, input, gates * experts));
-  std::vector<Parallel::Branch> branches;
-  branches.emplace_back().layers =
-      std::make_unique<Sequence>("gates", std::move(gate));
-  uint64_t values = 0;
-  for (const v1::Layer::Branch& expert : mixture.experts()) {
-    dims_ = input;
-    read_ = read;
-    ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(expert));
-    const uint64_t number = branches.size() - 1;
-    if (integers()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("expert ", number, " of mixture layer '", name,
-                       "' gives integers: put \"embedding\" in it"));
-    }
-    if (number == 1) values = SizeOf(dims_);
-    if (SizeOf(dims_) != values) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "mixture layer '", name, "' adds ", SizeOf(dims_),
-          " values of expert ", number, " to ", values, " of expert 1"));
-    }
-  }
-  last_ = name;
-  if (!Fits({experts, gates + values}) || !Fits({gates, values})) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("mixture layer '", name,
-                     "' needs experts that give fewer values: below 2^31 "
-                     "together"));
-  }
-  std::vector<std::unique_ptr<Layer>> layers;
-  layers.push_back(std::make_unique<Parallel>(name, input, std::move(branches),
-                                              /*sum=*/false));
-  layers.push_back(std::make_unique<GatedSums>(name, gates, experts, values));
-  return std::make_unique<Sequence>(std::move(name), std::move(layers));
-}
-
 LayerBuilder::Made LayerBuilder::MakeReshape(
     const v1::Layer::Reshape& reshape) {
   std::string name = NameOf("reshape", "");
@@ -529,176 +388,6 @@ LayerBuilder::Made LayerBuilder::MakeReshape(
     return Wants(absl::StrCat(DimsText(dims), ", the same number of values"));
   }
   return std::make_unique<Reshape>(std::move(name), dims_, dims);
-}
-
-LayerBuilder::Made LayerBuilder::MakeResidual(
-    const v1::Layer::Residual& residual) {
-  std::string name = NameOf("residual", "");
-  RETURN_IF_ERROR(CheckNumbers("residual"));
-  if (residual.layers().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("residual layer '", name, "' has no layers"));
-  }
-  const Dims input = dims_;
-  const Read read = read_;
-  ASSIGN_OR_RETURN(std::unique_ptr<Sequence> body, Build(residual.layers()));
-  const Dims output = dims_;
-  dims_ = input;
-  read_ = read;
-  std::unique_ptr<Sequence> shortcut;
-  if (!residual.shortcut().empty()) {
-    ASSIGN_OR_RETURN(shortcut, Build(residual.shortcut()));
-  }
-  if (dims_ != output) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "residual layer '", name, "' adds ", DimsText(output),
-        " of its layers ", "to ", DimsText(dims_), " of its ",
-        residual.shortcut().empty()
-            ? "input: give it a \"shortcut\" that changes the one to the other"
-            : "shortcut"));
-  }
-  last_ = name;
-  return std::make_unique<Residual>(std::move(name), std::move(body),
-                                    std::move(shortcut), residual.drop_rate());
-}
-
-LayerBuilder::Made LayerBuilder::MakeRecompute(
-    const v1::Layer::Recompute& recompute) {
-  std::string name = NameOf("recompute", "");
-  if (recompute.layers().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("recompute layer '", name, "' has no layers"));
-  }
-  ASSIGN_OR_RETURN(std::unique_ptr<Sequence> layers, Build(recompute.layers()));
-  if (integers()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("recompute layer '", name,
-                     "' gives integers: put \"embedding\" in it"));
-  }
-  last_ = name;
-  return std::make_unique<Recompute>(std::move(name), std::move(layers));
-}
-
-absl::Status LayerBuilder::CheckKeys(const v1::Layer::Embedding& embedding) {
-  const auto refuse = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("embedding layer '", last_, "' has ", what));
-  };
-  const bool keys = read_.bound == kAnyKey;
-  if (embedding.capacity() == 0) {
-    const absl::string_view lone =
-        embedding.when_full() == v1::Variable::IGNORE ? "when_full"
-        : embedding.admit_after() > 1                 ? "admit_after"
-        : embedding.expire_after() > 0                ? "expire_after"
-        : embedding.memory_rows() > 0                 ? "memory_rows"
-        : embedding.row_format() == v1::Variable::ROW_FORMAT_BF16
-            ? "row_format bf16"
-            : "";
-    if (!lone.empty()) {
-      return refuse(absl::StrCat(lone, ", which needs a capacity"));
-    }
-    if (!keys) return absl::OkStatus();
-    return Wants(
-        "a capacity, for keys, or integers below a number that the "
-        "input states",
-        "set its capacity, or hash the keys by csv.hash_buckets");
-  }
-  if (!embedding.sparse()) {
-    return refuse("a capacity, which needs \"sparse\": true");
-  }
-  if (embedding.rows() > 0) {
-    return refuse(
-        "both rows and a capacity; leave out rows for keys of any "
-        "number, or the capacity");
-  }
-  if (keys) return absl::OkStatus();
-  return Wants("keys of type int64 for its capacity",
-               "take them whole, by csv.hash_keys, or give it rows");
-}
-
-absl::StatusOr<Embedding::Table> LayerBuilder::TableOf(
-    const v1::Layer::Embedding& embedding) {
-  RETURN_IF_ERROR(CheckKeys(embedding));
-  Embedding::Table table{.width = embedding.width(),
-                         .sparse = embedding.sparse()};
-  if (embedding.capacity() > 0) {
-    RETURN_IF_ERROR(CheckSparseShape({embedding.capacity(), table.width}));
-    if (embedding.capacity() > kMaxKeyedSize / table.width) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "embedding layer '", last_, "' has a capacity of ",
-          embedding.capacity(), " rows of ", table.width, " values; at most ",
-          kMaxKeyedSize / table.width, " rows are possible"));
-    }
-    table.keyed = true;
-    table.memory_rows = embedding.memory_rows() < embedding.capacity()
-                            ? embedding.memory_rows()
-                            : 0;
-    table.rows = RowsForKeys(
-        embedding.capacity() + SpareRows(table.memory_rows, embedding),
-        table.width);
-    table.when_full = embedding.when_full() == v1::Variable::IGNORE
-                          ? v1::Variable::IGNORE
-                          : v1::Variable::EVICT;
-    table.admit_after = embedding.admit_after();
-    table.expire_after = embedding.expire_after();
-    table.row_format = embedding.row_format();
-    RETURN_IF_ERROR(ToRowShape({table.rows, table.width}).status());
-    return table;
-  }
-  table.rows = embedding.rows() == 0 ? read_.bound : embedding.rows();
-  if (table.rows < read_.bound) {
-    return Wants(absl::StrCat("integers below its ", table.rows, " rows"),
-                 absl::StrCat("they are below ", read_.bound));
-  }
-  if (table.width == 0 || !Fits({table.rows, table.width})) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "embedding layer '", last_, "' of ", table.rows, " rows of ",
-        table.width, " values must have from 1 to ", kMaxSize - 1, " of them"));
-  }
-  if (table.sparse) {
-    RETURN_IF_ERROR(CheckSparseShape({table.rows, table.width}));
-  }
-  return table;
-}
-
-LayerBuilder::Made LayerBuilder::MakeEmbedding(
-    const v1::Layer::Embedding& embedding) {
-  std::string name = NameOf("embedding", embedding.name());
-  if (!integers()) {
-    return Wants("integers below a number that the input states");
-  }
-  ASSIGN_OR_RETURN(Embedding::Table table, TableOf(embedding));
-  // What evaluates reads rows of keys, and other tables whole.
-  if (table.sparse && keyed_.value_or(table.keyed) != table.keyed) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "embedding layer '", last_, "' has ",
-        table.keyed ? "a capacity, and another sparse one has rows"
-                    : "rows, and another sparse one has a capacity",
-        "; either all sparse ones of a model have a capacity, or none"));
-  }
-  if (table.sparse) keyed_ = table.keyed;
-  if (!Fits({SizeOf(dims_), table.width})) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "embedding layer '", last_, "' gives ", DimsText(dims_), " times ",
-        table.width, " values; at most ", kMaxSize - 1, " are possible"));
-  }
-  table.number = needs_.lookups.size();
-  table.padding = embedding.padding();
-  auto made = std::make_unique<Embedding>(std::move(name), dims_, table);
-  needs_.lookups.push_back({.table = made->variables()[0].name(),
-                            .input = read_.input,
-                            .first = read_.first,
-                            .count = SizeOf(dims_),
-                            .padding = table.padding});
-  return made;
-}
-
-LayerBuilder::Made LayerBuilder::MakePositionalEmbedding(
-    const v1::Layer::PositionalEmbedding& embedding) {
-  std::string name = NameOf("positional_embedding", embedding.name());
-  RETURN_IF_ERROR(CheckNumbers("positional_embedding"));
-  if (dims_.size() != 2) return Wants("a sequence [places, values]");
-  return std::make_unique<PositionalEmbedding>(std::move(name), dims_);
 }
 
 LayerBuilder::Made LayerBuilder::MakeAttention(

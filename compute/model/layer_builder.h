@@ -72,6 +72,12 @@ class LayerBuilder {
  private:
   using Made = absl::StatusOr<std::unique_ptr<Layer>>;
 
+  // Values of an example, of a layer's output or of a variable are fewer: BLAS
+  // counts in 32 bits.
+  static constexpr uint64_t kMaxSize = uint64_t{1} << 31;
+  // Whether a product is below it.
+  static bool Fits(const Dims& dims);
+
   Made Make(const v1::Layer& layer);
   Made MakeElementwise(const std::string& kind, Elementwise function);
   Made MakeDense(const v1::Layer::Dense& dense);

@@ -11,7 +11,6 @@
 #include "absl/types/span.h"
 
 #include "compute/device/shapes.h"
-#include "compute/hlo/hlo_graph.h"
 #include "compute/model/metrics.h"
 #include "proto/paramd/v1/model.pb.h"
 #include "tensor/tensor.h"
@@ -80,6 +79,10 @@ class Loss {
     absl::Span<const float> probabilities = {};
   };
 
+  const Options& options() const { return options_; }
+  // The last dimension of the outputs; 1 if they are a single value.
+  uint64_t classes() const { return classes_; }
+
   // How example i of a batch is called.
   using ExampleName = absl::FunctionRef<std::string(uint64_t i)>;
 
@@ -141,13 +144,6 @@ class Loss {
                   absl::Span<const int64_t> groups = {},
                   Weights weights = {}) const;
 
-  // The derivative that a device writes, as a part of a program: of outputs
-  // [examples, ...] of float32, a target [examples, ...], and a scale, a
-  // scalar. `weights`, [examples], if they have some. REQUIRES: it is not
-  // IsOfBatch().
-  HloValue EmitGradient(HloValue outputs, HloValue target, HloValue scale,
-                        HloValue weights = {}) const;
-
   // Of what Predict gives for an example.
   Dims prediction_dims(const Dims& outputs) const {
     return IsOfBatch() ? Dims{1} : outputs;
@@ -177,7 +173,6 @@ class Loss {
   void KeepScores(const T* outputs, const ConstTensor& target,
                   absl::Span<const int64_t> groups, Weights weights,
                   Metrics* metrics) const;
-  HloValue EmitClasses(HloValue rows, HloValue labels, HloValue scale) const;
 
   const Options options_;
   const uint64_t outputs_;  // Of one example.

@@ -28,10 +28,10 @@ class BatchNormLayer : public Layer {
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 8 * output_size(); }
 
   double epsilon() const { return epsilon_; }
+  double momentum() const { return momentum_; }
 
  private:
   struct Kept {
@@ -56,7 +56,6 @@ class LayerNormLayer : public Layer {
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 8 * output_size(); }
 
   double epsilon() const { return epsilon_; }

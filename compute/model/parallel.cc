@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "compute/hlo/hlo_ops.h"
-
 namespace paramd {
 namespace {
 
@@ -179,28 +177,6 @@ void Parallel::AddCost(int depth, std::vector<LayerCost>* costs) const {
   for (const Placed& branch : branches_) {
     branch.layers->AddCost(depth + 1, costs);
   }
-}
-
-HloValue Parallel::Emit(const ProgramPass& pass) const {
-  const uint64_t examples = pass.input.dims()[0];
-  std::vector<HloValue> outputs;
-  for (const Placed& branch : branches_) {
-    ProgramPass inner = pass;
-    if (branch.feature.has_value()) {
-      inner.input = pass.emission->inputs[*branch.feature];
-    }
-    const size_t variables = branch.layers->variables().size();
-    inner.weights = pass.weights.subspan(branch.first_variable, variables);
-    inner.updates = pass.updates.subspan(branch.first_variable, variables);
-    outputs.push_back(branch.layers->Emit(inner));
-    if (sum_) continue;
-    outputs.back() =
-        hlo::Reshape(outputs.back(), {examples, branch.layers->output_size()});
-  }
-  if (!sum_) return hlo::Concatenate(outputs, 1);
-  HloValue sum = outputs.front();
-  for (size_t i = 1; i < outputs.size(); ++i) sum = hlo::Add(sum, outputs[i]);
-  return sum;
 }
 
 }  // namespace paramd

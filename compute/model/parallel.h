@@ -58,7 +58,6 @@ class Parallel : public Layer {
   void BackwardVariables(const BackwardPass& pass) const override {
     BackwardOf(Part::kVariables, pass);
   }
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 

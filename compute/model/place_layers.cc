@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "compute/hlo/hlo_ops.h"
-#include "compute/hlo/hlo_windows.h"
 #include "compute/model/interaction_layers.h"
 
 namespace paramd {
@@ -252,53 +250,6 @@ void AttentionPool::InputBackward(const BackwardPass& pass, const Kept& kept,
 uint64_t AttentionPool::flops() const {
   const uint64_t network = 8 * width_ * units_ + 4 * units_;
   return keys_ * (network + 4 * width_);
-}
-
-HloValue Select::Emit(const ProgramPass& pass) const {
-  const uint64_t begin = first_ / PerPlace(input_dims());
-  return hlo::Slice(pass.input, 1, begin, begin + output_dims()[0]);
-}
-
-HloValue BagPool::Emit(const ProgramPass& pass) const {
-  const HloValue x = pass.input;  // [examples, places, values]
-  if (kind_ == Bag::kSum) return hlo::Sum(x, {1});
-  const HloValue zeros = hlo::FilledLike(x, 0);
-  // 1 for each place that counts.
-  const HloValue counts = hlo::Largest(
-      hlo::Convert(hlo::Compare("NE", x, zeros), HloElement::kF32), {2});
-  const HloValue by_place = hlo::BroadcastFirst(counts, x.dims());
-  const HloValue count = hlo::Sum(counts, {1});
-  const HloValue is_empty =
-      hlo::Compare("EQ", count, hlo::FilledLike(count, 0));
-  if (kind_ == Bag::kMax) {
-    const HloValue largest = hlo::MaxPlace(hlo::Select(
-        hlo::Compare("EQ", by_place, zeros), hlo::FilledLike(x, -INFINITY), x));
-    return hlo::Select(hlo::BroadcastFirst(is_empty, largest.dims()),
-                       hlo::FilledLike(largest, 0), largest);
-  }
-  const HloValue sum = hlo::Sum(hlo::Multiply(x, by_place), {1});
-  const HloValue one = hlo::FilledLike(count, 1);
-  const HloValue divisor = hlo::Select(is_empty, one, count);
-  const HloValue factor =
-      kind_ == Bag::kSqrtN ? hlo::Rsqrt(divisor) : hlo::Divide(one, divisor);
-  return hlo::Multiply(sum, hlo::BroadcastFirst(factor, sum.dims()));
-}
-
-HloValue AttentionPool::Emit(const ProgramPass& pass) const {
-  const uint64_t examples = pass.input.dims()[0];
-  const HloValue query = hlo::Slice(pass.input, 1, 0, 1);
-  const HloValue keys = hlo::Slice(pass.input, 1, 1, keys_ + 1);
-  const HloValue beside = hlo::Broadcast(
-      hlo::Reshape(query, {examples, width_}), keys.dims(), {0, 2});
-  const HloValue features = hlo::Concatenate(
-      {beside, keys, hlo::Subtract(beside, keys), hlo::Multiply(beside, keys)},
-      2);
-  const HloValue active =
-      hlo::Sigmoid(hlo::Affine(features, pass.weights[0], pass.weights[1]));
-  const HloValue weights =
-      hlo::Affine(active, pass.weights[2], pass.weights[3]);
-  const HloValue sum = hlo::Multiply2d(hlo::SwapLast(weights), keys);
-  return hlo::Concatenate({query, sum}, 1);
 }
 
 }  // namespace paramd

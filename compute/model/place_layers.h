@@ -22,7 +22,6 @@ class Select : public Layer {
   bool is_view() const override { return of_integers_; }
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 0; }
 
   // The first place.
@@ -43,7 +42,6 @@ class BagPool : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 2 * input_size(); }
 
   Bag kind() const { return kind_; }
@@ -72,7 +70,6 @@ class AttentionPool : public Layer {
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
 
  private:

@@ -49,10 +49,6 @@ void Recompute::Backward(const BackwardPass& pass) const {
   layers_->Backward(inner);
 }
 
-HloValue Recompute::Emit(const ProgramPass& pass) const {
-  return layers_->Emit(pass);
-}
-
 uint64_t Recompute::flops() const {
   return layers_->flops() + layers_->flops_again();
 }

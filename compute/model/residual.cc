@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "compute/hlo/hlo_ops.h"
 #include "compute/model/drops.h"
 
 namespace paramd {
@@ -163,24 +162,6 @@ void Residual::AddCost(int depth, std::vector<LayerCost>* costs) const {
   Layer::AddCost(depth, costs);
   body_->AddCost(depth + 1, costs);
   if (shortcut_ != nullptr) shortcut_->AddCost(depth + 1, costs);
-}
-
-HloValue Residual::Emit(const ProgramPass& pass) const {
-  const size_t variables = body_->variables().size();
-  ProgramPass inner = pass;
-  inner.weights = pass.weights.first(variables);
-  inner.updates = pass.updates.first(variables);
-  HloValue body = body_->Emit(inner);
-  if (drop_rate_ > 0 && pass.emission->training) {
-    const HloValue factors = hlo::Reshape(
-        EmitFactors(pass.emission, name(), drop_rate_, /*width=*/1),
-        {body.dims()[0]});
-    body = hlo::Multiply(body, hlo::BroadcastFirst(factors, body.dims()));
-  }
-  if (shortcut_ == nullptr) return hlo::Add(body, pass.input);
-  inner.weights = pass.weights.subspan(variables);
-  inner.updates = pass.updates.subspan(variables);
-  return hlo::Add(body, shortcut_->Emit(inner));
 }
 
 }  // namespace paramd

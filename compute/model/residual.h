@@ -37,12 +37,12 @@ class Residual : public Layer {
   void BackwardVariables(const BackwardPass& pass) const override {
     BackwardOf(Part::kVariables, pass);
   }
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 
   const Sequence& body() const { return *body_; }
   const Sequence* shortcut() const { return shortcut_.get(); }  // Or null.
+  double drop_rate() const { return drop_rate_; }
 
  private:
   struct Kept {

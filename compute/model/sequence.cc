@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "compute/hlo/hlo_ops.h"
 
 namespace paramd {
 
@@ -237,21 +236,6 @@ uint64_t Sequence::FlopsUntil(int end) const {
 
 void Sequence::AddCost(int depth, std::vector<LayerCost>* costs) const {
   for (const Stage& stage : stages_) stage.layer->AddCost(depth, costs);
-}
-
-HloValue Sequence::Emit(const ProgramPass& pass) const {
-  const uint64_t examples = pass.input.dims()[0];
-  ProgramPass inner = pass;
-  for (const Stage& stage : stages_) {
-    const Layer& layer = *stage.layer;
-    const size_t variables = layer.variables().size();
-    inner.weights = pass.weights.subspan(stage.first_variable, variables);
-    inner.updates = pass.updates.subspan(stage.first_variable, variables);
-    inner.input =
-        hlo::Reshape(inner.input, Batched(examples, layer.input_dims()));
-    inner.input = layer.Emit(inner);
-  }
-  return inner.input;
 }
 
 }  // namespace paramd

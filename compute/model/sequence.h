@@ -73,7 +73,6 @@ class Sequence : public Layer {
     BackwardWith(Part::kVariables, pass, [](size_t) {});
   }
   void BackwardWith(Part part, const BackwardPass& pass, Written written) const;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return FlopsUntil(count()); }
   // Those of KeepAgain.
   uint64_t flops_again() const { return FlopsUntil(end_again()); }

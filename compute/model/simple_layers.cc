@@ -1,6 +1,5 @@
 #include "compute/model/simple_layers.h"
 
-#include "compute/hlo/hlo_ops.h"
 #include "compute/model/drops.h"
 
 namespace paramd {
@@ -151,55 +150,6 @@ void PositionalEmbedding::BackwardInput(const BackwardPass& pass) const {
       pass.output_gradient.data,
       pass.output_gradient.size() * SizeOf(pass.context->dtype),
       pass.input_gradient.data);
-}
-
-HloValue Reshape::Emit(const ProgramPass& pass) const {
-  return hlo::Reshape(pass.input, EmittedDims(pass));
-}
-
-HloValue ElementwiseLayer::Emit(const ProgramPass& pass) const {
-  switch (function_) {
-    case Elementwise::kRelu:
-      return hlo::Relu(pass.input);
-    case Elementwise::kGelu:
-      return hlo::Gelu(pass.input);
-    case Elementwise::kTanh:
-      return hlo::Tanh(pass.input);
-    case Elementwise::kSigmoid:
-      break;
-  }
-  return hlo::Sigmoid(pass.input);
-}
-
-HloValue Dense::Emit(const ProgramPass& pass) const {
-  return hlo::Affine(pass.input, pass.weights[0], pass.weights[1]);
-}
-
-HloValue Dropout::Emit(const ProgramPass& pass) const {
-  if (!pass.emission->training) return pass.input;
-  const HloValue factors =
-      EmitFactors(pass.emission, name(), rate_, output_size());
-  return hlo::Multiply(pass.input, hlo::Reshape(factors, pass.input.dims()));
-}
-
-HloValue Embedding::Emit(const ProgramPass& pass) const {
-  const Emission& emission = *pass.emission;
-  const uint64_t examples = pass.input.dims()[0];
-  const uint64_t begin = emission.starts[number_] * examples;
-  const uint64_t end = begin + examples * input_size();
-  const HloValue places = hlo::Reshape(
-      hlo::Slice(emission.integers[number_], 0, begin, end), pass.input.dims());
-  const HloValue rows = hlo::Gather(pass.weights[0], places);
-  if (!padding_) return rows;
-  const HloValue is_row =
-      hlo::Compare("GE", places, hlo::FilledLike(places, 0));
-  return hlo::Select(hlo::BroadcastFirst(is_row, rows.dims()), rows,
-                     hlo::FilledLike(rows, 0));
-}
-
-HloValue PositionalEmbedding::Emit(const ProgramPass& pass) const {
-  return hlo::Add(pass.input,
-                  hlo::BroadcastLast(pass.weights[0], pass.input.dims()));
 }
 
 }  // namespace paramd

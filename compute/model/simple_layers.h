@@ -16,7 +16,6 @@ class Reshape : public Layer {
   bool is_view() const override { return true; }
   void Forward(const Pass&) const override {}
   void Backward(const BackwardPass&) const override {}
-  HloValue Emit(const ProgramPass& pass) const override;
 };
 
 // A function of each element.
@@ -29,7 +28,6 @@ class ElementwiseLayer : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
 
  private:
   const Elementwise function_;
@@ -48,7 +46,6 @@ class Dense : public Layer {
   uint64_t DeferredBytes(uint64_t, DType, bool) const override { return 0; }
   void BackwardInput(const BackwardPass& pass) const override;
   void BackwardVariables(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return (2 * inputs_ + 1) * output_size(); }
 
  private:
@@ -69,7 +66,8 @@ class Dropout : public Layer {
   }
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
+
+  double rate() const { return rate_; }
 
  private:
   Tensor Factors(const Pass& pass) const;
@@ -103,9 +101,10 @@ class Embedding : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 0; }
 
+  // How many embeddings there are before it.
+  size_t number() const { return number_; }
   bool has_padding() const { return padding_; }
 
  private:
@@ -126,7 +125,6 @@ class PositionalEmbedding : public Layer {
   uint64_t DeferredBytes(uint64_t, DType, bool) const override { return 0; }
   void BackwardInput(const BackwardPass& pass) const override;
   void BackwardVariables(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
 };
 
 }  // namespace paramd

@@ -78,9 +78,4 @@ void TransformedLayer::Backward(const BackwardPass& pass) const {
   transform_->Update(use, pass.input, pass.gradients.subspan(count));
 }
 
-HloValue TransformedLayer::Emit(const ProgramPass& /*pass*/) const {
-  CHECK(false, "a layer that is transformed is no part of a program");
-  return {};
-}
-
 }  // namespace paramd

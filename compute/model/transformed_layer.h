@@ -75,8 +75,6 @@ class TransformedLayer : public Layer {
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  // REQUIRES: not called. No transform can be written as a program yet.
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return layer_->flops(); }
 
   const std::shared_ptr<const Layer>& layer() const { return layer_; }

@@ -2,6 +2,7 @@
 
 #include "compute/model/image_layers.h"
 #include "compute/model/interaction_layers.h"
+#include "compute/model/layer_kind.h"
 #include "compute/model/norm_layers.h"
 #include "compute/onnx/write_layers.h"
 
@@ -129,7 +130,7 @@ OnnxGraph::Attributes WindowOf(const Conv2d& layer) {
 
 absl::optional<OnnxValue> WriteImageLayer(const Layer& layer,
                                           const OnnxPass& pass) {
-  return WriteIfOneOf<BatchNormLayer, Conv2d, GlobalPool, GlobalSumPool, Pool>(
+  return CallIfOneOf<BatchNormLayer, Conv2d, GlobalPool, GlobalSumPool, Pool>(
       layer, [&](const auto& kind) { return Write(kind, pass); });
 }
 

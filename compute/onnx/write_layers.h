@@ -49,20 +49,6 @@ absl::optional<OnnxValue> WriteImageLayer(const Layer& layer,
 absl::optional<OnnxValue> WritePlaceLayer(const Layer& layer,
                                           const OnnxPass& pass);
 
-// What `write` makes of the layer as the one of these kinds that it is; nullopt
-// if it is none of them.
-template <class... Kinds, class Function>
-absl::optional<OnnxValue> WriteIfOneOf(const Layer& layer, Function write) {
-  absl::optional<OnnxValue> made;
-  const auto is = [&](auto* none) {
-    const auto* const kind = dynamic_cast<decltype(none)>(&layer);
-    if (kind != nullptr) made = write(*kind);
-    return kind != nullptr;
-  };
-  (void)(is(static_cast<const Kinds*>(nullptr)) || ...);
-  return made;
-}
-
 // The attributes of a convolution's window.
 OnnxGraph::Attributes WindowOf(const Conv2d& layer);
 // y = x W + b over the last dimension, of x in the order of its dims. W is the

@@ -4,6 +4,7 @@
 #include "compute/model/attention.h"
 #include "compute/model/gated_sums.h"
 #include "compute/model/interaction_layers.h"
+#include "compute/model/layer_kind.h"
 #include "compute/model/place_layers.h"
 #include "compute/onnx/write_layers.h"
 
@@ -217,8 +218,8 @@ OnnxValue Write(const GatedSums& layer, const OnnxPass& pass) {
 
 absl::optional<OnnxValue> WritePlaceLayer(const Layer& layer,
                                           const OnnxPass& pass) {
-  return WriteIfOneOf<Attention, AttentionPool, BagPool, Cross, DotInteraction,
-                      GatedSums, Select>(
+  return CallIfOneOf<Attention, AttentionPool, BagPool, Cross, DotInteraction,
+                     GatedSums, Select>(
       layer, [&](const auto& kind) { return Write(kind, pass); });
 }
 

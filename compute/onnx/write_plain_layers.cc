@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "compute/model/layer_kind.h"
 #include "compute/model/norm_layers.h"
 #include "compute/model/simple_layers.h"
 #include "compute/onnx/write_layers.h"
@@ -111,8 +112,8 @@ OnnxValue Write(const LayerNormLayer& layer, const OnnxPass& pass) {
 
 absl::optional<OnnxValue> WritePlainLayer(const Layer& layer,
                                           const OnnxPass& pass) {
-  return WriteIfOneOf<Dense, Dropout, ElementwiseLayer, Embedding,
-                      LayerNormLayer, PositionalEmbedding, Reshape>(
+  return CallIfOneOf<Dense, Dropout, ElementwiseLayer, Embedding,
+                     LayerNormLayer, PositionalEmbedding, Reshape>(
       layer, [&](const auto& kind) { return Write(kind, pass); });
 }
 

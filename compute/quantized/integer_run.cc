@@ -116,11 +116,6 @@ void IntegerRun::Backward(const BackwardPass&) const {
   CHECK(false, kNotTrained);
 }
 
-HloValue IntegerRun::Emit(const ProgramPass&) const {
-  CHECK(false, kNotTrained);
-  return {};
-}
-
 DynamicDense::DynamicDense(std::string name, const Dims& input,
                            const Dims& output, IntegerProduct product,
                            std::vector<float> weight_scales,
@@ -174,11 +169,6 @@ void DynamicDense::Forward(const Pass& pass) const {
 
 void DynamicDense::Backward(const BackwardPass&) const {
   CHECK(false, kNotTrained);
-}
-
-HloValue DynamicDense::Emit(const ProgramPass&) const {
-  CHECK(false, kNotTrained);
-  return {};
 }
 
 }  // namespace paramd

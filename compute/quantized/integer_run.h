@@ -36,7 +36,6 @@ class IntegerRun : public Layer {
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return flops_; }
 
  private:
@@ -63,7 +62,6 @@ class DynamicDense : public Layer {
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
-  HloValue Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return flops_; }
 
  private:

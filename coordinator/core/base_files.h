@@ -12,12 +12,13 @@
 
 namespace paramd {
 
-// Which committed checkpoint the next one may refer to for what has not changed
-// since, its base: the newest with all blocks that this coordinator committed,
-// until so many have referred to it.
+// The committed checkpoint to which the next one may refer for blocks that have
+// not changed since, its base: the newest one with all blocks that this
+// coordinator has committed, until a given number of checkpoints have referred
+// to it.
 //
-// Invariant: a base has all blocks itself. So reading needs two files of a
-// server at most, and what they need is one checkpoint beside.
+// Invariant: a base has all blocks itself. So reading a checkpoint takes at
+// most two files of each server, and needs at most one other checkpoint.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class BaseFiles {

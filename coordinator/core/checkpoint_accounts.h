@@ -13,8 +13,8 @@
 
 namespace paramd {
 
-// What a manifest says beside its files: the newest evaluation, which pushes
-// are lost, and whether each of the others is in once.
+// What a manifest says besides its files: the newest evaluation, which pushes
+// are lost, and whether each of the others is in exactly once.
 class CheckpointAccounts {
  public:
   CheckpointMetrics metrics;

@@ -16,10 +16,10 @@ class Dispatcher;
 class FailedJob;
 
 // Decides everything that must be the same everywhere: members and their
-// generations, the layout, snapshots, the input's portions, the end. What it is
-// made of stays behind this face: `dispatcher.h` has its parts and their order.
-// One whose job fails for good, by itself or by another core of its process,
-// becomes a FailedJob before it exits.
+// generations, the layout, snapshots, the input's portions, the end. Its parts,
+// and their order, are in `dispatcher.h`. If the job fails for good, by itself
+// or because of another core of the process, it becomes a FailedJob before it
+// exits.
 //
 // Not thread-safe: a core. It keeps nothing of its caller's.
 class Coordinator : public Core {

@@ -11,14 +11,14 @@
 
 namespace paramd {
 
-// Which index each process gets that no list names and that asks to be a
-// worker: one of the max_joined_workers behind those of the list. It then joins
-// as every worker does.
+// Gives an index to each process that is on no list and asks to be a worker:
+// one of the max_joined_workers indices behind those of the list. The process
+// then joins as every worker does.
 //
-// Invariant: an index is kept for one process at a time, until it has a
-// session, is refused one, gives it up, or start_timeout_ms is over. Which life
-// of a worker a session is its generation says, not the index: that may be used
-// again at once.
+// Invariant: an index is kept for one process at a time, until the process has
+// a session, is refused one or gives the index up, or start_timeout_ms is over.
+// The index may be used again at once, because it is the generation that says
+// which life of a worker a session is.
 //
 // Not thread-safe: a part of the coordinator's core.
 class Enlistments {

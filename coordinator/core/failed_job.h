@@ -20,8 +20,8 @@ namespace paramd {
 // they hear of a good end, and exits with that when everybody knows, or has had
 // the time to.
 //
-//   servers told, workers refused ──► everybody knows ──► servers leave ──►
-//   exit
+//   servers told, ──► everybody knows ──► servers leave ──► exit
+//   workers refused
 //
 // Nothing of it is logged: the next start in this run's directory goes on from
 // its newest checkpoint.

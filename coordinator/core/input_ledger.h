@@ -10,10 +10,11 @@
 
 namespace paramd {
 
-// How far the job is: the ledger of its mode knows it, of portions or of steps.
+// How far the job is in its input. In sync mode a ledger of steps keeps count
+// of that, in the other modes a ledger of portions.
 //
-// Invariant: where the mode or the checkpoint changes, the job's step and what
-// is left of its input go from one to the other; nothing is in both.
+// Invariant: when the mode or the checkpoint changes, the job's step and what
+// is left of its input pass from one ledger to the other; nothing is in both.
 //
 // Not thread-safe: a part of the coordinator's core.
 class InputLedger : public JobProgress {

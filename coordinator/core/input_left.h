@@ -11,8 +11,8 @@
 
 namespace paramd {
 
-// What is left of a job's input, as a set of examples: what several processes
-// know of it can be put together.
+// What is left of a job's input, as a set of examples, so that what several
+// processes know of it can be put together.
 //
 // Not thread-safe.
 class InputLeft {

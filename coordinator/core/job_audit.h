@@ -12,7 +12,7 @@
 
 namespace paramd {
 
-// What the job's checkpoints say of pushes that are in twice, or gone.
+// What the job's checkpoints show of pushes that are in twice, or missing.
 //
 // Where the mode was changed to or from sync, blocks count pushes and steps in
 // one number: from then on a checkpoint is compared with the first one after

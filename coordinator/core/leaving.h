@@ -5,10 +5,10 @@
 
 namespace paramd {
 
-// Leaves in good order: processes that were told to end do so with a checkpoint
-// that has all they did, this one when the chief's own worker has left. Where
-// an operator stops the whole job nobody is waited for: all stand still until
-// the checkpoint is there.
+// Has processes leave in good order. A process that was told to end does so
+// with a checkpoint that has everything it did; the chief's process also waits
+// until its own worker has left. If an operator stops the whole job nobody is
+// waited for: everything stands still until the checkpoint is there.
 //
 // Not thread-safe: a part of the coordinator's core.
 class Leaving {

@@ -15,15 +15,16 @@
 
 namespace paramd {
 
-// Which acknowledged pushes the job has lost with the memory of servers. A
-// server that was restored knows it of each session that pushes to it again. Of
-// a session that never does, the coordinator knows what it said last: its cut
-// when a snapshot is sealed, or what it had acknowledged when it ended. That is
-// added to a snapshot's manifest, where the server's own list has nothing of
-// the session.
+// The acknowledged pushes that the job has lost with the memory of servers. A
+// server that was restored learns of them from each session that pushes to it
+// again. Of a session that never does, the coordinator knows what it said last:
+// its cut when a snapshot is sealed, or what it had acknowledged when it ended.
+// That is added to a snapshot's manifest, if the server's own list has nothing
+// about the session.
 //
-// Of a session that ended without good-bye that is what its last heartbeat
-// said, the pushes that the job counts; it may have had a few more.
+// Of a session that ended without saying so that is what its last heartbeat
+// said, which are the pushes that the job counts; the session may have had a
+// few more.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class LossReport {

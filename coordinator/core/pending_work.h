@@ -28,8 +28,9 @@ absl::Status TermLost(absl::string_view how);
 // What the coordinator has under way: work outside the cores, entries of the
 // log, and the numbers of its calls.
 //
-// Invariant: one entry is appended at a time, in the order of Append: storage
-// need not keep one. After one that failed none is.
+// Invariant: one entry is appended at a time, in the order of Append, because
+// storage need not keep their order. After an entry that failed none is
+// appended.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class PendingWork {

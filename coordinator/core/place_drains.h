@@ -17,9 +17,9 @@
 
 namespace paramd {
 
-// An operator has the process of a ps leave, as SIGTERM would: only where each
-// of its servers can be handed over right away. Nothing of it is logged: what
-// Replicas log is all that follows.
+// Has the process of a ps leave when an operator asks for it, as SIGTERM would:
+// only if each of its servers can be handed over right away. Nothing of this is
+// logged but what Replicas log because of it.
 //
 // Invariants: who asks is answered within 2 s, whatever is waited for, and asks
 // again. At most 64 wait.

@@ -11,17 +11,19 @@
 
 namespace paramd {
 
-// With replication: a call waits at every place of a server, far shorter than
-// any lease, so a process that ends is missed at once, and one that is to end
-// says so at once. How it leaves is told with the next call:
+// With replication: a call of the coordinator waits at every place of a server,
+// for far less time than any lease. So a process that has ended is missed at
+// once, and one that is to end says so at once. How it leaves it is told with
+// the next call:
 //
-//                       ┌──► hands over ──► has stopped ──┐ its backup takes
-//                       over
+//                       ┌──► hands over ──► has stopped ──┐ its backup
+//                       │                                 │ takes over
 //   stays ──► leaves ───┤                                 ▼
 //                       └──────── neither the server nor its backup ──► let go
 //
-// What one is told holds for the process that was heard there, and is said
-// again with every call; so it is to be told again after each event.
+// What a place is told is meant for the process that was heard there, and is
+// said again with every call; so the parts have to tell it again after each
+// event.
 //
 // Bound: one call for each place.
 //

@@ -19,9 +19,9 @@ namespace paramd {
 // they lie.
 std::string DataDifference(const v1::DataSet& data, const v1::DataSet& meant);
 
-// What the configuration log says of the job of a run, and whether what this
-// process brings goes on with it: the same job on the same data, but for
-// settings that may change, which are kept as a list.
+// What the configuration log says of the job of a run, and whether the job that
+// this process brings may go on with it: it must be the same job on the same
+// data, except for settings that may change. Those that did are kept as a list.
 //
 // Not thread-safe. A value.
 class RunRecord {

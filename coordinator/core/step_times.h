@@ -10,10 +10,10 @@
 
 namespace paramd {
 
-// The longest gap between two pushes of a worker, by how often its count of
-// pushes rises: what a wait for a step's end must allow for. Beside computing
-// that is what the worker waited for, such as an outage of a server. As fine as
-// heartbeats are.
+// The longest gap between two pushes of a worker, seen from when its count of
+// pushes rises. A wait for the end of a step must allow for as much. Beside
+// computing it includes what the worker waited for, such as an outage of a
+// server. It is as precise as heartbeats are frequent.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class StepTimes {

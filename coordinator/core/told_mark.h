@@ -10,8 +10,9 @@
 
 namespace paramd {
 
-// A moment, and whether every worker has told its figures since: what was done
-// before is in them then. One that is gone tells nothing more.
+// A moment, and whether every worker has told its figures since then: if so,
+// they include everything that was done before. A worker that is gone tells
+// nothing more.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class ToldMark {

@@ -22,7 +22,7 @@ struct ElectedChief {
   static absl::optional<ElectedChief> FromText(absl::string_view text);
 };
 
-// Who holds the record that a chief holds, as its keeper says.
+// The holder of the record of who is the chief, as its keeper says.
 struct ChiefHolder {
   std::string text;      // What it gave to take it.
   uint64_t token = 0;    // Each later holder has a higher one.
@@ -44,7 +44,7 @@ struct EtcdKey {
 absl::optional<ChiefHolder> HolderOf(const absl::optional<EtcdKey>& key,
                                      int64_t own);
 
-// A process that stands.
+// A process that stands for election.
 struct Candidate {
   ElectedChief self;
   // The incarnation of one that is known to have ended. 0: none.

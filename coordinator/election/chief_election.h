@@ -20,9 +20,9 @@
 
 namespace paramd {
 
-// That this process is the chief because it holds a record whose keeper, an
-// etcd or an API server, lets one at a time have it. Its token is the fencing
-// token: higher for each chief after it.
+// This process's hold on the record of who is the chief. The keeper of the
+// record, an etcd or an API server, lets one process at a time hold it. The
+// token is the fencing token: each later chief has a higher one.
 //
 // Invariant: once the keeper has said that this process does not hold the
 // record, Check is an error for ever. While the keeper does not answer, this

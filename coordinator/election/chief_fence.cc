@@ -29,8 +29,8 @@ absl::Status ChiefFence::CheckNotFollowed(
     if (entry.election() <= token) continue;
     if (confirm().ok()) {
       Log(LogLevel::kWarning,
-          "who elects the chief has lost what it had: this chief's token is "
-          "lower than one in the configuration log",
+          "the etcd or Lease that elects the chief has lost its data: this "
+          "chief's token is lower than one in the configuration log",
           {{"token", token}, {"entry", entry.number()}});
       return absl::OkStatus();
     }

@@ -12,8 +12,8 @@
 
 namespace paramd {
 
-// What keeps a chief that was elected, and followed by another one, from
-// deciding anything. Without an election (`token` 0) it stops nobody.
+// Keeps an elected chief that was replaced since from deciding anything.
+// Without an election (`token` 0) it stops nobody.
 struct ChiefFence {
   // Each chief that is elected later has a higher one.
   uint64_t token = 0;

@@ -25,8 +25,9 @@ namespace paramd {
 // What an election asks of etcd, each call waiting for its answer. A member of
 // etcd that does not answer is passed over for the next one.
 //
-// What fails is UNAVAILABLE with whose address and why in a few words: "etcd at
-// 10.0.0.7:2379: refused". Whether etcd did what was asked is then not known.
+// A call that fails returns UNAVAILABLE with the address and the reason in a
+// few words: "etcd at 10.0.0.7:2379: refused". Whether etcd did what was asked
+// is then not known.
 //
 // Thread-safe.
 class EtcdClient {

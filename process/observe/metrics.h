@@ -12,8 +12,8 @@
 namespace paramd {
 
 // What /metrics says about one process, made from what the process says about
-// itself (v1::StatusReply). One table is behind it all; docs/metrics.md is
-// compared with it.
+// itself (v1::StatusReply). Tables are behind it all (metric_table.h), with
+// which docs/metrics.md is compared.
 //
 // Names are paramd_<subsystem>_<what>_<unit>, base units, with _total for what
 // only grows within a session. Labels are the tasks, servers and states of the

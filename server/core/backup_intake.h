@@ -18,13 +18,14 @@
 
 namespace paramd {
 
-// The other end of a BackupStream: does with the content what the server says
-// that it did, in its order, so that this place can go on as the server with
-// the same bits, and knows of every push whether it is in.
+// The other end of a BackupStream: does to the content of this place what the
+// server did to its own, in the same order, so that this place can go on as the
+// server with the same bits, and knows of every push whether it is in.
 //
-// Invariants: number n is taken after n - 1, once. A slice and the record of
-// its pushes come together, and so do a push and its place in that record. What
-// can't be taken as it was done there ends it: nothing is taken after that.
+// Invariants: number n is taken once, after n - 1. A slice and the record of
+// its pushes come together, and so do a push and its entry in that record. If
+// something can't be done here as it was done there, the intake ends, and
+// nothing is taken after that.
 //
 // Bound: kMostParked calls that came too early.
 //

@@ -21,16 +21,16 @@
 
 namespace paramd {
 
-// What a block's content lies in: its values, and all its slots one after
-// another, empty without slots.
+// The buffers of a block: its values, and all its slots one after another. The
+// second is empty if there are no slots.
 struct BlockMemory {
   Buffer values;
   Buffer slots;
 };
 
-// How values are written, and which bytes of values and slots may lie on a
-// disk, as pages: of rows that are not fast, the values, and slots of a number
-// for each value. The same for all blocks of a slice.
+// How the values of a slice's blocks are written, and which bytes may lie on a
+// disk, as pages: of rows that are not fast the values, and those slots that
+// have a number for each value. The same for all blocks of a slice.
 struct BlockPlacement {
   NumberFormat format = NumberFormat::kFp32;
   size_t fast_rows = 0;  // 0: all.

@@ -14,13 +14,14 @@ namespace paramd {
 // When the process of a server ends: the job has finished, it was told to go,
 // or no coordinator has called for too long.
 //
-// A place of a server that has two goes when the coordinator lets it: it is
-// neither the server nor its backup then.
+// A place of a server with a backup goes when the coordinator lets it, because
+// it is then neither the server nor its backup.
 //
 // Invariant: a process that drains waits for a snapshot, or to be let go, only
-// while a coordinator calls; one that is finished stays until everybody knows,
-// or finish_timeout: its default where the job ended before a configuration
-// came. So a coordinator that was heard to say the end need not be heard again.
+// while a coordinator calls. One whose job has finished stays until everybody
+// knows, or for finish_timeout (the setting's default if the job ended before a
+// configuration came). So once a coordinator was heard to say that the job has
+// ended, it need not be heard again.
 //
 // Not thread-safe: a part of a Shard.
 class Departure {

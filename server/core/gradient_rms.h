@@ -6,10 +6,10 @@
 namespace paramd {
 
 // The running root mean square of the gradients that a block has taken, by
-// which a spike is told. Of the first kWarmUp gradients it is the plain mean
-// (of the squares); after them each new one has a weight of 1 / kWarmUp.
-// Nothing is a spike before: the first gradients of a training are no measure
-// of the rest.
+// which a spike is recognised. Over the first kWarmUp gradients it is the plain
+// mean (of the squares); after them each new one has a weight of 1 / kWarmUp.
+// Before that nothing counts as a spike: the first gradients of a training are
+// no measure of the rest.
 //
 // Invariant: once warm, saved() is all there is to it, so a restored server
 // goes on with the same bits; nothing of a warm-up is saved.

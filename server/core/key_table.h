@@ -43,22 +43,22 @@ struct KeyPolicy {
 };
 KeyPolicy KeyPolicyOf(const v1::Variable& variable);
 
-// Which row of a block each key has. All that lasts are numbers beside each
-// row: its key, when it was last used, 0 for a row without a key, and, where
-// keys are admitted late, counters of those without a row. This is an index of
-// them, made at first use.
+// Which row of a block each key has. What lasts are numbers beside each row:
+// its key, when it was last used (0: the row has no key) and, if keys are
+// admitted late, counters of those without a row. This is an index of these
+// numbers, made at first use.
 //
-// Where only the first rows are fast (the others lie on a disk), the keys of a
+// If only the first rows are fast (the others lie on a disk), the keys of a
 // gradient move to fast ones. When these are used up, a quarter of them, those
 // unused for longest, move to slow ones, all at once: their places then lie
 // close together, and pages of the disk are written with several rows each. For
-// that some rows are kept without a key.
+// that, some rows are kept without a key.
 //
 // Invariant: which row a key gets is a function of those numbers alone, so that
 // a block that was restored goes on as the one that was saved.
 //
-// Not thread-safe: lives inside a Block. A copy is of other memory, and finds
-// out for itself.
+// Not thread-safe: lives inside a Block. A copy is empty: it is for numbers in
+// other memory, and makes an index of its own.
 class KeyTable {
  public:
   // Of each row of the block. The caller's, the same at each call but for its

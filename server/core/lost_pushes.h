@@ -19,11 +19,11 @@
 
 namespace paramd {
 
-// Which acknowledged pushes a server does not have because an earlier life of
-// it took them along. A session that is older than this life says with its
-// first chunk to it what it holds acknowledged; what the restored content has
-// not of that is gone. What the content's checkpoint lists as lost before stays
-// listed.
+// The acknowledged pushes that a server lacks because they were lost with an
+// earlier life of it. A session that is older than this life says, with its
+// first chunk to it, what it holds acknowledged; those of them that the
+// restored content lacks are lost. What the content's checkpoint lists as lost
+// stays listed.
 //
 // A push that was given up and never reached the server, between the newest one
 // that was restored and the first one that comes, counts as lost too: neither

@@ -1,298 +1,31 @@
 #include "server/core/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 
-#include "base/random.h"
+#include "server/core/testing/optimizer_bench.h"
 
 namespace paramd {
 namespace {
 
-v1::OptimizerConfig Adam(double rate) {
-  v1::OptimizerConfig config;
-  config.mutable_adam();
-  config.set_learning_rate(rate);
-  return config;
-}
-
-v1::OptimizerConfig Sgd(double rate) {
-  v1::OptimizerConfig config;
-  config.mutable_sgd();
-  config.set_learning_rate(rate);
-  return config;
-}
-
-std::vector<float> Random(uint64_t key, size_t n) {
-  std::vector<float> numbers(n);
-  const CounterRandom random(key);
-  for (size_t i = 0; i < n; ++i) numbers[i] = random.Uniform(i) * 2 - 1;
-  return numbers;
-}
-
-// One Buffer that begins `shift` bytes after an aligned address.
-Buffer Shifted(absl::Span<const std::byte> bytes, size_t shift) {
-  Buffer buffer = Buffer::Allocate(bytes.size() + shift);
-  if (!bytes.empty()) {
-    std::memcpy(buffer.mutable_bytes().data() + shift, bytes.data(),
-                bytes.size());
-  }
-  return buffer.Part(shift, bytes.size());
-}
-
-BufferChain Flat(const std::vector<float>& numbers) {
-  return {Buffer::Copy(AsBytes(absl::MakeConstSpan(numbers)))};
-}
-
-// The same bytes, cut at random places, each piece at a random alignment.
-BufferChain Cut(const std::vector<float>& numbers, RandomStream* random) {
-  auto bytes = AsBytes(absl::MakeConstSpan(numbers));
-  BufferChain chain;
-  while (!bytes.empty()) {
-    const size_t most = random->Chance(0.3) ? 7 : bytes.size();
-    const size_t length =
-        std::min<size_t>(random->Below(most + 1), bytes.size());
-    chain.push_back(Shifted(bytes.first(length), random->Below(4)));
-    bytes.remove_prefix(length);
-  }
-  return chain;
-}
-
-struct State {
-  std::vector<float> values;
-  std::vector<float> slots;
-  friend bool operator==(const State& a, const State& b) {
-    return std::memcmp(a.values.data(), b.values.data(),
-                       a.values.size() * sizeof(float)) == 0 &&
-           (a.slots.empty() ||
-            std::memcmp(a.slots.data(), b.slots.data(),
-                        a.slots.size() * sizeof(float)) == 0);
-  }
-};
-
-State Start(const Optimizer& optimizer, size_t n) {
-  State state = {Random(1, n), {}};
-  for (size_t s = 0; s < optimizer.slots().size(); ++s) {
-    state.slots.insert(state.slots.end(), n, optimizer.initial_slot(s));
-  }
-  return state;
-}
-
-void ApplyInPlace(const Optimizer& optimizer, const BufferChain& gradient,
-                  uint64_t applied, State* state,
-                  const VariableOptions& variable = {}) {
-  ChainReader reader(gradient);
-  optimizer.Apply(&reader, applied,
-                  {.elements = state->values.size(),
-                   .values = state->values.data(),
-                   .slots = state->slots.data(),
-                   .new_values = state->values.data(),
-                   .new_slots = state->slots.data()},
-                  {.variable = variable});
-  EXPECT_EQ(reader.remaining(), 0u);
-}
-
-v1::OptimizerConfig Momentum(double rate, bool nesterov) {
-  v1::OptimizerConfig config = Sgd(rate);
-  config.mutable_sgd()->set_momentum(0.5);
-  config.mutable_sgd()->set_nesterov(nesterov);
-  return config;
-}
-
-v1::OptimizerConfig Adagrad(double rate) {
-  v1::OptimizerConfig config;
-  config.mutable_adagrad();
-  config.set_learning_rate(rate);
-  return config;
-}
-
-v1::OptimizerConfig Rmsprop(double rate, bool centered, double momentum) {
-  v1::OptimizerConfig config;
-  config.mutable_rmsprop()->set_centered(centered);
-  config.mutable_rmsprop()->set_momentum(momentum);
-  config.set_learning_rate(rate);
-  return config;
-}
-
-v1::OptimizerConfig Ftrl(double rate) {
-  v1::OptimizerConfig config;
-  config.mutable_ftrl()->set_l1(0.25);
-  config.mutable_ftrl()->set_l2(0.5);
-  config.set_learning_rate(rate);
-  return config;
-}
-
-v1::OptimizerConfig Adadelta(double rate) {
-  v1::OptimizerConfig config;
-  config.mutable_adadelta();
-  config.set_learning_rate(rate);
-  return config;
-}
-
-v1::OptimizerConfig Lamb(double rate, double decay) {
-  v1::OptimizerConfig config;
-  config.mutable_lamb()->set_weight_decay(decay);
-  config.set_learning_rate(rate);
-  return config;
-}
-
-std::vector<v1::OptimizerConfig> PlainConfigs() {
-  return {Sgd(0.125),
-          Momentum(0.125, false),
-          Momentum(0.125, true),
-          Adagrad(0.01),
-          Adam(0.001),
-          Rmsprop(0.01, false, 0),
-          Rmsprop(0.01, false, 0.5),
-          Rmsprop(0.01, true, 0),
-          Rmsprop(0.01, true, 0.5),
-          Ftrl(0.5),
-          Adadelta(0.5),
-          Lamb(0.01, 0),
-          Lamb(0.01, 0.1)};
-}
-
-// Each of them also with decay and clipping.
-std::vector<v1::OptimizerConfig> AllConfigs() {
-  std::vector<v1::OptimizerConfig> configs = PlainConfigs();
-  for (v1::OptimizerConfig config : PlainConfigs()) {
-    config.set_weight_decay(0.25);
-    config.set_clip_norm(0.5);
-    configs.push_back(config);
-    config.set_decay(v1::OptimizerConfig::DECAY_L2);
-    config.clear_clip_norm();
-    config.set_clip_value(0.5);
-    configs.push_back(config);
-  }
-  v1::OptimizerConfig adamw;
-  adamw.mutable_adamw();
-  adamw.set_learning_rate(0.01);
-  configs.push_back(adamw);
-  return configs;
-}
-
-// The sets of kernels that this machine has besides the portable one.
-std::vector<const OptimizerKernels*> FasterKernels() {
-  std::vector<const OptimizerKernels*> sets;
-  for (const OptimizerKernels* set : {Avx2Kernels(), Avx512Kernels()}) {
-    if (set != nullptr) sets.push_back(set);
-  }
-  return sets;
-}
-
-TEST(OptimizerTest, ACutGradientGivesTheBitsOfAFlatOne) {
-  RandomStream random(7);
-  for (const v1::OptimizerConfig& config : AllConfigs()) {
-    const Optimizer optimizer = *Optimizer::Create(config, 0);
-    for (int round = 0; round < 200; ++round) {
-      const size_t n = 1 + random.Below(300);
-      State flat = Start(optimizer, n);
-      State cut = flat;
-      for (uint64_t t = 0; t < 3; ++t) {
-        const auto gradient = Random(100 + t, n);
-        ApplyInPlace(optimizer, Flat(gradient), t, &flat);
-        ApplyInPlace(optimizer, Cut(gradient, &random), t, &cut);
-      }
-      ASSERT_TRUE(flat == cut) << "round " << round << ", " << n;
-    }
-  }
-}
-
-TEST(OptimizerTest, AllKernelsOfTheMachineAgreeBitForBit) {
-  if (FasterKernels().empty()) GTEST_SKIP() << "this machine has no AVX2";
-  for (const v1::OptimizerConfig& config : AllConfigs()) {
-    for (const OptimizerKernels* const set : FasterKernels()) {
-      Optimizer portable = *Optimizer::Create(config, 0);
-      Optimizer faster = portable;
-      portable.UseKernels(PortableKernels());
-      faster.UseKernels(*set);
-      for (const size_t n : {1, 3, 8, 31, 4096, 4103}) {
-        State a = Start(portable, n);
-        State b = a;
-        for (uint64_t t = 0; t < 20; ++t) {
-          const BufferChain gradient = Flat(Random(100 + t, n));
-          ApplyInPlace(portable, gradient, t, &a);
-          ApplyInPlace(faster, gradient, t, &b);
-        }
-        EXPECT_TRUE(a == b) << config.ShortDebugString() << ", " << n;
-      }
-    }
-  }
-}
-
-TEST(OptimizerTest, AnotherOutputGivesTheSameBitsAndLeavesTheInput) {
-  for (const v1::OptimizerConfig& config : AllConfigs()) {
-    const Optimizer optimizer = *Optimizer::Create(config, 0);
-    State in_place = Start(optimizer, 1000);
-    const State before = in_place;
-    State after = Start(optimizer, 1000);
-    const BufferChain gradient = Flat(Random(100, 1000));
-    ChainReader reader(gradient);
-    optimizer.Apply(&reader, 5,
-                    {.elements = 1000,
-                     .values = before.values.data(),
-                     .slots = before.slots.data(),
-                     .new_values = after.values.data(),
-                     .new_slots = after.slots.data()});
-    EXPECT_TRUE(before == Start(optimizer, 1000));
-    ApplyInPlace(optimizer, gradient, 5, &in_place);
-    EXPECT_TRUE(in_place == after);
-  }
-}
-
-// With every rule: zeros stay zero with their slots, in place and beside it,
-// however the gradient is cut.
-TEST(OptimizerTest, PrunedWeightsStayZeroUnderEveryRule) {
-  RandomStream random(9);
-  for (v1::OptimizerConfig config : AllConfigs()) {
-    v1::OptimizerConfig::Pruning* const pruning = config.add_pruning();
-    pruning->set_variables("a,b");
-    pruning->set_sparsity(0.75);
-    pruning->set_begin_step(2);
-    pruning->set_end_step(6);
-    pruning->set_every_steps(2);
-    const Optimizer optimizer = *Optimizer::Create(config, 0);
-    v1::Variable variable;
-    variable.set_name("b");
-    const VariableOptions options = optimizer.OptionsOf(variable);
-    EXPECT_FALSE(optimizer.RestsOnZeros(true, options));
-    const size_t n = 100;
-    State in_place = Start(optimizer, n);
-    State beside = in_place;
-    std::vector<bool> was_zero(n);
-    for (uint64_t t = 0; t < 10; ++t) {
-      const auto gradient = Random(100 + t, n);
-      const State before = beside;
-      const BufferChain cut = Cut(gradient, &random);
-      ChainReader reader(cut);
-      optimizer.Apply(&reader, t,
-                      {.elements = n,
-                       .values = before.values.data(),
-                       .slots = before.slots.data(),
-                       .new_values = beside.values.data(),
-                       .new_slots = beside.slots.data()},
-                      {.variable = options});
-      ApplyInPlace(optimizer, Flat(gradient), t, &in_place, options);
-      ASSERT_TRUE(in_place == beside) << config.ShortDebugString() << t;
-      for (size_t i = 0; i < n; ++i) {
-        // Ftrl has zeros of its own, whose slots go with the next step.
-        if (was_zero[i]) {
-          ASSERT_EQ(beside.values[i], 0) << t;
-          for (size_t k = i; k < beside.slots.size(); k += n) {
-            ASSERT_EQ(beside.slots[k], 0) << t;
-          }
-        }
-        was_zero[i] = t >= 1 && beside.values[i] == 0;
-      }
-    }
-    EXPECT_GE(std::count(was_zero.begin(), was_zero.end(), true), 75);
-  }
-}
+using testing::Adadelta;
+using testing::Adagrad;
+using testing::Adam;
+using testing::AllConfigs;
+using testing::ApplyInPlace;
+using testing::Flat;
+using testing::Ftrl;
+using testing::Lamb;
+using testing::Momentum;
+using testing::Named;
+using testing::PlainConfigs;
+using testing::Random;
+using testing::Sgd;
+using testing::Start;
+using testing::State;
 
 TEST(OptimizerTest, SgdSubtractsRateTimesGradient) {
   const Optimizer optimizer = *Optimizer::Create(Sgd(0.5), 0);
@@ -501,12 +234,6 @@ TEST(OptimizerTest, WhatRestsOnZerosKeepsEachBit) {
       Optimizer::Create(decays, 0)->RestsOnZeros(true, {.decays = false}));
 }
 
-v1::Variable Named(const std::string& name) {
-  v1::Variable variable;
-  variable.set_name(name);
-  return variable;
-}
-
 TEST(OptimizerTest, PatternsSayWhatDecaysAndHowFast) {
   v1::OptimizerConfig config = Sgd(0.5);
   config.set_weight_decay(0.5);
@@ -665,79 +392,6 @@ TEST(OptimizerTest, APatternThatNamesNothingIsFound) {
       "the closest is 'dense/bias'");
 }
 
-TEST(OptimizerTest, RowsAreNotPruned) {
-  v1::OptimizerConfig config = Sgd(0.5);
-  config.add_pruning()->set_variables("dense/*");
-  config.mutable_pruning(0)->set_sparsity(0.5);
-  config.mutable_pruning(0)->set_end_step(1);
-  v1::Variable kernel = Named("dense/kernel"), mean = Named("dense/mean");
-  mean.set_untrained(true);
-  const Optimizer optimizer = *Optimizer::Create(config, 0);
-  EXPECT_TRUE(optimizer.CheckNames({&kernel, &mean}).ok());
-  EXPECT_TRUE(optimizer.OptionsOf(kernel).pruning.has_value());
-  EXPECT_FALSE(optimizer.OptionsOf(mean).pruning.has_value());
-  EXPECT_FALSE(optimizer.OptionsOf(Named("other")).pruning.has_value());
-  kernel.set_sparse(true);
-  EXPECT_EQ(
-      optimizer.CheckNames({&kernel, &mean}).message(),
-      "optimizer.pruning names 'dense/kernel', whose rows are trained one "
-      "by one; name dense variables alone");
-}
-
-TEST(OptimizerTest, TwoOfFourAreOfTheInputsOfAKernel) {
-  v1::OptimizerConfig config = Sgd(1);
-  v1::OptimizerConfig::Pruning* const pruning = config.add_pruning();
-  pruning->set_variables("conv/*");
-  pruning->set_sparsity(0.5);
-  pruning->set_end_step(1);
-  pruning->set_structure(v1::OptimizerConfig::Pruning::TWO_OF_FOUR);
-  const Optimizer optimizer = *Optimizer::Create(config, 0);
-  v1::Variable kernel = Named("conv/kernel"), bias = Named("conv/bias");
-  for (const uint64_t size : {1, 2, 4, 2}) kernel.add_shape(size);
-  bias.add_shape(2);
-  EXPECT_TRUE(optimizer.CheckNames({&kernel}).ok());
-  EXPECT_EQ(optimizer.CheckNames({&kernel, &bias}).message(),
-            "optimizer.pruning names 'conv/bias' with structure two_of_four, "
-            "which is of the inputs of outputs; name kernels alone");
-  // The block begins behind the first input: of the three others one stays.
-  const VariableOptions options = optimizer.OptionsOf(kernel);
-  State state{{1, 1, 2, 2, 3, 3, 4, 3, 2, 1, 3, 2, 1, 4}, {}};
-  const BufferChain gradient = Flat(std::vector<float>(14));
-  ChainReader reader(gradient);
-  optimizer.Apply(&reader, 0,
-                  {.elements = state.values.size(),
-                   .values = state.values.data(),
-                   .slots = nullptr,
-                   .new_values = state.values.data(),
-                   .new_slots = nullptr},
-                  {.staleness = 0, .variable = options, .first_element = 2});
-  EXPECT_EQ(state.values,
-            (std::vector<float>{0, 0, 0, 0, 3, 3, 4, 3, 0, 0, 3, 0, 0, 4}));
-}
-
-TEST(OptimizerTest, WhatIsBelowTheThresholdIsPruned) {
-  v1::OptimizerConfig config = Sgd(1);
-  config.add_pruning()->set_variables("a");
-  config.mutable_pruning(0)->set_sparsity(0.5);
-  config.mutable_pruning(0)->set_end_step(1);
-  config.mutable_pruning(0)->set_scope(v1::OptimizerConfig::Pruning::GLOBAL);
-  const Optimizer optimizer = *Optimizer::Create(config, 0);
-  ASSERT_EQ(optimizer.pruning().size(), 1u);
-  State state{{1, -2, 3}, {}};
-  const BufferChain gradient = Flat({-1, -1, -1});
-  ChainReader reader(gradient);
-  optimizer.Apply(&reader, 1,
-                  {.elements = 3,
-                   .values = state.values.data(),
-                   .slots = nullptr,
-                   .new_values = state.values.data(),
-                   .new_slots = nullptr},
-                  {.staleness = 0,
-                   .variable = optimizer.OptionsOf(Named("a")),
-                   .prune_below = 2});
-  EXPECT_EQ(state.values, (std::vector<float>{0, -1, 4}));
-}
-
 // A gradient of norm 5: 3, 4.
 TEST(OptimizerTest, AGradientIsClippedByItsNumbersOrItsNorm) {
   v1::OptimizerConfig config = Sgd(1);
@@ -778,66 +432,6 @@ TEST(OptimizerTest, AScaleIsTimesWhatTheScheduleSays) {
     const double rate = optimizer.Rate(applied);
     optimizer.SetRateScale(0.25);
     EXPECT_EQ(optimizer.Rate(applied), rate * 0.25);
-  }
-}
-
-TEST(OptimizerTest, WhatIsNotFiniteIsFoundWhereverTheChainIsCut) {
-  RandomStream random(3);
-  const Optimizer optimizer = *Optimizer::Create(Sgd(1), 0);
-  const float bad[] = {std::numeric_limits<float>::infinity(),
-                       -std::numeric_limits<float>::infinity(),
-                       std::numeric_limits<float>::quiet_NaN()};
-  for (int round = 0; round < 300; ++round) {
-    const size_t n = 1 + random.Below(100);
-    std::vector<float> numbers = Random(round, n);
-    numbers[random.Below(n)] = std::numeric_limits<float>::max();
-    const BufferChain good_chain = Cut(numbers, &random);
-    ChainReader good(good_chain);
-    EXPECT_TRUE(optimizer.ReadFinite(&good, n));
-    numbers[random.Below(n)] = bad[round % 3];
-    const BufferChain bad_chain = Cut(numbers, &random);
-    ChainReader reader(bad_chain);
-    EXPECT_FALSE(optimizer.ReadFinite(&reader, n));
-    EXPECT_EQ(reader.remaining(), 0u);
-  }
-}
-
-TEST(OptimizerTest, TheMeanSquareHasTheSameBitsHoweverTheChainIsCut) {
-  if (FasterKernels().empty()) GTEST_SKIP() << "this machine has no AVX2";
-  RandomStream random(5);
-  Optimizer portable = *Optimizer::Create(Sgd(1), 0);
-  portable.UseKernels(PortableKernels());
-  for (int round = 0; round < 200; ++round) {
-    const size_t n = 1 + random.Below(300);
-    const std::vector<float> numbers = Random(round, n);
-    double squares = 0;
-    for (const float x : numbers) squares += double{x} * x;
-    const BufferChain flat = Flat(numbers);
-    ChainReader flat_reader(flat);
-    const double mean = portable.ReadMeanSquare(&flat_reader, n);
-    EXPECT_NEAR(mean, squares / n, 1e-12);
-    for (const OptimizerKernels* const set : FasterKernels()) {
-      Optimizer faster = portable;
-      faster.UseKernels(*set);
-      const BufferChain cut = Cut(numbers, &random);
-      ChainReader cut_reader(cut);
-      EXPECT_EQ(faster.ReadMeanSquare(&cut_reader, n), mean) << n;
-      EXPECT_EQ(cut_reader.remaining(), 0u);
-    }
-  }
-}
-
-TEST(OptimizerTest, TheMeanSquareIsFiniteIfAndOnlyIfAllElementsAre) {
-  const Optimizer optimizer = *Optimizer::Create(Sgd(1), 0);
-  for (const float last : {std::numeric_limits<float>::max(),
-                           -std::numeric_limits<float>::infinity(),
-                           std::numeric_limits<float>::quiet_NaN()}) {
-    std::vector<float> numbers(1000, std::numeric_limits<float>::max());
-    numbers[777] = last;
-    const BufferChain chain = Flat(numbers);
-    ChainReader reader(chain);
-    EXPECT_EQ(std::isfinite(optimizer.ReadMeanSquare(&reader, 1000)),
-              std::isfinite(last));
   }
 }
 

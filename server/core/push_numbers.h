@@ -10,11 +10,12 @@
 
 namespace paramd {
 
-// How far the pushes of each session are, as far as one life of a server has
-// heard. A worker opens push n+1 when push n is acknowledged or given up, so
-// what comes is at most as many ahead as were given up in a row without a word
-// to this server. A number far beyond is not the worker's; taken for its newest
-// push it would make all that the worker sends an old one, for good.
+// The newest push of each session that one life of a server has heard of. A
+// worker opens push n+1 when push n is acknowledged or given up, so a push is
+// ahead of that by at most as many as were given up in a row without this
+// server hearing of them. A number far beyond is not the worker's: if it were
+// taken for the newest push, everything that the worker sends would be an old
+// push from then on.
 //
 // Not thread-safe: belongs to a Shard.
 class PushNumbers {

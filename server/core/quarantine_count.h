@@ -12,8 +12,9 @@
 
 namespace paramd {
 
-// Counts, by worker, the pushes of which this server refused something for its
-// numbers, and says so: of each worker the 1st, 2nd, 4th, 8th … time.
+// Counts, by worker, the pushes of which this server has refused something
+// because of its numbers, and says so: for each worker the 1st, 2nd, 4th, 8th …
+// time.
 //
 // Bound: the workers whose pushes are let in.
 //

@@ -16,10 +16,10 @@
 
 namespace paramd {
 
-// What this place of a server has to do with the other one: as the server it
-// tells its backup what it does, as the backup it takes that, and from the one
-// to the other it goes when the coordinator says so. Without replication
-// nothing of this happens.
+// What this place of a server does for the other one. As the server it tells
+// its backup what it does; as the backup it takes that in; and it turns from
+// one into the other when the coordinator says so. Without replication none of
+// this happens.
 //
 //           a stream since …                  took_over
 //   alone ◄─────────────────► with a backup     ┌───────── backup
@@ -27,11 +27,11 @@ namespace paramd {
 //     └─────────────────────────────────────────┘             │ since …
 //   idle ─────────────────────────────────────────────────────┘ (from any)
 //
-// Invariant: what this place answers as the server nobody has overtaken: while
-// it has a backup that may take over, it answers only as long as that has
-// confirmed not to have done so; and after a take-over not before the last
-// place has stopped, unless that is known to have ended. One that leaves stops
-// before its backup is told to take over.
+// Invariant: this place answers as the server only if no other place has taken
+// over. While it has a backup that may take over, it answers only as long as
+// that backup has confirmed that it has not; and after it has taken over
+// itself, not before the last place has stopped, unless that is known to have
+// ended. A place that leaves stops before its backup is told to take over.
 //
 // Not thread-safe: a part of a Shard.
 class Replication {

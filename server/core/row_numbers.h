@@ -22,8 +22,9 @@ struct RowIds {
   absl::Span<const uint64_t> keys;
 };
 
-// Those of many blocks, one block after the other: a call has hundreds of
-// blocks with a few rows each, so its rows share one memory. Not thread-safe.
+// The rows of many blocks, one block after the other: a call has hundreds of
+// blocks with a few rows each, so its rows share one piece of memory. Not
+// thread-safe.
 class RowIdList {
  public:
   // What was read goes; memory stays.

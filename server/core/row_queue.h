@@ -9,11 +9,13 @@
 
 namespace paramd {
 
-// Which rows come next when one is needed: those unused for longest, and before
-// them those that were never used; of equals the lower one.
+// Which row is given away next when one is needed: first those that were never
+// used, then those that were unused for longest; among equals the one with the
+// lower number.
 //
-// What it remembers is derived from when rows were last used, a part of them at
-// a time: uses only ever rise, but for those of rows that are offered.
+// What it remembers is derived, for a part of the rows at a time, from when
+// they were last used. These numbers only ever rise, except for rows that are
+// offered.
 //
 // Not thread-safe.
 class RowQueue {

@@ -21,8 +21,9 @@ namespace paramd {
 //  - Nothing of a coordinator below the highest term heard is obeyed, and no
 //    push is let in between the recall by a new one and its configuration: what
 //    it was told of the pushes here stays true.
-//  - What is meant for another process, though it be the same server of the
-//    same generation, is refused before it is looked at: two runs count alike.
+//  - What is meant for another process is refused before it is looked at, even
+//    if that process is the same server of the same generation: two runs may
+//    count alike.
 //  - Only the sessions of the configuration push; an earlier generation never
 //    does again. What was sent to an earlier life of the server is not let in.
 //

@@ -15,11 +15,11 @@
 
 namespace paramd {
 
-// How far the sessions of one life of a server have come, and what of the input
-// is used by pushes that are wholly in: what a coordinator that takes over has
-// to know. A push of which a block was in when this life began, out of a
-// checkpoint, never counts as whole: its input is used again rather than not at
-// all.
+// How far the sessions of one life of a server have come, and which input has
+// been used by pushes that are wholly in: what a coordinator that takes over
+// has to know. A push of which some block was in already when this life began,
+// out of a checkpoint, never counts as whole: its input is used again rather
+// than not at all.
 //
 // Not thread-safe: belongs to a Shard.
 class SessionProgress {

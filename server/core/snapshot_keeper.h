@@ -19,8 +19,8 @@
 
 namespace paramd {
 
-// The newest snapshot that was sealed on a server: frozen, written, told. Asks
-// the process for WriteShard.
+// The newest snapshot that was sealed on a server: it is frozen, written, and
+// reported as written. Asks the process for WriteShard.
 //
 // Invariants: one snapshot is kept at most; whoever waits to hear that an
 // earlier one is written has been refused. A server that drains has applied

@@ -17,11 +17,11 @@
 
 namespace paramd {
 
-// Where blocks get their memory, and buffers that they have replaced while a
-// reply or a snapshot still read them, to be written to again once those are
-// done: memory that is already mapped, where a fresh megabyte costs a page
-// fault for every 4 KiB. What was given last is taken first, as it may still be
-// in a cache, then what was given long ago.
+// Where blocks get their memory: buffers that blocks have replaced while a
+// reply or a snapshot still read them are written to again once those are done.
+// Such memory is mapped already, while a fresh megabyte costs a page fault for
+// every 4 KiB. The buffer that was given back last is taken first, because it
+// may still be in a cache, and after it those that were given back long ago.
 //
 // Bound: as many as were ever in use at once; what is not used for kKept goes
 // back to the system, and all of it where the budget wants the room.

@@ -10,9 +10,10 @@
 
 namespace paramd {
 
-// The call by which a coordinator watches this place of a server: kept until
-// there is something to say that it was not asked with, or for as long as it
-// asks for. So a process that is to end is let go within milliseconds.
+// The call by which a coordinator watches this place of a server. It is kept
+// until there is something to say that is not in its request, or for as long as
+// the request allows. So a process that is to end is let go within
+// milliseconds.
 //
 // Bound: one call is kept; a second one has the first answered.
 //

@@ -13,14 +13,15 @@
 
 namespace paramd {
 
-// Of files with all blocks that this server has written: which numbers they
-// hold. So that a later file may leave out what an earlier one has.
+// Which numbers are in the files with all blocks that this server has written,
+// so that a later file may leave these out.
 //
-// It knows two at most: the newest, which may not be committed yet, and the one
-// that files refer to at present, which is.
+// It knows two files at most: the newest, which may not be committed yet, and
+// the one that later files refer to at present, which is committed.
 //
-// Invariant: what it says is unchanged has the same bits in that file. It rests
-// on Block::changed, so on its own memory alone, and ends with the content.
+// Invariant: what it calls unchanged has the same bits in that file. It knows
+// that from Block::changed, so from this process's memory alone, and forgets it
+// with the content.
 //
 // Not thread-safe: lives inside a ShardContent, whose slices outlive it.
 class WholeFiles {

@@ -14,8 +14,28 @@
 
 namespace paramd {
 
-absl::Status KeyedWitness::Pushed(PeerId worker, const v1::PushRequest& push) {
-  return ledger_.See(worker, push).status();
+absl::Status KeyedWitness::Sent(PeerId from,
+                                const google::protobuf::Message& request) {
+  if (const auto* push = dynamic_cast<const v1::PushRequest*>(&request)) {
+    return ledger_.See(from, *push).status();
+  }
+  if (const auto* told = dynamic_cast<const v1::ReplicateRequest*>(&request)) {
+    return Told(ServerOfPlace(places_, from.index), *told);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KeyedWitness::Answered(PeerId by,
+                                    const google::protobuf::Message& request,
+                                    const google::protobuf::Message& reply) {
+  if (const auto* push = dynamic_cast<const v1::PushRequest*>(&request)) {
+    return Acknowledged(*push, static_cast<const v1::PushReply&>(reply));
+  }
+  if (const auto* told = dynamic_cast<const v1::ReplicateRequest*>(&request)) {
+    Taken(ServerOfPlace(places_, by.index), *told,
+          static_cast<const v1::ReplicateReply&>(reply));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status KeyedWitness::Told(uint32_t server,

@@ -9,7 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
+#include "google/protobuf/message.h"
 
+#include "coordinator/core/server_places.h"
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
@@ -31,19 +33,18 @@ namespace paramd {
 // Not thread-safe. The job outlives it.
 class KeyedWitness {
  public:
-  explicit KeyedWitness(const IntegerJob& job)
-      : job_(job), ledger_(job), applied_(job.blocks().size()) {}
+  KeyedWitness(const IntegerJob& job, std::vector<ServerPlaces> places)
+      : job_(job),
+        places_(std::move(places)),
+        ledger_(job),
+        applied_(job.blocks().size()) {}
 
-  // A worker sends a push; kDataLoss as PushLedger::See.
-  absl::Status Pushed(PeerId worker, const v1::PushRequest& push);
-  // Server `server` tells its backup something, for the first time or again,
-  // and that answers. kDataLoss if a push is told that nobody sent.
-  absl::Status Told(uint32_t server, const v1::ReplicateRequest& told);
-  void Taken(uint32_t server, const v1::ReplicateRequest& told,
-             const v1::ReplicateReply& taken);
-  // A server answers a push; kDataLoss if nobody sent it.
-  absl::Status Acknowledged(const v1::PushRequest& push,
-                            const v1::PushReply& reply);
+  // Requests and answers of servers and workers; what is neither a push nor
+  // what a server tells its backup changes nothing. kDataLoss as
+  // PushLedger::See, or if a push is told or answered that nobody sent.
+  absl::Status Sent(PeerId from, const google::protobuf::Message& request);
+  absl::Status Answered(PeerId by, const google::protobuf::Message& request,
+                        const google::protobuf::Message& reply);
   // The backup since then takes server `server` over.
   void TakenOver(uint32_t server, const v1::ConfigurationVersion& since);
   // The coordinator of that term has all servers begin with this checkpoint, or
@@ -70,6 +71,13 @@ class KeyedWitness {
     float sum = 0;
   };
 
+  // Server `server` tells its backup something, for the first time or again,
+  // and that answers.
+  absl::Status Told(uint32_t server, const v1::ReplicateRequest& told);
+  void Taken(uint32_t server, const v1::ReplicateRequest& told,
+             const v1::ReplicateReply& taken);
+  absl::Status Acknowledged(const v1::PushRequest& push,
+                            const v1::PushReply& reply);
   uint32_t BlockOf(uint32_t slice, uint32_t block) const {
     return job_.slices()[slice].first_block + block;
   }
@@ -82,6 +90,7 @@ class KeyedWitness {
       size_t block, const std::vector<PushLedger::PushIndex>& pushes) const;
 
   const IntegerJob& job_;
+  const std::vector<ServerPlaces> places_;
   PushLedger ledger_;
   std::vector<std::vector<Applied>> applied_;  // By block, as it was seen.
   std::map<Stream, uint64_t> told_;            // The newest number.

@@ -1,7 +1,6 @@
 #include "tests/sim/replica_workload.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -14,11 +13,8 @@
 
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "coordinator/core/coordinator.h"
 #include "coordinator/core/server_places.h"
-#include "proto/paramd/v1/compute.pb.h"
-#include "proto/refusal.h"
-#include "server/core/shard.h"
+#include "proto/paramd/v1/storage.pb.h"
 #include "tests/sim/balance_witness.h"
 #include "tests/sim/chief_script.h"
 #include "tests/sim/elected_chiefs.h"
@@ -29,6 +25,7 @@
 #include "tests/sim/overtaken_witness.h"
 #include "tests/sim/replica_draws.h"
 #include "tests/sim/replica_members.h"
+#include "tests/sim/replica_processes.h"
 #include "tests/sim/saved_rows.h"
 #include "tests/sim/scale_operator.h"
 #include "tests/sim/scale_witness.h"
@@ -36,25 +33,20 @@
 #include "tests/sim/step_witness.h"
 #include "tests/sim/storage.h"
 #include "tests/sim/term_witness.h"
-#include "worker/core/worker.h"
 
 namespace paramd {
 namespace {
 
-constexpr char kReplicaDigest[] = "digest of the replicas";
 constexpr uint32_t kReplicaTasks = 3;
 constexpr uint32_t kReplicaWorkers = 3;
 // Where servers are moved by themselves, far shorter than outside.
-constexpr absl::Duration kBalanceWindow = absl::Milliseconds(1500);
 constexpr absl::Duration kBalanceRest = absl::Seconds(20);
 
 class ReplicaRun : private SimulationWatcher {
  public:
   enum class Kind { kReplicas, kScaling, kElection };
   ReplicaRun(uint64_t seed, bool verbose, Kind kind)
-      : seed_(seed),
-        scales_(kind == Kind::kScaling),
-        balances_(scales_ && DrawRebalances(seed)),
+      : scales_(kind == Kind::kScaling),
         elects_(kind == Kind::kElection),
         random_(StableHash(scales_ ? "scaling" : "replicas", seed)),
         places_(scales_ ? ScalablePlacesOf(kReplicaTasks, 1)
@@ -88,9 +80,12 @@ class ReplicaRun : private SimulationWatcher {
                  [this](absl::Status status) {
                    simulation_.Fail(std::move(status));
                  }),
-        keyed_(job_) {
+        keyed_(job_, places_),
+        processes_(MakeProcessOptions(seed), job_, &random_, &chief_, &storage_,
+                   &simulation_) {
     if (elects_) {
       elections_ = MakeElections(seed);
+      processes_.set_elections(elections_.get());
       script_ = std::make_unique<ChiefScript>(seed, elections_.get(), &members_,
                                               storage_, &simulation_);
     }
@@ -119,11 +114,11 @@ class ReplicaRun : private SimulationWatcher {
       KillInAPush(moment, self, head);
     });
     for (uint32_t task = 0; task < kReplicaTasks; ++task) AddTask(task);
-    elects_ ? elections_->Begin() : AddCoordinator();
+    elects_ ? elections_->Begin() : processes_.AddCoordinator();
     // Worker 0 would die with its chief, and leave a push that nobody ends: it
     // comes when the chief dies no more.
     for (uint32_t i = chief_dies_ ? 1 : 0; i < kReplicaWorkers; ++i) {
-      AddWorker(i);
+      processes_.AddWorker(i);
     }
     if (changes_mode_) simulation_.AddNode(Operator(), &operator_);
     if (scales_) simulation_.AddNode(Scaler(), &scaler_);
@@ -144,9 +139,9 @@ class ReplicaRun : private SimulationWatcher {
       simulation_.At(at, [this] { elects_ ? script_->Hurt() : KillChief(); });
     }
     simulation_.At(at + absl::Seconds(30), [this] {
-      if (elects_) return script_->End([this] { AddWorker(0); });
+      if (elects_) return script_->End([this] { processes_.AddWorker(0); });
       chief_may_die_ = false;
-      AddWorker(0);
+      processes_.AddWorker(0);
     });
   }
 
@@ -175,8 +170,8 @@ class ReplicaRun : private SimulationWatcher {
   void Sent(const SimProcess& self, PeerId to, const Head& request) override {
     if (IsOfSteps()) {
       witness_.Sent(self, to, request);
-    } else {
-      SentOfKeys(self, request);
+    } else if (job_.variables().back().keyed()) {
+      simulation_.Fail(keyed_.Sent(self.peer, request));
     }
     const auto* told = dynamic_cast<const v1::ConfigureRequest*>(&request);
     if (told == nullptr) return;
@@ -206,35 +201,13 @@ class ReplicaRun : private SimulationWatcher {
     }
     return absl::nullopt;
   }
-  void SentOfKeys(const SimProcess& self, const Head& request) {
-    if (!job_.variables().back().keyed()) return;
-    if (const auto* push = dynamic_cast<const v1::PushRequest*>(&request)) {
-      simulation_.Fail(keyed_.Pushed(self.peer, *push));
-    } else if (const auto* told =
-                   dynamic_cast<const v1::ReplicateRequest*>(&request)) {
-      simulation_.Fail(
-          keyed_.Told(ServerOfPlace(places_, self.peer.index), *told));
-    }
-  }
-  void AnsweredOfKeys(const SimProcess& self, const Head& request,
-                      const Head* reply) {
-    if (!job_.variables().back().keyed() || reply == nullptr) return;
-    if (const auto* push = dynamic_cast<const v1::PushRequest*>(&request)) {
-      simulation_.Fail(keyed_.Acknowledged(
-          *push, static_cast<const v1::PushReply&>(*reply)));
-    } else if (const auto* told =
-                   dynamic_cast<const v1::ReplicateRequest*>(&request)) {
-      keyed_.Taken(ServerOfPlace(places_, self.peer.index), *told,
-                   static_cast<const v1::ReplicateReply&>(*reply));
-    }
-  }
   void Answered(const SimProcess& self, PeerId from, const Head& request,
                 const BufferChain& payload,
                 const Outbox::ReplyItem& reply) override {
     if (IsOfSteps()) {
       witness_.Answered(self, from, request, payload, reply);
-    } else {
-      AnsweredOfKeys(self, request, reply.head.get());
+    } else if (job_.variables().back().keyed() && reply.head != nullptr) {
+      simulation_.Fail(keyed_.Answered(self.peer, request, *reply.head));
     }
     const auto* const push =
         dynamic_cast<const v1::PushReply*>(reply.head.get());
@@ -323,11 +296,11 @@ class ReplicaRun : private SimulationWatcher {
     const bool stops = kind < 0.9;
     ++(stops ? report_.pauses : report_.cuts);
     members_.Down(task);
-    for (const PeerId place : PlacesOfTask(task)) {
+    for (const PeerId place : processes_.PlacesOfTask(task)) {
       stops ? simulation_.Pause(place, time) : simulation_.CutOff(place, time);
     }
     simulation_.At(simulation_.elapsed() + time, [this, task] {
-      for (const PeerId place : PlacesOfTask(task)) {
+      for (const PeerId place : processes_.PlacesOfTask(task)) {
         members_.OutOfTheWay(place.index);
       }
     });
@@ -364,13 +337,13 @@ class ReplicaRun : private SimulationWatcher {
     simulation_.Crash(PeerId::Coordinator());
     simulation_.At(
         simulation_.elapsed() + absl::Milliseconds(chief_.Below(5000)),
-        [this] { AddCoordinator(); });
+        [this] { processes_.AddCoordinator(); });
   }
   // ---- elections
   std::unique_ptr<ElectedChiefs> MakeElections(uint64_t seed) {
     ElectedChiefs::Options options;
     options.seed = seed;
-    options.coordinator = [this] { return MakeCoordinator(); };
+    options.coordinator = [this] { return processes_.MakeCoordinator(); };
     return std::make_unique<ElectedChiefs>(std::move(options), &storage_,
                                            &simulation_);
   }
@@ -380,7 +353,7 @@ class ReplicaRun : private SimulationWatcher {
     ++report_.kills;
     members_.Down(task);
     members_.End(task);
-    for (const PeerId place : PlacesOfTask(task)) {
+    for (const PeerId place : processes_.PlacesOfTask(task)) {
       if (!left_.contains(place.index)) simulation_.Crash(place);
     }
     StartAgain(task, absl::Milliseconds(
@@ -439,7 +412,7 @@ class ReplicaRun : private SimulationWatcher {
       if (TaskOf(server.backup().peer()) != task) continue;
       const uint32_t gone = TaskOf(server.peer());
       const absl::Duration time = absl::Milliseconds(leaves_.Below(3000));
-      for (const PeerId place : PlacesOfTask(gone)) {
+      for (const PeerId place : processes_.PlacesOfTask(gone)) {
         simulation_.CutLink(PeerId::Coordinator(), place, time);
       }
       Kill(gone);
@@ -454,11 +427,13 @@ class ReplicaRun : private SimulationWatcher {
     if (!storage_.results().empty()) return;
     ++report_.drains;
     leaving_.insert(task);
-    for (const PeerId place : PlacesOfTask(task)) simulation_.Drain(place);
+    for (const PeerId place : processes_.PlacesOfTask(task)) {
+      simulation_.Drain(place);
+    }
   }
   // All its places have.
   bool HasLeft(uint32_t task) const {
-    const std::vector<PeerId> places = PlacesOfTask(task);
+    const std::vector<PeerId> places = processes_.PlacesOfTask(task);
     return std::all_of(places.begin(), places.end(), [this](PeerId peer) {
       return left_.contains(peer.index);
     });
@@ -481,164 +456,24 @@ class ReplicaRun : private SimulationWatcher {
     });
   }
 
-  // ---- who there is
   uint32_t TaskOf(uint32_t place) const { return TaskOfPlace(places_, place); }
-  std::vector<PeerId> PlacesOfTask(uint32_t task) const {
-    std::vector<PeerId> places;
-    const uint32_t each = scales_ ? kReplicaTasks : 2;
-    for (uint32_t p = 0; p < each; ++p) {
-      places.push_back(PeerId::Ps(each * task + p));
-    }
-    return places;
-  }
   void AddTask(uint32_t task) {
     const uint64_t incarnation = random_.Bits() | 1;
     members_.Begin(task, incarnation, simulation_.elapsed());
-    for (const PeerId place : PlacesOfTask(task)) {
+    for (const PeerId place : processes_.PlacesOfTask(task)) {
       left_.erase(place.index);
-      Shard::Options options;
-      options.index = ServerOfPlace(places_, place.index);
-      options.peer = place.index;
-      options.incarnation = incarnation;
-      options.life_seed = random_.Bits();
-      if (balances_) {
-        options.processor_time = [this, busy = DrawBusy(seed_, place.index)] {
-          return simulation_.elapsed() * busy;
-        };
-      }
-      shards_.push_back(std::make_unique<Shard>(options));
-      places_now_[place.index] = shards_.back().get();
-      if (elects_) elections_->Follow(place);
-      storage_.ServeShard(place, &simulation_);
-      simulation_.AddNode(place, shards_.back().get());
     }
-  }
-  Coordinator* MakeCoordinator() {
-    Coordinator::Options options;
-    options.job = job_.config();
-    options.job_digest = kReplicaDigest;
-    options.run_id = "replicas-1";
-    options.variables = job_.variables();
-    options.servers = kReplicaTasks;
-    options.places = places_;
-    options.workers = kReplicaWorkers;
-    options.examples = job_.examples();
-    options.job.set_rebalance(balances_);
-    options.balance_window = kBalanceWindow;
-    options.balance_rest = kBalanceRest;
-    options.nonce_seed = coordinators_.empty() ? random_.Bits() : chief_.Bits();
-    coordinators_.push_back(std::make_unique<Coordinator>(options));
-    return coordinators_.back().get();
-  }
-  void AddCoordinator() {
-    storage_.ServeCoordinator(PeerId::Coordinator(), &simulation_);
-    simulation_.AddNode(PeerId::Coordinator(), MakeCoordinator());
-  }
-  void AddWorker(uint32_t index) {
-    Worker::Options options;
-    options.index = index;
-    options.incarnation = random_.Bits() | 1;
-    options.job = job_.config();
-    options.job_digest = kReplicaDigest;
-    options.examples = job_.examples();
-    Worker* const worker =
-        workers_.emplace_back(std::make_unique<Worker>(options)).get();
-    const PeerId self = PeerId::Worker(index);
-    simulation_.HandleIo(self, v1::FetchPortion::descriptor(), {},
-                         [](Outbox::IoItem) { return IoResult{}; });
-    simulation_.HandleIo(
-        self, v1::CollectRows::descriptor(), {}, [this](Outbox::IoItem item) {
-          const auto& compute =
-              static_cast<const v1::CollectRows&>(*item.head).compute();
-          return Rows(std::make_unique<v1::CollectRowsResult>(),
-                      job_.RowsOf({compute.epoch(), compute.begin()}));
-        });
-    simulation_.HandleIo(
-        self, v1::CollectEvaluationRows::descriptor(), {},
-        [this](Outbox::IoItem) {
-          return Rows(std::make_unique<v1::CollectEvaluationRowsResult>(),
-                      job_.AllRows());
-        });
-    simulation_.HandleIo(
-        self, v1::ComputeGradient::descriptor(),
-        {.longest = absl::Milliseconds(200)}, [this](Outbox::IoItem item) {
-          return Compute(static_cast<const v1::ComputeGradient&>(*item.head),
-                         ValuesOf(item.payload));
-        });
-    simulation_.HandleIo(self, v1::AbandonGradient::descriptor(), {},
-                         [](Outbox::IoItem) { return IoResult{}; });
-    simulation_.HandleIo(
-        self, v1::EvaluateWeights::descriptor(), {},
-        [this](Outbox::IoItem item) {
-          return Evaluate(static_cast<const v1::EvaluateWeights&>(*item.head),
-                          ValuesOf(item.payload));
-        });
-    if (elects_) elections_->Follow(self);
-    simulation_.AddNode(self, worker);
+    processes_.AddTask(task, incarnation);
   }
 
-  static IoResult Rows(Outbox::Head head, const std::vector<uint64_t>& rows) {
-    IoResult result;
-    result.head = std::move(head);
-    result.payload = {Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)))};
-    return result;
-  }
-  // Whose values tell which batches are in them.
-  size_t ExactVariables() const {
-    return job_.is_rounded() ? 0 : job_.variables().size();
-  }
-  using WeightValues = std::vector<absl::Span<const float>>;
-  IoResult Compute(const v1::ComputeGradient& request,
-                   const WeightValues& weights) {
-    for (size_t v = 0; v < ExactVariables(); ++v) {
-      // Of a sparse one there are rows, looked up one by one.
-      if (job_.variables()[v].sparse()) continue;
-      simulation_.Fail(job_.CheckNotTorn(v, weights[v]));
-    }
-    auto head = std::make_unique<v1::ComputeGradientResult>();
-    head->set_loss(0.5);
-    head->set_examples(request.end() - request.begin());
-    IoResult result;
-    result.head = std::move(head);
-    const BatchPlace batch = {request.epoch(), request.begin()};
-    if (!job_.is_rounded()) {
-      result.payload = job_.Gradient(batch);
-      return result;
-    }
-    for (const std::vector<float>& gradient : job_.RoundedGradient(
-             batch, {weights.begin(), weights.end()}, request.divide_by())) {
-      result.payload.push_back(Buffer::Copy(AsBytes<float>(gradient)));
-    }
-    return result;
-  }
-  IoResult Evaluate(const v1::EvaluateWeights& request,
-                    const WeightValues& weights) {
-    if (request.final()) {
-      final_seen_ = true;
-      const std::multiset<BatchPlace> all(job_.batches().begin(),
-                                          job_.batches().end());
-      for (size_t v = 0; v < ExactVariables(); ++v) {
-        // Which keys are left depends on the order of pushes.
-        if (job_.variables()[v].keyed() && job_.has_evictions()) continue;
-        simulation_.Fail(job_.CheckValues(v, weights[v], all));
-      }
-      simulation_.Fail(CheckCopies());
-    }
-    auto head = std::make_unique<v1::EvaluateWeightsResult>();
-    head->mutable_evaluation()->set_epoch(request.epoch());
-    head->mutable_evaluation()->set_examples(10);
-    head->mutable_evaluation()->set_final(request.final());
-    IoResult result;
-    result.head = std::move(head);
-    return result;
-  }
+  // ---- the end
   // Nobody pushes any more.
   absl::Status CheckCopies() {
     for (const v1::ServerMember& server : members_.newest().servers()) {
       if (!members_.MayCompare(server)) continue;
       ++report_.compared;
-      if (places_now_.at(server.peer())->Checksum() ==
-          places_now_.at(server.backup().peer())->Checksum()) {
+      if (processes_.ShardAt(server.peer()).Checksum() ==
+          processes_.ShardAt(server.backup().peer()).Checksum()) {
         continue;
       }
       return absl::DataLossError(absl::StrCat(
@@ -647,7 +482,7 @@ class ReplicaRun : private SimulationWatcher {
     return absl::OkStatus();
   }
   absl::Status CheckEnd() const {
-    if (storage_.results().size() != 1 || !final_seen_) {
+    if (storage_.results().size() != 1 || !processes_.was_evaluated_last()) {
       return absl::DataLossError("the job did not end");
     }
     if (elects_) RETURN_IF_ERROR(elections_->CheckNobodyElseLeads());
@@ -682,6 +517,18 @@ class ReplicaRun : private SimulationWatcher {
     return job_.CheckKeys(saved.present, all);
   }
 
+  ReplicaProcesses::Options MakeProcessOptions(uint64_t seed) {
+    ReplicaProcesses::Options options;
+    options.seed = seed;
+    options.tasks = kReplicaTasks;
+    options.workers = kReplicaWorkers;
+    options.places = places_;
+    options.scales = scales_;
+    options.balances = scales_ && DrawRebalances(seed);
+    options.balance_rest = kBalanceRest;
+    options.check_end = [this] { return CheckCopies(); };
+    return options;
+  }
   bool IsOfSteps() const { return job_.config().staleness() == "sync"; }
   Simulation::Options MakeOptions(uint64_t seed, bool verbose) const {
     Simulation::Options options;
@@ -701,9 +548,7 @@ class ReplicaRun : private SimulationWatcher {
   static constexpr PeerId Operator() { return {PeerId::Kind::kOutside, 1}; }
   static constexpr PeerId Scaler() { return {PeerId::Kind::kOutside, 2}; }
 
-  const uint64_t seed_;
   const bool scales_;
-  const bool balances_;
   const bool elects_;
   RandomStream random_;
   const std::vector<ServerPlaces> places_;
@@ -723,10 +568,7 @@ class ReplicaRun : private SimulationWatcher {
   Simulation simulation_;
   StepWitness witness_;
   KeyedWitness keyed_;
-  std::vector<std::unique_ptr<Shard>> shards_;  // Of all lives.
-  std::map<uint32_t, Shard*> places_now_;       // Of those, by place.
-  std::vector<std::unique_ptr<Coordinator>> coordinators_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  ReplicaProcesses processes_;
   ReplicaMembers members_;
   OvertakenWitness overtaken_;
   TermWitness terms_;
@@ -739,7 +581,6 @@ class ReplicaRun : private SimulationWatcher {
   bool chief_may_die_ = true;
   bool armed_ = false;
   uint64_t armed_skips_ = 0;
-  bool final_seen_ = false;
 };
 
 }  // namespace

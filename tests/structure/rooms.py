@@ -69,7 +69,7 @@ MAY_DRAW = {
     "input/kafka_topic.cc",  # A hash of keys.
     "input/combined_source.cc",  # Of seed and place.
     "input/own_map.h",
-    "input/pipeline.cc",
+    "input/build_pipeline.cc",
     "input/sources.cc",  # A function of feature and index.
     "input/csv_feature.cc",  # A hash of texts.
     "input/describe_meaning.cc",  # The same.

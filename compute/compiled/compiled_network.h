@@ -1,13 +1,13 @@
-#ifndef PARAMD_COMPUTE_MODEL_COMPILED_NETWORK_H_
-#define PARAMD_COMPUTE_MODEL_COMPILED_NETWORK_H_
+#ifndef PARAMD_COMPUTE_COMPILED_COMPILED_NETWORK_H_
+#define PARAMD_COMPUTE_COMPILED_COMPILED_NETWORK_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "compute/compiled/network_program.h"
 #include "compute/model/network_batch.h"
-#include "compute/model/network_program.h"
 #include "compute/model/trained_model.h"
 #include "compute/pjrt/pjrt_client.h"
 
@@ -24,7 +24,8 @@ namespace paramd {
 // if a program can't be compiled.
 class CompiledNetwork : public TrainedModel, public ReplicatedModel {
  public:
-  // INVALID_ARGUMENT as Network::Create. REQUIRES: the client has that device;
+  // INVALID_ARGUMENT as Network::Create, and if the loss or a layer has no form
+  // in a program. REQUIRES: the client has that device;
   // the format is fp32 or bf16.
   static absl::StatusOr<std::unique_ptr<CompiledNetwork>> Create(
       const v1::ModelConfig& config, const InputSpec& input,
@@ -114,4 +115,4 @@ class CompiledNetwork : public TrainedModel, public ReplicatedModel {
 
 }  // namespace paramd
 
-#endif  // PARAMD_COMPUTE_MODEL_COMPILED_NETWORK_H_
+#endif  // PARAMD_COMPUTE_COMPILED_COMPILED_NETWORK_H_

@@ -1,4 +1,4 @@
-#include "compute/model/network_program.h"
+#include "compute/compiled/network_program.h"
 
 #include <memory>
 #include <string>
@@ -34,7 +34,7 @@ std::string Text(const HloType& type) { return type.text(); }
 TEST(NetworkProgramTest, ParametersAndResultsAreInTheOrderThatIsSaid) {
   const auto plan = PlanOf(std::string(kDropout) + kDense, kImages);
   const NetworkProgram program =
-      WriteProgram(*plan, {.examples = 5, .training = true});
+      *WriteProgram(*plan, {.examples = 5, .training = true});
   std::vector<std::string> parameters, results;
   for (const HloType& type : program.parameters) {
     parameters.push_back(Text(type));
@@ -59,7 +59,7 @@ TEST(NetworkProgramTest, EachFeatureIsAParameter) {
       "2 } } layers { flatten {} } } branches { input: 'numbers' } } } "
       "layers { dense { units: 4 } } ",
       several);
-  const NetworkProgram program = WriteProgram(*plan, {.examples = 5});
+  const NetworkProgram program = *WriteProgram(*plan, {.examples = 5});
   std::vector<std::string> parameters;
   for (const HloType& type : program.parameters) {
     parameters.push_back(Text(type));
@@ -71,7 +71,7 @@ TEST(NetworkProgramTest, EachFeatureIsAParameter) {
 
 TEST(NetworkProgramTest, WhatIsUsedAloneDropsNothingAndReadsNoLabel) {
   const auto plan = PlanOf(std::string(kDropout) + kDense, kImages);
-  const NetworkProgram program = WriteProgram(*plan, {.examples = 5});
+  const NetworkProgram program = *WriteProgram(*plan, {.examples = 5});
   EXPECT_EQ(program.parameters.size(), 3u);
   EXPECT_EQ(program.results.size(), 1u);
   EXPECT_TRUE(program.draws.empty());
@@ -88,7 +88,7 @@ TEST(NetworkProgramTest, OfASparseVariableAProgramTakesAsManyRowsAsAreSaid) {
           kDense,
       keys);
   const NetworkProgram program =
-      WriteProgram(*plan, {.examples = 5, .rows = 64, .training = true});
+      *WriteProgram(*plan, {.examples = 5, .rows = 64, .training = true});
   EXPECT_EQ(Text(program.parameters.front()), "tensor<64x2xf32>");
   EXPECT_EQ(Text(program.parameters[3]), "tensor<15xi32>");
   EXPECT_EQ(Text(program.results.back()), "tensor<64x2xf32>");

@@ -1,9 +1,11 @@
-#ifndef PARAMD_COMPUTE_MODEL_NETWORK_PROGRAM_H_
-#define PARAMD_COMPUTE_MODEL_NETWORK_PROGRAM_H_
+#ifndef PARAMD_COMPUTE_COMPILED_NETWORK_PROGRAM_H_
+#define PARAMD_COMPUTE_COMPILED_NETWORK_PROGRAM_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 #include "compute/hlo/hlo_graph.h"
 #include "compute/model/network_plan.h"
@@ -36,10 +38,12 @@ struct NetworkProgram {
   std::vector<std::string> draws;  // The layers that draw.
 };
 
-// `operands`: of products and convolutions.
-NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
-                            HloElement operands = HloElement::kF32);
+// `operands`: of products and convolutions. INVALID_ARGUMENT, as EmitLayer, if
+// a layer has no form in a program.
+absl::StatusOr<NetworkProgram> WriteProgram(
+    const NetworkPlan& plan, const ProgramShape& shape,
+    HloElement operands = HloElement::kF32);
 
 }  // namespace paramd
 
-#endif  // PARAMD_COMPUTE_MODEL_NETWORK_PROGRAM_H_
+#endif  // PARAMD_COMPUTE_COMPILED_NETWORK_PROGRAM_H_

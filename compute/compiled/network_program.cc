@@ -1,9 +1,11 @@
-#include "compute/model/network_program.h"
+#include "compute/compiled/network_program.h"
 
 #include <utility>
 
+#include "base/status_macros.h"
+#include "compute/compiled/emit_layers.h"
+#include "compute/compiled/emit_loss.h"
 #include "compute/hlo/hlo_ops.h"
-#include "compute/model/layer.h"
 
 namespace paramd {
 namespace {
@@ -21,8 +23,8 @@ HloType TypeOf(const v1::Variable& variable, uint64_t rows) {
 }
 
 // Integers come as embeddings look them up, keys as places among rows.
-void SetInputs(const NetworkPlan& plan, uint64_t examples,
-               Layer::Emission* emission, Layer::ProgramPass* pass) {
+void SetInputs(const NetworkPlan& plan, uint64_t examples, Emission* emission,
+               ProgramPass* pass) {
   HloGraph* const graph = emission->graph;
   std::vector<HloValue> parameters;
   for (const NetworkPlan::Input& input : plan.inputs) {
@@ -54,8 +56,8 @@ HloValue LossGradient(const NetworkPlan& plan, HloValue outputs,
                       const std::vector<EmittedTarget>& targets,
                       HloValue scale) {
   if (plan.IsOfOneTask()) {
-    return plan.tasks.front().loss->EmitGradient(
-        outputs, targets.front().label, scale, targets.front().weights);
+    return EmitGradient(*plan.tasks.front().loss, outputs,
+                        targets.front().label, scale, targets.front().weights);
   }
   const uint64_t examples = outputs.dims()[0];
   const HloValue all =
@@ -65,9 +67,9 @@ HloValue LossGradient(const NetworkPlan& plan, HloValue outputs,
     const Task& task = plan.tasks[t];
     const HloValue part =
         hlo::Slice(all, 1, task.first, task.first + task.columns());
-    const HloValue gradient = task.loss->EmitGradient(
-        hlo::Reshape(part, Batched(examples, task.dims)), targets[t].label,
-        hlo::Scale(scale, task.factor), targets[t].weights);
+    const HloValue gradient = EmitGradient(
+        *task.loss, hlo::Reshape(part, Batched(examples, task.dims)),
+        targets[t].label, hlo::Scale(scale, task.factor), targets[t].weights);
     parts.push_back(hlo::Reshape(gradient, {examples, task.columns()}));
   }
   return hlo::Reshape(hlo::Concatenate(parts, 1), outputs.dims());
@@ -96,8 +98,9 @@ std::vector<HloValue> GradientsOf(const NetworkPlan& plan, HloValue outputs,
 
 }  // namespace
 
-NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
-                            HloElement operands) {
+absl::StatusOr<NetworkProgram> WriteProgram(const NetworkPlan& plan,
+                                            const ProgramShape& shape,
+                                            HloElement operands) {
   const uint64_t examples = shape.examples;
   HloGraph graph;
   graph.set_operands(operands);
@@ -105,10 +108,10 @@ NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
   for (const v1::Variable& variable : plan.variables) {
     variables.push_back(graph.Parameter(TypeOf(variable, shape.rows)));
   }
-  Layer::Emission emission;
+  Emission emission;
   emission.graph = &graph;
   emission.training = shape.training;
-  Layer::ProgramPass pass;
+  ProgramPass pass;
   SetInputs(plan, examples, &emission, &pass);
   std::vector<EmittedTarget> targets;
   HloValue scale;
@@ -131,7 +134,7 @@ NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
   pass.emission = &emission;
   pass.weights = weights;
   pass.updates = absl::MakeSpan(updates);
-  const HloValue outputs = plan.layers->Emit(pass);
+  ASSIGN_OR_RETURN(const HloValue outputs, EmitLayer(*plan.layers, pass));
 
   std::vector<HloValue> results = {outputs};
   if (shape.training) {
@@ -146,7 +149,7 @@ NetworkProgram WriteProgram(const NetworkPlan& plan, const ProgramShape& shape,
   for (const HloValue result : results) {
     program.results.push_back(result.type());
   }
-  for (const Layer::Emission::Draw& draw : emission.draws) {
+  for (const Emission::Draw& draw : emission.draws) {
     program.draws.push_back(draw.layer);
   }
   return program;

@@ -1,7 +1,7 @@
 // What a PJRT plugin computes, against the processor's own device. The plugin
 // is the library that PARAMD_PJRT_PLUGIN names; without one these tests are
 // skipped.
-#include "compute/model/compiled_network.h"
+#include "compute/compiled/compiled_network.h"
 
 #include <algorithm>
 #include <cmath>
@@ -507,7 +507,7 @@ TEST_P(EachModelTest, IsWrittenWithAGradientOfEachVariable) {
   const auto plan = PlanNetwork(Parse(GetParam().model), GetParam().input);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const NetworkProgram program =
-      WriteProgram(**plan, {.examples = 6, .training = true});
+      *WriteProgram(**plan, {.examples = 6, .training = true});
   const size_t variables = (*plan)->variables.size();
   ASSERT_EQ(program.results.size(), variables + 1);
   for (size_t v = 0; v < variables; ++v) {
@@ -515,7 +515,7 @@ TEST_P(EachModelTest, IsWrittenWithAGradientOfEachVariable) {
               program.parameters[v].text())
         << (*plan)->variables[v].name();
   }
-  EXPECT_EQ(WriteProgram(**plan, {.examples = 6}).results.size(), 1u);
+  EXPECT_EQ(WriteProgram(**plan, {.examples = 6})->results.size(), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EachModelTest, ::testing::ValuesIn(Cases()),

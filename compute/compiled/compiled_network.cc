@@ -1,4 +1,4 @@
-#include "compute/model/compiled_network.h"
+#include "compute/compiled/compiled_network.h"
 
 #include <algorithm>
 #include <cmath>
@@ -53,7 +53,7 @@ class CompiledNetwork::Programs {
     }
     auto program = std::make_shared<Program>();
     program->shape = shape;
-    program->written = WriteProgram(plan, shape, operands_);
+    ASSIGN_OR_RETURN(program->written, WriteProgram(plan, shape, operands_));
     ASSIGN_OR_RETURN(program->compiled,
                      client_->Compile(program->written.text, device_,
                                       program->written.results.size()));
@@ -91,6 +91,8 @@ absl::StatusOr<std::unique_ptr<CompiledNetwork>> CompiledNetwork::Create(
         "the loss in_batch_softmax is computed on the processor and on GPUs, "
         "and not by a PJRT plugin: choose another device");
   }
+  // A layer that has no form in a program is refused now, not in a step.
+  RETURN_IF_ERROR(WriteProgram(*plan, {.examples = 1}).status());
   auto programs = std::make_shared<Programs>(
       std::move(client), device,
       format == ComputeFormat::kBf16 ? HloElement::kBF16 : HloElement::kF32);
