@@ -8,6 +8,7 @@
 #include "proto/job_end.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
+#include "server/core/backup_stream.h"
 
 namespace paramd {
 namespace {

@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "proto/paramd/v1/data.pb.h"
 #include "server/core/testing/shard_bench.h"
 
 namespace paramd {
