@@ -135,6 +135,7 @@ CoordinatorProcess::CoordinatorProcess(const Coordinator::Options& options,
       committed_(paths.run_directory),
       summaries_(paths.summary_directory),
       storage_("storage"),
+      logging_("log"),
       summarizing_("summaries"),
       reading_("restore") {}
 
@@ -179,9 +180,10 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
   });
   Handle<v1::ReadLog>(runtime,
                       [this](const v1::ReadLog&) { return ReadLog(); });
-  Handle<v1::AppendLog>(runtime, [this](const v1::AppendLog& append) {
-    return MayComeBack(log_.Append(fence_.Guarded(append.entry())));
-  });
+  Handle<v1::AppendLog>(
+      runtime, &logging_, [this](const v1::AppendLog& append) {
+        return MayComeBack(log_.Append(fence_.Guarded(append.entry())));
+      });
   AddCheckpointsTo(runtime);
   Handle<v1::WriteSummary>(runtime, &summarizing_,
                            [this](const v1::WriteSummary& summary) {

@@ -28,8 +28,9 @@
 namespace paramd {
 
 // The coordinator as the chief's process has it: its core, and the thread that
-// reads and writes the configuration log, checkpoints and the run's result, the
-// one that writes summaries, and the one that reads what a server does not see.
+// reads the configuration log and reads and writes checkpoints and the run's
+// result, the one that appends to the log, the one that writes summaries, and
+// the one that reads what a server does not see.
 //
 // Layout of a run's directory:
 //   configuration/<number>   the configuration log
@@ -44,8 +45,9 @@ namespace paramd {
 // finished (finished_backup.h).
 //
 // Thread safety: Create and AddTo on one thread, before the runtime runs; then
-// only the storage thread touches the log and the directory, only the
-// summarizing one the event files, and only the reading one the readers.
+// only the storage thread touches the directory, only the summarizing one the
+// event files, and only the reading one the readers; and nothing is appended to
+// the log before it was read.
 // Outlives Run.
 class CoordinatorProcess {
  public:
@@ -126,6 +128,8 @@ class CoordinatorProcess {
   std::map<uint32_t, RestoreReader> readers_;  // By server that sees nothing.
   SummaryWriter summaries_;
   WorkerThread storage_;  // Last: end before what they use.
+  // So an entry, for which others may wait, waits for no checkpoint.
+  WorkerThread logging_;
   WorkerThread summarizing_;
   WorkerThread reading_;
 };

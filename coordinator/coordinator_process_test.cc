@@ -113,6 +113,30 @@ TEST(ElectedCoordinatorTest, EachEntryHasTheToken) {
   EXPECT_EQ(entries->front().election(), 7u);
 }
 
+// As where the disk is slow: a take-over needs an entry.
+TEST(CoordinatorProcessTest, Promise4_AnEntryDoesNotWaitForOtherWork) {
+  std::promise<void> end;
+  const std::shared_future<void> has_ended = end.get_future();
+  FakeRuntime runtime;
+  const auto process = NewProcess(NewRun("an_entry_does_not_wait"), 1);
+  process->Surround(
+      [&has_ended] {
+        has_ended.wait();
+        return absl::OkStatus();
+      },
+      nullptr);
+  process->AddTo(&runtime);
+  std::future<absl::Status> read = std::async(
+      std::launch::async, [&runtime] { return runtime.Do(v1::ReadLog()); });
+  v1::AppendLog append;
+  append.mutable_entry()->set_number(1);
+  append.mutable_entry()->set_nonce(7);
+  append.mutable_entry()->set_term(1);
+  EXPECT_TRUE(runtime.Do(append).ok());
+  end.set_value();
+  EXPECT_TRUE(read.get().ok());
+}
+
 TEST(ElectedCoordinatorTest, OneThatWasFollowedDecidesNothingMore) {
   const std::string run = NewRun("followed");
   Elected first(run, 7);

@@ -42,6 +42,8 @@ constexpr int kTurnsPerLook = 16;
 // Of more calls under way the answers come in bunches to who sleeps meanwhile:
 // asking would take them one by one.
 constexpr size_t kMostCallsToAskFor = 8;
+// How often peers are looked at that may be silent, at least.
+constexpr absl::Duration kLookAtLinks = absl::Seconds(1);
 
 // Whoever called learns only that its connection is lost. Logged the 1st, 2nd,
 // 4th, 8th … time. Any thread.
@@ -177,6 +179,7 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
     for (const auto& f : mailbox_->Take()) f();
   }
 
+  void LookAtLinks(Time now);
   // One completion, if one comes before `until`; it is `now`.
   bool Look(Time until, Time now);
   bool Next(gpr_timespec until, Ended* ended);
@@ -194,6 +197,7 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   std::unique_ptr<RequestServer> server_;
   grpc::Alarm alarm_;
   std::map<PeerId, std::unique_ptr<PeerLink>> links_;  // One for a process.
+  Time look_at_links_;
   BusyPoll busy_poll_;
   bool closed_ = false;
 };
@@ -287,18 +291,26 @@ absl::Status GrpcRuntime::Run() {
              host_.has_waiting_events());
     if (host_.ended()) break;
     server_->Expire(now);
+    LookAtLinks(now);
     const Time next_look = host_.TellWaits(now);
     // Something is left to do at once: then one look, without waiting.
-    const Time until = host_.has_waiting_events()
-                           ? Time()
-                           : std::min({host_.next_wakeup(),
-                                       server_->next_deadline(), next_look});
+    const Time until =
+        host_.has_waiting_events()
+            ? Time()
+            : std::min({host_.next_wakeup(), server_->next_deadline(),
+                        next_look, look_at_links_});
     Look(until, now);
     now = MonotonicNow();
   }
   SendAnswers();
   Close();
   return host_.end_status();
+}
+
+void GrpcRuntime::LookAtLinks(Time now) {
+  if (now < look_at_links_) return;
+  look_at_links_ = now + std::min(kLookAtLinks, options_.longest_silence);
+  for (const auto& [peer, link] : links_) link->Tick(now);
 }
 
 bool GrpcRuntime::Look(Time until, Time now) {
@@ -341,9 +353,10 @@ void GrpcRuntime::Send(CallId id, PeerId from, Outbox::SendItem item) {
                     nullptr, {});
       return;
     }
-    link = std::make_unique<PeerLink>(process, address->second, &self_,
-                                      options_.tls, options_.hello_deadline,
-                                      &host_, server_->queue());
+    link = std::make_unique<PeerLink>(
+        process, address->second, &self_, options_.tls,
+        PeerLink::Patience{options_.hello_deadline, options_.longest_silence},
+        &host_, server_->queue());
     if (item.to == PeerId::Coordinator()) {
       link->FindBy(options_.find_coordinator);
     }

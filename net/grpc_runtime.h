@@ -69,6 +69,10 @@ struct GrpcRuntimeOptions {
   // lose their connections. At least 256 MiB; 0: no limit.
   uint64_t memory_limit_bytes = 0;
   absl::Duration hello_deadline = absl::Seconds(5);
+  // A peer that has been asked, and has answered nothing for so long, is
+  // dialled anew beside the connection that there is: its name may lead
+  // elsewhere by now. Longer than a server keeps a pull, unless told.
+  absl::Duration longest_silence = absl::Seconds(6);
   // A caller that has not taken an answer by then loses its call: as long as
   // the end of a stream, see StreamServer.
   absl::Duration longest_unread = absl::Seconds(60);

@@ -31,6 +31,8 @@ namespace {
 
 constexpr size_t kMostWaiting = 1024;
 constexpr char kAnotherProcess[] = "another process answers";
+// The one before it may still be there, where nobody hears it.
+constexpr char kReplaced[] = "silent; another process answers by now";
 // How often a name is looked up, at most.
 constexpr absl::Duration kLookUp = absl::Seconds(1);
 
@@ -162,7 +164,8 @@ class PeerLink::Call : public Completion {
   // The memory took the request's payload, or there was none to take.
   bool had_room = false;
   bool cancelled = false;
-  std::string meant;  // As ProcessText.
+  bool replaced = false;  // Another process is the peer by now.
+  std::string meant;      // As ProcessText.
   grpc::ByteBuffer reply;
   grpc::Status status;
 
@@ -176,12 +179,15 @@ class PeerLink::Call : public Completion {
 
 class PeerLink::HelloCall : public Completion {
  public:
-  explicit HelloCall(PeerLink* link)
+  using Done = void (PeerLink::*)(absl::Status, v1::HelloReply);
+
+  HelloCall(PeerLink* link, grpc::GenericStub* control, Done done)
       : link_(link),
+        done_(done),
         method_(*MethodTable::Get().OfRequest(v1::HelloRequest::descriptor())) {
     context_.AddMetadata(kCallerKey, CallerText(PeerOf(*link->self_)));
-    SetDeadline(MonotonicNow() + link->hello_deadline_, &context_);
-    reader_ = link->control_->PrepareUnaryCall(
+    SetDeadline(MonotonicNow() + link->patience_.hello, &context_);
+    reader_ = control->PrepareUnaryCall(
         &context_, method_.path, EncodeMessage(MakeHello(*link->self_), {}),
         link->queue_);
     reader_->StartCall();
@@ -193,7 +199,7 @@ class PeerLink::HelloCall : public Completion {
     absl::Status status = FromGrpcStatus(status_);
     v1::HelloReply reply;
     if (status.ok()) status = Check(&reply);
-    link_->Greeted(status, std::move(reply));
+    (link_->*done_)(status, std::move(reply));
     delete this;
   }
 
@@ -212,6 +218,7 @@ class PeerLink::HelloCall : public Completion {
   }
 
   PeerLink* const link_;
+  const Done done_;
   const Method& method_;
   grpc::ClientContext context_;
   grpc::ByteBuffer reply_;
@@ -220,34 +227,29 @@ class PeerLink::HelloCall : public Completion {
 };
 
 PeerLink::PeerLink(PeerId peer, std::string address, const Identity* self,
-                   std::shared_ptr<const Tls> tls,
-                   absl::Duration hello_deadline, CoreHost* host,
-                   grpc::CompletionQueue* queue)
+                   std::shared_ptr<const Tls> tls, const Patience& patience,
+                   CoreHost* host, grpc::CompletionQueue* queue)
     : peer_(peer),
       address_(std::move(address)),
       self_(self),
       tls_(std::move(tls)),
       credentials_(
           CredentialsOf(tls_.get(), TaskOf(peer, self->shards_per_server))),
-      hello_deadline_(hello_deadline),
+      patience_(patience),
       host_(host),
-      queue_(queue) {
-  Connect();
-}
+      queue_(queue),
+      connections_(Connect()) {}
 
 PeerLink::~PeerLink() {
   StopSharing();
-  CHECK(under_way_.empty() && hello_ == nullptr,
+  CHECK(under_way_.empty() && hello_ == nullptr && hello_beside_ == nullptr,
         "calls have left the queue before their link goes");
 }
 
 void PeerLink::Send(CallId id, PeerId from, Outbox::SendItem item,
                     const Method& method) {
   // A machine that has vanished keeps its connections until pings time out.
-  const bool has_moved = find_ != nullptr && find_() != address_;
-  const bool reached = state_ == State::kGreeted && !has_moved &&
-                       control_channel_->GetState(/*try_to_connect=*/false) ==
-                           GRPC_CHANNEL_READY;
+  const bool reached = state_ == State::kGreeted && !HasMoved() && IsUp();
   auto shared = reached ? Shared() : nullptr;
   SharedMemory* const memory = shared == nullptr ? nullptr : shared->memory();
   const uint64_t without_room = memory == nullptr ? 0 : memory->without_room();
@@ -300,13 +302,36 @@ void PeerLink::CancelAll() {
   waiting_.clear();
   for (const auto& [id, call] : under_way_) call->Cancel();
   if (hello_ != nullptr) hello_->Cancel();
+  if (hello_beside_ != nullptr) hello_beside_->Cancel();
 }
 
-void PeerLink::Connect() {
-  control_channel_ = MakeChannel(address_, credentials_, /*bulk=*/false);
-  control_ = std::make_unique<grpc::GenericStub>(control_channel_);
-  bulk_ = std::make_unique<grpc::GenericStub>(
+// Channels of their own: those that are there know only the address that the
+// name had, and where nothing comes back they find out late.
+void PeerLink::Tick(Time now) {
+  const bool is_silent = now >= silent_since_ + patience_.silence;
+  // Nobody asks where nobody waits and the connection is known to be lost.
+  const bool is_of_use = !under_way_.empty() || IsUp();
+  if (!is_silent || !is_of_use || hello_beside_ != nullptr ||
+      state_ != State::kGreeted || HasMoved()) {
+    return;
+  }
+  beside_ = Connect();
+  hello_beside_ =
+      new HelloCall(this, beside_.control.get(), &PeerLink::GreetedBeside);
+}
+
+PeerLink::Connections PeerLink::Connect() const {
+  Connections made;
+  made.control_channel = MakeChannel(address_, credentials_, /*bulk=*/false);
+  made.control = std::make_unique<grpc::GenericStub>(made.control_channel);
+  made.bulk = std::make_unique<grpc::GenericStub>(
       MakeChannel(address_, credentials_, /*bulk=*/true));
+  return made;
+}
+
+bool PeerLink::IsUp() const {
+  return connections_.control_channel->GetState(/*try_to_connect=*/false) ==
+         GRPC_CHANNEL_READY;
 }
 
 void PeerLink::Greet() {
@@ -317,19 +342,45 @@ void PeerLink::Greet() {
       find_ != nullptr && std::exchange(address_, find_()) != address_;
   if (has_moved || MonotonicNow() >= connect_again_) {
     connect_again_ = Time::Never();
-    Connect();
+    connections_ = Connect();
   }
   StopSharing();
   state_ = State::kGreeting;
-  hello_ = new HelloCall(this);
+  hello_ = new HelloCall(this, connections_.control.get(), &PeerLink::Greeted);
+}
+
+void PeerLink::Meet(v1::HelloReply reply) {
+  process_ = ProcessText(reply.incarnation());
+  offer_ = std::move(*reply.mutable_shared_memory());
+  ShareMemory();
+  Heard();
+}
+
+void PeerLink::Heard() {
+  silent_since_ = under_way_.empty() ? Time::Never() : MonotonicNow();
+}
+
+void PeerLink::GreetedBeside(absl::Status status, v1::HelloReply reply) {
+  hello_beside_ = nullptr;
+  Connections beside = std::exchange(beside_, Connections());
+  // Nobody answers there either, or a call has found out more meanwhile.
+  if (!status.ok() || state_ != State::kGreeted || HasMoved()) return;
+  if (ProcessText(reply.incarnation()) == process_) return Heard();
+  Log(LogLevel::kInfo, "a peer is another process by now",
+      {{"peer", PeerName(peer_)}, {"at", address_}});
+  connections_ = std::move(beside);
+  StopSharing();
+  Meet(std::move(reply));
+  for (const auto& [id, call] : under_way_) {
+    call->replaced = true;
+    call->Cancel();
+  }
 }
 
 void PeerLink::Greeted(absl::Status status, v1::HelloReply reply) {
   hello_ = nullptr;
   state_ = status.ok() ? State::kGreeted : State::kStrange;
-  process_ = ProcessText(reply.incarnation());
-  offer_ = std::move(*reply.mutable_shared_memory());
-  if (status.ok()) ShareMemory();
+  if (status.ok()) Meet(std::move(reply));
   std::deque<std::unique_ptr<Call>> calls;
   calls.swap(waiting_);
   if (status.ok()) {
@@ -355,7 +406,10 @@ void PeerLink::Greeted(absl::Status status, v1::HelloReply reply) {
 void PeerLink::Begin(std::unique_ptr<Call> call) {
   Call* const begun = call.release();
   under_way_[begun->id] = begun;
-  begun->Begin(process_, (begun->method.bulk ? bulk_ : control_).get(), queue_);
+  if (silent_since_ == Time::Never()) silent_since_ = MonotonicNow();
+  const auto& stub =
+      begun->method.bulk ? connections_.bulk : connections_.control;
+  begun->Begin(process_, stub.get(), queue_);
 }
 
 // Null: there is nothing to share, or not yet.
@@ -404,8 +458,10 @@ void PeerLink::Finished(Call* call) {
   WireMessage message;
   if (status.ok()) status = Received(call, &message);
   // Whoever refuses has read what it refuses.
-  if (call->memory() != nullptr && !status.ok() &&
-      RefusalOf(status).reason() == v1::Refusal::REASON_UNSPECIFIED) {
+  if (status.ok() ||
+      RefusalOf(status).reason() != v1::Refusal::REASON_UNSPECIFIED) {
+    Heard();
+  } else if (call->memory() != nullptr) {
     call->memory()->CountLoss();
   }
   if (call->cancelled) return;
@@ -420,9 +476,12 @@ void PeerLink::Finished(Call* call) {
     // the same process, and Hello finds out which.
     if (call->meant == process_) connect_again_ = Time();
     status = absl::UnavailableError(kAnotherProcess);
+  } else if (call->replaced && absl::IsCancelled(status)) {
+    status = absl::UnavailableError(kReplaced);
   }
   // What could not be reached may be somebody else when it can.
-  if (IsConnectionLoss(status) && state_ == State::kGreeted) {
+  if (IsConnectionLoss(status) && state_ == State::kGreeted &&
+      !call->replaced) {
     state_ = State::kStrange;
   }
   host_->Replied(call->id, Explain(call->to, status), nullptr, {});

@@ -35,6 +35,11 @@ namespace paramd {
 //        └─────────── failed for want of one, or met another ─┘
 //                     process
 //
+// A machine that vanishes ends no connection. So where nothing that was asked
+// is answered, a second connection is made beside the first one, with a Hello.
+// If another process answers there, it is the peer from then on, and calls to
+// the one before it end; if not, all stays: a peer may be slow.
+//
 // Invariant: no call travels before a Hello was accepted on the present control
 // connection, and each says which process answered that: another one, which a
 // connection may lead to at any time, refuses it. Calls that come earlier wait
@@ -51,10 +56,15 @@ namespace paramd {
 // under way must have left the queue before it goes (see CancelAll).
 class PeerLink {
  public:
+  struct Patience {
+    absl::Duration hello;    // For an answer to Hello.
+    absl::Duration silence;  // For any answer, where something was asked.
+  };
+
   // `peer`: the process's peer, the first one of a server of several shards.
   // With TLS, unless null, it has to prove that.
   PeerLink(PeerId peer, std::string address, const Identity* self,
-           std::shared_ptr<const Tls> tls, absl::Duration hello_deadline,
+           std::shared_ptr<const Tls> tls, const Patience& patience,
            CoreHost* host, grpc::CompletionQueue* queue);
   ~PeerLink();
 
@@ -67,6 +77,9 @@ class PeerLink {
   void Send(CallId id, PeerId from, Outbox::SendItem item,
             const Method& method);
   void Cancel(CallId id);
+  // To be called every second, or as often as the peer may be silent: dials it
+  // anew if it is.
+  void Tick(Time now);
   // Ends every call; their completions still come out of the queue.
   void CancelAll();
 
@@ -74,10 +87,23 @@ class PeerLink {
   class Call;
   class HelloCall;
   enum class State { kStrange, kGreeting, kGreeted };
+  struct Connections {
+    std::shared_ptr<grpc::Channel> control_channel;
+    std::unique_ptr<grpc::GenericStub> control;
+    std::unique_ptr<grpc::GenericStub> bulk;
+  };
 
-  void Connect();
+  Connections Connect() const;
+  // As far as gRPC knows.
+  bool IsUp() const;
+  bool HasMoved() const { return find_ != nullptr && find_() != address_; }
   void Greet();
   void Greeted(absl::Status status, v1::HelloReply reply);
+  // The same for a Hello on the connections beside.
+  void GreetedBeside(absl::Status status, v1::HelloReply reply);
+  void Meet(v1::HelloReply reply);
+  // The peer has answered something.
+  void Heard();
   void ShareMemory();
   void StopSharing();
   std::shared_ptr<MemoryDial> Shared();
@@ -92,12 +118,11 @@ class PeerLink {
   const Identity* const self_;
   const std::shared_ptr<const Tls> tls_;  // May be null.
   const std::shared_ptr<grpc::ChannelCredentials> credentials_;
-  const absl::Duration hello_deadline_;
+  const Patience patience_;
   CoreHost* const host_;
   grpc::CompletionQueue* const queue_;
-  std::shared_ptr<grpc::Channel> control_channel_;
-  std::unique_ptr<grpc::GenericStub> control_;
-  std::unique_ptr<grpc::GenericStub> bulk_;
+  Connections connections_;
+  Connections beside_;  // While the peer is silent.
   // From when on the next Hello takes new connections: the name of a peer that
   // was not reached is looked up anew.
   Time connect_again_ = Time::Never();
@@ -107,6 +132,9 @@ class PeerLink {
   // Null: nothing is shared. Shared with the calls that use its memory.
   std::shared_ptr<MemoryDial> dial_;
   HelloCall* hello_ = nullptr;  // Under way if kGreeting. Owned by the queue.
+  HelloCall* hello_beside_ = nullptr;  // The same, on those beside; or null.
+  // Since when something was asked and nothing answered. Never: nothing was.
+  Time silent_since_ = Time::Never();
   std::deque<std::unique_ptr<Call>> waiting_;
   absl::flat_hash_map<CallId, Call*> under_way_;  // Owned by the queue.
 };

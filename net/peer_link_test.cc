@@ -5,7 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -35,10 +39,12 @@ class PeerLinkTest : public ::testing::Test {
   // or what comes first.
   absl::Status Call(const std::string& address,
                     absl::Duration hello_deadline = absl::Seconds(60),
-                    std::function<bool(const absl::Status&)> enough = nullptr) {
+                    std::function<bool(const absl::Status&)> enough = nullptr,
+                    absl::Duration longest_silence = absl::Seconds(60)) {
     GrpcRuntimeOptions options;
     options.self.set_type(v1::WORKER);
     options.hello_deadline = hello_deadline;
+    options.longest_silence = longest_silence;
     options.peers = {{PeerId::Ps(0), address}};
     const auto runtime = Listen(&options);
     ToyCore worker;
@@ -174,6 +180,90 @@ TEST_F(MovingNameTest, ANameThatLosesItsAddressIsNoLongerDialledThere) {
                    return told != refused;
                  }),
             Unreached(address, "no such host"));
+}
+
+// A server that a worker has called, and that says nothing for a while.
+class SilentPeerTest : public PeerLinkTest {
+ protected:
+  static constexpr absl::Duration kSilence = absl::Milliseconds(30);
+
+  // In a thread of its own.
+  struct Process {
+    explicit Process(uint64_t incarnation) {
+      GrpcRuntimeOptions options;
+      options.self.set_type(v1::PS);
+      options.incarnation = incarnation;
+      runtime = Listen(&options);
+      address = options.listen_address;
+      core.on_receive = [this](Message m, Time, Outbox* out) {
+        ++calls;
+        out->Reply(m.call, std::make_unique<v1::PullReply>());
+      };
+      runtime->AddCore(PeerId::Ps(0), &core);
+    }
+    ~Process() {
+      runtime->Stop(absl::CancelledError());
+      loop.join();
+    }
+    void Start() {
+      loop = std::thread([this] { (void)runtime->Run(); });
+    }
+    std::string host() const { return address.substr(0, address.find(':')); }
+
+    std::unique_ptr<Runtime> runtime;
+    std::string address;
+    ToyCore core;
+    std::atomic<int> calls{0};
+    std::thread loop;
+  };
+};
+
+// As where a machine vanishes: its connections are never reset.
+TEST_F(SilentPeerTest, WhoeverHasItsNameByNowIsCalledInsteadOfASilentOne) {
+  NameServer names;
+  std::promise<void> end;
+  const std::shared_future<void> has_ended = end.get_future();
+  Process first(1), second(2);
+  first.core.on_receive = [&](Message, Time, Outbox*) {
+    names.SetAddress(second.host());
+    has_ended.wait();
+  };
+  first.Start();
+  second.Start();
+  names.SetAddress(first.host());
+  const std::string address = names.Target("ps-0.train:2222");
+  absl::Status before;
+  const absl::Status told = Call(
+      address, absl::Seconds(1),
+      [&before](const absl::Status& status) {
+        if (!status.ok()) before = status;
+        return status.ok();
+      },
+      kSilence);
+  end.set_value();
+  EXPECT_TRUE(told.ok()) << told;
+  EXPECT_EQ(before,
+            Unreached(address, "silent; another process answers by now"));
+  EXPECT_FALSE(HasEnded(before)) << "it may be there, where nobody hears it";
+  EXPECT_EQ(second.calls.load(), 1);
+}
+
+TEST_F(SilentPeerTest, OneThatIsOnlySlowKeepsItsCalls) {
+  Process slow(1);
+  CallId call = 0;
+  slow.core.on_receive = [&](Message m, Time now, Outbox*) {
+    ++slow.calls;
+    call = m.call;
+    slow.core.tick = now + 10 * kSilence;
+  };
+  slow.core.on_tick = [&](Time, Outbox* out) {
+    out->Reply(call, std::make_unique<v1::PullReply>());
+  };
+  slow.Start();
+  const absl::Status told =
+      Call(slow.address, absl::Seconds(60), nullptr, kSilence);
+  EXPECT_TRUE(told.ok()) << told;
+  EXPECT_EQ(slow.calls.load(), 1);
 }
 
 TEST_F(PeerLinkTest, AChiefThatIsElsewhereIsReachedThere) {

@@ -13,7 +13,6 @@
 namespace paramd {
 namespace {
 
-constexpr size_t kMostReplicateCalls = 8;
 constexpr uint64_t kMostReplicateBytes = uint64_t{8} << 20;
 // Of slices that are cut and not taken, beside pushes.
 constexpr uint64_t kCutAhead = uint64_t{4} << 20;
@@ -73,6 +72,14 @@ void BackupStream::TellDecision(const v1::DecideRequest& decided, Time now) {
   decision->set_examples(decided.examples());
   *decision->mutable_thresholds() = decided.thresholds();
   *decision->mutable_channels() = decided.channels();
+  Tell(std::move(head), {}, now);
+}
+
+void BackupStream::TellLeaving(Time now) {
+  if (told_leaving_ || stopped_) return;
+  told_leaving_ = true;
+  auto head = std::make_unique<v1::ReplicateRequest>();
+  head->set_leaving(true);
   Tell(std::move(head), {}, now);
 }
 
@@ -163,7 +170,7 @@ BackupStream::Item* BackupStream::Find(uint64_t number) {
 }
 
 bool BackupStream::MaySend(const Item& item) const {
-  return calls_.size() < kMostReplicateCalls &&
+  return calls_.size() < kMostCalls &&
          (calls_.empty() ||
           bytes_under_way_ + item.bytes <= kMostReplicateBytes);
 }

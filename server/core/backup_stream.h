@@ -42,6 +42,9 @@ namespace paramd {
 // Not thread-safe: belongs to a Shard.
 class BackupStream {
  public:
+  // So many calls are under way at most: who has number n knows of an answer to
+  // number n - kMostCalls.
+  static constexpr size_t kMostCalls = 8;
   // As long as the backup has answered something that was sent so recently, it
   // has not taken over.
   static constexpr absl::Duration kLease = absl::Seconds(1);
@@ -79,6 +82,8 @@ class BackupStream {
   void TellPush(const v1::PushRequest& push, BufferChain payload,
                 uint32_t applied, Time now);
   void TellState(v1::ReplicateRequest::State state, Time now);
+  // This place is to end; once.
+  void TellLeaving(Time now);
   // A step of sync mode that is applied from now on.
   void TellDecision(const v1::DecideRequest& decided, Time now);
   // Pushes have to wait.
@@ -178,6 +183,7 @@ class BackupStream {
   std::string lost_;
   bool diverged_ = false;
   bool deposed_ = false;
+  bool told_leaving_ = false;
   bool stopped_ = false;
   bool handed_over_ = false;
 };

@@ -8,6 +8,7 @@
 #include "proto/job_end.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
+#include "server/core/backup_stream.h"
 
 namespace paramd {
 namespace {
@@ -19,7 +20,8 @@ constexpr absl::Duration kCoordinatorSilence = absl::Seconds(5);
 
 void Departure::Drain(ShardTurn* turn) {
   if (finished_ || draining_) return;  // On its way out already.
-  if (watched_.IsWatched(turn->now)) {
+  const bool waits = MayBeTheLast() && !IsLeaseOver(turn->now);
+  if (watched_.IsWatched(turn->now) || waits) {
     draining_ = awaits_leave_ = true;
     turn->out->Note(absl::StrCat("draining: this place of ", view_.Name(),
                                  " asks the coordinator to be let go"));
@@ -37,7 +39,8 @@ void Departure::DrainAsTold(ShardTurn* turn) {
 }
 
 bool Departure::is_missed() const {
-  return is_told_ && !let_go_ && !finished_ && HoldsPushes();
+  return is_told_ && !let_go_ && !finished_ &&
+         (HoldsPushes() || MayBeTheLast());
 }
 
 void Departure::LetGo(ShardTurn* turn) {
@@ -53,12 +56,31 @@ bool Departure::HoldsPushes() const {
   return view_.IsFilled() && view_.configuration.state() != v1::STARTING;
 }
 
+bool Departure::MayBeTheLast() const {
+  return view_.fill_state == FillState::kBackup && !server_is_there_ &&
+         view_.configuration.state() != v1::STARTING;
+}
+
+// One that leaves itself goes when what it holds is saved, or says what is
+// lost. Else only what answers something that was heard here since shows that
+// it is there: a call may take long to arrive.
+void Departure::HearServer(const v1::ReplicateRequest& told) {
+  if (told.number() == 1) {  // To another backup.
+    heard_before_ = 0;
+    server_is_there_ = false;
+  }
+  if (!draining_) heard_before_ = told.number();
+  server_is_there_ = server_is_there_ || told.leaving() ||
+                     told.number() > heard_before_ + BackupStream::kMostCalls;
+}
+
 bool Departure::IsLeaseOver(Time now) const {
   return now - heard_ > view_.settings().lease;
 }
 
 bool Departure::IsForgotten(Time now) const {
-  return awaits_leave_ && !HoldsPushes() && !watched_.IsWatched(now);
+  return awaits_leave_ && !HoldsPushes() && !MayBeTheLast() &&
+         !watched_.IsWatched(now);
 }
 
 void Departure::LeaveUndrained(ShardTurn* turn) const {
@@ -67,6 +89,13 @@ void Departure::LeaveUndrained(ShardTurn* turn) const {
         view_.Name(), " leaves without a checkpoint: no coordinator for ",
         absl::FormatDuration(turn->now - heard_),
         "; what came after the last one is lost"));
+  } else if (MayBeTheLast()) {
+    turn->out->Note(absl::StrCat(
+        "the backup of ", view_.Name(), " leaves: no coordinator for ",
+        absl::FormatDuration(turn->now - heard_), " has said whether ",
+        view_.Name(),
+        " is there; if it is not, what came after the last checkpoint is "
+        "lost"));
   }
   turn->out->Exit(absl::OkStatus());
 }
@@ -109,7 +138,7 @@ Time Departure::next_tick() const {
   if (draining_) {
     next =
         std::min(next, heard_ + view_.settings().lease + absl::Milliseconds(1));
-    if (awaits_leave_ && !HoldsPushes()) {
+    if (awaits_leave_ && !HoldsPushes() && !MayBeTheLast()) {
       next = std::min(next, watched_.watched_until());
     }
   }

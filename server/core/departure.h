@@ -1,10 +1,12 @@
 #ifndef PARAMD_SERVER_CORE_DEPARTURE_H_
 #define PARAMD_SERVER_CORE_DEPARTURE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "base/time.h"
 #include "proto/paramd/v1/control.pb.h"
+#include "proto/paramd/v1/data.pb.h"
 #include "server/core/shard_turn.h"
 #include "server/core/shard_view.h"
 #include "server/core/watched_place.h"
@@ -15,7 +17,10 @@ namespace paramd {
 // or no coordinator has called for too long.
 //
 // A place of a server with a backup goes when the coordinator lets it, because
-// it is then neither the server nor its backup.
+// it is then neither the server nor its backup. A backup may be the last that
+// holds the content, as a server may be gone before anybody knows. So where
+// nobody lets it go it waits for as long as a server would, unless it hears from
+// its server that it is there.
 //
 // Invariant: a process that drains waits for a snapshot, or to be let go, only
 // while a coordinator calls. One whose job has finished stays until everybody
@@ -42,6 +47,8 @@ class Departure {
 
   // A coordinator has called, or the process begins.
   void Hear(Time now) { heard_ = now; }
+  // What the server has told this place, its backup, in the order of numbers.
+  void HearServer(const v1::ReplicateRequest& told);
   // The process is to go: as the coordinator that watches it says, else with a
   // snapshot if there is something to save and a coordinator to ask, else at
   // once. Again: no change.
@@ -66,6 +73,8 @@ class Departure {
  private:
   // Whether the content may be more than what it was filled with.
   bool HoldsPushes() const;
+  // It is the backup of a server that may have gone before it was to go itself.
+  bool MayBeTheLast() const;
   bool IsLeaseOver(Time now) const;
   // Nobody is there any more to let it go, and it has nothing to save.
   bool IsForgotten(Time now) const;
@@ -77,8 +86,10 @@ class Departure {
   const WatchedPlace& watched_;
   Time heard_;  // When a coordinator last called.
   bool draining_ = false;
-  bool awaits_leave_ = false;  // To be let go, or saved.
-  bool is_told_ = false;       // To drain, by the coordinator.
+  bool awaits_leave_ = false;     // To be let go, or saved.
+  bool is_told_ = false;          // To drain, by the coordinator.
+  uint64_t heard_before_ = 0;     // Number that the server had told until then.
+  bool server_is_there_ = false;  // It has said so since, or that it leaves.
   bool finished_ = false;
   bool let_go_ = false;
   v1::Finished end_;

@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "proto/paramd/v1/data.pb.h"
 #include "server/core/testing/shard_bench.h"
 
 namespace paramd {
@@ -22,6 +23,13 @@ class DepartureTest : public ::testing::Test {
     v1::FinishRequest request;
     request.set_everybody_knows(everybody_knows);
     bench_.Do([&](ShardTurn* turn) { departure_.OnFinish(request, turn); });
+  }
+  // The server has told so much.
+  void Tell(uint64_t number, bool leaving = false) {
+    v1::ReplicateRequest told;
+    told.set_number(number);
+    told.set_leaving(leaving);
+    departure_.HearServer(told);
   }
   // Whether it has gone when it is asked the next time it wants to be.
   bool GoesNext() {
@@ -78,6 +86,8 @@ TEST_F(DepartureTest, OneThatWasToldToLeaveIsMissedUnlessItIsLetGo) {
   EXPECT_TRUE(departure_.draining());
   EXPECT_TRUE(departure_.is_missed()) << "it is the server";
   bench_.fill_state = FillState::kBackup;
+  EXPECT_TRUE(departure_.is_missed()) << "its server may be gone";
+  Tell(1, /*leaving=*/true);
   EXPECT_FALSE(departure_.is_missed()) << "somebody else is the server";
   bench_.fill_state = FillState::kFilled;
   bench_.Do([&](ShardTurn* turn) { departure_.LetGo(turn); });
@@ -92,15 +102,71 @@ TEST_F(DepartureTest, OneThatWasSignalledIsNotMissedIfItIsToldToLeaveToo) {
   EXPECT_FALSE(departure_.is_missed()) << "its supervisor knows";
 }
 
-TEST_F(DepartureTest, ABackupThatIsNotLetGoLeavesWhenNobodyWatchesIt) {
-  bench_.Do(
-      [&](ShardTurn* turn) { watched_.Keep(1, v1::WatchRequest(), turn); });
-  bench_.fill_state = FillState::kBackup;
+// What follows is of a backup that nobody lets go.
+class DepartingBackupTest : public DepartureTest {
+ protected:
+  DepartingBackupTest() {
+    bench_.fill_state = FillState::kBackup;
+    bench_.Do(
+        [&](ShardTurn* turn) { watched_.Keep(1, v1::WatchRequest(), turn); });
+  }
+  // As soon as nobody watches it.
+  void ExpectLeavesSoon() {
+    EXPECT_EQ(departure_.next_tick(), watched_.watched_until());
+    EXPECT_TRUE(GoesNext());
+    EXPECT_TRUE(bench_.out.exit_status.ok());
+    EXPECT_TRUE(bench_.out.notes.empty());
+  }
+  Time AfterALease() const {
+    return bench_.now + bench_.view.settings().lease + absl::Milliseconds(1);
+  }
+};
+
+TEST_F(DepartingBackupTest, Promise1_ItMayBeTheLastAndWaitsAsAServerWould) {
+  Tell(20);
   Drain();
   EXPECT_FALSE(bench_.out.exited);
-  EXPECT_EQ(departure_.next_tick(), watched_.watched_until());
+  EXPECT_EQ(departure_.next_tick(), AfterALease());
   EXPECT_TRUE(GoesNext());
   EXPECT_TRUE(bench_.out.exit_status.ok());
+  ASSERT_EQ(bench_.out.notes.size(), 1u);
+  EXPECT_THAT(bench_.out.notes[0].sentence,
+              HasSubstr("has said whether ps-0 is there; if it is not, what "
+                        "came after the last checkpoint is lost"));
+}
+
+TEST_F(DepartingBackupTest, Promise1_ItWaitsThoughNobodyWatchesItWhenItDrains) {
+  bench_.now = watched_.watched_until();
+  departure_.Hear(bench_.now);
+  Drain();
+  EXPECT_FALSE(bench_.out.exited);
+  EXPECT_TRUE(departure_.draining());
+  EXPECT_EQ(departure_.next_tick(), AfterALease());
+}
+
+TEST_F(DepartingBackupTest, ItGoesOnceItsServerHasAnsweredWhatWasSaidSince) {
+  Tell(20);
+  Drain();
+  // All of that may have been under way.
+  for (uint64_t number = 21; number <= 28; ++number) {
+    Tell(number);
+    EXPECT_EQ(departure_.next_tick(), AfterALease());
+  }
+  Tell(29);
+  ExpectLeavesSoon();
+}
+
+TEST_F(DepartingBackupTest, ItGoesWithAServerThatLeavesInGoodOrder) {
+  Tell(20, /*leaving=*/true);
+  Drain();
+  ExpectLeavesSoon();
+}
+
+TEST_F(DepartingBackupTest, WhatAnEarlierServerSaidCountsNoMore) {
+  Tell(20, /*leaving=*/true);
+  Tell(1);
+  Drain();
+  EXPECT_EQ(departure_.next_tick(), AfterALease());
 }
 
 TEST_F(DepartureTest, OneThatHoldsPushesWaitsToBeSaved) {

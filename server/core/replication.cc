@@ -141,6 +141,7 @@ void Replication::OnReply(const Message& message, ShardTurn* turn) {
 void Replication::Advance(ShardTurn* turn) const {
   BackupStream* const backup = turn->data.backup.get();
   if (backup == nullptr) return;
+  if (view_.draining) backup->TellLeaving(turn->now);
   // A slice is cut between two steps, and a block is proven when the step that
   // is decided is in it.
   const SyncStep* const step = turn->data.step.get();

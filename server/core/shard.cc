@@ -99,7 +99,10 @@ void Shard::Route(const Message& message, ShardTurn* turn) {
   } else if (const auto* told = As<v1::ReplicateRequest>(message)) {
     replication_.OnReplicate(
         message, *told,
-        [this](const v1::ReplicateRequest& done) { calls_.OnTold(done); },
+        [this](const v1::ReplicateRequest& done) {
+          calls_.OnTold(done);
+          departure_.HearServer(done);
+        },
         turn);
   } else {
     departure_.Hear(turn->now);
@@ -189,6 +192,7 @@ Time Shard::next_tick() const {
 void Shard::Drain(Time now, Outbox* out) {
   ShardTurn turn = Begin(now, out);
   departure_.Drain(&turn);
+  replication_.Advance(&turn);
   watched_.Advance(&turn);
 }
 

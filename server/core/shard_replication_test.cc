@@ -199,6 +199,29 @@ TEST_F(ShardReplicationTest, ABackupThatLeavesTakesWhatItIsToldUntilItIsLetGo) {
   EXPECT_TRUE(bench_.away.exited);
 }
 
+TEST_F(ShardReplicationTest, ABackupHearsThatItsServerLeavesToo) {
+  v1::WatchRequest watch = WatchOf(bench_, kAwayProcess);
+  bench_.away.Begin(PeerId::Coordinator(), watch);
+  bench_.away.Drain();
+  bench_.home.Drain();
+  ASSERT_FALSE(bench_.home.sends.empty()) << "it says so at once";
+  bench_.Carry();
+  // Nobody lets them go: the chief has gone.
+  bench_.away.Advance(absl::Seconds(2));
+  EXPECT_TRUE(bench_.away.exited);
+  EXPECT_FALSE(bench_.home.exited);
+}
+
+TEST_F(ShardReplicationTest, Promise1_ABackupWhoseServerIsSilentWaits) {
+  v1::WatchRequest watch = WatchOf(bench_, kAwayProcess);
+  bench_.away.Begin(PeerId::Coordinator(), watch);
+  bench_.away.Drain();
+  bench_.away.Advance(absl::Seconds(2));
+  EXPECT_FALSE(bench_.away.exited);
+  bench_.away.Advance(absl::Seconds(9));
+  EXPECT_TRUE(bench_.away.exited);
+}
+
 TEST_F(ShardReplicationTest, NoBlockHasTheVersionThatItHadInTheLastPlace) {
   const CallId push = bench_.BeginPush(1);
   bench_.Carry();

@@ -209,6 +209,10 @@ class NamespacesTest(unittest.TestCase):
     def start_again(self, task):
         self.machines.start(task, "--epochs=1000000")
 
+    def end(self, task):
+        self.machines.signal(task, signal.SIGKILL)
+        self.machines.wait(task)
+
     def lose_power(self, task):
         """It ends, and its machine can't say so."""
         self.network.unplug(task)
@@ -412,20 +416,35 @@ class NamespacesTest(unittest.TestCase):
 
     def test_Promise1_the_name_of_a_server_leads_to_another_machine(self):
         self.start(named=True)
-
-        def end(task):
-            self.machines.signal(task, signal.SIGKILL)
-            self.machines.wait(task)
-
-        first = self.take_over(end, "is gone")
+        first = self.take_over(self.end, "is gone")
         self.machines.move(first, "spare")
         self.start_again(first)
         self.machines.wait_for_backups()
         # Workers find it where it is now.
-        second = self.take_over(end, "is gone")
+        second = self.take_over(self.end, "is gone")
         self.assertEqual(self.machines.place_of(1), first)
         self.start_again(second)
         self.come_back(second)
+        self.finish()
+
+    def test_Promise1_a_vanished_server_comes_back_at_another_address(self):
+        self.start(named=True)
+
+        def fault(task):
+            self.lose_power(task)
+            self.machines.move(task, "spare")
+            self.start_again(task)
+
+        struck = self.take_over(fault)
+        # Nothing resets the connections to where it was.
+        self.machines.wait_until(
+            lambda: self.machines.server(1)["backup_is_member"],
+            "a backup of ps-1 at the new address", patience=10)
+        # Workers find it there, too.
+        other = self.take_over(self.end, "is gone")
+        self.assertEqual(self.machines.place_of(1), struck)
+        self.start_again(other)
+        self.come_back(other)
         self.finish()
 
     def test_Promise5_the_name_of_the_chief_leads_to_another_machine(self):

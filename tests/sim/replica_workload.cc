@@ -378,9 +378,7 @@ class ReplicaRun : private SimulationWatcher {
                      [this] { Leave(); });
       return;
     }
-    // A backup that hears of no coordinator for 2 s leaves by itself.
-    const bool loses = faults_.lose_request > 0 || faults_.lose_reply > 0;
-    if (elects_ && is_protected && !loses && !script_->IsCutOff() &&
+    if (elects_ && is_protected && !script_->IsCutOff() &&
         leaves_.Chance(0.3)) {
       return LeaveAsTheOnlyOne(task);
     }
