@@ -19,8 +19,8 @@ namespace paramd {
 // A place of a server with a backup goes when the coordinator lets it, because
 // it is then neither the server nor its backup. A backup may be the last that
 // holds the content, as a server may be gone before anybody knows. So where
-// nobody lets it go it waits for as long as a server would, unless it hears from
-// its server that it is there.
+// nobody lets it go it waits for as long as a server would, unless it hears
+// from its server that it is there.
 //
 // Invariant: a process that drains waits for a snapshot, or to be let go, only
 // while a coordinator calls. One whose job has finished stays until everybody
