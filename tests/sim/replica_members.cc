@@ -111,7 +111,8 @@ bool ReplicaMembers::AreFilled() const {
                      [this](const v1::ServerMember& server) {
                        const auto filled = filled_.find(server.index());
                        return filled != filled_.end() &&
-                              filled->second == server.generation();
+                              filled->second == server.generation() &&
+                              !ended_.contains(server.incarnation());
                      });
 }
 

@@ -73,7 +73,8 @@ class ReplicaMembers {
   bool IsRunning() const { return newest_.state() == v1::RUNNING; }
   // Nobody is down, and each server has a backup that would take it over.
   bool IsProtected() const;
-  // Each server has answered, where the log says that it is, that it is filled.
+  // Each server has answered, where the log says that it is, that it is filled,
+  // and its process has not ended.
   bool AreFilled() const;
   // Nobody is down, and each server is where the log says, has answered there
   // that it is filled, and stays there for now.
