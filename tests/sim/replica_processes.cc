@@ -12,7 +12,7 @@ constexpr char kReplicaDigest[] = "digest of the replicas";
 // Where servers are moved by themselves, far shorter than outside.
 constexpr absl::Duration kBalanceWindow = absl::Milliseconds(1500);
 
-IoResult Rows(Outbox::Head head, const std::vector<uint64_t>& rows) {
+IoResult ResultOf(Outbox::Head head, const std::vector<uint64_t>& rows) {
   IoResult result;
   result.head = std::move(head);
   result.payload = {Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)))};
@@ -100,14 +100,14 @@ void ReplicaProcesses::AddWorker(uint32_t index) {
       self, v1::CollectRows::descriptor(), {}, [this](Outbox::IoItem item) {
         const auto& compute =
             static_cast<const v1::CollectRows&>(*item.head).compute();
-        return Rows(std::make_unique<v1::CollectRowsResult>(),
-                    job_.RowsOf({compute.epoch(), compute.begin()}));
+        return ResultOf(std::make_unique<v1::CollectRowsResult>(),
+                        job_.RowsOf({compute.epoch(), compute.begin()}));
       });
   simulation_.HandleIo(
       self, v1::CollectEvaluationRows::descriptor(), {},
       [this](Outbox::IoItem) {
-        return Rows(std::make_unique<v1::CollectEvaluationRowsResult>(),
-                    job_.AllRows());
+        return ResultOf(std::make_unique<v1::CollectEvaluationRowsResult>(),
+                        job_.AllRows());
       });
   simulation_.HandleIo(
       self, v1::ComputeGradient::descriptor(),
