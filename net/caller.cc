@@ -46,7 +46,8 @@ absl::Status NotProved(absl::string_view sentence) {
   return Refuse(v1::Refusal::NOT_ALLOWED, "certificate", sentence);
 }
 
-// As a certificate says. An evaluator has no methods of its own.
+// As a certificate says. An evaluator has no methods of its own, and a stage
+// calls nobody.
 void SetRole(const CertifiedName& name, Caller* caller) {
   switch (name.role) {
     case CertifiedName::Role::kPs:
@@ -64,6 +65,7 @@ void SetRole(const CertifiedName& name, Caller* caller) {
       caller->role = v1::ROLE_READER;
       break;
     case CertifiedName::Role::kEvaluator:
+    case CertifiedName::Role::kStage:
       break;
   }
 }
@@ -78,6 +80,7 @@ std::string CallerText(PeerId self) {
       return absl::StrCat("worker/", self.index);
     case PeerId::Kind::kCoordinator:
       return "chief/0";
+    case PeerId::Kind::kStage:  // It calls nobody.
     case PeerId::Kind::kOutside:
       return "";
   }

@@ -21,6 +21,7 @@ constexpr std::pair<CertifiedName::Role, absl::string_view> kRoles[] = {
     {CertifiedName::Role::kEvaluator, "evaluator"},
     {CertifiedName::Role::kOperator, "operator"},
     {CertifiedName::Role::kReader, "reader"},
+    {CertifiedName::Role::kStage, "stage"},
 };
 
 absl::string_view TextOf(CertifiedName::Role role) {
@@ -72,8 +73,8 @@ absl::StatusOr<CertifiedName> NameAmong(const std::vector<std::string>& uris) {
   const std::string found = absl::StrJoin(uris, ", ");
   return absl::InvalidArgumentError(absl::StrCat(
       "a certificate needs exactly one URI name ", kPrefix,
-      "JOB/ROLE/INDEX with a role ps, worker, evaluator, operator or reader; "
-      "it has ",
+      "JOB/ROLE/INDEX with a role ps, worker, evaluator, stage, operator or "
+      "reader; it has ",
       found.empty() ? "none"
                     : absl::StrCat("'", found.substr(0, kMostQuoted), "'")));
 }
@@ -90,8 +91,8 @@ absl::StatusOr<CertifiedName> NameOfTask(absl::string_view job,
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "'", task,
-      "' is not a task; expected ps, worker, evaluator, operator or reader "
-      "with an index, as in ps-0"));
+      "' is not a task; expected ps, worker, evaluator, stage, operator or "
+      "reader with an index, as in ps-0"));
 }
 
 }  // namespace paramd

@@ -13,7 +13,7 @@ namespace paramd {
 // Whom a certificate is for, as its one URI name says:
 // spiffe://paramd/JOB/ROLE/INDEX. The chief is worker 0.
 struct CertifiedName {
-  enum class Role { kPs, kWorker, kEvaluator, kOperator, kReader };
+  enum class Role { kPs, kWorker, kEvaluator, kOperator, kReader, kStage };
 
   std::string job;
   Role role = Role::kPs;

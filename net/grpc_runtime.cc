@@ -260,11 +260,11 @@ absl::Status GrpcRuntime::Listen() {
   return absl::OkStatus();
 }
 
-// Parameter servers are who payloads come from and go to; the others make the
-// memory. Null: there is nothing to listen for.
+// Parameter servers and stages are who payloads come from and go to; the others
+// make the memory. Null: there is nothing to listen for.
 std::unique_ptr<MemoryListener> GrpcRuntime::ShareMemory() {
   if (!options_.shared_memory) return nullptr;
-  if (self_.task.type() != v1::PS) {
+  if (self_.task.type() != v1::PS && self_.task.type() != v1::STAGE) {
     self_.shared_memory.set_machine(SharedMachineName());
     return nullptr;
   }

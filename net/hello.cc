@@ -33,6 +33,8 @@ std::string TaskName(const v1::Task& task) {
                  : absl::StrCat("worker-", task.index());
     case v1::EVALUATOR:
       return absl::StrCat("evaluator-", task.index());
+    case v1::STAGE:
+      return absl::StrCat("stage-", task.index());
     default:
       return "the caller";
   }
@@ -221,6 +223,9 @@ v1::Task TaskOf(PeerId peer, uint32_t shards_per_server) {
     case PeerId::Kind::kWorker:
     case PeerId::Kind::kCoordinator:
       task.set_type(v1::WORKER);
+      break;
+    case PeerId::Kind::kStage:
+      task.set_type(v1::STAGE);
       break;
     case PeerId::Kind::kOutside:
       break;

@@ -4,6 +4,7 @@
 #include "google/protobuf/descriptor.h"
 
 #include "proto/paramd/v1/membership.pb.h"
+#include "proto/paramd/v1/stage.pb.h"
 
 namespace paramd {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 PeerId::Kind ServedBy(absl::string_view service) {
   if (service == "ParameterServer") return PeerId::Kind::kPs;
   if (service == "Coordinator") return PeerId::Kind::kCoordinator;
+  if (service == "StageProcess") return PeerId::Kind::kStage;
   return PeerId::Kind::kOutside;
 }
 
@@ -24,6 +26,7 @@ const MethodTable& MethodTable::Get() {
 MethodTable::MethodTable() {
   AddAllOf(v1::MethodRules::descriptor()->file());
   AddAllOf(v1::BeatRequest::descriptor()->file());
+  AddAllOf(v1::ComputeStageRequest::descriptor()->file());
   for (const Method& method : methods_) {
     by_request_[method.request->GetDescriptor()] = &method;
   }

@@ -18,7 +18,7 @@ namespace paramd {
 inline constexpr size_t kMostBulkBytes = (size_t{4} << 20) + (64 << 10);
 inline constexpr size_t kMostControlBytes = size_t{1} << 20;
 
-// One method of services.proto or membership.proto.
+// One method of services.proto, membership.proto or stage.proto.
 struct Method {
   std::string path;  // "/paramd.v1.ParameterServer/Pull"
   std::string name;  // "Pull"

@@ -72,8 +72,9 @@ std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const Tls* tls,
                                                         const v1::Task& peer) {
   if (tls == nullptr) return grpc::InsecureChannelCredentials();
   return tls->CredentialsFor({tls->self().job,
-                              peer.type() == v1::PS
-                                  ? CertifiedName::Role::kPs
+                              peer.type() == v1::PS ? CertifiedName::Role::kPs
+                              : peer.type() == v1::STAGE
+                                  ? CertifiedName::Role::kStage
                                   : CertifiedName::Role::kWorker,
                               peer.index()});
 }

@@ -19,6 +19,7 @@
 #include "net/payload_path.h"
 #include "net/traced_core.h"
 #include "proto/paramd/v1/membership.pb.h"
+#include "proto/paramd/v1/stage.pb.h"
 #include "proto/paramd/v1/status.pb.h"
 #include "proto/refusal.h"
 
@@ -51,8 +52,14 @@ PeerId FirstServer(const Identity& self) {
 
 // Which core of this process serves the method.
 PeerId CoreOf(const Identity& self, const Method& method, uint32_t shard) {
-  const bool is_ps = method.served_by == PeerId::Kind::kPs;
-  return {method.served_by, is_ps ? FirstServer(self).index + shard : 0};
+  switch (method.served_by) {
+    case PeerId::Kind::kPs:
+      return PeerId::Ps(FirstServer(self).index + shard);
+    case PeerId::Kind::kStage:
+      return PeerId::Stage(self.task.index());
+    default:
+      return {method.served_by, 0};
+  }
 }
 
 // Zero where there is one.
@@ -196,6 +203,7 @@ RequestServer::RequestServer(const Identity* self, CoreHost* host,
       health_([this] { return IsRestored(); }),
       reflection_({v1::MethodRules::descriptor()->file(),
                    v1::BeatRequest::descriptor()->file(),
+                   v1::ComputeStageRequest::descriptor()->file(),
                    grpc::health::v1::HealthCheckRequest::descriptor()->file()},
                   [this](const auto* service) { return IsServed(service); }),
       waiting_in_(self->shards_per_server *
@@ -346,8 +354,9 @@ absl::Status RequestServer::GiveToCore(Request* request, const Caller& caller,
   if (!host_->Serves(core)) {
     return absl::UnimplementedError(absl::StrCat(
         method.name, " is served by ", PeerName(core), "; this is ",
-        PeerName(self_->task.type() == v1::PS
-                     ? FirstServer(*self_)
+        PeerName(self_->task.type() == v1::PS ? FirstServer(*self_)
+                 : self_->task.type() == v1::STAGE
+                     ? PeerId::Stage(self_->task.index())
                      : PeerId::Worker(self_->task.index()))));
   }
   const size_t methods = MethodTable::Get().methods().size();

@@ -52,6 +52,11 @@ const std::map<std::string, std::string>& Table() {
       {"GetConfiguration", kMembers},
       {"Beat", "worker chief"},
       {"ReadState", "worker chief"},
+      {"GreetStage", "worker chief"},
+      {"PutStageContent", "worker chief"},
+      {"ComputeStage", "worker chief"},
+      {"FetchStageResult", "worker chief"},
+      {"ReleaseStage", "worker chief"},
   };
   return *table;
 }

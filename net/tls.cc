@@ -176,7 +176,8 @@ std::shared_ptr<grpc::ChannelCredentials> Tls::CredentialsForJob() const {
       provider_, absl::StrCat("a ps or worker of job '", self_.job, "'"),
       [job = self_.job](const CertifiedName& name) {
         return name.job == job && (name.role == CertifiedName::Role::kPs ||
-                                   name.role == CertifiedName::Role::kWorker);
+                                   name.role == CertifiedName::Role::kWorker ||
+                                   name.role == CertifiedName::Role::kStage);
       });
 }
 

@@ -14,6 +14,8 @@ std::string PeerName(PeerId peer) {
                                          : absl::StrCat("worker-", peer.index);
     case PeerId::Kind::kCoordinator:
       return "coordinator";
+    case PeerId::Kind::kStage:
+      return absl::StrCat("stage-", peer.index);
     case PeerId::Kind::kOutside:
       return "outside";
   }

@@ -15,7 +15,7 @@ namespace paramd {
 // Who a message comes from or goes to: a task of the cluster, its coordinator,
 // or somebody outside (a person's command, a test).
 struct PeerId {
-  enum class Kind : uint8_t { kOutside, kPs, kWorker, kCoordinator };
+  enum class Kind : uint8_t { kOutside, kPs, kWorker, kCoordinator, kStage };
 
   Kind kind = Kind::kOutside;
   uint32_t index = 0;
@@ -25,6 +25,9 @@ struct PeerId {
     return {Kind::kWorker, index};
   }
   static constexpr PeerId Coordinator() { return {Kind::kCoordinator, 0}; }
+  static constexpr PeerId Stage(uint32_t index) {
+    return {Kind::kStage, index};
+  }
   // A worker that has no index yet: see EnlistRequest.
   static constexpr PeerId AnyWorker() { return {Kind::kWorker, 0xffffffff}; }
 
@@ -35,7 +38,7 @@ struct PeerId {
   }
 };
 
-// "ps-0", "worker-3", "coordinator", "outside".
+// "ps-0", "worker-3", "coordinator", "stage-1", "outside".
 std::string PeerName(PeerId peer);
 
 // Names a call. A request's id is the transport's, to be given back in Reply; a

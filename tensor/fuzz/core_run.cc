@@ -63,6 +63,7 @@ uint8_t NumberOf(PeerId peer) {
       return static_cast<uint8_t>(8 + peer.index % 8);
     case PeerId::Kind::kCoordinator:
       return 16;
+    case PeerId::Kind::kStage:
     case PeerId::Kind::kOutside:
       break;
   }
