@@ -47,6 +47,12 @@ std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster,
     if (is_self || cluster.ps[i].empty()) continue;
     entries.push_back(absl::StrCat("ps[", i, "]=", cluster.ps[i]));
   }
+  // Which of them are a worker's follows from how many there are of both.
+  if (!cluster.stages.empty()) {
+    entries.push_back(absl::StrCat("stage=", cluster.stages.size()));
+    entries.push_back(
+        absl::StrCat("workers with stages=", cluster.workers.size()));
+  }
   // Without servers each worker computes its share of a step.
   if (cluster.ps.empty() && cluster.knows_all_workers) {
     entries.push_back(

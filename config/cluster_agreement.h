@@ -14,10 +14,10 @@ namespace paramd {
 // What two processes of one cluster must be told alike. Each may know less
 // than the other, and its own address may be written otherwise for itself
 // ("localhost"), so only what both name is compared: the addresses of the ps in
-// their order, the number of ps, the chief's address, and of workers without ps
-// how many they are. Never a worker's address, nor evaluators, nor the
-// process's own entry. Of the job's settings, which each process knows in full,
-// all that are job-wide.
+// their order, the number of ps, the chief's address, the stages and of how
+// many workers they are, and of workers without ps how many they are. Never a
+// worker's address, nor evaluators, nor the process's own entry. Of the job's
+// settings, which each process knows in full, all that are job-wide.
 
 // One "name=value" per entry: "ps=2", "ps[0]=a:1", "chief=c:1", "number of
 // workers=3". Empty if standalone. `chief_moves`: the chief is elected, so each

@@ -223,6 +223,19 @@ TEST(ClusterMistakesTest, MistakesInTheTaskAreNamed) {
   EXPECT_THAT(message("{}"), HasSubstr("task: is missing; say which task"));
 }
 
+TEST(ClusterMistakesTest, StagesNeedServersAndAddressesOfTheirOwn) {
+  EXPECT_THAT(
+      MessageOf(WithCluster(R"({"worker": ["a:1"], "stage": ["s:1"]})")),
+      HasSubstr("has 'stage' tasks and no 'ps' tasks"));
+  EXPECT_THAT(
+      MessageOf(WithCluster(
+          R"({"worker": ["a:1"], "ps": ["p:1"], "stage": ["a:1"]})")),
+      HasSubstr("cluster.stage[0]: has the address of cluster.worker[0]"));
+  EXPECT_THAT(MessageOf(WithCluster(R"({"worker": ["a:1"], "ps": ["p:1"],
+                                       "stage": {"1": "s:1"}})")),
+              HasSubstr("cluster.stage: does not have every task from 0 on"));
+}
+
 TEST(ClusterMistakesTest, AllMistakesAreSaidAtOnce) {
   EXPECT_EQ(MessageOf("{\"cluster\": {\"worker\": [\"a\", \"b:0\"],\n"
                       "\"ps\": [\"http://c:1\"]},\n\"task\": {\"index\": 0}}"),
@@ -233,7 +246,7 @@ TEST(ClusterMistakesTest, AllMistakesAreSaidAtOnce) {
             "TF_CONFIG:2: cluster.ps[0]: \"http://c:1\" has a scheme; write "
             "host:port alone\n"
             "TF_CONFIG:3: task.type: is missing; give one of chief, worker, "
-            "ps, evaluator");
+            "ps, evaluator, stage");
 }
 
 TEST(ClusterMistakesTest, UnexpandedReferencesAreNamed) {

@@ -19,6 +19,8 @@ absl::string_view TaskTypeName(TaskType type) {
       return "ps";
     case TaskType::kEvaluator:
       return "evaluator";
+    case TaskType::kStage:
+      return "stage";
     case TaskType::kOther:
       return "other";
   }
@@ -41,6 +43,7 @@ int ClusterSpec::worker_index() const {
 std::string ClusterSpec::self_address() const {
   if (standalone) return "";
   if (is_ps()) return ps[self.index];
+  if (is_stage()) return stages[self.index];
   return worker_index() < 0 ? "" : workers[worker_index()];
 }
 
@@ -95,6 +98,10 @@ std::string ToTfConfig(const ClusterSpec& cluster, const TaskId& task) {
   }
   lists.push_back(list("worker", workers.begin(), workers.end()));
   lists.push_back(list("ps", cluster.ps.begin(), cluster.ps.end()));
+  if (!cluster.stages.empty()) {
+    lists.push_back(
+        list("stage", cluster.stages.begin(), cluster.stages.end()));
+  }
   const absl::string_view type = task.type == TaskType::kChief
                                      ? absl::string_view(cluster.chief_job)
                                      : TaskTypeName(task.type);

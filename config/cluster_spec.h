@@ -1,6 +1,7 @@
 #ifndef PARAMD_CONFIG_CLUSTER_SPEC_H_
 #define PARAMD_CONFIG_CLUSTER_SPEC_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,10 @@
 namespace paramd {
 
 // kOther: a job that has nothing to do with training ("tensorboard").
-enum class TaskType { kChief, kWorker, kPs, kEvaluator, kOther };
+enum class TaskType { kChief, kWorker, kPs, kEvaluator, kStage, kOther };
 
-// "chief", "worker", "ps", "evaluator": as TF_CONFIG writes them; "other".
+// "chief", "worker", "ps", "evaluator", "stage": as TF_CONFIG writes them;
+// "other".
 absl::string_view TaskTypeName(TaskType type);
 
 // A task as TF_CONFIG names it; its legacy "master" is a chief.
@@ -47,6 +49,9 @@ struct ClusterSpec {
   // 0.
   std::vector<std::string> workers;
   std::vector<std::string> evaluators;
+  // That compute stages of workers' pipelines: of each worker as many, those of
+  // worker 0 first.
+  std::vector<std::string> stages;
   std::vector<std::string> other_jobs;  // names of jobs that nobody waits for
   // Whether `ps` and `workers` are as long as they are in truth. Kubeflow's
   // dynamic workers are told of no other worker, its ps of no other ps.
@@ -78,6 +83,13 @@ struct ClusterSpec {
   std::vector<std::string> notes;
 
   bool is_ps() const { return self.type == TaskType::kPs; }
+  bool is_stage() const { return self.type == TaskType::kStage; }
+  // Stages of each worker that are in processes of their own; 0: none are.
+  uint32_t stages_of_a_worker() const {
+    return workers.empty()
+               ? 0
+               : static_cast<uint32_t>(stages.size() / workers.size());
+  }
   bool is_chief() const { return worker_index() == 0; }
   bool joins() const { return !join.empty(); }
   // What the chief says. REQUIRES: joins(), and index is from 1 to kMostTasks -

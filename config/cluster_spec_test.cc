@@ -290,6 +290,23 @@ TEST(ClusterSpecTest, AddressesFollowTheRole) {
   EXPECT_FALSE(parse("evaluator", 0).is_chief());
 }
 
+TEST(ClusterSpecTest, EachWorkerHasAsManyStages) {
+  const auto spec = ParseTfConfig(
+      R"({"cluster": {"worker": ["a:1", "b:1"], "ps": ["p:1"],
+                      "stage": ["s:1", "t:1", "u:1", "v:1"]},
+          "task": {"type": "stage", "index": 2}})");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_TRUE(spec->is_stage());
+  EXPECT_EQ(spec->worker_index(), -1);
+  EXPECT_EQ(spec->self_address(), "u:1");
+  EXPECT_EQ(spec->nothing_to_do(), "");
+  EXPECT_EQ(spec->stages_of_a_worker(), 2u);
+  EXPECT_THAT(spec->other_jobs, ::testing::IsEmpty());
+  const auto again = ParseTfConfig(ToTfConfig(*spec, spec->self));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->stages, spec->stages);
+}
+
 TEST(ClusterSpecTest, AnotherJobsTaskHasNothingToDo) {
   const auto spec = ParseTfConfig(
       R"({"cluster": {"worker": ["a:1"], "ps": ["p:1"], "board": ["t:1"]},
@@ -361,8 +378,8 @@ TEST(ClusterSpecTest, FlagsWithoutATaskOrWithoutAClusterAreNamed) {
   sources.cluster = "ps=p:1 worker=w-{0..1}:1";
   EXPECT_EQ(message(),
             "--task_type: is missing; say which task of the cluster this "
-            "process is: one of chief, worker, ps, evaluator; --task_index "
-            "says which of them");
+            "process is: one of chief, worker, ps, evaluator, stage; "
+            "--task_index says which of them");
   sources.task_type = "worker";
   EXPECT_THAT(message(), HasSubstr("--task_index: is missing; give the "
                                    "position of this process in its list"));

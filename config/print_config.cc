@@ -80,6 +80,7 @@ Json JsonOfCluster(const ClusterSpec& cluster) {
   json["ps"] = Addresses(cluster.ps);
   json["workers"] = Addresses(cluster.workers);
   json["evaluators"] = Addresses(cluster.evaluators);
+  json["stages"] = Addresses(cluster.stages);
   json["other_jobs"] = Addresses(cluster.other_jobs);
   json["expected_ps"] = is_alone               ? Json(0)
                         : cluster.knows_all_ps ? Json(cluster.ps.size())
@@ -166,6 +167,9 @@ std::vector<std::vector<std::string>> RowsOfCluster(
         {"workers", ListOf(cluster.workers, cluster.knows_all_workers)});
     if (!cluster.evaluators.empty()) {
       rows.push_back({"evaluators", absl::StrJoin(cluster.evaluators, ", ")});
+    }
+    if (!cluster.stages.empty()) {
+      rows.push_back({"stages", absl::StrJoin(cluster.stages, ", ")});
     }
     for (const std::string& job : cluster.other_jobs) {
       rows.push_back({"other job", Excerpt(job)});

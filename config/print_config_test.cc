@@ -68,7 +68,7 @@ TEST_F(PrintConfigTest, TheClusterIsAsThisProcessReadIt) {
     "worker_index": 1, "ps_index": null, "is_chief": false,
     "address": "a:1", "chief_address": "c:1",
     "ps": ["p:1"], "workers": ["c:1", "a:1"], "evaluators": ["e:1"],
-    "other_jobs": ["board"], "expected_ps": 1, "expected_workers": 2,
+    "stages": [], "other_jobs": ["board"], "expected_ps": 1, "expected_workers": 2,
     "notes": []})")
                                                             .dump());
 }

@@ -25,13 +25,14 @@
 namespace paramd {
 namespace {
 
-constexpr absl::string_view kTypes = "chief, worker, ps, evaluator";
+constexpr absl::string_view kTypes = "chief, worker, ps, evaluator, stage";
 
 // kOther for a name that is none of paramd's.
 TaskType TypeNamed(absl::string_view name) {
   if (name == "master") return TaskType::kChief;
-  for (const TaskType type : {TaskType::kChief, TaskType::kWorker,
-                              TaskType::kPs, TaskType::kEvaluator}) {
+  for (const TaskType type :
+       {TaskType::kChief, TaskType::kWorker, TaskType::kPs,
+        TaskType::kEvaluator, TaskType::kStage}) {
     if (name == TaskTypeName(type)) return type;
   }
   return TaskType::kOther;
@@ -43,14 +44,15 @@ std::string MeantType(absl::string_view name) {
   const std::string lower = absl::AsciiStrToLower(name);
   // TensorFlow's name for a process that trains alone.
   if (lower == "local" || lower == "localhost") return "worker";
-  for (const absl::string_view known : {"chief", "worker", "ps", "evaluator"}) {
+  for (const absl::string_view known :
+       {"chief", "worker", "ps", "evaluator", "stage"}) {
     absl::string_view rest = lower;
     if (!absl::ConsumePrefix(&rest, known)) continue;
     const bool means_it = rest.empty() || rest == "s" || rest[0] == '_' ||
                           rest[0] == '-' || absl::ascii_isdigit(rest[0]);
     if (means_it) return std::string(known);
   }
-  return NearestName(name, {"chief", "worker", "evaluator", "master"});
+  return NearestName(name, {"chief", "worker", "evaluator", "stage", "master"});
 }
 
 // "; call 'worker_hosts' 'worker'" if a job is likely meant to be a known one.
@@ -96,7 +98,7 @@ class ClusterReader {
   }
   bool trains_or_serves() const {
     return type_ == TaskType::kChief || type_ == TaskType::kWorker ||
-           type_ == TaskType::kPs;
+           type_ == TaskType::kPs || type_ == TaskType::kStage;
   }
   // Whether the workers are an object, of which this process may see a part.
   bool is_dynamic() const {
@@ -254,9 +256,9 @@ void ClusterReader::ResolveType() {
   mistakes_.Add(
       gathered_.type->place, gathered_.type->path,
       reference.empty()
-          ? absl::StrCat(
-                "unknown task type \"", Excerpt(name), "\"",
-                NearestNameHint(name, {"chief", "worker", "ps", "evaluator"}))
+          ? absl::StrCat("unknown task type \"", Excerpt(name), "\"",
+                         NearestNameHint(name, {"chief", "worker", "ps",
+                                                "evaluator", "stage"}))
           : UnexpandedSentence(reference, gathered_.type->place.source));
 }
 
@@ -379,6 +381,17 @@ void ClusterReader::ReadOthers() {
       spec_.evaluators.push_back(task.second);
     }
   }
+  const ListedJob* stages = ListOf(TaskType::kStage);
+  if (stages != nullptr &&
+      stages->tasks.rbegin()->first + 1 == int(stages->tasks.size())) {
+    for (const auto& task : stages->tasks) {
+      spec_.stages.push_back(task.second);
+    }
+  } else if (stages != nullptr) {
+    mistakes_.Add(stages->place, stages->path,
+                  "does not have every task from 0 on; which of them are a "
+                  "worker's follows from their numbers, so list all");
+  }
   for (const ListedJob& job : cluster_->jobs) {
     if (TypeNamed(job.name) == TaskType::kOther) {
       spec_.other_jobs.push_back(job.written);
@@ -415,6 +428,12 @@ void ClusterReader::CheckWhoIsThere() {
         "where each worker has a copy, or list one worker alone to train in "
         "its process",
         RenamingHint(*cluster_)));
+  } else if (spec_.ps.empty() && sources_.needs_servers &&
+             !spec_.stages.empty()) {
+    AddToCluster(
+        "has 'stage' tasks and no 'ps' tasks; a worker whose stages are in "
+        "other processes trains through parameter servers, so add at least "
+        "one, as in \"ps\": [\"host1:2222\"]");
   }
 }
 
@@ -478,7 +497,7 @@ void ClusterReader::FindUnknownChief() {
 void ClusterReader::CheckEqualAddresses() {
   std::map<std::string, std::string> first;
   for (const TaskType type :
-       {TaskType::kPs, TaskType::kChief, TaskType::kWorker}) {
+       {TaskType::kPs, TaskType::kChief, TaskType::kWorker, TaskType::kStage}) {
     const ListedJob* list = ListOf(type);
     if (list == nullptr) continue;
     for (const auto& [index, address] : list->tasks) {

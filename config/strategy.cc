@@ -30,6 +30,60 @@ bool HasSeveralReplicas(Job::Strategy strategy) {
   return strategy != Job::ONE_DEVICE && strategy != Job::MULTI_WORKER_MIRRORED;
 }
 
+// Of a worker the first stages are in processes of their own, if the cluster
+// has such tasks; its last one never is.
+absl::Status CheckStagesFit(const Job& job, const ClusterSpec& cluster) {
+  const size_t stages = cluster.stages.size();
+  const size_t workers = cluster.workers.size();
+  const v1::PipelineConfig& pipeline = job.pipeline();
+  const uint32_t devices = std::max(1u, pipeline.stages()) /
+                           std::max(1u, pipeline.stages_per_device());
+  const bool takes_part = !cluster.standalone &&
+                          cluster.self.type != TaskType::kEvaluator &&
+                          cluster.self.type != TaskType::kOther;
+  if (stages == 0 || !takes_part) return absl::OkStatus();
+  const std::string has =
+      absl::StrCat("stage: the cluster has ", stages, " stage tasks");
+  const auto refuse = [&](const auto&... sentence) {
+    return absl::InvalidArgumentError(absl::StrCat(has, sentence...));
+  };
+  if (workers == 0 || stages % workers != 0) {
+    return refuse(" for ", workers,
+                  " workers; each worker takes as many, so list a multiple of "
+                  "the workers");
+  }
+  if (devices == 1) {
+    return refuse(
+        ", but the job's pipeline is on one device, which is the worker; give "
+        "pipeline.stages, or leave the stage tasks out");
+  }
+  if (stages / workers >= devices) {
+    return refuse(", ", stages / workers,
+                  " for each worker, and the pipeline is on ", devices,
+                  " devices, the last of which is the worker itself; list at "
+                  "most ",
+                  devices - 1,
+                  " for each worker, or give more pipeline.stages");
+  }
+  if (ConcurrentSteps(pipeline) > 1) {
+    return refuse(
+        ", but a pipeline without a flush has all of its stages in the "
+        "worker; choose pipeline.schedule 1f1b, gpipe, interleaved, "
+        "zero_bubble or naive, or leave the stage tasks out");
+  }
+  if (ReplicasOf(job) > 1) {
+    return refuse(", but replicas is ", job.replicas(),
+                  ", and they are of one model in the worker; give one replica "
+                  "and more workers, or leave the stage tasks out");
+  }
+  if (job.model().custom()) {
+    return refuse(
+        ", but the model is custom, and a program computes all of it; leave "
+        "the stage tasks out");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string StrategyName(Job::Strategy strategy) {
@@ -134,8 +188,8 @@ absl::Status CheckStrategyFits(const Job& job, const ClusterSpec& cluster) {
         "; start more, or leave it out"));
   }
   // An evaluator reads checkpoints, whoever writes them.
-  if (UsesServers(job) || cluster.standalone ||
-      cluster.self.type == TaskType::kEvaluator) {
+  if (UsesServers(job)) return CheckStagesFit(job, cluster);
+  if (cluster.standalone || cluster.self.type == TaskType::kEvaluator) {
     return absl::OkStatus();
   }
   const std::string name = StrategyName(job.strategy());
@@ -144,6 +198,13 @@ absl::Status CheckStrategyFits(const Job& job, const ClusterSpec& cluster) {
         "strategy: \"", name, "\" has no servers, but the cluster has ",
         cluster.ps.size(), " ps tasks; choose \"parameter_server\", which ",
         "fits such a cluster"));
+  }
+  if (!cluster.stages.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stage: the cluster has ", cluster.stages.size(),
+                     " stage tasks, but with strategy \"", name,
+                     "\" a worker computes all of its stages itself; choose "
+                     "\"parameter_server\", or leave the stage tasks out"));
   }
   if (job.strategy() == Job::MULTI_WORKER_MIRRORED) {
     return CheckWorkersFit(job, cluster);

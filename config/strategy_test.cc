@@ -90,6 +90,43 @@ TEST(StrategyTest, WithoutServersEveryStepIsTheSumOfAll) {
   EXPECT_THAT(Wrong(job), IsEmpty());
 }
 
+TEST(StrategyTest, StagesOfWorkersFitTheirPipelines) {
+  v1::JobConfig job = JobOf(v1::JobConfig::PARAMETER_SERVER);
+  job.mutable_pipeline()->set_stages(3);
+  ClusterSpec cluster = ClusterOf(1, 2);
+  const auto misfit = [&] {
+    return std::string(CheckStrategyFits(job, cluster).message());
+  };
+  cluster.stages = {"a:1", "b:1", "c:1", "d:1"};
+  EXPECT_EQ(misfit(), "");
+  EXPECT_EQ(cluster.stages_of_a_worker(), 2u);
+  cluster.stages.resize(3);
+  EXPECT_THAT(misfit(), HasSubstr("has 3 stage tasks for 2 workers; each"));
+  cluster.stages.resize(6);
+  EXPECT_THAT(misfit(), HasSubstr("3 for each worker, and the pipeline is on 3 "
+                                  "devices, the last of which is the worker "
+                                  "itself; list at most 2"));
+  cluster.stages.resize(2);
+  job.mutable_pipeline()->set_schedule(v1::PipelineConfig::SCHEDULE_2BW);
+  EXPECT_THAT(misfit(), HasSubstr("a pipeline without a flush"));
+  job.mutable_pipeline()->clear_schedule();
+  job.set_replicas(2);
+  EXPECT_THAT(misfit(), HasSubstr("replicas is 2"));
+  job.set_replicas(1);
+  job.mutable_model()->set_custom(true);
+  EXPECT_THAT(misfit(), HasSubstr("the model is custom"));
+  // Who reads checkpoints, whatever it is told of others.
+  cluster.self.type = TaskType::kEvaluator;
+  EXPECT_EQ(misfit(), "");
+}
+
+TEST(StrategyTest, MirroredWorkersHaveNoStagesElsewhere) {
+  ClusterSpec cluster = ClusterOf(0, 2);
+  cluster.stages = {"a:1", "b:1"};
+  EXPECT_THAT(Misfit(v1::JobConfig::MULTI_WORKER_MIRRORED, cluster),
+              HasSubstr("has 2 stage tasks"));
+}
+
 TEST(StrategyTest, AStrategyThatDoesNotFitNamesOneThatDoes) {
   EXPECT_EQ(Misfit(v1::JobConfig::MIRRORED, ClusterSpec()), "");
   EXPECT_EQ(Misfit(v1::JobConfig::PARAMETER_SERVER, ClusterOf(1, 2)), "");

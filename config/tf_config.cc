@@ -183,7 +183,7 @@ void Reader::ReadCluster(const JsonValue& cluster, const Path& path) {
   if (cluster.kind != Kind::kObject) {
     Add(cluster, path,
         absl::StrCat("wants an object with the lists chief, worker, ps, "
-                     "evaluator; found ",
+                     "evaluator, stage; found ",
                      cluster.Describe()));
     return;
   }
@@ -237,7 +237,7 @@ void Reader::ReadJob(const JsonValue& tasks, absl::string_view name,
   job.is_object = tasks.kind == Kind::kObject;
   const bool is_known = job.name == "chief" || job.name == "master" ||
                         job.name == "worker" || job.name == "ps" ||
-                        job.name == "evaluator";
+                        job.name == "evaluator" || job.name == "stage";
   const bool is_list = tasks.kind == Kind::kArray;
   if (absl::c_any_of(description_.jobs, [&](const ListedJob& other) {
         return other.name == job.name;
@@ -336,7 +336,7 @@ void Reader::ReadTaskType(const JsonValue& task) {
   if (type->kind != Kind::kString) {
     Add(*type, "task.type",
         absl::StrCat("wants a string, found ", type->Describe(),
-                     "; give one of chief, worker, ps, evaluator"));
+                     "; give one of chief, worker, ps, evaluator, stage"));
     return;
   }
   const absl::string_view reference = UnexpandedReference(type->text);

@@ -20,7 +20,7 @@ void CheckRoundTrip(const ClusterSpec& spec) {
       ParseTfConfig(ToTfConfig(spec, spec.self));
   CHECK(again.ok(), "what is written is read back");
   CHECK(again->workers == spec.workers && again->ps == spec.ps &&
-            again->self == spec.self,
+            again->stages == spec.stages && again->self == spec.self,
         "and is the same");
 }
 
@@ -29,7 +29,8 @@ void CheckSpec(const ClusterSpec& spec) {
     CHECK(spec.ps.empty() && spec.workers.empty(), "who is alone knows nobody");
     return;
   }
-  for (const auto* list : {&spec.ps, &spec.workers, &spec.evaluators}) {
+  for (const auto* list :
+       {&spec.ps, &spec.workers, &spec.evaluators, &spec.stages}) {
     for (const std::string& address : *list) {
       CHECK(address.empty() || !WrongAddress(address, "").has_value(),
             "known addresses are right");
