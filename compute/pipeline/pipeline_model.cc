@@ -124,12 +124,15 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::PipelineConfig& config,
 PipelineModel::PipelineModel(std::shared_ptr<const NetworkPlan> network,
                              PipelinePlan plan,
                              std::vector<MakeDevice> make_devices,
-                             std::string device_name, uint32_t replica,
+                             std::string device_name,
+                             std::shared_ptr<StagesElsewhere> elsewhere,
+                             uint32_t replica,
                              std::shared_ptr<DeviceThreads> threads)
     : network_(std::move(network)),
       plan_(std::move(plan)),
       make_devices_(std::move(make_devices)),
       device_name_(std::move(device_name)),
+      elsewhere_(std::move(elsewhere)),
       schedules_(plan_.schedule),
       inference_{ForwardSchedule(static_cast<uint32_t>(plan_.begins.size()),
                                  plan_.devices),
@@ -138,14 +141,37 @@ PipelineModel::PipelineModel(std::shared_ptr<const NetworkPlan> network,
       threads_(threads != nullptr
                    ? std::move(threads)
                    : std::make_shared<DeviceThreads>(plan_.devices)) {
-  for (size_t s = 0; s < plan_.begins.size(); ++s) {
-    const size_t place = replica * plan_.devices + s % plan_.devices;
-    stages_.push_back(std::make_unique<PipelineStage>(
-        network_, plan_.begins[s],
-        s + 1 < plan_.begins.size() ? plan_.begins[s + 1]
-                                    : network_->layers->size(),
+  MakeStages(replica);
+}
+
+void PipelineModel::MakeStages(uint32_t replica) {
+  const uint32_t elsewhere = elsewhere_ == nullptr ? 0 : elsewhere_->devices();
+  CHECK(elsewhere < plan_.devices, "the last device is here");
+  if (elsewhere > 0) lane_ = elsewhere_->OpenLane();
+  const uint32_t here = plan_.devices - elsewhere;
+  const size_t count = plan_.begins.size();
+  stages_.resize(count);
+  // The last one first: it says of what type activations are.
+  for (size_t s = count; s-- > 0;) {
+    const auto device = static_cast<uint32_t>(s % plan_.devices);
+    const size_t end =
+        s + 1 < count ? plan_.begins[s + 1] : network_->layers->size();
+    if (device < elsewhere) {
+      stages_[s] =
+          lane_->MakeStage(network_, {.stage = static_cast<uint32_t>(s),
+                                      .begin = plan_.begins[s],
+                                      .end = end,
+                                      .device = device,
+                                      .activations = last_->activations()});
+      continue;
+    }
+    const size_t place = replica * here + (device - elsewhere);
+    auto stage = std::make_unique<PipelineStage>(
+        network_, plan_.begins[s], end,
         make_devices_.empty() ? std::make_unique<CpuDevice>()
-                              : make_devices_[place % make_devices_.size()]()));
+                              : make_devices_[place % make_devices_.size()]());
+    if (s + 1 == count) last_ = stage.get();
+    stages_[s] = std::move(stage);
   }
 }
 
@@ -165,8 +191,8 @@ std::unique_ptr<TrainedModel> PipelineModel::CloneForConcurrentSteps() const {
 std::unique_ptr<TrainedModel> PipelineModel::CloneOn(
     uint32_t replica, std::shared_ptr<DeviceThreads> threads) const {
   std::unique_ptr<PipelineModel> clone(
-      new PipelineModel(network_, plan_, make_devices_, device_name_, replica,
-                        std::move(threads)));
+      new PipelineModel(network_, plan_, make_devices_, device_name_,
+                        elsewhere_, replica, std::move(threads)));
   if (teachers_ != nullptr) {
     clone->LearnFrom(teachers_->CloneForReplica(replica));
   }
@@ -245,11 +271,12 @@ class PipelineModel::Passes : public StagePasses {
   }
   absl::Status Backward(const PipelineOp& op, size_t slot,
                         Received output_gradients, bool adds) override {
-    PipelineStage& stage = StageOf(op);
+    ModelStage& stage = StageOf(op);
     if (op.stage + 1 == model_.stages_.size()) {
       MicroBatch& part = model_.parts_[op.micro_batch];
-      ASSIGN_OR_RETURN(part.metrics, stage.ComputeLoss(slot, part.targets,
-                                                       1 / mini_.divisor));
+      ASSIGN_OR_RETURN(
+          part.metrics,
+          model_.last_->ComputeLoss(slot, part.targets, 1 / mini_.divisor));
     }
     Buffer gradient = OnlyOf(&output_gradients);
     return op.kind == Kind::kBackward
@@ -272,13 +299,28 @@ class PipelineModel::Passes : public StagePasses {
   static Buffer OnlyOf(Received* received) {
     return received->empty() ? Buffer() : std::move(received->begin()->second);
   }
-  PipelineStage& StageOf(const PipelineOp& op) {
+  ModelStage& StageOf(const PipelineOp& op) {
     return *model_.stages_[op.stage];
   }
 
   PipelineModel& model_;
   const MiniBatch& mini_;
 };
+
+absl::Status PipelineModel::Compute(const MiniBatch& mini,
+                                    const std::function<absl::Status()>& use) {
+  if (lane_ == nullptr) return RunAll(mini, use);
+  Time since;
+  for (bool is_first = true;; is_first = false) {
+    const Layer::Context& context = parts_.front().context;
+    lane_->Begin(context.abandoned);
+    const absl::Status ran = RunAll(mini, use);
+    if (ran.ok()) lane_->Done();
+    if (ran.ok() || context.IsAbandoned()) return ran;
+    if (is_first) since = MonotonicNow();
+    RETURN_IF_ERROR(lane_->AwaitReturn(ran, since));
+  }
+}
 
 absl::Status PipelineModel::RunAll(const MiniBatch& mini,
                                    const std::function<absl::Status()>& use) {
@@ -362,11 +404,11 @@ absl::StatusOr<Metrics> PipelineModel::Step(WeightSpans weights,
   const auto scheduled = schedules_.For(static_cast<uint32_t>(parts_.size()));
   CHECK(scheduled.ok(), "a schedule is sound");
   const std::vector<absl::Span<float>> uses = uses_.Place(gradients);
-  const absl::Status ran = RunAll({.weights = weights,
-                                   .rows = options.rows,
-                                   .scheduled = *scheduled,
-                                   .gradients = uses,
-                                   .divisor = options.divisor});
+  const absl::Status ran = Compute({.weights = weights,
+                                    .rows = options.rows,
+                                    .scheduled = *scheduled,
+                                    .gradients = uses,
+                                    .divisor = options.divisor});
   if (context.IsAbandoned()) return Metrics();
   RETURN_IF_ERROR(ran);
   uses_.AddTo(gradients);
@@ -383,7 +425,7 @@ absl::Status PipelineModel::Infer(
   Cut(batch, batch.size(), rows, Layer::Context());
   const MiniBatch mini = {
       .weights = weights, .rows = rows, .scheduled = &inference_};
-  return RunAll(mini, [&] { return use(stages_.back().get()); });
+  return Compute(mini, [&] { return use(last_); });
 }
 
 absl::StatusOr<Metrics> PipelineModel::EvaluateRows(WeightSpans weights,

@@ -17,6 +17,7 @@
 #include "compute/model/trained_model.h"
 #include "compute/pipeline/device_threads.h"
 #include "compute/pipeline/mini_batch_run.h"
+#include "compute/pipeline/model_stage.h"
 #include "compute/pipeline/pipeline_stage.h"
 #include "compute/pipeline/schedule.h"
 #include "compute/pipeline/timeline.h"
@@ -70,11 +71,15 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
 
   // `make_devices`: as many as the plan has devices, or that for each replica;
   // empty: all are the processor. REQUIRES: devices do not compute in fp16,
-  // whose loss is scaled.
+  // whose loss is scaled. `elsewhere`: the plan's first devices are in other
+  // processes, and `make_devices` is of the others; null: none are. Then there
+  // is one replica. It is kept by each clone.
   PipelineModel(std::shared_ptr<const NetworkPlan> network, PipelinePlan plan,
-                std::vector<MakeDevice> make_devices, std::string device_name)
+                std::vector<MakeDevice> make_devices, std::string device_name,
+                std::shared_ptr<StagesElsewhere> elsewhere = nullptr)
       : PipelineModel(std::move(network), std::move(plan),
                       std::move(make_devices), std::move(device_name),
+                      std::move(elsewhere),
                       /*replica=*/0, /*threads=*/nullptr) {}
 
   // See Network::LearnFrom. They compute one micro-batch after the other.
@@ -152,7 +157,9 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
   // `threads`: those of another one, or null.
   PipelineModel(std::shared_ptr<const NetworkPlan> network, PipelinePlan plan,
                 std::vector<MakeDevice> make_devices, std::string device_name,
-                uint32_t replica, std::shared_ptr<DeviceThreads> threads);
+                std::shared_ptr<StagesElsewhere> elsewhere, uint32_t replica,
+                std::shared_ptr<DeviceThreads> threads);
+  void MakeStages(uint32_t replica);
 
   std::unique_ptr<TrainedModel> CloneOn(
       uint32_t replica, std::shared_ptr<DeviceThreads> threads) const;
@@ -161,10 +168,14 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
            const Layer::Context& context);
   // Sets the target of each micro-batch.
   absl::Status SetTargets();
+  // RunAll, again from its beginning while stages that are elsewhere were lost
+  // and may come back.
+  absl::Status Compute(const MiniBatch& mini,
+                       const std::function<absl::Status()>& use = nullptr);
   // Has all devices do their lists, and then the last stage's `use`, which may
   // be null, on its thread.
   absl::Status RunAll(const MiniBatch& mini,
-                      const std::function<absl::Status()>& use = nullptr);
+                      const std::function<absl::Status()>& use);
   absl::Status BeginDevice(const MiniBatch& mini, uint32_t device);
   absl::Status RunOp(const PipelineOp& op, uint32_t device, Passes* passes);
   // Forward alone, of the whole batch; then calls `use` on the thread of the
@@ -176,7 +187,10 @@ class PipelineModel : public TrainedModel, public ReplicatedModel {
   const PipelinePlan plan_;
   const std::vector<MakeDevice> make_devices_;
   const std::string device_name_;
-  std::vector<std::unique_ptr<PipelineStage>> stages_;
+  const std::shared_ptr<StagesElsewhere> elsewhere_;  // Null: all are here.
+  std::unique_ptr<StageLane> lane_;                   // Likewise.
+  std::vector<std::unique_ptr<ModelStage>> stages_;
+  PipelineStage* last_ = nullptr;  // Of them; always here.
   MiniBatchRun run_;
   ProvenSchedules schedules_;
   const ProvenSchedule inference_;  // Forward alone.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,44 +15,44 @@
 #include "compute/model/exchange.h"
 #include "compute/model/network_plan.h"
 #include "compute/model/trained_model.h"
+#include "compute/pipeline/model_stage.h"
 #include "compute/pipeline/stage_mail.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
 
-// One stage of a network that is cut: the layers [begin, end) of the top level
-// on a device of their own. Of each micro-batch under way it keeps what the
-// backward pass needs in a slot; a slot is used again once that has ended.
-//
-// The gradient of a variable is the sum over micro-batches in the order of
-// Backward, on the device. A variable of several layers has one for each of
-// these uses: see NetworkPlan::shared.
-//
-// Not thread-safe: of the thread of its device. Errors are those of the device.
-class PipelineStage {
+// A ModelStage that a device of this process computes.
+class PipelineStage : public ModelStage {
  public:
   PipelineStage(std::shared_ptr<const NetworkPlan> plan, size_t begin,
                 size_t end, std::unique_ptr<Device> device);
 
-  // Its uses of variables: `uses()` of NetworkPlan::shared, from here on.
-  size_t first_use() const { return first_use_; }
-  size_t uses() const { return weights_.size(); }
-
-  // A mini-batch begins, on these weights, in the order of the plan's
-  // variables. `rows`: see TrainedModel::StepOptions; empty but for training
-  // and where they are handed in. At most `slots` micro-batches are under way.
-  absl::Status Begin(WeightSpans weights, RowNumbers rows, size_t slots);
-
-  // Runs the forward pass. `context` is that of the micro-batch, but for
-  // device, dtype, offsets and inputs, which are set here. `inputs` is what
-  // layers read of each feature (see InputOf), in host memory that stays until
-  // the backward pass has ended; `input` is the TakeOutput of the stage before,
-  // which the first one has not.
+  size_t first_use() const override { return first_use_; }
+  size_t uses() const override { return weights_.size(); }
+  absl::Status Begin(WeightSpans weights, RowNumbers rows,
+                     size_t slots) override;
   absl::Status Forward(size_t slot, const Layer::Context& context,
                        absl::Span<const uint64_t> offsets,
-                       absl::Span<const ConstTensor> inputs, Buffer input);
-  // What Forward has computed, for the next stage.
-  absl::StatusOr<Buffer> TakeOutput(size_t slot);
+                       absl::Span<const ConstTensor> inputs,
+                       Buffer input) override;
+  absl::StatusOr<Buffer> TakeOutput(size_t slot) override;
+  absl::Status PlaceGradients(
+      std::vector<absl::Span<float>> gradients) override;
+  absl::Status Backward(size_t slot, Buffer output_gradient,
+                        bool adds) override {
+    return BeginBackward(Layer::Part::kWhole, slot, std::move(output_gradient),
+                         adds);
+  }
+  absl::Status BackwardInput(size_t slot, Buffer output_gradient,
+                             bool adds) override {
+    return BeginBackward(Layer::Part::kInput, slot, std::move(output_gradient),
+                         adds);
+  }
+  absl::Status BackwardVariables(size_t slot, bool adds) override {
+    return RunBackward(Layer::Part::kVariables, slot, adds);
+  }
+  absl::StatusOr<Buffer> TakeInputGradient() override;
+  absl::Status TakeGradients() override;
 
   // Of the last stage: the loss of what Forward has computed, and, unless
   // `scale` is 0, its derivative for Backward. See Exchange::ComputeLoss.
@@ -61,30 +62,10 @@ class PipelineStage {
   // Of the last stage: what Forward has computed, as Exchange::TakeOutput.
   absl::StatusOr<ConstTensor> TakeOutputs(size_t slot);
 
-  // Where the sums of the gradients go, one for each use, in host memory.
-  // Before the first Backward of a mini-batch.
-  absl::Status PlaceGradients(std::vector<absl::Span<float>> gradients);
-  // Runs the backward pass with the derivative by the output: that of
-  // ComputeLoss, or what the next stage's TakeInputGradient gave. `adds`: to
-  // sums that have a micro-batch already; otherwise it is their first one.
-  absl::Status Backward(size_t slot, Buffer output_gradient, bool adds) {
-    return BeginBackward(Layer::Part::kWhole, slot, std::move(output_gradient),
-                         adds);
-  }
-  // The same in two halves: first what the stage before it waits for, then the
-  // gradients of the variables.
-  absl::Status BackwardInput(size_t slot, Buffer output_gradient, bool adds) {
-    return BeginBackward(Layer::Part::kInput, slot, std::move(output_gradient),
-                         adds);
-  }
-  absl::Status BackwardVariables(size_t slot, bool adds) {
-    return RunBackward(Layer::Part::kVariables, slot, adds);
-  }
-  // For the stage before it, the gradient of what that one gave.
-  absl::StatusOr<Buffer> TakeInputGradient();
-  // The last Backward of the mini-batch has been called: the sums are where
-  // they were wanted.
-  absl::Status TakeGradients();
+  DType activations() const { return device_->activations(); }
+  // Of one example: what the stage gets and gives.
+  const Dims& input_dims() const { return layers_->input_dims(); }
+  const Dims& output_dims() const { return layers_->output_dims(); }
 
   // Of the device and for examples of a micro-batch: kept for each of them from
   // the forward to the backward pass, border included.
