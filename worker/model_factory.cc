@@ -1,14 +1,17 @@
 #include "worker/model_factory.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "compute/compiled/compiled_network.h"
 #include "compute/device/cpu_device.h"
@@ -248,60 +251,98 @@ absl::Status AddTeachers(const v1::JobConfig& job, const InputSpec& input,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
-                                const InputSpec& input) {
+// What a process computes on.
+struct ChosenDevices {
+  std::vector<Network::MakeDevice> makers;  // At least one.
+  std::string name = "cpu";
+  bool are_gpus = false;
+  absl::optional<DeviceChoice> plugin;  // Then nothing of the above.
+};
+
+// `count`: so many GPUs, if it is GPUs.
+absl::StatusOr<ChosenDevices> ChooseFor(const v1::JobConfig& job,
+                                        uint32_t count) {
+  ChosenDevices chosen;
   std::vector<NamedDevice> devices;
   if (!job.device().empty() && job.device() != "cpu") {
     const CudaProbe probe = ProbeCuda();
     // A replica that mirrors has a process's model of its own.
     const bool mirrors = job.strategy() == v1::JobConfig::MIRRORED;
     ASSIGN_OR_RETURN(auto choices,
-                     Choose(job,
-                            mirrors ? ReplicasOf(job)
-                                    : ClonedReplicas(job) * StageDevicesOf(job),
-                            probe));
+                     Choose(job, mirrors ? ReplicasOf(job) : count, probe));
     if (mirrors) choices.resize(1);
     if (!choices.front().plugin.empty()) {
-      return OnPlugin(job, input, choices.front());
+      chosen.plugin = choices.front();
+      return chosen;
     }
     ASSIGN_OR_RETURN(devices, DevicesOf(job, probe, choices));
     if (!devices.empty() && job.model().has_quantization_aware()) {
       return CantRoundThere(job);
     }
   }
-  const ComputeFormat format = FormatOf(job);
-  std::vector<Network::MakeDevice> makers;
+  chosen.are_gpus = !devices.empty();
+  if (chosen.are_gpus) chosen.name = devices.front().name;
   for (NamedDevice& device : devices) {
-    makers.push_back(InFormat(format, std::move(device.make)));
+    chosen.makers.push_back(InFormat(FormatOf(job), std::move(device.make)));
   }
-  if (makers.empty()) makers.push_back(InFormat(format, nullptr));
-  const std::string name = devices.empty() ? "cpu" : devices.front().name;
+  if (chosen.makers.empty()) {
+    chosen.makers.push_back(InFormat(FormatOf(job), nullptr));
+  }
+  return chosen;
+}
+
+// A model's layers, and how they are cut: in one piece without a pipeline. The
+// same in each process that has a part of it, but for what is swapped.
+struct PlannedModel {
+  std::shared_ptr<const NetworkPlan> network;
+  PipelinePlan pipeline = InOnePiece();
+};
+
+absl::StatusOr<PlannedModel> PlanModel(const v1::JobConfig& job,
+                                       const InputSpec& input,
+                                       const ChosenDevices& chosen) {
+  PlannedModel planned;
   ASSIGN_OR_RETURN(std::unique_ptr<NetworkPlan> made,
                    PlanNetwork(job.model(), input));
-  PipelinePlan pipeline = InOnePiece();
   if (IsPipelined(job)) {
-    ASSIGN_OR_RETURN(pipeline, PlanPipeline(job.pipeline(), *made));
+    ASSIGN_OR_RETURN(planned.pipeline, PlanPipeline(job.pipeline(), *made));
     RETURN_IF_ERROR(CheckConcurrent(job, *made));
   }
   if (HasActivationBudget(job)) {
-    if (!devices.empty() && !job.memory().swap_directory().empty()) {
+    if (chosen.are_gpus && !job.memory().swap_directory().empty()) {
       return CantUse(job,
                      "layers are swapped to a disk on the processor alone; "
                      "leave memory.swap_directory out, or choose cpu");
     }
-    RETURN_IF_ERROR(FitActivations(job, makers.front()()->activations(),
-                                   made.get(), &pipeline));
+    RETURN_IF_ERROR(FitActivations(job, chosen.makers.front()()->activations(),
+                                   made.get(), &planned.pipeline));
     LogSwapped(*made);
   }
-  const std::shared_ptr<const NetworkPlan> plan = std::move(made);
-  const TeacherDevices teachers = {makers.front(), name, makers};
+  planned.network = std::move(made);
+  return planned;
+}
+
+absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
+                                const InputSpec& input,
+                                std::shared_ptr<StagesElsewhere> elsewhere) {
+  const uint32_t stages_here =
+      StageDevicesOf(job) - (elsewhere == nullptr ? 0 : elsewhere->devices());
+  ASSIGN_OR_RETURN(ChosenDevices chosen,
+                   ChooseFor(job, ClonedReplicas(job) * stages_here));
+  if (chosen.plugin.has_value()) return OnPlugin(job, input, *chosen.plugin);
+  ASSIGN_OR_RETURN(PlannedModel planned, PlanModel(job, input, chosen));
+  const auto& plan = planned.network;
+  const std::vector<Network::MakeDevice>& makers = chosen.makers;
+  const TeacherDevices teachers = {makers.front(), chosen.name, makers};
   if (IsPipelined(job)) {
-    auto model = std::make_unique<PipelineModel>(plan, std::move(pipeline),
-                                                 std::move(makers), name);
+    auto model = std::make_unique<PipelineModel>(
+        plan, std::move(planned.pipeline), makers, chosen.name,
+        std::move(elsewhere));
     RETURN_IF_ERROR(AddTeachers(job, input, *plan, teachers, model.get()));
     return Model(std::move(model));
   }
-  auto network = std::make_unique<Network>(plan, makers.front(), name, makers);
+  auto network =
+      std::make_unique<Network>(plan, makers.front(), chosen.name, makers);
   RETURN_IF_ERROR(AddTeachers(job, input, *plan, teachers, network.get()));
   return Model(std::move(network));
 }
@@ -387,7 +428,65 @@ ModelFactory BuiltInModels() {
           "train it; run that in place of paramd, or give model.layers and "
           "model.loss");
     }
-    return MakeModel(job, input);
+    return MakeModel(job, input, /*elsewhere=*/nullptr);
+  };
+}
+
+absl::StatusOr<std::unique_ptr<TrainedModel>> MakeModelWithStages(
+    const v1::JobConfig& job, const InputSpec& input,
+    std::shared_ptr<StagesElsewhere> elsewhere) {
+  return MakeModel(job, input, std::move(elsewhere));
+}
+
+namespace {
+
+absl::StatusOr<ChosenDevices> ChooseForStages(const v1::JobConfig& job) {
+  ASSIGN_OR_RETURN(ChosenDevices chosen, ChooseFor(job, /*count=*/1));
+  if (!chosen.plugin.has_value()) return chosen;
+  return CantUse(job,
+                 "a plugin compiles the model as a whole, and can't have a "
+                 "pipeline; every strategy also runs on cpu");
+}
+
+absl::StatusOr<StagesOfDevice> StagesOn(const ChosenDevices& chosen,
+                                        const v1::JobConfig& job,
+                                        const InputSpec& input,
+                                        uint32_t device) {
+  ASSIGN_OR_RETURN(const PlannedModel planned, PlanModel(job, input, chosen));
+  const std::vector<size_t>& begins = planned.pipeline.begins;
+  if (device >= planned.pipeline.devices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the pipeline is on ", planned.pipeline.devices,
+                     " devices; there is no device ", device));
+  }
+  StagesOfDevice made;
+  made.network = planned.network;
+  for (size_t s = device; s < begins.size(); s += planned.pipeline.devices) {
+    made.stages[static_cast<uint32_t>(s)] = std::make_unique<PipelineStage>(
+        planned.network, begins[s],
+        s + 1 < begins.size() ? begins[s + 1] : planned.network->layers->size(),
+        chosen.makers.front()());
+  }
+  return made;
+}
+
+// What is made again is on the same device.
+struct ChosenOnce {
+  Mutex mutex;
+  absl::optional<ChosenDevices> chosen ABSL_GUARDED_BY(mutex);
+};
+
+}  // namespace
+
+MakeStages StagesOf(const v1::JobConfig& job) {
+  return [job, once = std::make_shared<ChosenOnce>()](
+             const InputSpec& input,
+             uint32_t device) -> absl::StatusOr<StagesOfDevice> {
+    const MutexLock lock(&once->mutex);
+    if (!once->chosen.has_value()) {
+      ASSIGN_OR_RETURN(once->chosen, ChooseForStages(job));
+    }
+    return StagesOn(*once->chosen, job, input, device);
   };
 }
 

@@ -1,14 +1,19 @@
 #ifndef PARAMD_WORKER_MODEL_FACTORY_H_
 #define PARAMD_WORKER_MODEL_FACTORY_H_
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
+#include "compute/model/network_plan.h"
 #include "compute/model/trained_model.h"
+#include "compute/pipeline/model_stage.h"
+#include "compute/pipeline/pipeline_stage.h"
 #include "input/batch.h"
 #include "proto/paramd/v1/config.pb.h"
 
@@ -24,6 +29,24 @@ using ModelFactory =
 // The layers and the loss of the job file, on the device that it says; see
 // ChooseDevice for what may be wrong with that.
 ModelFactory BuiltInModels();
+
+// The same, of whose pipeline the first devices are in other processes.
+absl::StatusOr<std::unique_ptr<TrainedModel>> MakeModelWithStages(
+    const v1::JobConfig& job, const InputSpec& input,
+    std::shared_ptr<StagesElsewhere> elsewhere);
+
+// What such a process computes: the stages of one device of the job's pipeline,
+// on this machine's one device that the job says.
+struct StagesOfDevice {
+  std::shared_ptr<const NetworkPlan> network;
+  std::map<uint32_t, std::unique_ptr<PipelineStage>> stages;  // By number.
+};
+using MakeStages = std::function<absl::StatusOr<StagesOfDevice>(
+    const InputSpec& input, uint32_t device)>;
+// Makes them, each time on the same device of this machine. Thread-safe. Its
+// errors are those of BuiltInModels, and INVALID_ARGUMENT if the pipeline has
+// no such device.
+MakeStages StagesOf(const v1::JobConfig& job);
 
 // The job for who has one replica and learns nothing, whatever it says: an
 // evaluation, a prediction. Of several GPUs that it names, its device is the

@@ -194,8 +194,10 @@ Prefetcher::Options WorkerProcess::PrefetcherOptions() const {
   return options;
 }
 
-void WorkerProcess::AddTo(Runtime* runtime) {
-  runtime->AddCore(PeerId::Worker(options_.index), &traced_);
+void WorkerProcess::AddTo(Runtime* runtime,
+                          const std::function<Core*(Core*)>& around) {
+  runtime->AddCore(PeerId::Worker(options_.index),
+                   around == nullptr ? &traced_ : around(&traced_));
   runtime->OnStatus([this](v1::StatusReply* status) {
     core_.FillStatus(MonotonicNow(), status);
     const LossScaling scaling = steps_.loss_scaling();

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -86,8 +87,10 @@ class WorkerProcess {
   uint64_t test_set() const { return options_.test_set; }
   uint64_t test_batches() const { return evaluator_.test_batches(); }
 
-  // Adds the core and does its work.
-  void AddTo(Runtime* runtime);
+  // Adds the core and does its work. `around`: puts another core around it,
+  // which is the one that is added; null: none.
+  void AddTo(Runtime* runtime,
+             const std::function<Core*(Core*)>& around = nullptr);
 
  private:
   // Opened by Create.
