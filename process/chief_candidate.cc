@@ -47,7 +47,9 @@ absl::Status Stand(std::unique_ptr<ChiefRecord> record,
 
 absl::Status TakePartInElection(PreparedProcess* prepared) {
   const v1::JobConfig& job = prepared->job.config;
-  if (job.chief_election().empty() || prepared->role.evaluator.has_value()) {
+  // Those two call nobody.
+  if (job.chief_election().empty() || prepared->role.evaluator.has_value() ||
+      prepared->role.stage.has_value()) {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const ElectionPlace place,

@@ -44,6 +44,9 @@ std::string NameOf(const PreparedProcess& prepared) {
   if (prepared.role.member.has_value()) {
     return absl::StrCat("worker-", *prepared.role.member);
   }
+  if (prepared.role.stage.has_value()) {
+    return absl::StrCat("stage-", *prepared.role.stage);
+  }
   return prepared.role.server.has_value()
              ? absl::StrCat("ps-", *prepared.role.server)
              : absl::StrCat("worker-", *prepared.role.worker);
@@ -176,6 +179,13 @@ void AddPeers(const PreparedProcess& prepared, GrpcRuntimeOptions* options) {
   if (!cluster.chief_address().empty()) {
     options->peers[PeerId::Coordinator()] = cluster.chief_address();
   }
+  if (prepared.role.worker.has_value() && !prepared.role.joined) {
+    const uint32_t count = prepared.role.stages_of_a_worker;
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t stage = *prepared.role.worker * count + i;
+      options->peers[PeerId::Stage(stage)] = cluster.stages[stage];
+    }
+  }
   if (prepared.chief_watch != nullptr) {
     options->find_coordinator = [watch = prepared.chief_watch.get()] {
       return watch->address();
@@ -192,9 +202,11 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   options.operator_calls = prepared.operators;
   if (prepared.process != nullptr) options.trace = prepared.process->trace();
   const bool is_ps = prepared.cluster.is_ps();
-  options.self.set_type(is_ps ? v1::PS : v1::WORKER);
-  options.self.set_index(is_ps ? *prepared.role.server
-                               : prepared.cluster.worker_index());
+  const bool is_stage = prepared.role.stage.has_value();
+  options.self.set_type(is_ps ? v1::PS : is_stage ? v1::STAGE : v1::WORKER);
+  options.self.set_index(is_ps      ? *prepared.role.server
+                         : is_stage ? *prepared.role.stage
+                                    : prepared.cluster.worker_index());
   options.incarnation = prepared.role.incarnation;
   options.job_name = prepared.job.config.name();
   options.job_digest = prepared.job.digest;
@@ -229,6 +241,10 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   if (prepared.role.server.has_value() || prepared.role.is_chief()) {
     options.workers = static_cast<uint32_t>(cluster.workers.size()) +
                       prepared.job.config.max_joined_workers();
+  }
+  if (prepared.role.stage.has_value()) {
+    options.workers = 1;
+    return options;  // It calls nobody.
   }
   // And servers tell each other.
   if (prepared.role.server.has_value() && prepared.role.replication > 1) {
@@ -513,6 +529,7 @@ absl::Status PrepareToLinger(const RunOptions& options,
   const uint64_t term = last.configuration().term();
   std::vector<PeerId> names = {
       PeerId::Worker(role.worker.value_or(role.evaluator.value_or(0)))};
+  if (role.stage.has_value()) names = {PeerId::Stage(*role.stage)};
   if (role.server.has_value()) {
     names.clear();
     for (uint32_t place = 0; place < role.places(); ++place) {

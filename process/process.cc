@@ -12,9 +12,11 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/process_limits.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "checkpoint/initial_values.h"
+#include "compute/model/network_plan.h"
 #include "config/strategy.h"
 #include "coordinator/chief_lease.h"
 #include "coordinator/failure_note.h"
@@ -78,6 +80,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Create(
     ASSIGN_OR_RETURN(process->evaluator_,
                      EvaluatorProcess::Create(options, models));
   }
+  if (role.stage.has_value()) process->CreateStage();
   return process;
 }
 
@@ -133,16 +136,53 @@ absl::Status Process::CreateWorker(const ModelFactory& models,
   const bool has_all = role_.server.has_value() && role_.workers == 1 &&
                        role_.servers == role_.shards;
   options.packs_pulls = !has_all;
+  const ModelFactory made = role_.stages_of_a_worker > 0 && !role_.joined
+                                ? ModelsWithStages()
+                                : models;
   const ModelFactory placed = [&](const v1::JobConfig& job,
                                   const InputSpec& input)
       -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
-    ASSIGN_OR_RETURN(std::unique_ptr<TrainedModel> model, models(job, input));
+    ASSIGN_OR_RETURN(std::unique_ptr<TrainedModel> model, made(job, input));
     if (has_all) loops_ = PlaceDeviceArrays(job, loops, model.get());
     return model;
   };
   ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options, placed, trace_.get(),
                                                   membership_));
   return CheckModel(role_, job_.config, worker_->variables());
+}
+
+ModelFactory Process::ModelsWithStages() {
+  const uint32_t count = role_.stages_of_a_worker;
+  const uint32_t first = *role_.worker * count;
+  stage_calls_ = std::make_unique<StageCalls>(
+      StageCalls::Options{.index = *role_.worker,
+                          .incarnation = role_.incarnation,
+                          .first = first,
+                          .count = count});
+  RemoteStages::Options options;
+  options.worker = *role_.worker;
+  options.incarnation = role_.incarnation;
+  options.build = ParamdBuild();
+  options.first = first;
+  options.count = count;
+  options.patience = absl::Milliseconds(job_.config.start_timeout_ms());
+  options.names_features = !FeaturesNamedBy(job_.config.model()).empty();
+  remote_stages_ = std::make_shared<RemoteStages>(options, stage_calls_.get());
+  return [this](const v1::JobConfig& job, const InputSpec& input) {
+    remote_stages_->SetInput(input);
+    return MakeModelWithStages(job, input, remote_stages_);
+  };
+}
+
+void Process::CreateStage() {
+  StageCore::Options options;
+  options.index = *role_.stage;
+  options.worker = *role_.stage / role_.stages_of_a_worker;
+  options.build = ParamdBuild();
+  options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
+  options.lease = absl::Milliseconds(job_.config.lease_ms());
+  options.most_content_bytes = MemoryOfThisProcess();
+  stage_ = std::make_unique<StageProcess>(options, StagesOf(job_.config));
 }
 
 absl::Status Process::LeadBy(ChiefElection* election) {
@@ -248,12 +288,21 @@ void Process::AddTo(Runtime* runtime) {
   if (role_.server.has_value()) CreateServer(runtime);
   if (coordinator_ != nullptr) coordinator_->AddTo(runtime);
   if (scanner_ != nullptr) scanner_->AddTo(runtime);
-  if (worker_ != nullptr) worker_->AddTo(runtime);
+  if (worker_ != nullptr) {
+    worker_->AddTo(runtime, [this, runtime](Core* core) {
+      return stage_calls_ == nullptr
+                 ? core
+                 : stage_calls_->Around(core, runtime->Waker());
+    });
+  }
   if (evaluator_ != nullptr) evaluator_->AddTo(runtime);
+  if (stage_ != nullptr) stage_->AddTo(runtime);
 }
 
 absl::Status Process::Run(Runtime* runtime) {
   absl::Status status = RunParts(runtime);
+  // Who waits for an answer waits for nothing.
+  if (stage_calls_ != nullptr) stage_calls_->Close();
   WriteTrace();
   return status;
 }

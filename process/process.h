@@ -23,6 +23,9 @@
 #include "worker/collective/gradient_exchange.h"
 #include "worker/evaluator/evaluator_process.h"
 #include "worker/input_scanner.h"
+#include "worker/stages/remote_stages.h"
+#include "worker/stages/stage_calls.h"
+#include "worker/stages/stage_process.h"
 #include "worker/worker_process.h"
 
 namespace paramd {
@@ -33,7 +36,10 @@ struct ProcessRole {
   absl::optional<uint32_t> server;
   absl::optional<uint32_t> worker;  // Worker 0 is the chief and coordinates.
   absl::optional<uint32_t> evaluator;
-  uint32_t servers = 1;  // Of all ps tasks together.
+  // Of the pipeline of worker `stage / stages_of_a_worker`.
+  absl::optional<uint32_t> stage;
+  uint32_t stages_of_a_worker = 0;  // In processes of their own.
+  uint32_t servers = 1;             // Of all ps tasks together.
   uint32_t workers = 1;
   uint32_t shards = 1;  // Servers of each ps task.
   // With replication each of them has a place in another task too: 2.
@@ -72,9 +78,9 @@ struct ProcessRole {
 const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu);
 
 // The parts that do the work of a role: a server's shard, a worker with its
-// data and model, the coordinator, an evaluator. Data and directories are
-// opened by Create, so that everything wrong with them is said before a port is
-// bound.
+// data and model, the coordinator, an evaluator, stages. Data and directories
+// are opened by Create, so that everything wrong with them is said before a
+// port is bound.
 //
 // Thread safety: Create, AddTo and the destructor on the thread that runs the
 // runtime, while it does not run. Outlives Runtime::Run.
@@ -139,6 +145,9 @@ class Process {
   absl::Status CreateTrace();
   absl::Status CreateWorker(const ModelFactory& models,
                             const MakeLoopDevice& loops);
+  // The model of a worker whose first stages are elsewhere.
+  ModelFactory ModelsWithStages();
+  void CreateStage();
   absl::Status CreateCoordinator();
   // Of a model that brings them.
   absl::Status WriteInitialValuesFor(Coordinator::Options* options) const;
@@ -160,6 +169,9 @@ class Process {
   const Membership membership_;
   std::string trace_path_;
   std::unique_ptr<ChromeTrace> trace_;
+  // Null: all stages of the worker's model are here. Both outlive the worker.
+  std::unique_ptr<StageCalls> stage_calls_;
+  std::shared_ptr<RemoteStages> remote_stages_;
   std::unique_ptr<WorkerProcess> worker_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
   ChiefElection* election_ = nullptr;      // Null: nobody is elected.
@@ -170,6 +182,7 @@ class Process {
   OptimizerKernels kernels_ = MachineKernels();
   std::unique_ptr<ParameterServer> server_;
   std::unique_ptr<EvaluatorProcess> evaluator_;
+  std::unique_ptr<StageProcess> stage_;
 };
 
 }  // namespace paramd

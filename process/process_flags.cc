@@ -56,8 +56,8 @@ void ProcessFlags::AddTo(Flags* flags) {
                  "who takes part, instead of TF_CONFIG: "
                  "ps=ps-{0..3}.train:7077;worker=w-{0..7}.train:7077",
                  &cluster);
-  flags->AddText("task_type", "chief|worker|ps|evaluator", "which task this is",
-                 &task_type);
+  flags->AddText("task_type", "chief|worker|ps|evaluator|stage",
+                 "which task this is", &task_type);
   flags->AddText("task_index", "N", "and its index", &task_index);
   flags->AddSwitch("task_from_hostname",
                    "instead of both: the task whose address has this host's "

@@ -20,6 +20,8 @@ constexpr size_t kOfAWorker = 4;
 // gRPC's, of which it has as many again for each processor; and what listens.
 constexpr size_t kOfGrpc = 6;
 constexpr size_t kOfGrpcByProcessor = 2;
+// For a step, and for an evaluation beside it.
+constexpr size_t kOfAStage = 2;
 constexpr size_t kOfMetrics = 3;  // A server, a watch, and its questions.
 constexpr size_t kOfProgress = 1;
 // Beside stacks and products: messages, files, and what is fetched ahead.
@@ -43,6 +45,10 @@ ResourceNeeds NeedsOf(const ProcessRole& role, bool alone,
     const size_t replicas = ReplicasOf(job);
     needs.threads += kOfAWorker + replicas - 1;
     needs.products += 1 + replicas;  // An evaluation beside a step.
+  }
+  if (role.stage.has_value()) {
+    needs.threads += kOfAStage;
+    needs.products += kOfAStage;
   }
   if (role.is_chief()) needs.threads += kOfACoordinator;
   if (role.evaluator.has_value()) {

@@ -59,7 +59,10 @@ absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
   role.ps_addresses = cluster.ps;
   role.joined = cluster.joins();
   if (role.joined) role.address = cluster.self_address();
-  if (cluster.is_ps()) {
+  role.stages_of_a_worker = cluster.stages_of_a_worker();
+  if (cluster.is_stage()) {
+    role.stage = cluster.self.index;
+  } else if (cluster.is_ps()) {
     role.server = cluster.self.index;
   } else if (cluster.worker_index() >= 0) {
     role.worker = cluster.worker_index();
@@ -71,6 +74,9 @@ absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
 
 CertifiedName CertifiedNameOf(const ProcessRole& role,
                               const v1::JobConfig& job) {
+  if (role.stage.has_value()) {
+    return {job.name(), CertifiedName::Role::kStage, *role.stage};
+  }
   return {job.name(),
           role.server.has_value() ? CertifiedName::Role::kPs
                                   : CertifiedName::Role::kWorker,

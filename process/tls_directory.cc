@@ -117,6 +117,7 @@ std::vector<std::string> NamesOf(const TlsTasks& tasks) {
   add("ps", tasks.servers);
   add("worker", tasks.workers);
   add("evaluator", tasks.evaluators);
+  add("stage", tasks.stages);
   add("operator", tasks.operators);
   add("reader", tasks.readers);
   return names;

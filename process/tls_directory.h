@@ -23,6 +23,7 @@ struct TlsTasks {
   int evaluators = 0;
   int operators = 0;
   int readers = 0;
+  int stages = 0;
 };
 
 // Makes all of it, valid from an hour before `now` (for clocks that differ) for

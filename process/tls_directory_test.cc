@@ -37,9 +37,9 @@ TEST(TlsDirectoryTest, EachTaskCanUseItsOwn) {
   const std::string directory = NewDirectory("each");
   const absl::Time now = absl::Now();
   ASSERT_TRUE(
-      MakeTlsDirectory(directory, "a.b_c-1", {2, 1, 1, 1, 1}, 30, now).ok());
-  for (const char* task :
-       {"ps-0", "ps-1", "worker-0", "evaluator-0", "operator-0", "reader-0"}) {
+      MakeTlsDirectory(directory, "a.b_c-1", {2, 1, 1, 1, 1, 1}, 30, now).ok());
+  for (const char* task : {"ps-0", "ps-1", "worker-0", "evaluator-0",
+                           "operator-0", "reader-0", "stage-0"}) {
     const auto own = CheckTlsFiles(TlsFilesOf(directory, task), now);
     ASSERT_TRUE(own.ok()) << own.status();
     EXPECT_TRUE(own->name == *NameOfTask("a.b_c-1", task));

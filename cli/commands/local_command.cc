@@ -48,6 +48,7 @@ struct LocalOptions {
   JobFlags job;
   int servers = 2;
   int workers = 2;
+  int stages = 0;  // Of each worker, in processes of their own.
   int restarts = 3;
   bool resume = false;
   std::string kill;        // Whom, and when: see KillPlan.
@@ -106,7 +107,8 @@ class LocalCluster {
     Supervisor::Outcome outcome;
     for (int draw = 0; draw < kMostDraws; ++draw) {
       const LoopbackCluster cluster =
-          DrawLoopbackCluster(options_.servers, options_.workers, &random_);
+          DrawLoopbackCluster(options_.servers, options_.workers,
+                              options_.workers * options_.stages, &random_);
       outcome = RunAt(cluster);
       if (!outcome.port_taken) break;
       console_.Say(absl::StrCat(outcome.sentence, "; trying another address"));
@@ -142,7 +144,10 @@ class LocalCluster {
     task.process.arguments.push_back("--linger_when_finished=false");
     task.process.arguments.push_back("--termination_log=");
     if (!job_.metrics_address().empty()) {
-      const int place = type == "ps" ? index : options_.servers + index;
+      const int place = type == "ps" ? index
+                        : type == "worker"
+                            ? options_.servers + index
+                            : options_.servers + options_.workers + index;
       task.process.arguments.push_back(absl::StrCat(
           "--metrics_address=", LaterAddress(job_.metrics_address(), place)));
     }
@@ -180,15 +185,24 @@ class LocalCluster {
       tasks.push_back(MakeTask(cluster, "worker", i));
       addresses.push_back(cluster.workers[i]);
     }
+    for (size_t i = 0; i < cluster.stages.size(); ++i) {
+      tasks.push_back(MakeTask(cluster, "stage", static_cast<int>(i)));
+      addresses.push_back(cluster.stages[i]);
+    }
     console_.Say(absl::StrCat(
         "run ", ShortPath(run_dir_), ", ",
         options_.servers > 0 ? absl::StrCat(options_.servers, " ps and ") : "",
-        options_.workers, " worker processes from ", addresses[0],
-        " on, logs in ", ShortPath(run_dir_), "/logs"));
+        options_.workers,
+        cluster.stages.empty()
+            ? ""
+            : absl::StrCat(" worker and ", cluster.stages.size(), " stage"),
+        cluster.stages.empty() ? " worker processes from " : " processes from ",
+        addresses[0], " on, logs in ", ShortPath(run_dir_), "/logs"));
     if (!job_.metrics_address().empty()) {
       console_.Say(absl::StrCat(
           "metrics at ", job_.metrics_address(),
-          " and the ports that follow: the ps in order, then the workers"));
+          " and the ports that follow: the ps in order, then the workers",
+          cluster.stages.empty() ? "" : ", then the stages"));
     }
     StatusPoller poller(addresses, absl::Seconds(1), tls_);
     poller_ = &poller;
@@ -244,7 +258,8 @@ class LocalCluster {
     const std::vector<StatusPoller::Answer> answers = poller_->Newest();
     const std::vector<TaskState> states = supervisor_->States();
     std::vector<ProcessReport> servers, workers;
-    for (size_t i = 0; i < answers.size(); ++i) {
+    const int rows_shown = options_.servers + options_.workers;
+    for (size_t i = 0; i < static_cast<size_t>(rows_shown); ++i) {
       ProcessReport report = {answers[i].newest, Note(answers[i], states[i])};
       auto& rows =
           i < static_cast<size_t>(options_.servers) ? servers : workers;
@@ -338,6 +353,10 @@ void AddFlags(LocalOptions* options, Flags* flags) {
                   &options->servers);
   flags->AddCount("workers", "workers; worker 0 is the chief",
                   {1, kMostProcesses}, &options->workers);
+  flags->AddCount("stages",
+                  "processes for each worker that compute the first stages of "
+                  "its pipeline",
+                  {0, kMostProcesses}, &options->stages);
   flags->AddCount("restarts",
                   "restarts of one process whose exit code allows one",
                   {0, 1000000}, &options->restarts);
@@ -429,9 +448,11 @@ absl::Status ChooseServers(const Invocation& invocation,
 Supervisor::Outcome RunJob(const Invocation& invocation,
                            const LocalOptions& options,
                            const v1::JobConfig& job) {
-  auto kills = KillPlan::Parse(options.kill, {.servers = options.servers,
-                                              .workers = options.workers,
-                                              .epochs = job.epochs()});
+  auto kills =
+      KillPlan::Parse(options.kill, {.servers = options.servers,
+                                     .workers = options.workers,
+                                     .stages = options.workers * options.stages,
+                                     .epochs = job.epochs()});
   if (!kills.ok()) return NotBegun(kills.status());
   const auto tls = OperatorTls(options.tls_dir);
   if (!tls.ok()) return NotBegun(tls.status());

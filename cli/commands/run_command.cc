@@ -393,6 +393,12 @@ Ended RunStagesOf(const Invocation& invocation, const RunOptions& options,
         "directory, by the names that the cluster gives them; one more can't "
         "join"));
   }
+  if (!loaded->cluster.stages.empty()) {
+    return NotStarted(absl::InvalidArgumentError(
+        "stage: the cluster has tasks that compute stages of a pipeline, and "
+        "they don't go from one stage of the job to the next; run each stage "
+        "of the job by itself, with --stage, or leave these tasks out"));
+  }
   auto run = OpenStages(options, *loaded);
   if (!run.ok()) return NotStarted(run.status());
   return ProcessOfStages(invocation, options, *loaded, *std::move(run), watcher)

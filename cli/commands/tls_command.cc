@@ -34,7 +34,8 @@ int TlsInitCommand(const Invocation& invocation) {
                     .workers = 1,
                     .evaluators = 0,
                     .operators = 1,
-                    .readers = 0};
+                    .readers = 0,
+                    .stages = 0};
   int days = 365;
   Flags flags(
       "tls init", "--job NAME --dir DIR [flags]",
@@ -50,6 +51,8 @@ int TlsInitCommand(const Invocation& invocation) {
   flags.AddCount("workers", "workers; worker 0 is the chief", kCounts,
                  &tasks.workers);
   flags.AddCount("evaluators", "evaluators", kCounts, &tasks.evaluators);
+  flags.AddCount("stages", "processes that compute stages of workers", kCounts,
+                 &tasks.stages);
   flags.AddCount("operators", "people or programs that ask and set", kCounts,
                  &tasks.operators);
   flags.AddCount("readers", "people or programs that only look at the job",
@@ -63,7 +66,7 @@ int TlsInitCommand(const Invocation& invocation) {
   PrintError(status);
   if (!status.ok()) return kExitBadConfiguration;
   Print(absl::StrCat(tasks.servers + tasks.workers + tasks.evaluators +
-                         tasks.operators + tasks.readers,
+                         tasks.stages + tasks.operators + tasks.readers,
                      " certificates of job '", job, "' in ", directory,
                      ", until ", Until(days),
                      "; give each process its own with --tls_dir\n"));

@@ -34,13 +34,17 @@ absl::StatusOr<KillPlan::Kill> ParseOne(absl::string_view text,
   }
   kill.task = parts[0];
   if (!IsOneOf(kill.task, "ps-", cluster.servers) &&
-      !IsOneOf(kill.task, "worker-", cluster.workers)) {
+      !IsOneOf(kill.task, "worker-", cluster.workers) &&
+      !IsOneOf(kill.task, "stage-", cluster.stages)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--kill: there is no ", kill.task, ": tasks are ",
         cluster.servers > 0
             ? absl::StrCat("ps-0 to ps-", cluster.servers - 1, " and ")
             : "",
-        "worker-0 to worker-", cluster.workers - 1));
+        "worker-0 to worker-", cluster.workers - 1,
+        cluster.stages > 0
+            ? absl::StrCat(" and stage-0 to stage-", cluster.stages - 1)
+            : ""));
   }
   if (kill.epoch < 1 || kill.epoch > cluster.epochs) {
     return absl::InvalidArgumentError(

@@ -26,6 +26,7 @@ class KillPlan {
   struct Cluster {
     int servers = 0;
     int workers = 0;
+    int stages = 0;
     uint32_t epochs = 0;
   };
 

@@ -49,6 +49,19 @@ TEST(KillPlanTest, WhatWasCarriedOutIsNotDueAgain) {
   EXPECT_THAT(plan->left(), SizeIs(2));
 }
 
+TEST(KillPlanTest, AStageIsKilledWhereThereAreSome) {
+  EXPECT_THAT(
+      ErrorOf("stage-0@epoch=1"),
+      ::testing::HasSubstr("there is no stage-0: tasks are ps-0 to ps-1 "
+                           "and worker-0 to worker-2"));
+  KillPlan::Cluster cluster = kCluster;
+  cluster.stages = 2;
+  EXPECT_TRUE(KillPlan::Parse("stage-1@epoch=1", cluster).ok());
+  EXPECT_THAT(
+      KillPlan::Parse("stage-2@epoch=1", cluster).status().message(),
+      ::testing::EndsWith("worker-0 to worker-2 and stage-0 to stage-1"));
+}
+
 TEST(KillPlanTest, WhatIsNotOfTheFormIsRefused) {
   for (const char* text : {"worker-1", "worker-1@3", "worker-1@epoch=", ",",
                            "worker-1@epoch=x", "worker-1@step=3"}) {

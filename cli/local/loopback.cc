@@ -31,12 +31,14 @@ std::string QuotedList(const std::vector<std::string>& addresses) {
 std::string LoopbackCluster::TfConfig(absl::string_view type, int index) const {
   const std::string ps =
       servers.empty() ? "" : absl::StrCat("\"ps\":", QuotedList(servers), ",");
+  const std::string stage =
+      stages.empty() ? "" : absl::StrCat(",\"stage\":", QuotedList(stages));
   return absl::StrCat("{\"cluster\":{", ps, "\"worker\":", QuotedList(workers),
-                      "},\"task\":{\"type\":\"", type, "\",\"index\":", index,
-                      "}}");
+                      stage, "},\"task\":{\"type\":\"", type,
+                      "\",\"index\":", index, "}}");
 }
 
-LoopbackCluster DrawLoopbackCluster(int servers, int workers,
+LoopbackCluster DrawLoopbackCluster(int servers, int workers, int stages,
                                     RandomStream* random) {
   // Not 127.0.x.y, where resolvers and other daemons live; no 0 or 255.
   const std::string host =
@@ -49,6 +51,9 @@ LoopbackCluster DrawLoopbackCluster(int servers, int workers,
   }
   for (int i = 0; i < workers; ++i) {
     cluster.workers.push_back(absl::StrCat(host, ":", port++));
+  }
+  for (int i = 0; i < stages; ++i) {
+    cluster.stages.push_back(absl::StrCat(host, ":", port++));
   }
   return cluster;
 }

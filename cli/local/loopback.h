@@ -17,15 +17,16 @@ namespace paramd {
 struct LoopbackCluster {
   std::vector<std::string> servers;  // "127.93.4.17:2222", …
   std::vector<std::string> workers;
+  std::vector<std::string> stages = {};
 
-  // `type` is "ps" or "worker". The value of TF_CONFIG for that task, in its
-  // list form; worker 0 is the chief.
+  // `type` is "ps", "worker" or "stage". The value of TF_CONFIG for that task,
+  // in its list form; worker 0 is the chief.
   std::string TfConfig(absl::string_view type, int index) const;
 };
 
 // Draws an address and gives it to the tasks, ports from 2222 on. What comes
 // out of the stream decides it: the same stream gives the same addresses.
-LoopbackCluster DrawLoopbackCluster(int servers, int workers,
+LoopbackCluster DrawLoopbackCluster(int servers, int workers, int stages,
                                     RandomStream* random);
 
 // The address `steps` ports after `address` ("host:port"), for each process of

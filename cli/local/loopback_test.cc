@@ -18,7 +18,7 @@ using ::testing::StartsWith;
 
 TEST(LoopbackTest, EveryTaskGetsAPortOfItsOwnAtOneAddress) {
   RandomStream random(7);
-  const LoopbackCluster cluster = DrawLoopbackCluster(2, 3, &random);
+  const LoopbackCluster cluster = DrawLoopbackCluster(2, 3, 0, &random);
   ASSERT_THAT(cluster.servers, SizeIs(2));
   ASSERT_THAT(cluster.workers, SizeIs(3));
   const std::string host =
@@ -27,7 +27,7 @@ TEST(LoopbackTest, EveryTaskGetsAPortOfItsOwnAtOneAddress) {
   EXPECT_THAT(cluster.servers, ElementsAre(host + ":2222", host + ":2223"));
   EXPECT_THAT(cluster.workers,
               ElementsAre(host + ":2224", host + ":2225", host + ":2226"));
-  EXPECT_NE(DrawLoopbackCluster(2, 3, &random).servers, cluster.servers);
+  EXPECT_NE(DrawLoopbackCluster(2, 3, 0, &random).servers, cluster.servers);
 }
 
 TEST(LoopbackTest, TfConfigIsWhatAClusterWouldGive) {
@@ -35,6 +35,17 @@ TEST(LoopbackTest, TfConfigIsWhatAClusterWouldGive) {
   EXPECT_EQ(cluster.TfConfig("worker", 1),
             R"({"cluster":{"ps":["a:1"],"worker":["a:2","a:3"]},)"
             R"("task":{"type":"worker","index":1}})");
+}
+
+TEST(LoopbackTest, StagesHaveThePortsAfterTheWorkers) {
+  RandomStream random(7);
+  const LoopbackCluster cluster = DrawLoopbackCluster(1, 2, 4, &random);
+  ASSERT_THAT(cluster.stages, SizeIs(4));
+  EXPECT_THAT(cluster.stages[3], ::testing::EndsWith(":2228"));
+  const LoopbackCluster small = {{"a:1"}, {"a:2"}, {"a:3"}};
+  EXPECT_EQ(small.TfConfig("stage", 0),
+            R"({"cluster":{"ps":["a:1"],"worker":["a:2"],"stage":["a:3"]},)"
+            R"("task":{"type":"stage","index":0}})");
 }
 
 TEST(LoopbackTest, AnAddressIsTakenWhileSomebodyListensThere) {

@@ -19,6 +19,9 @@ v1::Task TaskOf(const ClusterSpec& cluster) {
   if (cluster.is_ps()) {
     task.set_type(v1::PS);
     task.set_index(cluster.self.index);
+  } else if (cluster.is_stage()) {
+    task.set_type(v1::STAGE);
+    task.set_index(cluster.self.index);
   } else if (worker >= 0) {
     task.set_type(v1::WORKER);
     task.set_index(worker);
