@@ -58,7 +58,8 @@ TEST(KillPlanTest, AStageIsKilledWhereThereAreSome) {
   cluster.stages = 2;
   EXPECT_TRUE(KillPlan::Parse("stage-1@epoch=1", cluster).ok());
   EXPECT_THAT(
-      KillPlan::Parse("stage-2@epoch=1", cluster).status().message(),
+      std::string(
+          KillPlan::Parse("stage-2@epoch=1", cluster).status().message()),
       ::testing::EndsWith("worker-0 to worker-2 and stage-0 to stage-1"));
 }
 
