@@ -114,6 +114,7 @@ v1::SessionId StageCalls::generation() const {
 // ---- as a core --------------------------------------------------------------
 
 void StageCalls::Start(Time now, Outbox* out) {
+  if (exited_) return;  // Another core has failed before.
   next_greet_.assign(options_.count, Time());
   core_->Start(now, out);
   TellTheEnd(out);
@@ -167,7 +168,11 @@ void StageCalls::Greet(uint32_t stage, Outbox* out) {
 
 void StageCalls::OnGreeted(uint32_t stage, const absl::Status& status, Time now,
                            Outbox* out) {
-  if (status.ok() || exited_) return;
+  if (exited_) return;
+  if (status.ok()) {
+    next_greet_[stage] = now + kGreetEvery;
+    return;
+  }
   const v1::Refusal::Reason reason = RefusalOf(status).reason();
   if (reason != v1::Refusal::OTHER_JOB && reason != v1::Refusal::PROTOCOL) {
     next_greet_[stage] = now + kGreetAgain;

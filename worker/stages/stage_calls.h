@@ -49,6 +49,9 @@ class StageCalls : public Core {
     BufferChain payload;
   };
   using Done = std::function<void(Answer)>;
+  // How often a stage hears that its worker is there, which may have nothing to
+  // be computed for long.
+  static constexpr absl::Duration kGreetEvery = absl::Seconds(10);
 
   // The worker `index`, whose stages are tasks [first, first + count).
   struct Options {
@@ -95,7 +98,7 @@ class StageCalls : public Core {
   void Listen(const Message& message) ABSL_LOCKS_EXCLUDED(mutex_);
   void Answered(Message message, Time now, Outbox* out)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Says that the worker is there, until the stage answers.
+  // Says that the worker is there: soon again, if the stage does not answer.
   void Greet(uint32_t stage, Outbox* out) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnGreeted(uint32_t stage, const absl::Status& status, Time now,
                  Outbox* out) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -109,7 +112,7 @@ class StageCalls : public Core {
   const Options options_;
   Core* core_ = nullptr;
   std::function<void()> wake_;
-  // Of each stage when it is greeted next; Never: it was, or is being so.
+  // Of each stage when it is greeted next; Never: it is being so.
   std::vector<Time> next_greet_;
   std::map<CallId, uint32_t> greetings_;  // Under way.
   bool draining_ = false;

@@ -35,6 +35,13 @@ class EndingCore : public Core {
   absl::Status status_;
 };
 
+class StartedCore : public EndingCore {
+ public:
+  void Start(Time, Outbox*) override { is_started = true; }
+
+  bool is_started = false;
+};
+
 class StageCallsTest : public ::testing::Test {
  protected:
   StageCallsTest()
@@ -140,6 +147,28 @@ TEST_F(StageCallsTest, AStageThatIsNotThereIsGreetedAgain) {
       driver_.TakeSend<v1::GreetStageRequest>(PeerId::Stage(3)).has_value());
   EXPECT_FALSE(
       driver_.TakeSend<v1::GreetStageRequest>(PeerId::Stage(2)).has_value());
+}
+
+TEST_F(StageCallsTest, AStageHearsOfALivingWorkerThatAsksForNothing) {
+  for (int i = 0; i < 3; ++i) {
+    driver_.Advance(StageCalls::kGreetEvery);
+    const auto greeting =
+        driver_.TakeSend<v1::GreetStageRequest>(PeerId::Stage(2));
+    ASSERT_TRUE(greeting.has_value());
+    driver_.Reply(*greeting, v1::GreetStageReply());
+  }
+}
+
+TEST_F(StageCallsTest, AfterAFailureBesideItTheWorkerIsNotStarted) {
+  StartedCore core;
+  StageCalls calls({.index = 0, .incarnation = 7, .first = 0, .count = 1});
+  testing::CoreDriver driver(calls.Around(&core, [] {}));
+  driver.FailBeside(absl::InvalidArgumentError("no such directory"));
+  driver.Start();
+  EXPECT_FALSE(core.is_started);
+  driver.Reply(*driver.TakeSend<v1::ReleaseStageRequest>(),
+               v1::ReleaseStageReply());
+  EXPECT_TRUE(driver.exited);
 }
 
 TEST_F(StageCallsTest, AStageOfAnotherJobEndsTheWorker) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
@@ -19,6 +20,8 @@ namespace {
 using ::google::protobuf::DynamicCastToGenerated;
 
 constexpr absl::Duration kAskAgainAfter = absl::Milliseconds(100);
+// Some greetings of a worker: see StageCalls::kGreetEvery.
+constexpr absl::Duration kMissed = absl::Seconds(30);
 
 // Of what this process does not have: it is new, or the worker has another one
 // than it thinks.
@@ -26,6 +29,16 @@ absl::Status BeginAnew(const std::string& name, absl::string_view what) {
   return RefuseForNow(v1::Refusal::NOT_READY, name, kAskAgainAfter,
                       absl::StrCat(name, " does not have ", what,
                                    ": the mini-batch begins anew"));
+}
+
+// What fails here ends the worker, on another machine.
+absl::Status WithName(const std::string& name, const absl::Status& status) {
+  const bool has_it =
+      absl::StartsWith(status.message(), name) ||
+      RefusalOf(status).reason() != v1::Refusal::REASON_UNSPECIFIED;
+  return has_it ? status
+                : absl::Status(status.code(),
+                               absl::StrCat(name, ": ", status.message()));
 }
 
 const v1::StageHeader* HeaderIn(const google::protobuf::Message& request) {
@@ -61,7 +74,7 @@ BufferChain PieceOf(const BufferChain& chain, uint64_t offset) {
 
 }  // namespace
 
-void StageCore::Start(Time now, Outbox*) { started_ = now; }
+void StageCore::Start(Time now, Outbox*) { heard_ = now; }
 
 void StageCore::Receive(Message message, Time now, Outbox* out) {
   if (message.is_reply) return;  // It calls nobody.
@@ -77,6 +90,7 @@ void StageCore::Receive(Message message, Time now, Outbox* out) {
   if (status.ok() && !greets) status = CheckOwner(*header, now, out);
   if (!status.ok()) return out->Refuse(message.call, std::move(status));
   is_greeted_ = true;
+  heard_ = now;
   if (greets) {
     return out->Reply(message.call, std::make_unique<v1::GreetStageReply>());
   }
@@ -340,6 +354,8 @@ void StageCore::Completed(IoResult result, Time /*now*/, Outbox* out) {
   if (lane.status.ok()) {
     lane.result = static_cast<const v1::ComputeStageReply&>(*result.head);
     lane.result.set_bytes(ChainSize(lane.payload));
+  } else {
+    lane.status = WithName(Name(), lane.status);
   }
   if (lane.asked.has_value()) Answer(&lane, out);
 }
@@ -371,7 +387,7 @@ void StageCore::Answer(Lane* lane, Outbox* out) {
 // ---- time -------------------------------------------------------------------
 
 Time StageCore::next_tick() const {
-  Time next = is_greeted_ ? Time::Never() : started_ + options_.start_timeout;
+  Time next = LosesPatience();
   for (const auto& [number, lane] : lanes_) {
     if (lane.asked.has_value()) next = std::min(next, lane.asked->until);
   }
@@ -379,10 +395,17 @@ Time StageCore::next_tick() const {
 }
 
 void StageCore::Tick(Time now, Outbox* out) {
-  if (!is_greeted_ && now - started_ >= options_.start_timeout) {
-    return out->Exit(absl::UnavailableError(absl::StrCat(
-        "waited ", absl::FormatDuration(options_.start_timeout),
-        " (start_timeout_ms) for the first call of worker-", options_.worker)));
+  if (now >= LosesPatience()) {
+    return out->Exit(absl::UnavailableError(
+        is_greeted_
+            ? absl::StrCat(Name(), " has not heard of worker-", options_.worker,
+                           " for ",
+                           absl::FormatDuration(options_.worker_patience),
+                           ": is it running?")
+            : absl::StrCat("waited ",
+                           absl::FormatDuration(options_.start_timeout),
+                           " (start_timeout_ms) for the first call of worker-",
+                           options_.worker)));
   }
   for (auto& [number, lane] : lanes_) {
     if (lane.asked.has_value() && lane.asked->until <= now) Answer(&lane, out);
@@ -392,10 +415,10 @@ void StageCore::Tick(Time now, Outbox* out) {
 std::string StageCore::overdue(Time now) const {
   const std::string worker = absl::StrCat("worker-", options_.worker);
   if (!is_greeted_) return worker;
-  if (!owner_.has_value()) return absl::StrCat(worker, " to train");
-  return now - owner_->heard > options_.lease
-             ? absl::StrCat(worker, ", which has not called for a while")
-             : "";
+  if (now - heard_ > kMissed) {
+    return absl::StrCat(worker, ", which has not called for a while");
+  }
+  return owner_.has_value() ? "" : absl::StrCat(worker, " to train");
 }
 
 }  // namespace paramd

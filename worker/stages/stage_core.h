@@ -40,8 +40,10 @@ class StageCore : public Core {
     uint32_t index = 0;
     uint32_t worker = 0;  // Whose stages these are.
     std::string build;    // Of this program.
-    // How long it waits for its worker's first call.
+    // How long it waits for its worker's first call, and then for the next
+    // one, a greeting at least: see StageCalls::kGreetEvery.
     absl::Duration start_timeout;
+    absl::Duration worker_patience = absl::Minutes(10);
     // After so long without a call an owner may be dead.
     absl::Duration lease;
     // Of one content; 0: any.
@@ -113,10 +115,15 @@ class StageCore : public Core {
   void Wait(CallId call, v1::ComputeStageReply::State state, Time now,
             Lane* lane, Outbox* out);
   void Answer(Lane* lane, Outbox* out);
+  // When it has waited long enough for its worker to call.
+  Time LosesPatience() const {
+    return heard_ +
+           (is_greeted_ ? options_.worker_patience : options_.start_timeout);
+  }
   std::string Name() const { return PeerName(PeerId::Stage(options_.index)); }
 
   const Options options_;
-  Time started_;
+  Time heard_;               // When its worker last called, or it started.
   bool is_greeted_ = false;  // Its worker has called.
   absl::optional<Owner> owner_;
   // Of the owner; what is computed for another one before ends unheard.

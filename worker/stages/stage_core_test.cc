@@ -122,7 +122,8 @@ TEST_F(StageCoreTest, ALaterMiniBatchWaitsForWhatNobodyWantsAnyMore) {
 TEST_F(StageCoreTest, TheErrorOfAnOperationIsItsAnswer) {
   const CallId call = Call(Begin(1));
   End(absl::InvalidArgumentError("no such layer"));
-  EXPECT_EQ(driver_.Take(call).status.message(), "no such layer");
+  EXPECT_EQ(driver_.Take(call).status,
+            absl::InvalidArgumentError("stage-3: no such layer"));
 }
 
 TEST_F(StageCoreTest, AnotherBuildIsRefused) {
@@ -192,9 +193,29 @@ TEST_F(StageCoreTest, AGreetingIsEnoughToWaitForLonger) {
   v1::GreetStageRequest greet;
   *greet.mutable_header() = Header(0, 0);
   EXPECT_TRUE(driver_.Call(PeerId::Worker(1), greet).status.ok());
-  driver_.Advance(absl::Minutes(10));
+  driver_.Advance(absl::Minutes(9));
   EXPECT_FALSE(driver_.exited);
+  EXPECT_EQ(core_.overdue(driver_.now()),
+            "worker-1, which has not called for a while");
+  EXPECT_TRUE(driver_.Call(PeerId::Worker(1), greet).status.ok());
   EXPECT_EQ(core_.overdue(driver_.now()), "worker-1 to train");
+}
+
+TEST_F(StageCoreTest, Promise4_AWorkerThatNeverComesBackIsNotWaitedForForever) {
+  Call(Begin(1));
+  End();
+  driver_.Advance(absl::Minutes(9));
+  // One whom it does not serve is not the one that it waits for.
+  v1::GreetStageRequest greet;
+  *greet.mutable_header() = Header(0, 0);
+  greet.mutable_header()->set_worker(0);
+  EXPECT_FALSE(driver_.Call(PeerId::Worker(0), greet).status.ok());
+  EXPECT_FALSE(driver_.exited);
+  driver_.Advance(absl::Minutes(1));
+  ASSERT_TRUE(driver_.exited);
+  EXPECT_EQ(driver_.exit_status,
+            absl::UnavailableError("stage-3 has not heard of worker-1 for 10m: "
+                                   "is it running?"));
 }
 
 TEST_F(StageCoreTest, Promise7_ItEndsAsItsWorkerSaysThatTheJobDoes) {
