@@ -106,8 +106,10 @@ MakeStages StagesOfCase(const CutCase& one,
 // A worker and the process of its first device, joined by one runtime.
 class Joined {
  public:
+  // `patience`: zero if that process is missing.
   Joined(const CutCase& one, const v1::PipelineConfig& pipeline,
-         const std::string& build = "b")
+         const std::string& build = "b",
+         absl::Duration patience = absl::Hours(1))
       : calls_({.index = 0, .incarnation = 5, .first = 0, .count = 1}),
         loses_(calls_.Around(&living_, runtime_->Waker())),
         stage_({.index = 0,
@@ -120,7 +122,7 @@ class Joined {
     options.incarnation = 5;
     options.build = "b";
     options.count = 1;
-    options.patience = absl::Hours(1);
+    options.patience = patience;
     options.names_features = !FeaturesNamedBy(ConfigOf(one)).empty();
     auto remote = std::make_shared<RemoteStages>(options, &calls_);
     remote->SetInput(one.input);
@@ -131,7 +133,7 @@ class Joined {
         network, *std::move(plan),
         std::vector<PipelineModel::MakeDevice>{MakeTestDevice}, "test", remote);
     runtime_->AddCore(PeerId::Worker(0), &loses_);
-    stage_.AddTo(runtime_.get());
+    if (patience > absl::ZeroDuration()) stage_.AddTo(runtime_.get());
     thread_ = std::thread([this] { end_ = runtime_->Run(); });
   }
   ~Joined() { End().IgnoreError(); }
@@ -246,6 +248,18 @@ TEST(RemoteStagesTest, AStageOfAnotherBuildEndsTheStep) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(),
               ::testing::HasSubstr("another build of paramd"));
+}
+
+TEST(RemoteStagesTest, Promise4_AStageThatStaysAwayEndsTheStepByName) {
+  const CutCase one = CutCases()[0];
+  Joined joined(one, Pipeline(2, 4), "b", absl::ZeroDuration());
+  Memory memory(joined.model()->variables());
+  EXPECT_EQ(joined.model()
+                ->Step(memory.Weights(), DrawnBatch(one.input, 11),
+                       {.divisor = 11}, memory.Gradients(), [](size_t) {})
+                .status(),
+            absl::UnavailableError("waited 0 (start_timeout_ms) for stage-0: "
+                                   "stage-0 is not a known peer"));
 }
 
 TEST(RemoteStagesTest, WhoWaitsIsLetGoWhenTheWorkerEnds) {
