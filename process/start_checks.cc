@@ -179,6 +179,11 @@ absl::Status CheckInstructions(const Start& start) {
 }
 
 absl::Status CheckDevices(const Start& start) {
+  if (start.role.stage.has_value()) {
+    v1::JobConfig one = start.job;
+    one.clear_pipeline();  // Of whose devices one is here.
+    return CheckGpus(one);
+  }
   return KeepsCopies(start.options, start.job) && start.role.worker.has_value()
              ? DevicesOfReplicas(start.job).status()
              : absl::OkStatus();
@@ -400,8 +405,10 @@ absl::Status CheckContent(const Start& start, const ModelFactory& models,
   const bool evaluates = role.evaluator.has_value();
   if (!role.worker.has_value() && !evaluates) return absl::OkStatus();
   const v1::JobConfig job = evaluates ? WithOneReplica(start.job) : start.job;
-  ASSIGN_OR_RETURN(const WorkerProcess::Checked checked,
-                   WorkerProcess::Check(job, models));
+  ASSIGN_OR_RETURN(
+      const WorkerProcess::Checked checked,
+      WorkerProcess::Check(
+          job, models, evaluates || role.joined ? 0 : role.stages_of_a_worker));
   const TrainedModel& model = *checked.model;
   if (!evaluates) {
     RETURN_IF_ERROR(CheckModel(role, job, model.variables()));

@@ -44,6 +44,13 @@ struct GoodStart {
     role.worker.reset();
     role.server = 0;
   }
+  void BeStage() {
+    cluster.stages = {"127.0.0.1:5", "127.0.0.1:6"};
+    cluster.self = {TaskType::kStage, 0};
+    role.worker.reset();
+    role.stage = 0;
+    role.stages_of_a_worker = 1;
+  }
   void BeEvaluator() {
     cluster.evaluators = {"127.0.0.1:4"};
     cluster.self = {TaskType::kEvaluator, 0};
@@ -165,7 +172,12 @@ const std::map<std::string, std::vector<Fault>>& Faults() {
                start->job.set_replicas(2);
                start->job.set_device("cuda:4000,4001");
              },
-             "cuda"}}},
+             "cuda"},
+            {[](GoodStart* start) {
+               start->BeStage();
+               start->job.set_device("cuda:4000");
+             },
+             "cuda:4000"}}},
           {"disk",
            {{[](GoodStart* start) {
                start->BeServer();

@@ -380,7 +380,7 @@ v1::JobConfig WithoutGpu(v1::JobConfig job) {
   return job;
 }
 
-absl::Status CheckGpus(const v1::JobConfig& job) {
+absl::Status CheckGpus(const v1::JobConfig& job, uint32_t elsewhere) {
   if (!MayBeGpu(job)) return absl::OkStatus();
   const CudaProbe probe = ProbeCuda();
   ASSIGN_OR_RETURN(
@@ -388,7 +388,7 @@ absl::Status CheckGpus(const v1::JobConfig& job) {
       ChooseDevices(job.device(),
                     job.strategy() == v1::JobConfig::MIRRORED
                         ? ReplicasOf(job)
-                        : ReplicasOf(job) * StageDevicesOf(job),
+                        : ReplicasOf(job) * (StageDevicesOf(job) - elsewhere),
                     probe, [](absl::string_view) { return true; }));
   // What "auto" finds to be useless it does without.
   if (job.device() == "auto" || !choices.front().is_cuda) {

@@ -57,8 +57,9 @@ v1::JobConfig WithOneReplica(v1::JobConfig job);
 // Without a budget for activations whose type is the GPU's alone.
 v1::JobConfig WithoutGpu(v1::JobConfig job);
 // Whether this machine has the GPUs of the job's replicas, as BuiltInModels
-// says it; nobody's claim. The first one is opened for that.
-absl::Status CheckGpus(const v1::JobConfig& job);
+// says it; nobody's claim. The first one is opened for that. `elsewhere`: so
+// many of the pipeline's devices are in other processes.
+absl::Status CheckGpus(const v1::JobConfig& job, uint32_t elsewhere = 0);
 
 // The setting `device` of each replica of strategy "mirrored", which is a
 // process of its own as far as that goes: of what the job's comes to on this

@@ -73,11 +73,12 @@ Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
 }  // namespace
 
 absl::StatusOr<WorkerProcess::Checked> WorkerProcess::Check(
-    const v1::JobConfig& job, const ModelFactory& models) {
+    const v1::JobConfig& job, const ModelFactory& models,
+    uint32_t stages_elsewhere) {
   Checked checked;
   ASSIGN_OR_RETURN(checked.training, OpenTrainingData(job));
   ASSIGN_OR_RETURN(checked.test, OpenTestData(job.input(), *checked.training));
-  RETURN_IF_ERROR(CheckGpus(job));
+  RETURN_IF_ERROR(CheckGpus(job, stages_elsewhere));
   RETURN_IF_ERROR(CheckTeacherData(job, *checked.training));
   ASSIGN_OR_RETURN(checked.model,
                    models(WithoutGpu(job), checked.training->spec()));

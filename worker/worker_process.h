@@ -59,9 +59,11 @@ class WorkerProcess {
     std::unique_ptr<Pipeline> test;
     std::unique_ptr<TrainedModel> model;  // Which computes on no GPU.
   };
-  // The errors that Create has for such a job.
+  // The errors that Create has for such a job. `stages_elsewhere`: so many of
+  // the pipeline's devices are in other processes.
   static absl::StatusOr<Checked> Check(
-      const v1::JobConfig& job, const ModelFactory& models = BuiltInModels());
+      const v1::JobConfig& job, const ModelFactory& models = BuiltInModels(),
+      uint32_t stages_elsewhere = 0);
 
   ~WorkerProcess();
 
