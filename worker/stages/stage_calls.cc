@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/clock.h"
 #include "proto/job_end.h"
 #include "proto/paramd/v1/control.pb.h"
@@ -18,6 +20,11 @@ constexpr CallId kFirstCall = CallId{1} << 62;
 constexpr absl::Duration kTellDeadline = absl::Seconds(2);
 constexpr absl::Duration kGreetDeadline = absl::Seconds(5);
 constexpr absl::Duration kGreetAgain = absl::Seconds(1);
+
+// A stage says each second that it is still computing: worth telling is what
+// takes longer than kLong, while somebody asks.
+constexpr absl::Duration kLong = absl::Seconds(30);
+constexpr absl::Duration kAskedAgain = absl::Seconds(5);
 
 bool IsOurs(CallId call) { return call >> 62 == 1; }
 
@@ -189,6 +196,7 @@ void StageCalls::Answered(Message message, Time now, Outbox* out) {
     greetings_.erase(greeting);
     return OnGreeted(stage, message.status, now, out);
   }
+  HearFrom(message, now);
   Done done;
   {
     const MutexLock lock(&mutex_);
@@ -213,6 +221,18 @@ void StageCalls::Answered(Message message, Time now, Outbox* out) {
         {{"stage", PeerName(message.from)}, {"why", message.status.message()}});
   }
   if (tellings_.empty()) out->Exit(exit_status_);
+}
+
+void StageCalls::HearFrom(const Message& message, Time now) {
+  const auto* const reply =
+      google::protobuf::DynamicCastToGenerated<v1::ComputeStageReply>(
+          message.head);
+  if (reply == nullptr || reply->state() == v1::ComputeStageReply::DONE) {
+    computing_.erase(message.from);
+    return;
+  }
+  computing_.emplace(message.from, Computing{now, now}).first->second.said =
+      now;
 }
 
 void StageCalls::Completed(IoResult result, Time now, Outbox* out) {
@@ -253,6 +273,11 @@ std::string StageCalls::overdue(Time now) const {
     const MutexLock lock(&mutex_);
     for (const auto& [lane, whom] : waits_) {
       if (!whom.empty()) return whom;
+    }
+  }
+  for (const auto& [stage, one] : computing_) {
+    if (now - one.since > kLong && now - one.said < kAskedAgain) {
+      return absl::StrCat(PeerName(stage), " to compute an operation");
     }
   }
   return core_->overdue(now);

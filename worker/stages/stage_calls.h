@@ -94,6 +94,12 @@ class StageCalls : public Core {
   void Fail(const absl::Status& why, Time now, Outbox* out) override;
 
  private:
+  // That a stage has computed one operation for long, from its answers.
+  struct Computing {
+    Time since;
+    Time said;
+  };
+  void HearFrom(const Message& message, Time now);
   // What it was told of a session.
   void Listen(const Message& message) ABSL_LOCKS_EXCLUDED(mutex_);
   void Answered(Message message, Time now, Outbox* out)
@@ -115,6 +121,7 @@ class StageCalls : public Core {
   // Of each stage when it is greeted next; Never: it is being so.
   std::vector<Time> next_greet_;
   std::map<CallId, uint32_t> greetings_;  // Under way.
+  std::map<PeerId, Computing> computing_;
   bool draining_ = false;
   // Of the core, which is called no more.
   bool exited_ = false;

@@ -192,6 +192,25 @@ TEST_F(StageCallsTest, Promise4_WhomALaneWaitsForIsSaid) {
   EXPECT_EQ(calls_.overdue(driver_.now()), "");
 }
 
+TEST_F(StageCallsTest, Promise4_AStageThatComputesForLongIsSaid) {
+  const auto answer = [&](v1::ComputeStageReply::State state) {
+    calls_.Call(Request(), [](const StageCalls::Answer&) {});
+    driver_.Tick();
+    v1::ComputeStageReply reply;
+    reply.set_state(state);
+    driver_.Reply(*driver_.TakeSend<v1::FetchStageResultRequest>(), reply);
+  };
+  answer(v1::ComputeStageReply::TAKEN);
+  EXPECT_EQ(calls_.overdue(driver_.now()), "");
+  driver_.StandStill(absl::Seconds(31));
+  // Who asked may have lost interest.
+  EXPECT_EQ(calls_.overdue(driver_.now()), "");
+  answer(v1::ComputeStageReply::TAKEN);
+  EXPECT_EQ(calls_.overdue(driver_.now()), "stage-2 to compute an operation");
+  answer(v1::ComputeStageReply::DONE);
+  EXPECT_EQ(calls_.overdue(driver_.now()), "");
+}
+
 TEST_F(StageCallsTest, CallsSayWhichSessionTheWorkerHas) {
   v1::JoinReply joined;
   joined.mutable_generation()->set_term(2);
