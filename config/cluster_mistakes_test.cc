@@ -236,6 +236,18 @@ TEST(ClusterMistakesTest, StagesNeedServersAndAddressesOfTheirOwn) {
               HasSubstr("cluster.stage: does not have every task from 0 on"));
 }
 
+TEST(ClusterMistakesTest, StagesNeedAllWorkersToBeListed) {
+  for (const char* task : {R"("worker", "index": 1)", R"("stage", "index": 0)",
+                           R"("stage", "index": 1)"}) {
+    EXPECT_THAT(MessageOf(absl::StrCat(
+                    R"({"cluster": {"worker": {"1": "w-1:1"}, "ps": ["p:1"],
+                            "stage": ["s:1", "t:1"]}, "task": {"type": )",
+                    task, "}}")),
+                HasSubstr("has 'stage' tasks and may not name all workers"))
+        << task;
+  }
+}
+
 TEST(ClusterMistakesTest, AllMistakesAreSaidAtOnce) {
   EXPECT_EQ(MessageOf("{\"cluster\": {\"worker\": [\"a\", \"b:0\"],\n"
                       "\"ps\": [\"http://c:1\"]},\n\"task\": {\"index\": 0}}"),

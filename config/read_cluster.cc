@@ -419,6 +419,12 @@ void ClusterReader::CheckWhoIsThere() {
                                      found, "; somebody has to train",
                                      RenamingHint(*cluster_)));
   }
+  if (!spec_.stages.empty() && !spec_.knows_all_workers) {
+    return AddToCluster(
+        "has 'stage' tasks and may not name all workers; which stages are a "
+        "worker's follows from how many there are of both, so list all "
+        "workers, as in \"worker\": [\"host0:2222\"]");
+  }
   if (spec_.ps.empty() && sources_.needs_servers &&
       (spec_.workers.size() > 1 || !spec_.knows_all_workers)) {
     AddToCluster(absl::StrCat(
