@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -207,6 +208,39 @@ TEST(RemoteStagesTest, ItEvaluatesBesideStepsOnWeightsThatChangeOrDoNot) {
       }
       Train(joined.model(), one.input, 11, 1, &memory);
     }
+  }
+}
+
+TEST(RemoteStagesTest, OfATableTheRowsThatABatchReadsAreSent) {
+  const CutCase one = {"Table", kWords, R"(
+      layers { embedding { width: 8 sparse: true } }
+      layers { layer_norm { epsilon: 1e-5 } } layers { dense { units: 6 } }
+      layers { tanh {} } layers { dense { units: 7 } })"};
+  const v1::PipelineConfig pipeline = Pipeline(2, 2);
+  const auto here = CutModel(one, pipeline);
+  Joined joined(one, pipeline);
+  for (uint64_t seed = 1; seed < 6; ++seed) {
+    const Batch batch = DrawnBatch(one.input, 1 + seed % 2, seed);
+    std::vector<std::vector<uint64_t>> found(1);
+    ASSERT_TRUE(here->FindRows(batch, absl::MakeSpan(found)).ok());
+    const std::set<uint64_t> read(found[0].begin(), found[0].end());
+    const std::vector<uint64_t> ascending(read.begin(), read.end());
+    const std::vector<absl::Span<const uint64_t>> rows = {ascending};
+    Memory expected(here->variables());
+    expected.weights[0].resize(ascending.size() * 8);
+    expected.gradients[0].resize(ascending.size() * 8);
+    Memory its = expected;
+    const auto step = [&](TrainedModel* model, Memory* memory) {
+      return model
+          ->Step(memory->Weights(), batch, {.divisor = 2, .rows = rows},
+                 memory->Gradients(), [](size_t) {})
+          ->loss_sum;
+    };
+    EXPECT_EQ(step(joined.model(), &its), step(here.get(), &expected));
+    EXPECT_EQ(its.gradients, expected.gradients);
+    EXPECT_EQ(
+        joined.model()->EvaluateRows(its.Weights(), batch, rows)->loss_sum,
+        here->EvaluateRows(its.Weights(), batch, rows)->loss_sum);
   }
 }
 
