@@ -66,7 +66,7 @@ constexpr Slip kSlips[] = {
     {"\"x\"", "TF_CONFIG: wants an object such as ..."},
     {R"({"cluster": 5})",
      "TF_CONFIG: cluster: wants an object with the lists chief, worker, ps, "
-     "evaluator; found 5"},
+     "evaluator, stage; found 5"},
     {R"({"cluster": {"worker": ["a:1"], "ps": ["p:1"]},
          "sparseCluster": {"worker": {"0": "a:1"}},
          "task": {"type": "worker", "index": 0}})",
@@ -76,7 +76,7 @@ constexpr Slip kSlips[] = {
      "{\"type\": \"worker\", \"index\": 0}"},
     {R"({"cluster": {"worker": ["a:1"], "ps": ["p:1"]}, "task": {"index": 0}})",
      "TF_CONFIG: task.type: is missing; give one of chief, worker, ps, "
-     "evaluator"},
+     "evaluator, stage"},
     {R"({"cluster": {"worker": ["a:1"], "ps": ["p:1"]},
          "task": {"type": "worker"}})",
      "TF_CONFIG:2: task.index: is missing; give the position of this process "
