@@ -77,8 +77,8 @@ class StageProcessesTest(unittest.TestCase):
             self.assertEqual(found, expected, flag)
 
     def test_a_stage_that_is_killed_costs_time_and_no_bit(self):
-        self.job["epochs"] = 300
-        self.job["evaluate_every_epochs"] = 100
+        self.job["epochs"] = 100
+        self.job["evaluate_every_epochs"] = 50
         pipeline = {"stages": 3, "micro_batches": 4}
         for staleness in ("async", "sync"):
             changes = {"pipeline": pipeline, "staleness": staleness}
@@ -92,8 +92,8 @@ class StageProcessesTest(unittest.TestCase):
             self.assertEqual(found, expected, staleness)
 
     def test_a_worker_that_comes_back_takes_its_stages_over(self):
-        self.job["epochs"] = 300
-        self.job["evaluate_every_epochs"] = 100
+        self.job["epochs"] = 100
+        self.job["evaluate_every_epochs"] = 50
         code, run = self.run_job(
             "--workers=2", "--stages=1", "--kill=worker-1@epoch=1",
             pipeline={"stages": 2, "micro_batches": 4})
