@@ -76,6 +76,24 @@ class StageProcessesTest(unittest.TestCase):
                                        **changes)
             self.assertEqual(found, expected, flag)
 
+    def test_rows_of_a_table_go_to_the_stage_that_looks_them_up(self):
+        features = [{"name": "ids", "type": "int32", "dims": [6],
+                     "classes": 5000},
+                    {"name": "label", "type": "int32", "classes": 4}]
+        self.job["input"] = {
+            name: {"synthetic": {"examples": examples, "features": features}}
+            for name, examples in (("train", 160), ("test", 32))}
+        self.job["model"]["layers"] = [
+            {"embedding": {"width": 8, "sparse": True}}, "flatten",
+            {"dense": 6}, "relu", {"dense": 4}]
+        pipeline = {"stages": 2, "micro_batches": 4}
+        expected, evaluation, _ = self.trained("--workers=1",
+                                               pipeline=pipeline)
+        found, its, _ = self.trained("--workers=1", "--stages=1",
+                                     pipeline=pipeline)
+        self.assertTrue(found == expected)
+        self.assertEqual(its, evaluation)
+
     def test_a_stage_that_is_killed_costs_time_and_no_bit(self):
         self.job["epochs"] = 100
         self.job["evaluate_every_epochs"] = 50
