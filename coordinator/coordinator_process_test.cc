@@ -115,12 +115,13 @@ TEST(ElectedCoordinatorTest, EachEntryHasTheToken) {
 
 // As where the disk is slow: a take-over needs an entry.
 TEST(CoordinatorProcessTest, Promise4_AnEntryDoesNotWaitForOtherWork) {
-  std::promise<void> end;
+  std::promise<void> begin, end;
   const std::shared_future<void> has_ended = end.get_future();
   FakeRuntime runtime;
   const auto process = NewProcess(NewRun("an_entry_does_not_wait"), 1);
   process->Surround(
-      [&has_ended] {
+      [&begin, &has_ended] {
+        begin.set_value();
         has_ended.wait();
         return absl::OkStatus();
       },
@@ -128,6 +129,7 @@ TEST(CoordinatorProcessTest, Promise4_AnEntryDoesNotWaitForOtherWork) {
   process->AddTo(&runtime);
   std::future<absl::Status> read = std::async(
       std::launch::async, [&runtime] { return runtime.Do(v1::ReadLog()); });
+  begin.get_future().wait();
   v1::AppendLog append;
   append.mutable_entry()->set_number(1);
   append.mutable_entry()->set_nonce(7);

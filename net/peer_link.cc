@@ -347,6 +347,7 @@ void PeerLink::Greet() {
   }
   StopSharing();
   state_ = State::kGreeting;
+  beside_ = Connections();  // What is heard there by now is older than this.
   hello_ = new HelloCall(this, connections_.control.get(), &PeerLink::Greeted);
 }
 
@@ -365,7 +366,10 @@ void PeerLink::GreetedBeside(absl::Status status, v1::HelloReply reply) {
   hello_beside_ = nullptr;
   Connections beside = std::exchange(beside_, Connections());
   // Nobody answers there either, or a call has found out more meanwhile.
-  if (!status.ok() || state_ != State::kGreeted || HasMoved()) return;
+  if (!status.ok() || beside.control == nullptr || state_ != State::kGreeted ||
+      HasMoved()) {
+    return;
+  }
   if (ProcessText(reply.incarnation()) == process_) return Heard();
   Log(LogLevel::kInfo, "a peer is another process by now",
       {{"peer", PeerName(peer_)}, {"at", address_}});
@@ -477,7 +481,7 @@ void PeerLink::Finished(Call* call) {
     // the same process, and Hello finds out which.
     if (call->meant == process_) connect_again_ = Time();
     status = absl::UnavailableError(kAnotherProcess);
-  } else if (call->replaced && absl::IsCancelled(status)) {
+  } else if (call->replaced && IsConnectionLoss(status)) {
     status = absl::UnavailableError(kReplaced);
   }
   // What could not be reached may be somebody else when it can.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -304,51 +305,107 @@ TEST_F(PeerLinkTest, AChiefThatIsElsewhereIsReachedThere) {
   loop.join();
 }
 
-TEST_F(PeerLinkTest, AChiefThatIsElsewhereIsLeftThoughTheOneBeforeAnswers) {
-  GrpcRuntimeOptions at_chief[2];
-  ToyCore coordinators[2];
-  int calls[2] = {0, 0};
-  std::unique_ptr<Runtime> chiefs[2];
-  std::thread loops[2];
-  for (int i = 0; i < 2; ++i) {
-    at_chief[i].self.set_type(v1::WORKER);
-    coordinators[i].on_receive = [&count = calls[i]](Message m, Time,
-                                                     Outbox* out) {
-      ++count;
-      out->Reply(m.call, std::make_unique<v1::HeartbeatReply>());
-    };
-    chiefs[i] = Listen(&at_chief[i]);
-    chiefs[i]->AddCore(PeerId::Coordinator(), &coordinators[i]);
-    loops[i] = std::thread([chief = chiefs[i].get()] { (void)chief->Run(); });
+// Two processes that may be the chief's, and a worker that hears which one is.
+class TwoChiefsTest : public PeerLinkTest {
+ protected:
+  TwoChiefsTest() {
+    for (int i = 0; i < 2; ++i) {
+      GrpcRuntimeOptions options;
+      options.self.set_type(v1::WORKER);
+      options.incarnation = i + 1;
+      chiefs_[i] = Listen(&options);
+      addresses_[i] = options.listen_address;
+      coordinators_[i].on_receive = [this, i](Message m, Time, Outbox* out) {
+        ++calls_[i];
+        out->Reply(m.call, std::make_unique<v1::HeartbeatReply>());
+      };
+      chiefs_[i]->AddCore(PeerId::Coordinator(), &coordinators_[i]);
+    }
+    where_ = addresses_[0];
   }
-  std::string where = at_chief[0].listen_address;
-  GrpcRuntimeOptions options;
-  options.self.set_type(v1::WORKER);
-  options.self.set_index(1);
-  options.peers = {{PeerId::Coordinator(), where}};
-  options.find_coordinator = [&where] { return where; };
-  const auto runtime = Listen(&options);
-  ToyCore worker;
-  worker.on_start = [](Time, Outbox* out) {
-    out->Send(PeerId::Coordinator(), 1,
+  // Until the worker exits.
+  void Run(absl::Duration longest_silence = absl::Seconds(60)) {
+    std::thread loops[2];
+    for (int i = 0; i < 2; ++i) {
+      loops[i] = std::thread([this, i] { (void)chiefs_[i]->Run(); });
+    }
+    GrpcRuntimeOptions options;
+    options.self.set_type(v1::WORKER);
+    options.self.set_index(1);
+    options.longest_silence = longest_silence;
+    options.peers = {{PeerId::Coordinator(), where_}};
+    options.find_coordinator = [this] { return where_; };
+    const auto runtime = Listen(&options);
+    runtime->AddCore(PeerId::Worker(1), &worker_);
+    const absl::Status status = runtime->Run();
+    EXPECT_TRUE(status.ok()) << status;
+    for (int i = 0; i < 2; ++i) {
+      chiefs_[i]->Stop(absl::CancelledError());
+      loops[i].join();
+    }
+  }
+  static void Send(CallId id, Outbox* out) {
+    out->Send(PeerId::Coordinator(), id,
               std::make_unique<v1::HeartbeatRequest>(), {}, absl::Seconds(60));
-  };
-  worker.on_tick = worker.on_start;
-  worker.on_receive = [&](Message m, Time now, Outbox* out) {
+  }
+
+  ToyCore worker_;
+  std::string addresses_[2];
+  std::string where_;  // The chief is.
+  ToyCore coordinators_[2];
+  int calls_[2] = {0, 0};  // Of their threads until Run is over.
+
+ private:
+  std::unique_ptr<Runtime> chiefs_[2];
+};
+
+TEST_F(TwoChiefsTest, OneThatIsElsewhereIsLeftThoughTheOneBeforeAnswers) {
+  worker_.on_start = [](Time, Outbox* out) { Send(1, out); };
+  worker_.on_tick = worker_.on_start;
+  worker_.on_receive = [&](Message m, Time now, Outbox* out) {
     if (!m.status.ok()) return out->Exit(m.status);
-    if (std::exchange(where, at_chief[1].listen_address) == where) {
+    if (std::exchange(where_, addresses_[1]) == where_) {
       return out->Exit(absl::OkStatus());
     }
-    worker.tick = now;
+    worker_.tick = now;
   };
-  runtime->AddCore(PeerId::Worker(1), &worker);
-  const absl::Status status = runtime->Run();
-  EXPECT_TRUE(status.ok()) << status;
-  for (int i = 0; i < 2; ++i) {
-    chiefs[i]->Stop(absl::CancelledError());
-    loops[i].join();
-    EXPECT_EQ(calls[i], 1) << i;
-  }
+  Run();
+  EXPECT_EQ(calls_[0], 1);
+  EXPECT_EQ(calls_[1], 1);
+}
+
+TEST_F(TwoChiefsTest, OneThatWasSilentAndSpeaksAgainIsNotFollowedAgain) {
+  constexpr absl::Duration kSilence = absl::Milliseconds(30);
+  std::promise<void> end;
+  coordinators_[0].on_receive = [&](Message m, Time, Outbox* out) {
+    if (++calls_[0] == 1) end.get_future().wait();
+    out->Reply(m.call, std::make_unique<v1::HeartbeatReply>());
+  };
+  worker_.on_start = [&](Time now, Outbox* out) {
+    Send(1, out);
+    worker_.tick = now + kSilence;
+  };
+  int ticks = 0;
+  worker_.on_tick = [&](Time now, Outbox* out) {
+    worker_.tick = now + kSilence;
+    // By the first of them it has been asked beside its connection.
+    if (++ticks == 10) {
+      where_ = addresses_[1];
+      Send(2, out);
+    } else if (ticks == 30) {
+      Send(3, out);
+    }
+  };
+  std::map<CallId, absl::Status> told;
+  worker_.on_receive = [&](Message m, Time, Outbox* out) {
+    told[m.call] = m.status;
+    if (m.call == 2) end.set_value();
+    if (told.size() == 3) out->Exit(absl::OkStatus());
+  };
+  Run(kSilence);
+  for (const auto& [call, status] : told) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(calls_[0], 1);
+  EXPECT_EQ(calls_[1], 2);
 }
 
 TEST_F(PeerLinkTest, ASocketThatNeverAnswersTimesOut) {

@@ -56,9 +56,11 @@ bool Departure::HoldsPushes() const {
   return view_.IsFilled() && view_.configuration.state() != v1::STARTING;
 }
 
+// Another coordinator begins without backups: it would never let this one go.
 bool Departure::MayBeTheLast() const {
+  const v1::Configuration& known = view_.configuration;
   return view_.fill_state == FillState::kBackup && !server_is_there_ &&
-         view_.configuration.state() != v1::STARTING;
+         known.state() != v1::STARTING && known.version().term() == view_.term;
 }
 
 // One that leaves itself goes when what it holds is saved, or says what is

@@ -73,7 +73,8 @@ class Departure {
  private:
   // Whether the content may be more than what it was filled with.
   bool HoldsPushes() const;
-  // It is the backup of a server that may have gone before it was to go itself.
+  // It is the backup of a server that may have gone before it was to go itself,
+  // and the coordinator that knows it as that is the newest one.
   bool MayBeTheLast() const;
   bool IsLeaseOver(Time now) const;
   // Nobody is there any more to let it go, and it has nothing to save.

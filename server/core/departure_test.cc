@@ -162,6 +162,14 @@ TEST_F(DepartingBackupTest, ItGoesWithAServerThatLeavesInGoodOrder) {
   ExpectLeavesSoon();
 }
 
+// Which asks who is there, and may wait for this very process.
+TEST_F(DepartingBackupTest, Promise4_ItIsOfNoUseToAnotherCoordinator) {
+  Tell(20);
+  bench_.term = 2;
+  Drain();
+  ExpectLeavesSoon();
+}
+
 TEST_F(DepartingBackupTest, WhatAnEarlierServerSaidCountsNoMore) {
   Tell(20, /*leaving=*/true);
   Tell(1);

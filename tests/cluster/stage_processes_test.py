@@ -76,9 +76,27 @@ class StageProcessesTest(unittest.TestCase):
                                        **changes)
             self.assertEqual(found, expected, flag)
 
+    def test_rows_of_a_table_go_to_the_stage_that_looks_them_up(self):
+        features = [{"name": "ids", "type": "int32", "dims": [6],
+                     "classes": 5000},
+                    {"name": "label", "type": "int32", "classes": 4}]
+        self.job["input"] = {
+            name: {"synthetic": {"examples": examples, "features": features}}
+            for name, examples in (("train", 160), ("test", 32))}
+        self.job["model"]["layers"] = [
+            {"embedding": {"width": 8, "sparse": True}}, "flatten",
+            {"dense": 6}, "relu", {"dense": 4}]
+        pipeline = {"stages": 2, "micro_batches": 4}
+        expected, evaluation, _ = self.trained("--workers=1",
+                                               pipeline=pipeline)
+        found, its, _ = self.trained("--workers=1", "--stages=1",
+                                     pipeline=pipeline)
+        self.assertTrue(found == expected)
+        self.assertEqual(its, evaluation)
+
     def test_a_stage_that_is_killed_costs_time_and_no_bit(self):
-        self.job["epochs"] = 300
-        self.job["evaluate_every_epochs"] = 100
+        self.job["epochs"] = 100
+        self.job["evaluate_every_epochs"] = 50
         pipeline = {"stages": 3, "micro_batches": 4}
         for staleness in ("async", "sync"):
             changes = {"pipeline": pipeline, "staleness": staleness}
@@ -92,8 +110,8 @@ class StageProcessesTest(unittest.TestCase):
             self.assertEqual(found, expected, staleness)
 
     def test_a_worker_that_comes_back_takes_its_stages_over(self):
-        self.job["epochs"] = 300
-        self.job["evaluate_every_epochs"] = 100
+        self.job["epochs"] = 100
+        self.job["evaluate_every_epochs"] = 50
         code, run = self.run_job(
             "--workers=2", "--stages=1", "--kill=worker-1@epoch=1",
             pipeline={"stages": 2, "micro_batches": 4})

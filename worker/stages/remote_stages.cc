@@ -376,8 +376,7 @@ absl::Status Lane::AwaitReturn(const absl::Status& why, Time since) {
     Log(LogLevel::kWarning,
         "a stage is not there: the batch is computed from its beginning when "
         "it is",
-        {{"stage", PeerName(PeerId::Stage(state_.failed))},
-         {"why", why.message()}});
+        {{"why", why.message()}});
   }
   is_waiting_ = true;
   calls_.SetWaiting(number_, std::string(why.message()));
@@ -385,10 +384,10 @@ absl::Status Lane::AwaitReturn(const absl::Status& why, Time since) {
     const absl::Status answers = Greet();
     if (!answers.ok() && !MayComeBack(answers)) return EndOf(answers);
     if (MonotonicNow() - since >= options_.patience) {
-      return absl::UnavailableError(absl::StrCat(
-          "waited ", absl::FormatDuration(options_.patience),
-          " (start_timeout_ms) for ", PeerName(PeerId::Stage(state_.failed)),
-          ": ", answers.ok() ? why.message() : answers.message()));
+      return absl::UnavailableError(
+          absl::StrCat("waited ", absl::FormatDuration(options_.patience),
+                       " (start_timeout_ms) for a stage: ",
+                       answers.ok() ? why.message() : answers.message()));
     }
     if (!calls_.Pause(answers.ok() ? kAgain : kLook)) {
       return absl::CancelledError("the worker is ending");

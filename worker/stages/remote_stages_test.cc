@@ -292,7 +292,7 @@ TEST(RemoteStagesTest, Promise4_AStageThatStaysAwayEndsTheStepByName) {
                 ->Step(memory.Weights(), DrawnBatch(one.input, 11),
                        {.divisor = 11}, memory.Gradients(), [](size_t) {})
                 .status(),
-            absl::UnavailableError("waited 0 (start_timeout_ms) for stage-0: "
+            absl::UnavailableError("waited 0 (start_timeout_ms) for a stage: "
                                    "stage-0 is not a known peer"));
 }
 
