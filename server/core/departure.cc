@@ -15,6 +15,8 @@ namespace {
 
 // Its calls come every heartbeat, a second unless told.
 constexpr absl::Duration kCoordinatorSilence = absl::Seconds(5);
+// A tick that is so late: this process stood still meanwhile.
+constexpr absl::Duration kStoodStill = absl::Seconds(5);
 
 }  // namespace
 
@@ -114,13 +116,17 @@ void Departure::OnFinish(const v1::FinishRequest& request, ShardTurn* turn) {
   }
 }
 
-bool Departure::GivesUp(ShardTurn* turn) const {
+bool Departure::GivesUp(ShardTurn* turn) {
   if (finished_) return false;
   if (draining_ && (IsLeaseOver(turn->now) || IsForgotten(turn->now))) {
     LeaveUndrained(turn);
     return true;
   }
   if (turn->now < LosesPatience()) return false;
+  if (turn->now > LosesPatience() + kStoodStill) {
+    heard_ = turn->now;  // The silence was not the coordinator's.
+    return false;
+  }
   turn->out->Exit(absl::UnavailableError(
       absl::StrCat(view_.Name(), " has not heard of a coordinator for ",
                    absl::FormatDuration(LosesPatience() - heard_),

@@ -60,8 +60,9 @@ class Departure {
   void LetGo(ShardTurn* turn);
   // The job has finished, or failed: this process ends as all others do.
   void OnFinish(const v1::FinishRequest& request, ShardTurn* turn);
-  // Goes where no coordinator calls any more; true if it does.
-  bool GivesUp(ShardTurn* turn) const;
+  // Goes where no coordinator calls any more; true if it does. One that stood
+  // still itself (SIGSTOP, a machine that was paused) begins to wait anew.
+  bool GivesUp(ShardTurn* turn);
   // Goes when it has been finished for long enough.
   void Advance(ShardTurn* turn);
   Time next_tick() const;

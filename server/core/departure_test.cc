@@ -54,6 +54,15 @@ TEST_F(DepartureTest, WithoutACoordinatorTheProcessEndsWithAnError) {
   EXPECT_TRUE(absl::IsUnavailable(bench_.out.exit_status));
 }
 
+TEST_F(DepartureTest, Promise5_OneThatStoodStillDoesNotBlameTheCoordinator) {
+  bench_.now = departure_.next_tick() + absl::Seconds(6);
+  bench_.Do([&](ShardTurn* turn) { EXPECT_FALSE(departure_.GivesUp(turn)); });
+  EXPECT_FALSE(bench_.out.exited);
+  EXPECT_GT(departure_.next_tick(), bench_.now);
+  EXPECT_TRUE(GoesNext()) << "it has had time to call";
+  EXPECT_TRUE(absl::IsUnavailable(bench_.out.exit_status));
+}
+
 TEST_F(DepartureTest, OneThatHoldsNothingLeavesAtOnce) {
   bench_.fill_state = FillState::kFilling;
   Drain();
