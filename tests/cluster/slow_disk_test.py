@@ -1,7 +1,7 @@
 """A replicated job in which one process's disk is slow: each fsync takes two
 seconds there, while a server dies.
 
-What must come out: nobody waits for that disk who need not. A backup takes
+What must come out: nobody waits for that disk unnecessarily. A backup takes
 over while a checkpoint is being written, no worker and no server is lost for
 it, and each block has taken as many pushes as there are batches.
 """

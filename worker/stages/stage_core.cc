@@ -22,6 +22,8 @@ using ::google::protobuf::DynamicCastToGenerated;
 constexpr absl::Duration kAskAgainAfter = absl::Milliseconds(100);
 // Some greetings of a worker: see StageCalls::kGreetEvery.
 constexpr absl::Duration kMissed = absl::Seconds(30);
+// A tick that is so late: this process stood still meanwhile.
+constexpr absl::Duration kStoodStill = absl::Seconds(5);
 
 // Of what this process does not have: it is new, or the worker has another one
 // than it thinks.
@@ -395,7 +397,9 @@ Time StageCore::next_tick() const {
 }
 
 void StageCore::Tick(Time now, Outbox* out) {
-  if (now >= LosesPatience()) {
+  if (now > LosesPatience() + kStoodStill) {
+    heard_ = now;  // The silence was not the worker's.
+  } else if (now >= LosesPatience()) {
     return out->Exit(absl::UnavailableError(
         is_greeted_
             ? absl::StrCat(Name(), " has not heard of worker-", options_.worker,

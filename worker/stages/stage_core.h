@@ -41,7 +41,8 @@ class StageCore : public Core {
     uint32_t worker = 0;  // Whose stages these are.
     std::string build;    // Of this program.
     // How long it waits for its worker's first call, and then for the next
-    // one, a greeting at least: see StageCalls::kGreetEvery.
+    // one, a greeting at least: see StageCalls::kGreetEvery. If this process
+    // stood still itself (SIGSTOP), it begins to wait anew.
     absl::Duration start_timeout;
     absl::Duration worker_patience = absl::Minutes(10);
     // After so long without a call an owner may be dead.

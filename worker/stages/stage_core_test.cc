@@ -218,6 +218,17 @@ TEST_F(StageCoreTest, Promise4_AWorkerThatNeverComesBackIsNotWaitedForForever) {
                                    "is it running?"));
 }
 
+TEST_F(StageCoreTest, Promise5_OneThatStoodStillDoesNotBlameItsWorker) {
+  Call(Begin(1));
+  End();
+  driver_.StandStill(absl::Minutes(20));
+  driver_.Tick();
+  driver_.Advance(absl::Minutes(9));
+  EXPECT_FALSE(driver_.exited);
+  driver_.Advance(absl::Minutes(1));
+  EXPECT_TRUE(driver_.exited) << "it has had time to call";
+}
+
 TEST_F(StageCoreTest, Promise7_ItEndsAsItsWorkerSaysThatTheJobDoes) {
   v1::ReleaseStageRequest release;
   *release.mutable_header() = Header(0, 0);
