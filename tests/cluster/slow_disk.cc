@@ -1,7 +1,7 @@
 // Preloaded into a process (LD_PRELOAD), it makes the disk of that one slow, in
-// any file system and without privileges. While there is a file $SLOW_DISK, each
-// fsync and fdatasync takes as many milliseconds longer as it says, and appends
-// a line to $SLOW_DISK.calls first: the thread's name and the path.
+// any file system and without privileges. While there is a file $SLOW_DISK,
+// each fsync and fdatasync takes as many milliseconds longer as it says, and
+// appends a line to $SLOW_DISK.calls first: the thread's name and the path.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
