@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "config/wire_format.h"
 #include "proto/refusal.h"
@@ -364,9 +363,8 @@ absl::Status BackupIntake::TakeProof(const v1::ReplicateRequest::Proof& proof,
   const Slice& slice = *slices[proof.slice()];
   if (!slice.has_blocks()) return Diverged("a proof of a slice to come");
   const Block& block = slice.block(static_cast<int>(proof.block()));
-  const uint32_t crc32c =
-      Crc32c(block.slots().bytes(), Crc32c(block.values().bytes()));
-  if (crc32c == proof.crc32c() && block.applied() == proof.applied()) {
+  if (block.Checksum() == proof.crc32c() &&
+      block.applied() == proof.applied()) {
     return absl::OkStatus();
   }
   return Diverged(absl::StrCat("block ", proof.block(), " of '",

@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 
 #include "base/check.h"
+#include "base/crc32c.h"
 #include "base/random.h"
 #include "tensor/keyed_rows.h"
 
@@ -94,6 +95,10 @@ BlockMemory Block::MakeMemory(size_t elements, size_t slot_words,
     memory.slots = spare->Take(slot_words * sizeof(float), placement->slots);
   }
   return memory;
+}
+
+uint32_t Block::Checksum(uint32_t sum) const {
+  return Crc32c(slots_.bytes(), Crc32c(values_.bytes(), sum));
 }
 
 size_t Block::bytes() const {

@@ -95,6 +95,9 @@ class Block {
   const Buffer& values() const { return values_; }
   const Buffer& slots() const { return slots_; }
 
+  // Of values and slots, which go on from the bytes that `sum` is of.
+  uint32_t Checksum(uint32_t sum = 0) const;
+
   // What both take of the budget, and how much of it a push would have to
   // replace.
   size_t bytes() const;

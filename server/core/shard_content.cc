@@ -300,9 +300,8 @@ uint32_t ShardContent::Checksum() const {
     for (int b = 0; b < slice->block_count(); ++b) {
       const Block& block = slice->block(b);
       const uint64_t applied = block.applied();
-      sum = Crc32c(block.values().bytes(), sum);
-      sum = Crc32c(block.slots().bytes(), sum);
-      sum = Crc32c(AsBytes(absl::MakeConstSpan(&applied, 1)), sum);
+      sum = Crc32c(AsBytes(absl::MakeConstSpan(&applied, 1)),
+                   block.Checksum(sum));
     }
   }
   return sum;

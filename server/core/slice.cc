@@ -85,6 +85,13 @@ Slice::SlotPlace Slice::PlaceOfSlot(int block, size_t slot) const {
   return place;
 }
 
+absl::Span<std::byte> Slice::MutablePart(int block, size_t part) {
+  if (part == 0) return blocks_[block].mutable_value_bytes();
+  const SlotPlace place = PlaceOfSlot(block, part - 1);
+  return AsWritableBytes(
+      blocks_[block].mutable_slots().subspan(place.begin, place.words));
+}
+
 BlockMemory Slice::MakeMemory(int block) const {
   const size_t elements = block_elements(block);
   return Block::MakeMemory(elements, SlotWords(elements), &placement_, spare_);

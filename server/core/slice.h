@@ -93,6 +93,11 @@ class Slice {
     size_t words;
   };
   SlotPlace PlaceOfSlot(int block, size_t slot) const;
+  // Files and copies have one part after the other, each of all blocks: the
+  // values, and then each slot.
+  size_t part_count() const { return 1 + slots_.size(); }
+  // To fill a fresh block.
+  absl::Span<std::byte> MutablePart(int block, size_t part);
 
   // Fresh blocks of undefined content, for the caller to fill.
   void CreateBlocks(uint64_t life);
