@@ -49,10 +49,15 @@ void RowIdList::Clear() {
 }
 
 RowIds RowIdList::At(const Slice& slice, size_t place, uint32_t count) const {
-  if (slice.keyed()) {
-    return {{}, absl::MakeConstSpan(keys_).subspan(place, count)};
+  RowIds ids;
+  ids.width = slice.row_elements();
+  ids.rules = slice.key_rules();
+  if (ids.rules != nullptr) {
+    ids.mixed = absl::MakeConstSpan(keys_).subspan(place, count);
+  } else {
+    ids.numbers = absl::MakeConstSpan(numbers_).subspan(place, count);
   }
-  return {absl::MakeConstSpan(numbers_).subspan(place, count), {}};
+  return ids;
 }
 
 absl::StatusOr<size_t> RowIdList::Read(const Slice& slice, int block,

@@ -15,13 +15,6 @@
 
 namespace paramd {
 
-// The rows of one block that a call names: numbers, or, where the variable is
-// keyed, mixed keys.
-struct RowIds {
-  absl::Span<const uint32_t> numbers;
-  absl::Span<const uint64_t> keys;
-};
-
 // The rows of many blocks, one block after the other: a call has hundreds of
 // blocks with a few rows each, so its rows share one piece of memory. Not
 // thread-safe.

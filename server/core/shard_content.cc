@@ -49,9 +49,9 @@ absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
   std::unique_ptr<ShardContent> content(
       new ShardContent(options, *std::move(optimizer)));
   const auto& variables = configuration.layout().variables();
-  content->seed_ = configuration.seed();
   content->all_slots_ = SlotsOf(configuration.optimizer(), variables);
-  RETURN_IF_ERROR(content->AddSlices(configuration.layout()));
+  RETURN_IF_ERROR(
+      content->AddSlices(configuration.layout(), configuration.seed()));
   const absl::Status named = content->optimizer_.CheckNames(
       {variables.data(), static_cast<size_t>(variables.size())});
   if (!named.ok()) return Invalid("optimizer", named.message());
@@ -126,7 +126,7 @@ ShardContent::ShardContent(const Options& options, Optimizer optimizer)
       spare_(options.memory, options.disk, options.kernels->device),
       optimizer_(std::move(optimizer)) {}
 
-absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
+absl::Status ShardContent::AddSlices(const v1::Layout& layout, uint64_t seed) {
   if (layout.variables_size() > kMaxVariables) {
     return Invalid("layout",
                    absl::StrCat("layout has ", layout.variables_size(),
@@ -169,7 +169,7 @@ absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
     RETURN_IF_ERROR(CheckBuckets(*slice));
     VariableOptions options = optimizer_.OptionsOf(slice->variable());
     options.channel_lead = leads[s.variable()];
-    slice->SetTraining(options, optimizer_.slots(options));
+    slice->SetTraining(options, optimizer_.slots(options), seed);
     elements += slice->elements();
     bytes_ += slice->BytesOf(slice->elements());
     if (elements > kMaxElements) {

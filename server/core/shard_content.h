@@ -132,11 +132,10 @@ class ShardContent {
   // Answers for one block.
   static void Answer(const Decision& decision, v1::PushedBlock::Result result,
                      v1::PushReply* reply);
-  // Applies the gradient of one block. REQUIRES: it is finite and has the
-  // block's size.
-  void ApplyBlock(Slice* slice, int block, ChainReader* gradient);
-  // The same where it is sparse: `rows` numbers or keys, then their gradients.
-  void ApplyRows(Slice* slice, int block, uint32_t rows, ChainReader* gradient);
+  // Applies what a step sums up to for one block; where rows are pushed, of so
+  // many, whose numbers or keys come first. REQUIRES: it is finite and has the
+  // size of the block, or of those rows.
+  void ApplySum(Slice* slice, int block, uint32_t rows, ChainReader* gradient);
 
   // Of each entry of optimizer.pruning with one threshold for all: how large
   // the weights here are that it names, of blocks whose time it is, if there
@@ -145,7 +144,7 @@ class ShardContent {
   using Thresholds = google::protobuf::RepeatedPtrField<v1::PruningThreshold>;
   // INVALID if one is of no such entry, or is no magnitude.
   absl::Status CheckThresholds(const Thresholds& thresholds) const;
-  // From now on what is smaller becomes zero where ApplyBlock applies.
+  // From now on what is smaller becomes zero where ApplySum applies.
   // REQUIRES: CheckThresholds lets them pass.
   void SetThresholds(const Thresholds& thresholds);
 
@@ -156,7 +155,7 @@ class ShardContent {
   // INVALID if some are of no such layer, or are not channels of it in their
   // order.
   absl::Status CheckChannels(const Channels& channels) const;
-  // From now on they become zero where ApplyBlock applies. REQUIRES:
+  // From now on they become zero where ApplySum applies. REQUIRES:
   // CheckChannels lets them pass.
   void SetChannels(const Channels& channels);
 
@@ -210,7 +209,7 @@ class ShardContent {
  private:
   ShardContent(const Options& options, Optimizer optimizer);
 
-  absl::Status AddSlices(const v1::Layout& layout);
+  absl::Status AddSlices(const v1::Layout& layout, uint64_t seed);
   // What lasts, summed up, must fit.
   absl::Status CheckMemory(const v1::Configuration& configuration) const;
   absl::Status CheckDisk() const;
@@ -289,9 +288,6 @@ class ShardContent {
   void ApplyTo(Block* block, const ApplyOptions& options,
                const Decision& decision, const RowIds& rows,
                const NumberReader& gradient, TableCounts* counts);
-  void ApplyRowsTo(Block* block, const ApplyOptions& options,
-                   const Slice& slice, const RowIds& rows,
-                   const NumberReader& gradient, TableCounts* counts);
   // How many other pushes the block has taken since the read that the gradient
   // was computed on; nullopt if that is not known.
   absl::optional<uint64_t> StalenessOf(const Decision& decision,
@@ -300,7 +296,6 @@ class ShardContent {
   const Options options_;
   SpareBuffers spare_;
   Optimizer optimizer_;
-  uint64_t seed_ = 0;
   std::vector<Slot> all_slots_;
   // By place in the layout; null if it belongs to another server.
   std::vector<std::unique_ptr<Slice>> slices_;

@@ -202,23 +202,13 @@ absl::Status ShardContent::ReadNames(const BufferChain& names,
 }
 
 void ShardContent::CopyRows(const std::vector<WantedRows>& wanted, float* out) {
-  const Slice* last = nullptr;
-  absl::optional<InitialValues> initial;  // Of that one.
   size_t fetched = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (i == fetched) fetched = FetchSome(wanted, i, ids_, /*pushes=*/nullptr);
     const auto& [slice, block, rows, first_id] = wanted[i];
-    const RowIds ids = ids_.At(*slice, first_id, rows);
-    const size_t width = slice->row_elements();
-    if (slice->keyed()) {
-      if (slice != last) initial.emplace(slice->variable(), seed_);
-      last = slice;
-      slice->block(block).CopyKeys({ids.keys, width, &*initial}, out,
-                                   &slice->table_counts());
-    } else {
-      slice->block(block).CopyRows({ids.numbers, width}, out);
-    }
-    out += rows * width;
+    slice->block(block).CopyRows(ids_.At(*slice, first_id, rows), out,
+                                 &slice->table_counts());
+    out += rows * slice->row_elements();
   }
 }
 
@@ -226,8 +216,7 @@ void ShardContent::ReadAhead(const std::vector<WantedRows>& wanted) {
   std::vector<absl::Span<const std::byte>> pieces;
   for (const auto& [slice, block, rows, first_id] : wanted) {
     if (slice->placement().fast_rows == 0) continue;
-    slice->block(block).AddSlowRows(
-        {ids_.At(*slice, first_id, rows).keys, slice->row_elements()}, &pieces);
+    slice->block(block).AddSlowRows(ids_.At(*slice, first_id, rows), &pieces);
   }
   DiskMemory::ReadAhead(pieces);
 }

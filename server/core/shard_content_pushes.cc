@@ -168,31 +168,29 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::Check(
   return decisions;
 }
 
-void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
-  Block& applied = slice->block(block);
+void ShardContent::ApplySum(Slice* slice, int index, uint32_t rows,
+                            ChainReader* gradient) {
+  Block& block = slice->block(index);
+  ++counts_.blocks_applied;
+  if (slice->sparse()) {
+    ids_.Clear();
+    const auto place = ids_.Read(*slice, index, rows, gradient);
+    CHECK(place.ok(), "a chunk is checked before it is summed");
+    return block.ApplyRows(
+        optimizer_, ids_.At(*slice, *place, rows), gradient, &spare_,
+        {.staleness = 0, .variable = slice->options()}, &slice->table_counts());
+  }
   if (options_.spike_factor > 0 && slice->options().has_usual_size()) {
     ChainReader ahead = *gradient;
-    const double square = optimizer_.ReadMeanSquare(&ahead, applied.elements());
-    if (std::isfinite(square)) applied.gradient_rms().Add(square);
+    const double square = optimizer_.ReadMeanSquare(&ahead, block.elements());
+    if (std::isfinite(square)) block.gradient_rms().Add(square);
   }
-  applied.Apply(optimizer_, gradient, &spare_,
-                {.staleness = 0,
-                 .variable = slice->options(),
-                 .first_element = slice->block_begin(block),
-                 .prune_below = ThresholdOf(*slice),
-                 .prune_channels = GoneChannelsOf(*slice)});
-  ++counts_.blocks_applied;
-}
-
-void ShardContent::ApplyRows(Slice* slice, int block, uint32_t rows,
-                             ChainReader* gradient) {
-  ids_.Clear();
-  const auto place = ids_.Read(*slice, block, rows, gradient);
-  CHECK(place.ok(), "a chunk is checked before it is summed");
-  ApplyRowsTo(&slice->block(block),
-              {.staleness = 0, .variable = slice->options()}, *slice,
-              ids_.At(*slice, *place, rows), gradient, &slice->table_counts());
-  ++counts_.blocks_applied;
+  block.Apply(optimizer_, gradient, &spare_,
+              {.staleness = 0,
+               .variable = slice->options(),
+               .first_element = slice->block_begin(index),
+               .prune_below = ThresholdOf(*slice),
+               .prune_channels = GoneChannelsOf(*slice)});
 }
 
 void ShardContent::Apply(const v1::PushRequest& request,
@@ -235,27 +233,13 @@ void ShardContent::ApplyTo(Block* block, const ApplyOptions& options,
                            const Decision& decision, const RowIds& rows,
                            const NumberReader& gradient, TableCounts* counts) {
   if (options.variable.sparse) {
-    return ApplyRowsTo(block, options, *decision.slice, rows, gradient, counts);
+    return block->ApplyRows(optimizer_, rows, gradient, &spare_, options,
+                            counts);
   }
   if (options_.spike_factor > 0 && options.variable.has_usual_size()) {
     block->gradient_rms().Add(decision.mean_square);
   }
   block->Apply(optimizer_, gradient, &spare_, options);
-}
-
-void ShardContent::ApplyRowsTo(Block* block, const ApplyOptions& options,
-                               const Slice& slice, const RowIds& rows,
-                               const NumberReader& gradient,
-                               TableCounts* counts) {
-  const size_t width = slice.row_elements();
-  if (!slice.keyed()) {
-    return block->ApplyRows(optimizer_, {rows.numbers, width}, gradient,
-                            &spare_, options);
-  }
-  const InitialValues initial(slice.variable(), seed_);
-  block->ApplyKeys(optimizer_, {rows.keys, width, &initial},
-                   KeyPolicyOf(slice.variable()), gradient, &spare_, options,
-                   counts);
 }
 
 // A read of other content (before a restore) says nothing.

@@ -21,9 +21,12 @@ Slice::Slice(const v1::Variable& variable, uint64_t row_elements, RowRange rows,
       applied_(block_count_) {}
 
 void Slice::SetTraining(const VariableOptions& options,
-                        absl::Span<const Slot> slots) {
+                        absl::Span<const Slot> slots, uint64_t seed) {
   options_ = options;
   slots_.assign(slots.begin(), slots.end());
+  if (keyed()) {
+    key_rules_ = KeyRules{KeyPolicyOf(variable_), {variable_, seed}};
+  }
   placement_ = {};
   placement_.format = value_format();
   placement_.fast_rows = keyed() ? FastRowsOf(variable_) : 0;

@@ -20,7 +20,7 @@ class SliceViewTest : public ::testing::Test {
   SliceViewTest()
       : slice_(testing::Zeros("a", {kViewedElements}), 1, {0, kViewedElements},
                &spare_) {
-    slice_.SetTraining({}, {{"momentum"}});
+    slice_.SetTraining({}, {{"momentum"}}, /*seed=*/1);
     slice_.CreateBlocks(/*life=*/7);
     for (int b = 0; b < 2; ++b) {
       for (size_t part = 0; part < slice_.part_count(); ++part) {

@@ -309,13 +309,9 @@ absl::Status StepGradients::Apply(size_t index,
   }
   if (scale != 1) block.sum.Scale(scale, &spare_);
   ChainReader reader(block.sum.chain());
-  if (block.slice->sparse()) {
-    // As a push without rows, it counts.
-    if (ExamplesOf(workers) > 0) {
-      content_.ApplyRows(block.slice, block.block, block.sum.rows(), &reader);
-    }
-  } else if (!block.sum.empty()) {
-    content_.ApplyBlock(block.slice, block.block, &reader);
+  // A step of no rows counts, as a push of none does.
+  if (block.slice->sparse() ? ExamplesOf(workers) > 0 : !block.sum.empty()) {
+    content_.ApplySum(block.slice, block.block, block.sum.rows(), &reader);
   }
   for (const uint32_t worker : workers) {
     const PushId& push = contributions_.at(worker).push;
