@@ -146,7 +146,8 @@ absl::Status ShardContent::AddSlices(const v1::Layout& layout, uint64_t seed) {
       optimizer_.LeadsOf({layout.variables().data(), shapes.size()});
   for (size_t v = 0; v < leads.size(); ++v) {
     if (leads[v] != v) continue;
-    channels_[*leads[v]] = ChannelsOf(layout.variables(static_cast<int>(v)));
+    pruning_.AddLayer(*leads[v],
+                      ChannelsOf(layout.variables(static_cast<int>(v))));
   }
   uint64_t elements = 0;
   for (const v1::Slice& s : layout.slices()) {

@@ -18,6 +18,7 @@
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/status.pb.h"
+#include "server/core/content_pruning.h"
 #include "server/core/memory_budget.h"
 #include "server/core/optimizer.h"
 #include "server/core/quarantine_count.h"
@@ -137,27 +138,8 @@ class ShardContent {
   // size of the block, or of those rows.
   void ApplySum(Slice* slice, int block, uint32_t rows, ChainReader* gradient);
 
-  // Of each entry of optimizer.pruning with one threshold for all: how large
-  // the weights here are that it names, of blocks whose time it is, if there
-  // are any. REQUIRES: filled.
-  std::vector<v1::MagnitudeCounts> CountMagnitudes() const;
-  using Thresholds = google::protobuf::RepeatedPtrField<v1::PruningThreshold>;
-  // INVALID if one is of no such entry, or is no magnitude.
-  absl::Status CheckThresholds(const Thresholds& thresholds) const;
-  // From now on what is smaller becomes zero where ApplySum applies.
-  // REQUIRES: CheckThresholds lets them pass.
-  void SetThresholds(const Thresholds& thresholds);
-
-  // Of each layer whose channels are pruned: how large these are, by what lies
-  // here in blocks whose time it is, if there are any. REQUIRES: filled.
-  std::vector<v1::ChannelSizes> CountChannels() const;
-  using Channels = google::protobuf::RepeatedPtrField<v1::PrunedChannels>;
-  // INVALID if some are of no such layer, or are not channels of it in their
-  // order.
-  absl::Status CheckChannels(const Channels& channels) const;
-  // From now on they become zero where ApplySum applies. REQUIRES:
-  // CheckChannels lets them pass.
-  void SetChannels(const Channels& channels);
+  // What of it becomes zero where ApplySum applies.
+  ContentPruning& pruning() { return pruning_; }
 
   // Whether there is room for `needed()` more bytes, as MakeRoom makes it.
   bool HasRoom(const std::function<uint64_t()>& needed);
@@ -281,10 +263,6 @@ class ShardContent {
               const std::vector<Decision>& decisions, v1::PushReply* reply);
   // How a gradient is applied to this copy of the block.
   ApplyOptions OptionsOf(const Decision& decision, const Block& block) const;
-  // 0 where nothing becomes zero by it.
-  float ThresholdOf(const Slice& slice) const;
-  // Empty where none become zero.
-  absl::Span<const uint8_t> GoneChannelsOf(const Slice& slice) const;
   void ApplyTo(Block* block, const ApplyOptions& options,
                const Decision& decision, const RowIds& rows,
                const NumberReader& gradient, TableCounts* counts);
@@ -301,6 +279,7 @@ class ShardContent {
   std::vector<std::unique_ptr<Slice>> slices_;
   std::vector<uint32_t> servers_;
   std::vector<Slice*> owned_;
+  ContentPruning pruning_{optimizer_, owned_};
   uint64_t bytes_ = 0;
   SnapshotFork fork_;
   WholeFiles whole_files_;
@@ -308,11 +287,6 @@ class ShardContent {
   // Of pruned variables, by slice and block: what was pulled last. Dropped
   // where memory is short.
   std::map<std::pair<uint32_t, uint32_t>, PackedBlock> packed_;
-  std::vector<float> thresholds_;  // By entry of optimizer.pruning.
-  // Both by ChannelLeads: how many channels there are, and by channel whether
-  // it becomes zero.
-  std::map<uint32_t, uint64_t> channels_;
-  std::map<uint32_t, std::vector<uint8_t>> gone_channels_;
   Counts counts_;
   StalenessCount staleness_;
   QuarantineCount quarantine_;

@@ -189,8 +189,8 @@ void ShardContent::ApplySum(Slice* slice, int index, uint32_t rows,
               {.staleness = 0,
                .variable = slice->options(),
                .first_element = slice->block_begin(index),
-               .prune_below = ThresholdOf(*slice),
-               .prune_channels = GoneChannelsOf(*slice)});
+               .prune_below = pruning_.ThresholdOf(*slice),
+               .prune_channels = pruning_.GoneChannelsOf(*slice)});
 }
 
 void ShardContent::Apply(const v1::PushRequest& request,

@@ -173,8 +173,8 @@ absl::Status SyncStep::CheckDecision(const v1::DecideRequest& request) const {
                      VersionName(present)));
   }
   if (request.step() <= step_) return absl::OkStatus();
-  RETURN_IF_ERROR(content_.CheckThresholds(request.thresholds()));
-  RETURN_IF_ERROR(content_.CheckChannels(request.channels()));
+  RETURN_IF_ERROR(content_.pruning().CheckThresholds(request.thresholds()));
+  RETURN_IF_ERROR(content_.pruning().CheckChannels(request.channels()));
   const std::vector<uint32_t> told(request.workers().begin(),
                                    request.workers().end());
   const std::string step = absl::StrCat("step ", request.step());
@@ -225,8 +225,8 @@ void SyncStep::BeginApplying(const v1::DecideRequest& request) {
     scale_ = static_cast<float>(static_cast<double>(request.examples()) /
                                 static_cast<double>(contributed));
   }
-  content_.SetThresholds(request.thresholds());
-  content_.SetChannels(request.channels());
+  content_.pruning().SetThresholds(request.thresholds());
+  content_.pruning().SetChannels(request.channels());
   applied_blocks_ = 0;
   applying_ = true;
   if (gradients_.blocks() == 0) EndApplying();
@@ -274,8 +274,8 @@ void SyncStep::AnswerDecideWith(const std::vector<uint32_t>& complete) {
 
 void SyncStep::CountWeights() {
   if (counted_step_ == step_) return;
-  magnitudes_ = content_.CountMagnitudes();
-  channels_ = content_.CountChannels();
+  magnitudes_ = content_.pruning().CountMagnitudes();
+  channels_ = content_.pruning().CountChannels();
   counted_step_ = step_;
 }
 
