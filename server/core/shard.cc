@@ -10,6 +10,7 @@
 #include "proto/job_end.h"
 #include "proto/refusal.h"
 #include "proto/running_setting.h"
+#include "server/core/describe_slices.h"
 
 namespace paramd {
 namespace {
@@ -403,7 +404,7 @@ void Shard::EndSteps(const absl::Status& why, ShardTurn* turn) {
 absl::Status Shard::Seal(const v1::SealRequest& request, v1::SealReply* reply,
                          ShardTurn* turn) {
   RETURN_IF_ERROR(snapshots_.OnSeal(request, reply, turn));
-  data_.content->CountTables(reply->mutable_tables());
+  CountTables(data_.content->owned(), reply->mutable_tables());
   gate_.HearTerm(
       std::max(request.header().term(), request.header().snapshot().term()));
   return absl::OkStatus();
@@ -483,8 +484,8 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_frozen_bytes(content.fork().bytes());
   content.staleness().Fill(stats->mutable_staleness());
   if (view_.IsFilled()) {
-    content.DescribeTables(stats->mutable_tables());
-    content.DescribeHottest(stats->mutable_hottest_slices());
+    DescribeTables(content.owned(), stats->mutable_tables());
+    DescribeHottest(content.owned(), stats->mutable_hottest_slices());
   }
   calls_.FillStatus(stats);
   if (data_.step == nullptr) return;

@@ -176,17 +176,6 @@ class ShardContent {
   const StalenessCount& staleness() const { return staleness_; }
   // Fills in what gradients are like here, for people.
   void Describe(v1::ConfigureReply* reply) const;
-  // The same for what keyed variables hold.
-  // Of keyed variables: what is counted as they change.
-  void CountTables(
-      google::protobuf::RepeatedPtrField<v1::TableStats>* counted) const;
-  // The same, and how many rows have a key, for which blocks that were not used
-  // yet are looked through.
-  void DescribeTables(
-      google::protobuf::RepeatedPtrField<v1::TableStats>* described) const;
-  // The slices whose blocks were named most, as in ServerStats.
-  void DescribeHottest(
-      google::protobuf::RepeatedPtrField<v1::SliceStats>* described) const;
 
  private:
   ShardContent(const Options& options, Optimizer optimizer);
