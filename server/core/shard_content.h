@@ -21,6 +21,7 @@
 #include "server/core/content_pruning.h"
 #include "server/core/memory_budget.h"
 #include "server/core/optimizer.h"
+#include "server/core/push_decision.h"
 #include "server/core/quarantine_count.h"
 #include "server/core/row_numbers.h"
 #include "server/core/slice.h"
@@ -102,37 +103,12 @@ class ShardContent {
   absl::Status Push(const v1::PushRequest& request, const BufferChain& payload,
                     v1::PushReply* reply);
 
-  // A block of a chunk, and what becomes of it.
-  struct Decision {
-    Slice* slice;
-    uint32_t place;  // Of the slice, in the layout.
-    int block;
-    AppliedPushes::Admission admission;
-    size_t elements;         // Of its gradient.
-    uint32_t rows = 0;       // Of a sparse variable: that the gradient is of.
-    size_t first_id = 0;     // Of those rows.
-    double mean_square = 0;  // Of its gradient, if spike_factor is set.
-    // Version that the gradient was computed on; 0: not known.
-    uint64_t read_life = 0;
-    uint64_t read_counter = 0;
-
-    size_t id_bytes() const {
-      return slice->sparse() ? rows * slice->row_id_bytes() : 0;
-    }
-  };
   // Checks the whole chunk as Push does, and what would become of each block;
   // changes nothing. Whole blocks come first, as in the request, and names of
   // rows before all numbers, as in the payload. A chunk of a push without
   // examples has blocks of 0 elements.
-  absl::StatusOr<std::vector<Decision>> Check(const v1::PushRequest& request,
-                                              const BufferChain& payload);
-  // Of the names of all rows.
-  static size_t IdBytes(const std::vector<Decision>& decisions);
-  // What a push is answered of a block that Check admitted so.
-  static v1::PushedBlock::Result ResultOf(AppliedPushes::Admission admission);
-  // Answers for one block.
-  static void Answer(const Decision& decision, v1::PushedBlock::Result result,
-                     v1::PushReply* reply);
+  absl::StatusOr<std::vector<PushDecision>> Check(
+      const v1::PushRequest& request, const BufferChain& payload);
   // Applies what a step sums up to for one block; where rows are pushed, of so
   // many, whose numbers or keys come first. REQUIRES: it is finite and has the
   // size of the block, or of those rows.
@@ -229,35 +205,37 @@ class ShardContent {
   absl::StatusOr<PackedBlock> MakePacked(const Block& block,
                                          NumberFormat format);
   uint64_t BytesToApply(const v1::PushRequest& request,
-                        const std::vector<Decision>& decisions) const;
+                        const std::vector<PushDecision>& decisions) const;
   absl::StatusOr<Slice*> Find(uint32_t slice, uint32_t block) const;
-  absl::StatusOr<std::vector<Decision>> CheckPush(
+  absl::StatusOr<std::vector<PushDecision>> CheckPush(
       const v1::PushRequest& request, const BufferChain& payload);
-  absl::StatusOr<std::vector<Decision>> CheckBlocks(
+  absl::StatusOr<std::vector<PushDecision>> CheckBlocks(
       const v1::PushRequest& request, const PushId& push, bool empty) const;
-  absl::StatusOr<Decision> CheckBlock(const v1::PushBlock& block,
-                                      const PushId& push, bool empty) const;
-  absl::StatusOr<Decision> CheckRows(const v1::PushRequest& request, int which,
-                                     const PushId& push, bool empty) const;
+  absl::StatusOr<PushDecision> CheckBlock(const v1::PushBlock& block,
+                                          const PushId& push, bool empty) const;
+  absl::StatusOr<PushDecision> CheckRows(const v1::PushRequest& request,
+                                         int which, const PushId& push,
+                                         bool empty) const;
   // Reads the names of rows and the gradients of the blocks and notes these'
   // mean squares. Refused as QUARANTINED.
   absl::Status CheckNumbers(const BufferChain& payload, NumberFormat format,
-                            std::vector<Decision>* decisions);
-  bool IsFinite(const NumberReader& gradient, Decision* decision) const;
-  void Apply(const v1::PushRequest& request, const Decision& decision,
+                            std::vector<PushDecision>* decisions);
+  bool IsFinite(const NumberReader& gradient, PushDecision* decision) const;
+  void Apply(const v1::PushRequest& request, const PushDecision& decision,
              ChainReader* gradient);
   // That the push is in, which has no examples: no block changes, nor the
   // number of steps that its optimizer counts. Answers for each.
   void Record(const v1::PushRequest& request,
-              const std::vector<Decision>& decisions, v1::PushReply* reply);
+              const std::vector<PushDecision>& decisions, v1::PushReply* reply);
   // How a gradient is applied to this copy of the block.
-  ApplyOptions OptionsOf(const Decision& decision, const Block& block) const;
+  ApplyOptions OptionsOf(const PushDecision& decision,
+                         const Block& block) const;
   void ApplyTo(Block* block, const ApplyOptions& options,
-               const Decision& decision, const RowIds& rows,
+               const PushDecision& decision, const RowIds& rows,
                const NumberReader& gradient, TableCounts* counts);
   // How many other pushes the block has taken since the read that the gradient
   // was computed on; nullopt if that is not known.
-  absl::optional<uint64_t> StalenessOf(const Decision& decision,
+  absl::optional<uint64_t> StalenessOf(const PushDecision& decision,
                                        const Block& block) const;
 
   const Options options_;

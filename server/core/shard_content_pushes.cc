@@ -19,9 +19,8 @@ namespace {
 
 // The index of a block that was named before. Sessions name blocks in order:
 // then there is none.
-absl::optional<size_t> NamedTwice(
-    const std::vector<ShardContent::Decision>& blocks) {
-  const auto id = [](const ShardContent::Decision& block) {
+absl::optional<size_t> NamedTwice(const std::vector<PushDecision>& blocks) {
+  const auto id = [](const PushDecision& block) {
     return uint64_t{block.place} << 32 | static_cast<uint32_t>(block.block);
   };
   const auto unordered = std::adjacent_find(
@@ -57,9 +56,9 @@ void Skip(size_t bytes, ChainReader* reader) {
 
 uint64_t ShardContent::BytesToApply(
     const v1::PushRequest& request,
-    const std::vector<Decision>& decisions) const {
+    const std::vector<PushDecision>& decisions) const {
   uint64_t bytes = 0;
-  for (const Decision& decision : decisions) {
+  for (const PushDecision& decision : decisions) {
     if (decision.admission != AppliedPushes::Admission::kApply) continue;
     if (decision.slice->sparse() && decision.rows == 0) continue;
     bytes += fork_.BytesToChange(request.header().snapshot(), *decision.slice,
@@ -93,13 +92,13 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
   size_t fetched = 0;
   for (size_t i = 0; i < decisions->size(); ++i) {
     if (i == fetched) fetched = FetchSome(*decisions, i, ids_, &optimizer_);
-    const Decision& decision = (*decisions)[i];
+    const PushDecision& decision = (*decisions)[i];
     if (decision.admission == AppliedPushes::Admission::kApply) {
       Apply(request, decision, &gradient);
-      Answer(decision, v1::PushedBlock::APPLIED, reply);
+      decision.Answer(v1::PushedBlock::APPLIED, reply);
     } else {
       Skip(decision.elements * element_bytes, &gradient);
-      Answer(decision, ResultOf(decision.admission), reply);
+      decision.Answer(ResultOf(decision.admission), reply);
       ++counts_.blocks_repeated;
     }
   }
@@ -107,12 +106,12 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
 }
 
 void ShardContent::Record(const v1::PushRequest& request,
-                          const std::vector<Decision>& decisions,
+                          const std::vector<PushDecision>& decisions,
                           v1::PushReply* reply) {
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
-  for (const Decision& decision : decisions) {
-    Answer(decision, ResultOf(decision.admission), reply);
+  for (const PushDecision& decision : decisions) {
+    decision.Answer(ResultOf(decision.admission), reply);
     if (decision.admission != AppliedPushes::Admission::kApply) {
       ++counts_.blocks_repeated;
       continue;
@@ -124,39 +123,7 @@ void ShardContent::Record(const v1::PushRequest& request,
   }
 }
 
-size_t ShardContent::IdBytes(const std::vector<Decision>& decisions) {
-  size_t bytes = 0;
-  for (const Decision& decision : decisions) bytes += decision.id_bytes();
-  return bytes;
-}
-
-v1::PushedBlock::Result ShardContent::ResultOf(
-    AppliedPushes::Admission admission) {
-  switch (admission) {
-    case AppliedPushes::Admission::kApply:
-      return v1::PushedBlock::APPLIED;
-    case AppliedPushes::Admission::kAlreadyApplied:
-      return v1::PushedBlock::ALREADY_APPLIED;
-    case AppliedPushes::Admission::kSuperseded:
-      return v1::PushedBlock::SUPERSEDED;
-  }
-  return v1::PushedBlock::RESULT_UNSPECIFIED;
-}
-
-void ShardContent::Answer(const Decision& decision,
-                          v1::PushedBlock::Result result,
-                          v1::PushReply* reply) {
-  if (decision.slice->sparse()) return reply->add_row_results(result);
-  v1::PushedBlock* const pushed = reply->add_blocks();
-  pushed->set_slice(decision.place);
-  pushed->set_block(static_cast<uint32_t>(decision.block));
-  pushed->set_result(result);
-  // What is held has no version yet.
-  if (result == v1::PushedBlock::HELD) return;
-  *pushed->mutable_version() = decision.slice->block(decision.block).version();
-}
-
-absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::Check(
+absl::StatusOr<std::vector<PushDecision>> ShardContent::Check(
     const v1::PushRequest& request, const BufferChain& payload) {
   auto decisions = CheckPush(request, payload);
   if (decisions.ok()) return decisions;
@@ -194,7 +161,7 @@ void ShardContent::ApplySum(Slice* slice, int index, uint32_t rows,
 }
 
 void ShardContent::Apply(const v1::PushRequest& request,
-                         const Decision& decision, ChainReader* gradient) {
+                         const PushDecision& decision, ChainReader* gradient) {
   const NumberFormat format = *FormatOf(request.encoding());
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
@@ -222,7 +189,7 @@ void ShardContent::Apply(const v1::PushRequest& request,
   ++counts_.blocks_applied;
 }
 
-ApplyOptions ShardContent::OptionsOf(const Decision& decision,
+ApplyOptions ShardContent::OptionsOf(const PushDecision& decision,
                                      const Block& block) const {
   return {.staleness = StalenessOf(decision, block).value_or(0),
           .variable = decision.slice->options(),
@@ -230,7 +197,7 @@ ApplyOptions ShardContent::OptionsOf(const Decision& decision,
 }
 
 void ShardContent::ApplyTo(Block* block, const ApplyOptions& options,
-                           const Decision& decision, const RowIds& rows,
+                           const PushDecision& decision, const RowIds& rows,
                            const NumberReader& gradient, TableCounts* counts) {
   if (options.variable.sparse) {
     return block->ApplyRows(optimizer_, rows, gradient, &spare_, options,
@@ -243,7 +210,7 @@ void ShardContent::ApplyTo(Block* block, const ApplyOptions& options,
 }
 
 // A read of other content (before a restore) says nothing.
-absl::optional<uint64_t> ShardContent::StalenessOf(const Decision& decision,
+absl::optional<uint64_t> ShardContent::StalenessOf(const PushDecision& decision,
                                                    const Block& block) const {
   if (decision.read_life != block.life() ||
       decision.read_counter > block.applied()) {
@@ -252,7 +219,7 @@ absl::optional<uint64_t> ShardContent::StalenessOf(const Decision& decision,
   return block.applied() - decision.read_counter;
 }
 
-absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
+absl::StatusOr<std::vector<PushDecision>> ShardContent::CheckPush(
     const v1::PushRequest& request, const BufferChain& payload) {
   ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
   const PushId push{request.header().worker(), request.header().generation(),
@@ -261,10 +228,10 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
     return Invalid("sequence", "push has sequence 0; the first one is 1");
   }
   const bool empty = IsEmpty(request);
-  ASSIGN_OR_RETURN(std::vector<Decision> decisions,
+  ASSIGN_OR_RETURN(std::vector<PushDecision> decisions,
                    CheckBlocks(request, push, empty));
   if (const auto twice = NamedTwice(decisions); twice.has_value()) {
-    const Decision& decision = decisions[*twice];
+    const PushDecision& decision = decisions[*twice];
     return Invalid(decision.slice->variable().name(),
                    absl::StrCat("chunk names block ", decision.block, " of '",
                                 decision.slice->TensorName(), "' twice"));
@@ -272,7 +239,7 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
   const size_t received = ChainSize(payload);
   // No further than that: counts that a peer made up may wrap in their sum.
   uint64_t bytes = 0;
-  for (const Decision& decision : decisions) {
+  for (const PushDecision& decision : decisions) {
     bytes += decision.id_bytes() + decision.elements * BytesOf(format);
     if (bytes > received) break;
   }
@@ -285,9 +252,9 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
   return decisions;
 }
 
-absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckBlocks(
+absl::StatusOr<std::vector<PushDecision>> ShardContent::CheckBlocks(
     const v1::PushRequest& request, const PushId& push, bool empty) const {
-  std::vector<Decision> decisions;
+  std::vector<PushDecision> decisions;
   decisions.reserve(BlocksIn(request));
   for (const v1::PushBlock& block : request.blocks()) {
     ASSIGN_OR_RETURN(decisions.emplace_back(), CheckBlock(block, push, empty));
@@ -318,13 +285,13 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckBlocks(
 
 absl::Status ShardContent::CheckNumbers(const BufferChain& payload,
                                         NumberFormat format,
-                                        std::vector<Decision>* decisions) {
+                                        std::vector<PushDecision>* decisions) {
   ids_.Clear();
   ChainReader names(payload);
   ChainReader numbers(payload);
   Skip(IdBytes(*decisions), &numbers);
   const NumberReader gradient(&numbers, format);
-  for (Decision& decision : *decisions) {
+  for (PushDecision& decision : *decisions) {
     const std::string& name = decision.slice->variable().name();
     const auto refuse = [&](absl::string_view what) {
       return Refuse(v1::Refusal::QUARANTINED, name,
@@ -355,7 +322,7 @@ absl::Status ShardContent::CheckNumbers(const BufferChain& payload,
 
 // One pass in either case.
 bool ShardContent::IsFinite(const NumberReader& gradient,
-                            Decision* decision) const {
+                            PushDecision* decision) const {
   const size_t elements = decision->elements;
   if (options_.spike_factor == 0) {
     return optimizer_.ReadFinite(gradient, elements);
@@ -364,7 +331,7 @@ bool ShardContent::IsFinite(const NumberReader& gradient,
   return std::isfinite(decision->mean_square);
 }
 
-absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
+absl::StatusOr<PushDecision> ShardContent::CheckBlock(
     const v1::PushBlock& block, const PushId& push, bool empty) const {
   ASSIGN_OR_RETURN(Slice* const slice, Find(block.slice(), block.block()));
   const int index = static_cast<int>(block.block());
@@ -381,16 +348,16 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
                                       index, "; the block has ", elements));
   }
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
-  return Decision{.slice = slice,
-                  .place = block.slice(),
-                  .block = index,
-                  .admission = admission,
-                  .elements = elements,
-                  .read_life = block.computed_on().life(),
-                  .read_counter = block.computed_on().counter()};
+  return PushDecision{.slice = slice,
+                      .place = block.slice(),
+                      .block = index,
+                      .admission = admission,
+                      .elements = elements,
+                      .read_life = block.computed_on().life(),
+                      .read_counter = block.computed_on().counter()};
 }
 
-absl::StatusOr<ShardContent::Decision> ShardContent::CheckRows(
+absl::StatusOr<PushDecision> ShardContent::CheckRows(
     const v1::PushRequest& request, int which, const PushId& push,
     bool empty) const {
   const v1::RowBlocks& named = request.rows();
@@ -406,12 +373,12 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckRows(
   }
   const int index = static_cast<int>(block);
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
-  Decision decision = {.slice = slice,
-                       .place = named.slices(which),
-                       .block = index,
-                       .admission = admission,
-                       .elements = rows * slice->row_elements(),
-                       .rows = rows};
+  PushDecision decision = {.slice = slice,
+                           .place = named.slices(which),
+                           .block = index,
+                           .admission = admission,
+                           .elements = rows * slice->row_elements(),
+                           .rows = rows};
   if (request.rows_computed_on().lives_size() > 0) {
     decision.read_life = request.rows_computed_on().lives(which);
     decision.read_counter = request.rows_computed_on().counters(which);

@@ -74,7 +74,7 @@ absl::Status SyncStep::CheckContributors(const v1::Contributors& told) const {
 absl::Status SyncStep::Push(const v1::PushRequest& request,
                             const BufferChain& payload, v1::PushReply* reply) {
   RETURN_IF_ERROR(CheckStep(request));
-  ASSIGN_OR_RETURN(const std::vector<ShardContent::Decision> decisions,
+  ASSIGN_OR_RETURN(const std::vector<PushDecision> decisions,
                    content_.Check(request, payload));
   if (request.step() <= step_) return AnswerDecided(request, decisions, reply);
   RETURN_IF_ERROR(Gather(request, decisions, payload, reply));
@@ -110,24 +110,22 @@ absl::Status SyncStep::CheckStep(const v1::PushRequest& request) const {
   return absl::OkStatus();
 }
 
-absl::Status SyncStep::AnswerDecided(
-    const v1::PushRequest& request,
-    const std::vector<ShardContent::Decision>& decisions,
-    v1::PushReply* reply) const {
-  for (const ShardContent::Decision& decision : decisions) {
+absl::Status SyncStep::AnswerDecided(const v1::PushRequest& request,
+                                     const std::vector<PushDecision>& decisions,
+                                     v1::PushReply* reply) const {
+  for (const PushDecision& decision : decisions) {
     if (decision.admission == AppliedPushes::Admission::kApply) {
       return Late(step_, request.header().worker());
     }
-    ShardContent::Answer(decision, ShardContent::ResultOf(decision.admission),
-                         reply);
+    decision.Answer(ResultOf(decision.admission), reply);
   }
   return absl::OkStatus();
 }
 
-absl::Status SyncStep::Gather(
-    const v1::PushRequest& request,
-    const std::vector<ShardContent::Decision>& decisions,
-    const BufferChain& payload, v1::PushReply* reply) {
+absl::Status SyncStep::Gather(const v1::PushRequest& request,
+                              const std::vector<PushDecision>& decisions,
+                              const BufferChain& payload,
+                              v1::PushReply* reply) {
   const uint32_t worker = request.header().worker();
   RETURN_IF_ERROR(gradients_.CheckContributor(worker));
   if (applying_ && absl::c_count(decided_, worker) == 0) {

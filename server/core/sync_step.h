@@ -107,12 +107,11 @@ class SyncStep {
  private:
   absl::Status CheckContributors(const v1::Contributors& told) const;
   absl::Status CheckStep(const v1::PushRequest& request) const;
-  absl::Status AnswerDecided(
-      const v1::PushRequest& request,
-      const std::vector<ShardContent::Decision>& decisions,
-      v1::PushReply* reply) const;
+  absl::Status AnswerDecided(const v1::PushRequest& request,
+                             const std::vector<PushDecision>& decisions,
+                             v1::PushReply* reply) const;
   absl::Status Gather(const v1::PushRequest& request,
-                      const std::vector<ShardContent::Decision>& decisions,
+                      const std::vector<PushDecision>& decisions,
                       const BufferChain& payload, v1::PushReply* reply);
   absl::Status CheckDecision(const v1::DecideRequest& request) const;
   // Whether step `step`, for people, can be of these.
