@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 
+#include "config/wire_format.h"
 #include "proto/refusal.h"
 #include "tensor/keyed_rows.h"
 
@@ -100,6 +101,14 @@ absl::Status CheckSparse(const Slice& slice, uint32_t block) {
   return Refuse(v1::Refusal::INVALID, name,
                 absl::StrCat("chunk names rows of block ", block, " of '",
                              slice.TensorName(), "', which is not sparse"));
+}
+
+absl::StatusOr<NumberFormat> CheckEncoding(v1::Encoding encoding) {
+  const auto format = FormatOf(encoding);
+  if (format.has_value()) return *format;
+  return Invalid("encoding",
+                 absl::StrCat("encoding ", static_cast<int>(encoding),
+                              " is unknown here; known are FP32, BF16, FP16"));
 }
 
 absl::Status CheckColumns(const v1::RowBlocks& rows) {

@@ -12,6 +12,7 @@
 #include "proto/paramd/v1/data.pb.h"
 #include "server/core/slice.h"
 #include "tensor/buffer.h"
+#include "tensor/number_format.h"
 
 namespace paramd {
 
@@ -40,6 +41,9 @@ class RowIdList {
 // INVALID unless the slice is of a sparse variable; `block`: whose rows a call
 // names.
 absl::Status CheckSparse(const Slice& slice, uint32_t block);
+
+// INVALID if it is unknown.
+absl::StatusOr<NumberFormat> CheckEncoding(v1::Encoding encoding);
 
 // INVALID unless the columns are as long as each other.
 absl::Status CheckColumns(const v1::RowBlocks& rows);

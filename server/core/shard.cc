@@ -476,7 +476,7 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_spare_bytes(content.spare().bytes());
   stats->set_bytes(content.bytes());
   stats->set_pushes_lost(data_.lost.total());
-  stats->set_pulls(counts.pulls);
+  stats->set_pulls(content.pulls());
   stats->set_blocks_applied(counts.blocks_applied);
   stats->set_blocks_repeated(counts.blocks_repeated);
   stats->set_blocks_refused(counts.blocks_refused);

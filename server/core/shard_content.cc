@@ -196,7 +196,7 @@ bool ShardContent::HasRoom(const std::function<uint64_t()>& needed) {
   if (memory->Fits(needed())) return true;
   // Recycled memory may be what a snapshot's copy is held by besides.
   spare_.Clear();
-  packed_.clear();
+  pulls_.DropPacked();
   return memory->Fits(needed());
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/status.pb.h"
 #include "server/core/content_pruning.h"
+#include "server/core/content_pulls.h"
 #include "server/core/memory_budget.h"
 #include "server/core/optimizer.h"
 #include "server/core/push_decision.h"
@@ -73,6 +73,9 @@ class ShardContent {
   const Slice* Owned(uint32_t place) const {
     return place < slices_.size() ? slices_[place].get() : nullptr;
   }
+  // The one that has the block which a call names, and counts that. Refused as
+  // WRONG_OWNER or INVALID.
+  absl::StatusOr<Slice*> Find(uint32_t slice, uint32_t block) const;
   // Of all values, slots and counts of steps: equal contents have equal ones.
   uint32_t Checksum() const;
   const Optimizer& optimizer() const { return optimizer_; }
@@ -86,14 +89,11 @@ class ShardContent {
   // As Optimizer::SetRateScale.
   void SetRateScale(double scale) { optimizer_.SetRateScale(scale); }
 
-  // Blocks whose version is not the known one, by reference, or packed where
-  // the reader takes that and it pays, and then copies of the rows that are
-  // named. Refused as WRONG_OWNER, INVALID (no such slice or block, unknown
-  // encoding) or OVER_LIMIT (a reply too long, or no memory to encode it).
-  // REQUIRES: filled. `names`: the numbers or keys of those rows. INVALID also
-  // if they are not the blocks'.
+  // As ContentPulls::Pull. REQUIRES: filled.
   absl::Status Pull(const v1::PullRequest& request, const BufferChain& names,
-                    v1::PullReply* reply, BufferChain* payload);
+                    v1::PullReply* reply, BufferChain* payload) {
+    return pulls_.Pull(request, names, reply, payload);
+  }
 
   // Checks the whole chunk, then applies each block that is not in yet, and to
   // what an open snapshot holds of it if the push is before its cut. Refused
@@ -141,13 +141,14 @@ class ShardContent {
   std::vector<std::string> TakeNotes();
 
   struct Counts {
-    uint64_t pulls = 0;
     uint64_t blocks_applied = 0;
     uint64_t blocks_repeated = 0;
     uint64_t blocks_refused = 0;
     uint64_t blocks_quarantined = 0;  // Of those refused.
   };
   const Counts& counts() const { return counts_; }
+  // That were answered.
+  uint64_t pulls() const { return pulls_.count(); }
   // Of the blocks applied whose sender said what they were computed on.
   const StalenessCount& staleness() const { return staleness_; }
   // Fills in what gradients are like here, for people.
@@ -160,53 +161,8 @@ class ShardContent {
   // What lasts, summed up, must fit.
   absl::Status CheckMemory(const v1::Configuration& configuration) const;
   absl::Status CheckDisk() const;
-  // Refused as INVALID if it is unknown.
-  static absl::StatusOr<NumberFormat> FormatIn(v1::Encoding encoding);
-  // Blocks of a pull, and how many rows of them.
-  struct WantedRows {
-    Slice* slice;
-    int block;
-    uint32_t rows;
-    size_t first_id = 0;
-  };
-  absl::StatusOr<std::vector<WantedRows>> FindRows(
-      const v1::RowBlocks& rows) const;
-  // Has read at once what of the rows lies on the disk.
-  void ReadAhead(const std::vector<WantedRows>& wanted);
-  // For what a pull is answered with. Refused as OVER_LIMIT, for now.
-  absl::StatusOr<Buffer> AllocateReply(uint64_t bytes);
-  // Both add to the `bytes` of the answer.
-  absl::Status PullBlocks(const v1::PullRequest& request, NumberFormat format,
-                          uint64_t* bytes, v1::PullReply* reply,
-                          BufferChain* payload);
-  absl::Status PullRows(const v1::PullRequest& request,
-                        const BufferChain& names, NumberFormat format,
-                        uint64_t* bytes, v1::PullReply* reply,
-                        BufferChain* payload);
-  absl::Status CheckReply(const v1::PullRequest& request, uint64_t bytes) const;
-  // Of the wanted rows.
-  absl::Status ReadNames(const BufferChain& names,
-                         std::vector<WantedRows>* wanted);
-  void CopyRows(const std::vector<WantedRows>& wanted, float* out);
-  absl::StatusOr<Buffer> Encode(const Buffer& values, NumberFormat format);
-  absl::StatusOr<Buffer> Encode(const Slice& slice, const Block& block,
-                                NumberFormat format);
-  // Packs a block of a pruned variable if that pays, once for all who pull this
-  // version, and says so.
-  absl::StatusOr<Buffer> Pack(const Slice& slice, const Block& block,
-                              NumberFormat format, v1::PulledBlock* pulled);
-  struct PackedBlock {
-    uint64_t life;
-    uint64_t counter;
-    NumberFormat format;
-    uint32_t nonzero;
-    Buffer bytes;  // Empty: it does not pay.
-  };
-  absl::StatusOr<PackedBlock> MakePacked(const Block& block,
-                                         NumberFormat format);
   uint64_t BytesToApply(const v1::PushRequest& request,
                         const std::vector<PushDecision>& decisions) const;
-  absl::StatusOr<Slice*> Find(uint32_t slice, uint32_t block) const;
   absl::StatusOr<std::vector<PushDecision>> CheckPush(
       const v1::PushRequest& request, const BufferChain& payload);
   absl::StatusOr<std::vector<PushDecision>> CheckBlocks(
@@ -251,9 +207,7 @@ class ShardContent {
   SnapshotFork fork_;
   WholeFiles whole_files_;
   RowIdList ids_;  // Of the call at hand.
-  // Of pruned variables, by slice and block: what was pulled last. Dropped
-  // where memory is short.
-  std::map<std::pair<uint32_t, uint32_t>, PackedBlock> packed_;
+  ContentPulls pulls_{this, options_.max_reply_bytes, options_.disk};
   Counts counts_;
   StalenessCount staleness_;
   QuarantineCount quarantine_;

@@ -221,7 +221,8 @@ absl::optional<uint64_t> ShardContent::StalenessOf(const PushDecision& decision,
 
 absl::StatusOr<std::vector<PushDecision>> ShardContent::CheckPush(
     const v1::PushRequest& request, const BufferChain& payload) {
-  ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
+  ASSIGN_OR_RETURN(const NumberFormat format,
+                   CheckEncoding(request.encoding()));
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
   if (push.sequence == 0) {
