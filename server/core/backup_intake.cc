@@ -241,7 +241,7 @@ absl::Status BackupIntake::TakePush(const v1::ReplicateRequest& request,
   ShardContent* const content = turn->data.content.get();
   v1::PushReply reply;
   if (whole()) {
-    RETURN_IF_ERROR(content->Push(request.push(), payload, &reply));
+    RETURN_IF_ERROR(content->pushes().Push(request.push(), payload, &reply));
     const uint64_t took = CountTook(reply);
     if (took == request.applied()) return absl::OkStatus();
     return Diverged(absl::StrCat("a push changed ", took, " blocks, and ",
@@ -249,7 +249,7 @@ absl::Status BackupIntake::TakePush(const v1::ReplicateRequest& request,
   }
   ASSIGN_OR_RETURN(const PartOfPush part,
                    PartThatIsHere(request.push(), payload, *content));
-  return content->Push(part.request, part.payload, &reply);
+  return content->pushes().Push(part.request, part.payload, &reply);
 }
 
 absl::Status BackupIntake::TakeContribution(const v1::ReplicateRequest& request,

@@ -472,17 +472,17 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_memory_refusals(data_.memory.refusals());
   if (data_.content == nullptr) return;
   const ShardContent& content = *data_.content;
-  const ShardContent::Counts& counts = content.counts();
+  const ContentPushes::Counts& counts = content.pushes().counts();
   stats->set_spare_bytes(content.spare().bytes());
   stats->set_bytes(content.bytes());
   stats->set_pushes_lost(data_.lost.total());
-  stats->set_pulls(content.pulls());
+  stats->set_pulls(content.pulls().count());
   stats->set_blocks_applied(counts.blocks_applied);
   stats->set_blocks_repeated(counts.blocks_repeated);
   stats->set_blocks_refused(counts.blocks_refused);
   stats->set_blocks_quarantined(counts.blocks_quarantined);
   stats->set_frozen_bytes(content.fork().bytes());
-  content.staleness().Fill(stats->mutable_staleness());
+  content.pushes().staleness().Fill(stats->mutable_staleness());
   if (view_.IsFilled()) {
     DescribeTables(content.owned(), stats->mutable_tables());
     DescribeHottest(content.owned(), stats->mutable_hottest_slices());

@@ -207,12 +207,8 @@ absl::Status ShardContent::MakeRoom(absl::string_view what,
                                     needed(), options_.retry_after);
 }
 
-std::vector<std::string> ShardContent::TakeNotes() {
-  return quarantine_.TakeNotes();
-}
-
 void ShardContent::Describe(v1::ConfigureReply* reply) const {
-  staleness_.Fill(reply->mutable_staleness());
+  pushes_.staleness().Fill(reply->mutable_staleness());
   uint64_t most = 0;
   for (const Slice* const slice : owned_) {
     for (int b = 0; b < slice->block_count(); ++b) {

@@ -4,42 +4,29 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
-#include "absl/types/span.h"
 
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/control.pb.h"
-#include "proto/paramd/v1/data.pb.h"
-#include "proto/paramd/v1/status.pb.h"
 #include "server/core/content_pruning.h"
 #include "server/core/content_pulls.h"
+#include "server/core/content_pushes.h"
 #include "server/core/memory_budget.h"
 #include "server/core/optimizer.h"
-#include "server/core/push_decision.h"
-#include "server/core/quarantine_count.h"
-#include "server/core/row_numbers.h"
 #include "server/core/slice.h"
 #include "server/core/snapshot_fork.h"
 #include "server/core/spare_buffers.h"
-#include "server/core/staleness_count.h"
 #include "server/core/whole_files.h"
-#include "tensor/buffer.h"
-#include "tensor/number_format.h"
-#include "tensor/number_reader.h"
+#include "tensor/disk_memory.h"
 
 namespace paramd {
 
-// What a server holds under one layout: its slices and how gradients change
-// them. Pulls read it, pushes write it; who may do either, and when, is the
-// Shard's business.
-//
-// Invariant: a refused chunk changed nothing.
+// What a server holds under one layout: its slices, and the memory for them.
+// Pulls read it, pushes write it; who may do either, and when, is the Shard's
+// business.
 //
 // Not thread-safe: belongs to a Shard.
 class ShardContent {
@@ -89,32 +76,11 @@ class ShardContent {
   // As Optimizer::SetRateScale.
   void SetRateScale(double scale) { optimizer_.SetRateScale(scale); }
 
-  // As ContentPulls::Pull. REQUIRES: filled.
-  absl::Status Pull(const v1::PullRequest& request, const BufferChain& names,
-                    v1::PullReply* reply, BufferChain* payload) {
-    return pulls_.Pull(request, names, reply, payload);
-  }
-
-  // Checks the whole chunk, then applies each block that is not in yet, and to
-  // what an open snapshot holds of it if the push is before its cut. Refused
-  // as WRONG_OWNER, FENCED, QUARANTINED or INVALID, or OVER_LIMIT where there
-  // is no memory for the blocks that others read, in which case nothing
-  // changed. REQUIRES: filled.
-  absl::Status Push(const v1::PushRequest& request, const BufferChain& payload,
-                    v1::PushReply* reply);
-
-  // Checks the whole chunk as Push does, and what would become of each block;
-  // changes nothing. Whole blocks come first, as in the request, and names of
-  // rows before all numbers, as in the payload. A chunk of a push without
-  // examples has blocks of 0 elements.
-  absl::StatusOr<std::vector<PushDecision>> Check(
-      const v1::PushRequest& request, const BufferChain& payload);
-  // Applies what a step sums up to for one block; where rows are pushed, of so
-  // many, whose numbers or keys come first. REQUIRES: it is finite and has the
-  // size of the block, or of those rows.
-  void ApplySum(Slice* slice, int block, uint32_t rows, ChainReader* gradient);
-
-  // What of it becomes zero where ApplySum applies.
+  ContentPulls& pulls() { return pulls_; }
+  const ContentPulls& pulls() const { return pulls_; }
+  ContentPushes& pushes() { return pushes_; }
+  const ContentPushes& pushes() const { return pushes_; }
+  // What of it becomes zero with a step.
   ContentPruning& pruning() { return pruning_; }
 
   // Whether there is room for `needed()` more bytes, as MakeRoom makes it.
@@ -137,20 +103,6 @@ class ShardContent {
   WholeFiles& whole_files() { return whole_files_; }
   const WholeFiles& whole_files() const { return whole_files_; }
 
-  // What is to be logged since the last call.
-  std::vector<std::string> TakeNotes();
-
-  struct Counts {
-    uint64_t blocks_applied = 0;
-    uint64_t blocks_repeated = 0;
-    uint64_t blocks_refused = 0;
-    uint64_t blocks_quarantined = 0;  // Of those refused.
-  };
-  const Counts& counts() const { return counts_; }
-  // That were answered.
-  uint64_t pulls() const { return pulls_.count(); }
-  // Of the blocks applied whose sender said what they were computed on.
-  const StalenessCount& staleness() const { return staleness_; }
   // Fills in what gradients are like here, for people.
   void Describe(v1::ConfigureReply* reply) const;
 
@@ -161,38 +113,6 @@ class ShardContent {
   // What lasts, summed up, must fit.
   absl::Status CheckMemory(const v1::Configuration& configuration) const;
   absl::Status CheckDisk() const;
-  uint64_t BytesToApply(const v1::PushRequest& request,
-                        const std::vector<PushDecision>& decisions) const;
-  absl::StatusOr<std::vector<PushDecision>> CheckPush(
-      const v1::PushRequest& request, const BufferChain& payload);
-  absl::StatusOr<std::vector<PushDecision>> CheckBlocks(
-      const v1::PushRequest& request, const PushId& push, bool empty) const;
-  absl::StatusOr<PushDecision> CheckBlock(const v1::PushBlock& block,
-                                          const PushId& push, bool empty) const;
-  absl::StatusOr<PushDecision> CheckRows(const v1::PushRequest& request,
-                                         int which, const PushId& push,
-                                         bool empty) const;
-  // Reads the names of rows and the gradients of the blocks and notes these'
-  // mean squares. Refused as QUARANTINED.
-  absl::Status CheckNumbers(const BufferChain& payload, NumberFormat format,
-                            std::vector<PushDecision>* decisions);
-  bool IsFinite(const NumberReader& gradient, PushDecision* decision) const;
-  void Apply(const v1::PushRequest& request, const PushDecision& decision,
-             ChainReader* gradient);
-  // That the push is in, which has no examples: no block changes, nor the
-  // number of steps that its optimizer counts. Answers for each.
-  void Record(const v1::PushRequest& request,
-              const std::vector<PushDecision>& decisions, v1::PushReply* reply);
-  // How a gradient is applied to this copy of the block.
-  ApplyOptions OptionsOf(const PushDecision& decision,
-                         const Block& block) const;
-  void ApplyTo(Block* block, const ApplyOptions& options,
-               const PushDecision& decision, const RowIds& rows,
-               const NumberReader& gradient, TableCounts* counts);
-  // How many other pushes the block has taken since the read that the gradient
-  // was computed on; nullopt if that is not known.
-  absl::optional<uint64_t> StalenessOf(const PushDecision& decision,
-                                       const Block& block) const;
 
   const Options options_;
   SpareBuffers spare_;
@@ -206,11 +126,8 @@ class ShardContent {
   uint64_t bytes_ = 0;
   SnapshotFork fork_;
   WholeFiles whole_files_;
-  RowIdList ids_;  // Of the call at hand.
   ContentPulls pulls_{this, options_.max_reply_bytes, options_.disk};
-  Counts counts_;
-  StalenessCount staleness_;
-  QuarantineCount quarantine_;
+  ContentPushes pushes_{this, options_.spike_factor};
 };
 
 }  // namespace paramd

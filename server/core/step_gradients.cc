@@ -311,7 +311,8 @@ absl::Status StepGradients::Apply(size_t index,
   ChainReader reader(block.sum.chain());
   // A step of no rows counts, as a push of none does.
   if (block.slice->sparse() ? ExamplesOf(workers) > 0 : !block.sum.empty()) {
-    content_.ApplySum(block.slice, block.block, block.sum.rows(), &reader);
+    content_.pushes().ApplySum(block.slice, block.block, block.sum.rows(),
+                               &reader);
   }
   for (const uint32_t worker : workers) {
     const PushId& push = contributions_.at(worker).push;

@@ -75,7 +75,7 @@ absl::Status SyncStep::Push(const v1::PushRequest& request,
                             const BufferChain& payload, v1::PushReply* reply) {
   RETURN_IF_ERROR(CheckStep(request));
   ASSIGN_OR_RETURN(const std::vector<PushDecision> decisions,
-                   content_.Check(request, payload));
+                   content_.pushes().Check(request, payload));
   if (request.step() <= step_) return AnswerDecided(request, decisions, reply);
   RETURN_IF_ERROR(Gather(request, decisions, payload, reply));
   AnswerDecide();

@@ -54,7 +54,7 @@ class SyncStep {
   absl::Status Configure(const v1::Configuration& configuration);
 
   // A chunk of a contribution: its blocks are HELD, or already applied.
-  // Refused, with nothing changed: as in ShardContent::Check; LATE if its step
+  // Refused, with nothing changed: as in ContentPushes::Check; LATE if its step
   // was decided without it; NOT_READY if its step or contributors are not known
   // yet or no more; RETRY, naming whom it waits for, if there is no room for
   // it; OVER_LIMIT if there is no memory.

@@ -1,3 +1,5 @@
+#include "server/core/content_pushes.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -11,7 +13,6 @@
 #include "config/wire_format.h"
 #include "proto/refusal.h"
 #include "server/core/fetch_rows.h"
-#include "server/core/row_numbers.h"
 #include "server/core/shard_content.h"
 
 namespace paramd {
@@ -54,7 +55,14 @@ void Skip(size_t bytes, ChainReader* reader) {
 
 }  // namespace
 
-uint64_t ShardContent::BytesToApply(
+ContentPushes::ContentPushes(ShardContent* content, double spike_factor)
+    : content_(*content),
+      spike_factor_(spike_factor),
+      optimizer_(content->optimizer()),
+      spare_(content->spare()),
+      fork_(content->fork()) {}
+
+uint64_t ContentPushes::BytesToApply(
     const v1::PushRequest& request,
     const std::vector<PushDecision>& decisions) const {
   uint64_t bytes = 0;
@@ -67,9 +75,9 @@ uint64_t ShardContent::BytesToApply(
   return bytes;
 }
 
-absl::Status ShardContent::Push(const v1::PushRequest& request,
-                                const BufferChain& payload,
-                                v1::PushReply* reply) {
+absl::Status ContentPushes::Push(const v1::PushRequest& request,
+                                 const BufferChain& payload,
+                                 v1::PushReply* reply) {
   if (request.step() > 0) {
     counts_.blocks_refused += BlocksIn(request);
     return Invalid("step", absl::StrCat("push is of step ", request.step(),
@@ -82,8 +90,8 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
     Record(request, *decisions, reply);
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(
-      MakeRoom("a push", [&] { return BytesToApply(request, *decisions); }));
+  RETURN_IF_ERROR(content_.MakeRoom(
+      "a push", [&] { return BytesToApply(request, *decisions); }));
   ChainReader gradient(payload);
   Skip(IdBytes(*decisions), &gradient);  // They are read.
   const size_t element_bytes = BytesOf(*FormatOf(request.encoding()));
@@ -105,9 +113,9 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
   return absl::OkStatus();
 }
 
-void ShardContent::Record(const v1::PushRequest& request,
-                          const std::vector<PushDecision>& decisions,
-                          v1::PushReply* reply) {
+void ContentPushes::Record(const v1::PushRequest& request,
+                           const std::vector<PushDecision>& decisions,
+                           v1::PushReply* reply) {
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
   for (const PushDecision& decision : decisions) {
@@ -123,7 +131,7 @@ void ShardContent::Record(const v1::PushRequest& request,
   }
 }
 
-absl::StatusOr<std::vector<PushDecision>> ShardContent::Check(
+absl::StatusOr<std::vector<PushDecision>> ContentPushes::Check(
     const v1::PushRequest& request, const BufferChain& payload) {
   auto decisions = CheckPush(request, payload);
   if (decisions.ok()) return decisions;
@@ -135,8 +143,8 @@ absl::StatusOr<std::vector<PushDecision>> ShardContent::Check(
   return decisions;
 }
 
-void ShardContent::ApplySum(Slice* slice, int index, uint32_t rows,
-                            ChainReader* gradient) {
+void ContentPushes::ApplySum(Slice* slice, int index, uint32_t rows,
+                             ChainReader* gradient) {
   Block& block = slice->block(index);
   ++counts_.blocks_applied;
   if (slice->sparse()) {
@@ -147,7 +155,7 @@ void ShardContent::ApplySum(Slice* slice, int index, uint32_t rows,
         optimizer_, ids_.At(*slice, *place, rows), gradient, &spare_,
         {.staleness = 0, .variable = slice->options()}, &slice->table_counts());
   }
-  if (options_.spike_factor > 0 && slice->options().has_usual_size()) {
+  if (spike_factor_ > 0 && slice->options().has_usual_size()) {
     ChainReader ahead = *gradient;
     const double square = optimizer_.ReadMeanSquare(&ahead, block.elements());
     if (std::isfinite(square)) block.gradient_rms().Add(square);
@@ -156,12 +164,12 @@ void ShardContent::ApplySum(Slice* slice, int index, uint32_t rows,
               {.staleness = 0,
                .variable = slice->options(),
                .first_element = slice->block_begin(index),
-               .prune_below = pruning_.ThresholdOf(*slice),
-               .prune_channels = pruning_.GoneChannelsOf(*slice)});
+               .prune_below = content_.pruning().ThresholdOf(*slice),
+               .prune_channels = content_.pruning().GoneChannelsOf(*slice)});
 }
 
-void ShardContent::Apply(const v1::PushRequest& request,
-                         const PushDecision& decision, ChainReader* gradient) {
+void ContentPushes::Apply(const v1::PushRequest& request,
+                          const PushDecision& decision, ChainReader* gradient) {
   const NumberFormat format = *FormatOf(request.encoding());
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
@@ -189,29 +197,29 @@ void ShardContent::Apply(const v1::PushRequest& request,
   ++counts_.blocks_applied;
 }
 
-ApplyOptions ShardContent::OptionsOf(const PushDecision& decision,
-                                     const Block& block) const {
+ApplyOptions ContentPushes::OptionsOf(const PushDecision& decision,
+                                      const Block& block) const {
   return {.staleness = StalenessOf(decision, block).value_or(0),
           .variable = decision.slice->options(),
           .first_element = decision.slice->block_begin(decision.block)};
 }
 
-void ShardContent::ApplyTo(Block* block, const ApplyOptions& options,
-                           const PushDecision& decision, const RowIds& rows,
-                           const NumberReader& gradient, TableCounts* counts) {
+void ContentPushes::ApplyTo(Block* block, const ApplyOptions& options,
+                            const PushDecision& decision, const RowIds& rows,
+                            const NumberReader& gradient, TableCounts* counts) {
   if (options.variable.sparse) {
     return block->ApplyRows(optimizer_, rows, gradient, &spare_, options,
                             counts);
   }
-  if (options_.spike_factor > 0 && options.variable.has_usual_size()) {
+  if (spike_factor_ > 0 && options.variable.has_usual_size()) {
     block->gradient_rms().Add(decision.mean_square);
   }
   block->Apply(optimizer_, gradient, &spare_, options);
 }
 
 // A read of other content (before a restore) says nothing.
-absl::optional<uint64_t> ShardContent::StalenessOf(const PushDecision& decision,
-                                                   const Block& block) const {
+absl::optional<uint64_t> ContentPushes::StalenessOf(
+    const PushDecision& decision, const Block& block) const {
   if (decision.read_life != block.life() ||
       decision.read_counter > block.applied()) {
     return absl::nullopt;
@@ -219,7 +227,7 @@ absl::optional<uint64_t> ShardContent::StalenessOf(const PushDecision& decision,
   return block.applied() - decision.read_counter;
 }
 
-absl::StatusOr<std::vector<PushDecision>> ShardContent::CheckPush(
+absl::StatusOr<std::vector<PushDecision>> ContentPushes::CheckPush(
     const v1::PushRequest& request, const BufferChain& payload) {
   ASSIGN_OR_RETURN(const NumberFormat format,
                    CheckEncoding(request.encoding()));
@@ -253,7 +261,7 @@ absl::StatusOr<std::vector<PushDecision>> ShardContent::CheckPush(
   return decisions;
 }
 
-absl::StatusOr<std::vector<PushDecision>> ShardContent::CheckBlocks(
+absl::StatusOr<std::vector<PushDecision>> ContentPushes::CheckBlocks(
     const v1::PushRequest& request, const PushId& push, bool empty) const {
   std::vector<PushDecision> decisions;
   decisions.reserve(BlocksIn(request));
@@ -284,9 +292,9 @@ absl::StatusOr<std::vector<PushDecision>> ShardContent::CheckBlocks(
   return decisions;
 }
 
-absl::Status ShardContent::CheckNumbers(const BufferChain& payload,
-                                        NumberFormat format,
-                                        std::vector<PushDecision>* decisions) {
+absl::Status ContentPushes::CheckNumbers(const BufferChain& payload,
+                                         NumberFormat format,
+                                         std::vector<PushDecision>* decisions) {
   ids_.Clear();
   ChainReader names(payload);
   ChainReader numbers(payload);
@@ -311,30 +319,31 @@ absl::Status ShardContent::CheckNumbers(const BufferChain& payload,
     // What is in already is acknowledged, whatever came since.
     if (decision.admission == AppliedPushes::Admission::kApply &&
         decision.slice->options().has_usual_size() &&
-        running.IsSpike(decision.mean_square, options_.spike_factor)) {
-      return refuse(absl::StrCat(
-          "has a root mean square of ", std::sqrt(decision.mean_square),
-          ", above ", options_.spike_factor, " times the running one of ",
-          running.value(), ","));
+        running.IsSpike(decision.mean_square, spike_factor_)) {
+      return refuse(absl::StrCat("has a root mean square of ",
+                                 std::sqrt(decision.mean_square), ", above ",
+                                 spike_factor_, " times the running one of ",
+                                 running.value(), ","));
     }
   }
   return absl::OkStatus();
 }
 
 // One pass in either case.
-bool ShardContent::IsFinite(const NumberReader& gradient,
-                            PushDecision* decision) const {
+bool ContentPushes::IsFinite(const NumberReader& gradient,
+                             PushDecision* decision) const {
   const size_t elements = decision->elements;
-  if (options_.spike_factor == 0) {
+  if (spike_factor_ == 0) {
     return optimizer_.ReadFinite(gradient, elements);
   }
   decision->mean_square = optimizer_.ReadMeanSquare(gradient, elements);
   return std::isfinite(decision->mean_square);
 }
 
-absl::StatusOr<PushDecision> ShardContent::CheckBlock(
+absl::StatusOr<PushDecision> ContentPushes::CheckBlock(
     const v1::PushBlock& block, const PushId& push, bool empty) const {
-  ASSIGN_OR_RETURN(Slice* const slice, Find(block.slice(), block.block()));
+  ASSIGN_OR_RETURN(Slice* const slice,
+                   content_.Find(block.slice(), block.block()));
   const int index = static_cast<int>(block.block());
   const std::string& name = slice->variable().name();
   if (slice->sparse()) {
@@ -358,13 +367,14 @@ absl::StatusOr<PushDecision> ShardContent::CheckBlock(
                       .read_counter = block.computed_on().counter()};
 }
 
-absl::StatusOr<PushDecision> ShardContent::CheckRows(
+absl::StatusOr<PushDecision> ContentPushes::CheckRows(
     const v1::PushRequest& request, int which, const PushId& push,
     bool empty) const {
   const v1::RowBlocks& named = request.rows();
   const uint32_t block = named.blocks(which);
   const uint32_t rows = named.rows(which);
-  ASSIGN_OR_RETURN(Slice* const slice, Find(named.slices(which), block));
+  ASSIGN_OR_RETURN(Slice* const slice,
+                   content_.Find(named.slices(which), block));
   RETURN_IF_ERROR(CheckSparse(*slice, block));
   const std::string& name = slice->variable().name();
   if (rows > 0 && empty) {
