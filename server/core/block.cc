@@ -178,6 +178,7 @@ void Block::Apply(const Optimizer& optimizer, const NumberReader& gradient,
 void Block::ApplyRows(const Optimizer& optimizer, const RowIds& ids,
                       const NumberReader& gradient, SpareBuffers* spare,
                       const ApplyOptions& options, TableCounts* counts) {
+  if (ids.all) return Apply(optimizer, gradient, spare, options);
   if (ids.numbers.empty() && ids.mixed.empty()) {
     ++applied_;
     return;
@@ -345,7 +346,7 @@ void Block::CopyKeys(const RowIds& keys, float* out, TableCounts* counts) {
 
 void Block::Fetch(FetchStep step, const RowIds& ids, const Optimizer* pushes,
                   const VariableOptions& variable) const {
-  const auto& [numbers, mixed, width, rules] = ids;
+  const auto& [all, numbers, mixed, width, rules] = ids;
   FewRows found;
   if (rules != nullptr) {
     if (step == FetchStep::kPlaces) return table_.FetchPlaces(mixed);

@@ -49,8 +49,11 @@ struct KeyRules {
 };
 
 // Rows of a block as a call names them: by their numbers or, where there are
-// rules for keys, by mixed keys, each once.
+// rules for keys, by mixed keys, each once; or the block as a whole, of a
+// variable that is not sparse. The only place where kinds of variables differ
+// in what becomes of a gradient.
 struct RowIds {
+  bool all = false;
   absl::Span<const uint32_t> numbers;
   absl::Span<const uint64_t> mixed;
   size_t width = 1;
@@ -115,7 +118,7 @@ class Block {
   void Apply(const Optimizer& optimizer, const NumberReader& gradient,
              SpareBuffers* spare, const ApplyOptions& options = {});
 
-  // The same for gradients of some rows: the others stay as they are. A key
+  // The same for a gradient of what a call names: other rows stay. A key
   // without a row gets one, if the policy gives it one, or its gradient is
   // dropped, which is counted. Values of 16 bits are rounded by chance
   // (EncodeBf16ByChance), which is a function of the pushes contained, of the

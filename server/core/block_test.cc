@@ -98,6 +98,27 @@ TEST(BlockTest, AReplacedBufferIsUsedAgainOnceItWasRead) {
   EXPECT_EQ(block.values().bytes().data(), first);
 }
 
+TEST(BlockTest, WhatIsNamedAsAWholeTakesAGradientOfAllItsElements) {
+  const Optimizer sgd = Make(false);
+  SpareBuffers spare;
+  Block block = Filled(sgd, {1, 2, 3});
+  const std::vector<float> gradient = {2, 2, 2};
+  const BufferChain chain = {
+      Buffer::Copy(AsBytes(absl::MakeConstSpan(gradient)))};
+  ChainReader reader(chain);
+  RowIds ids;
+  ids.all = true;
+  TableCounts counts;
+  block.ApplyRows(sgd, ids, &reader, &spare, {}, &counts);
+  EXPECT_EQ(Numbers(block.values()), (std::vector<float>{0, 1, 2}));
+  EXPECT_EQ(block.applied(), 1u);
+  // Of rows it would be a push that names none.
+  ids.all = false;
+  block.ApplyRows(sgd, ids, &reader, &spare, {}, &counts);
+  EXPECT_EQ(Numbers(block.values()), (std::vector<float>{0, 1, 2}));
+  EXPECT_EQ(block.applied(), 2u);
+}
+
 TEST(BlockTest, TheVersionNamesTheLifeAndCountsPushes) {
   const Optimizer sgd = Make(false);
   SpareBuffers spare;
@@ -201,7 +222,7 @@ class BlockOnDiskTest : public ::testing::Test {
         Buffer::Copy(AsBytes(absl::MakeConstSpan(gradient)))};
     ChainReader reader(chain);
     TableCounts counts;
-    block_.ApplyRows(sgd_, {{}, mixed, 8, &rules}, &reader, &spare_, {},
+    block_.ApplyRows(sgd_, {false, {}, mixed, 8, &rules}, &reader, &spare_, {},
                      &counts);
   }
   // Whether a byte of the last row, which has no key, is the same one in both.
@@ -266,14 +287,15 @@ class NarrowBlockTest : public ::testing::Test {
     const BufferChain chain = {
         Buffer::Copy(AsBytes(absl::MakeConstSpan(gradient)))};
     ChainReader reader(chain);
-    block->ApplyRows(sgd_, {{}, mixed, kWidth, rules_.get()}, &reader, &spare_,
-                     {}, &counts_);
+    block->ApplyRows(sgd_, {false, {}, mixed, kWidth, rules_.get()}, &reader,
+                     &spare_, {}, &counts_);
   }
   std::vector<float> Row(uint64_t key) { return RowOf(key, &block_); }
   std::vector<float> RowOf(uint64_t key, Block* block) {
     const std::vector<uint64_t> mixed = {MixKey(key)};
     std::vector<float> row(kWidth);
-    block->CopyRows({{}, mixed, kWidth, rules_.get()}, row.data(), &counts_);
+    block->CopyRows({false, {}, mixed, kWidth, rules_.get()}, row.data(),
+                    &counts_);
     return row;
   }
 

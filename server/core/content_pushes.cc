@@ -146,26 +146,23 @@ absl::StatusOr<std::vector<PushDecision>> ContentPushes::Check(
 void ContentPushes::ApplySum(Slice* slice, int index, uint32_t rows,
                              ChainReader* gradient) {
   Block& block = slice->block(index);
-  ++counts_.blocks_applied;
-  if (slice->sparse()) {
-    ids_.Clear();
-    const auto place = ids_.Read(*slice, index, rows, gradient);
-    CHECK(place.ok(), "a chunk is checked before it is summed");
-    return block.ApplyRows(
-        optimizer_, ids_.At(*slice, *place, rows), gradient, &spare_,
-        {.staleness = 0, .variable = slice->options()}, &slice->table_counts());
-  }
+  ids_.Clear();
+  const auto first_id = ids_.Read(*slice, index, rows, gradient);
+  CHECK(first_id.ok(), "a chunk is checked before it is summed");
   if (spike_factor_ > 0 && slice->options().has_usual_size()) {
     ChainReader ahead = *gradient;
     const double square = optimizer_.ReadMeanSquare(&ahead, block.elements());
     if (std::isfinite(square)) block.gradient_rms().Add(square);
   }
-  block.Apply(optimizer_, gradient, &spare_,
-              {.staleness = 0,
-               .variable = slice->options(),
-               .first_element = slice->block_begin(index),
-               .prune_below = content_.pruning().ThresholdOf(*slice),
-               .prune_channels = content_.pruning().GoneChannelsOf(*slice)});
+  block.ApplyRows(optimizer_, ids_.At(*slice, *first_id, rows), gradient,
+                  &spare_,
+                  {.staleness = 0,
+                   .variable = slice->options(),
+                   .first_element = slice->block_begin(index),
+                   .prune_below = content_.pruning().ThresholdOf(*slice),
+                   .prune_channels = content_.pruning().GoneChannelsOf(*slice)},
+                  &slice->table_counts());
+  ++counts_.blocks_applied;
 }
 
 void ContentPushes::Apply(const v1::PushRequest& request,
@@ -175,10 +172,7 @@ void ContentPushes::Apply(const v1::PushRequest& request,
                     request.header().sequence()};
   Slice* const slice = decision.slice;
   const int index = decision.block;
-  RowIds rows;
-  if (slice->sparse()) {
-    rows = ids_.At(*slice, decision.first_id, decision.rows);
-  }
+  const RowIds rows = ids_.At(*slice, decision.first_id, decision.rows);
   Block& block = slice->block(index);
   const SnapshotFork::Twin twin =
       fork_.BeforeChange(request.header().snapshot(), *slice, index);
@@ -207,14 +201,10 @@ ApplyOptions ContentPushes::OptionsOf(const PushDecision& decision,
 void ContentPushes::ApplyTo(Block* block, const ApplyOptions& options,
                             const PushDecision& decision, const RowIds& rows,
                             const NumberReader& gradient, TableCounts* counts) {
-  if (options.variable.sparse) {
-    return block->ApplyRows(optimizer_, rows, gradient, &spare_, options,
-                            counts);
-  }
   if (spike_factor_ > 0 && options.variable.has_usual_size()) {
     block->gradient_rms().Add(decision.mean_square);
   }
-  block->Apply(optimizer_, gradient, &spare_, options);
+  block->ApplyRows(optimizer_, rows, gradient, &spare_, options, counts);
 }
 
 // A read of other content (before a restore) says nothing.

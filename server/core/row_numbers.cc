@@ -51,6 +51,7 @@ void RowIdList::Clear() {
 
 RowIds RowIdList::At(const Slice& slice, size_t place, uint32_t count) const {
   RowIds ids;
+  ids.all = !slice.sparse();
   ids.width = slice.row_elements();
   ids.rules = slice.key_rules();
   if (ids.rules != nullptr) {

@@ -27,10 +27,12 @@ class RowIdList {
   // The next `count` ids in what a call brought: numbers of rows, 4 bytes each,
   // or, of a keyed variable, mixed keys, 8 bytes each; the place of the first
   // one here. Refused as INVALID, naming the variable, if there are fewer, they
-  // do not ascend, or they are not the block's. REQUIRES: it is sparse.
+  // do not ascend, or they are not the block's. REQUIRES: it is sparse, or
+  // `count` is 0.
   absl::StatusOr<size_t> Read(const Slice& slice, int block, uint32_t count,
                               ChainReader* reader);
-  // The next `count` from there; valid until something is read.
+  // The next `count` from there; valid until something is read. All rows, where
+  // none are named because the slice is not sparse.
   RowIds At(const Slice& slice, size_t place, uint32_t count) const;
 
  private:
