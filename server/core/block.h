@@ -48,10 +48,9 @@ struct KeyRules {
   InitialValues initial;
 };
 
-// Rows of a block as a call names them: by their numbers or, where there are
-// rules for keys, by mixed keys, each once; or the block as a whole, of a
-// variable that is not sparse. The only place where kinds of variables differ
-// in what becomes of a gradient.
+// What a call names of a block: rows by their numbers or, where there are rules
+// for keys, by mixed keys, each once; or, of a variable that is not sparse,
+// all.
 struct RowIds {
   bool all = false;
   absl::Span<const uint32_t> numbers;
@@ -128,7 +127,7 @@ class Block {
                  const NumberReader& gradient, SpareBuffers* spare,
                  const ApplyOptions& options, TableCounts* counts);
   // Copies what these rows hold to `out`, one after the other. Counts what it
-  // finds of keys, and where. Changes no row.
+  // finds of keys, and where. Changes no row. REQUIRES: they are named.
   void CopyRows(const RowIds& ids, float* out, TableCounts* counts);
   // What CopyRows, and ApplyRows thereafter, will touch of rows that are not
   // fast. REQUIRES: they have keys.
