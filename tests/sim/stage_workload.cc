@@ -166,16 +166,26 @@ StagesDraw DrawStages(RandomStream* random) {
   return draw;
 }
 
-// Such a network as mini-batches get through, of which each has a hundred calls
-// and fails with the first that is lost.
-Faults DrawStagesFaults(uint64_t seed) {
+// About how many calls a mini-batch has.
+uint64_t CallsOf(const StagesDraw& draw) {
+  const StageWorker::Options& worker = draw.worker;
+  const uint64_t operations =
+      (worker.net.stages - 1) * (2 + 3 * worker.micro_batches);
+  const uint64_t bytes = sizeof(int64_t) * worker.net.width;
+  return operations * (1 + 2 * bytes / worker.piece_bytes);
+}
+
+// Such a network as mini-batches get through, each of which fails with the
+// first call that is lost: one that is computed for minutes loses none.
+Faults DrawStagesFaults(uint64_t seed, const StagesDraw& draw) {
   RandomStream random(StableHash("stages network", seed));
   Faults faults = Faults::Draw(&random);
-  const double share = random.Chance(0.3) ? 0 : 0.05 * random.Uniform();
-  faults.lose_request *= share;
-  faults.lose_reply *= share;
-  faults.duplicate *= share;
-  faults.ghost *= share;
+  const bool loses = draw.longest_work < absl::Seconds(1) && random.Chance(0.7);
+  const double share = loses ? 6 * random.Uniform() / CallsOf(draw) : 0;
+  for (double* const chance : {&faults.lose_request, &faults.lose_reply,
+                               &faults.duplicate, &faults.ghost}) {
+    *chance *= std::min(share, 0.2);
+  }
   faults.ghost_delay = absl::Seconds(40);
   return faults;
 }
@@ -234,7 +244,7 @@ class StagesRun : private SimulationWatcher, private StageJob {
   Simulation::Options MakeOptions(uint64_t seed, bool verbose) const {
     Simulation::Options options;
     options.seed = seed;
-    options.faults = DrawStagesFaults(seed);
+    options.faults = DrawStagesFaults(seed, draw_);
     options.verbose = verbose;
     // A stage that nobody told of the end waits for ten minutes.
     options.stall_limit = absl::Minutes(15);
@@ -321,7 +331,9 @@ class StagesRun : private SimulationWatcher, private StageJob {
       return absl::OkStatus();
     }
     if (is_worker && absl::IsUnavailable(status) &&
-        absl::StrContains(status.message(), "for a stage: stage-")) {
+        absl::StrContains(status.message(), "for a stage: ") &&
+        absl::StrContains(status.message(), "stage-")) {
+      ++report_.given_up;
       if (is_newest) ComeBack(self.peer);
       return absl::OkStatus();
     }

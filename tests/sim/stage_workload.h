@@ -11,6 +11,7 @@ struct StagesReport : WorkloadReport {
   uint64_t trained = 0;      // Batches.
   uint64_t evaluated = 0;    // Batches.
   uint64_t begun_again = 0;  // Mini-batches that failed.
+  uint64_t given_up = 0;     // Workers that failed at one for too long.
   uint64_t struck = 0;       // Faults of the script.
   // What a stage answered, or was seen of one.
   uint64_t owners = 0;        // Processes of workers that took a stage.

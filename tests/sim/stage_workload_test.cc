@@ -7,7 +7,7 @@
 namespace paramd {
 namespace {
 
-uint64_t StageSeeds() { return FewSeeds() ? 20 : 400; }
+uint64_t StageSeeds() { return FewSeeds() ? 20 : 200; }
 
 TEST(StageWorkloadTest, EveryAnswerIsThatOfOneProcess) {
   StagesReport all;
