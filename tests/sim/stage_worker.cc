@@ -45,7 +45,8 @@ class StageWorker::Session : public Core {
   Session(uint32_t worker, uint64_t incarnation)
       : worker_(worker), incarnation_(incarnation) {}
 
-  bool has_joined() const { return has_joined_; }
+  bool has_joined() const { return session_ > 0; }
+  uint64_t number() const { return session_; }
   bool is_ending() const { return end_.has_value(); }
   void End(const absl::Status& status) {
     if (!end_.has_value()) end_ = status;
@@ -57,7 +58,9 @@ class StageWorker::Session : public Core {
       return out->Refuse(message.call, absl::UnavailableError("none's"));
     }
     if (message.status.ok()) {
-      has_joined_ = true;
+      session_ = static_cast<const v1::JoinReply&>(*message.head)
+                     .generation()
+                     .counter();
     } else if (RefusalOf(message.status).reason() == v1::Refusal::FENCED) {
       End(absl::AbortedError(message.status.message()));
     } else {
@@ -67,7 +70,7 @@ class StageWorker::Session : public Core {
   void Completed(IoResult, Time, Outbox*) override {}
   void Tick(Time now, Outbox* out) override {
     if (end_.has_value()) return out->Exit(*end_);
-    if (has_joined_ || now < next_) return;
+    if (has_joined() || now < next_) return;
     next_ = Time::Never();
     auto join = std::make_unique<v1::JoinRequest>();
     join->mutable_task()->set_type(v1::WORKER);
@@ -78,13 +81,13 @@ class StageWorker::Session : public Core {
   }
   Time next_tick() const override {
     if (end_.has_value()) return Time();
-    return has_joined_ ? Time::Never() : next_;
+    return has_joined() ? Time::Never() : next_;
   }
 
  private:
   const uint32_t worker_;
   const uint64_t incarnation_;
-  bool has_joined_ = false;
+  uint64_t session_ = 0;
   absl::optional<absl::Status> end_;
   Time next_;
   CallId next_call_ = 1;
@@ -532,6 +535,8 @@ StageWorker::StageWorker(const Options& options, StageJob* job)
 
 StageWorker::~StageWorker() = default;
 
+uint64_t StageWorker::session() const { return session_->number(); }
+
 void StageWorker::End(const absl::Status& status) { session_->End(status); }
 
 void StageWorker::GoOn(Time now) {
@@ -543,7 +548,7 @@ void StageWorker::GoOn(Time now) {
     trains_->Begin(*batch, job_.WeightsOf(*this));
   }
   if (evaluates_ != nullptr && evaluates_->is_idle()) {
-    evaluates_->Begin(job_.TestBatch(), job_.TestWeights());
+    evaluates_->Begin(job_.TestBatch(), job_.TestWeights(*this));
   }
   for (Lane* const lane : {trains_.get(), evaluates_.get()}) {
     if (lane != nullptr && lane->due() <= now) lane->Look();

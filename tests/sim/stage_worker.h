@@ -27,7 +27,7 @@ class StageJob {
   // Batches to evaluate, some on the same weights.
   virtual StagedBatch TestBatch() = 0;
   virtual StagedWeights WeightsOf(const StageWorker& worker) = 0;
-  virtual StagedWeights TestWeights() = 0;
+  virtual StagedWeights TestWeights(const StageWorker& worker) = 0;
   virtual void Trained(const StageWorker& worker,
                        const StagedWeights& sums) = 0;
   virtual void Evaluated() = 0;
@@ -63,7 +63,8 @@ class StageWorker : public Core {
   ~StageWorker() override;
 
   const Options& options() const { return options_; }
-  uint64_t session() const { return calls_.generation().counter(); }
+  // 0: it has none yet.
+  uint64_t session() const;
   // Of its own clock, when something was done last for it.
   absl::Duration idle(Time now) const { return now - progressed_at_; }
 

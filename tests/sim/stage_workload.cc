@@ -216,7 +216,6 @@ class StagesRun : private SimulationWatcher, private StageJob {
       }
       AddWorker(w);
     }
-    test_weights_ = weights_[0];
     PlanFaults();
     simulation_.At(kProbeEvery, [this] { Probe(); });
   }
@@ -369,10 +368,14 @@ class StagesRun : private SimulationWatcher, private StageJob {
   StagedBatch TestBatch() override {
     return StagedBatch{seed_ * 1000 + 999, ++batches_, 1};
   }
-  // Those of an evaluation stay for some batches.
-  StagedWeights TestWeights() override {
-    if (random_.Chance(0.3)) test_weights_ = weights_[0];
-    return test_weights_;
+  // Those of an evaluation stay for some batches: of a process, since it pulled
+  // them.
+  StagedWeights TestWeights(const StageWorker& worker) override {
+    StagedWeights& pulled = test_weights_[worker.options().incarnation];
+    if (pulled.empty() || random_.Chance(0.15)) {
+      pulled = weights_[worker.options().index];
+    }
+    return pulled;
   }
   // As servers do: a push of a session that has a successor is refused.
   void Trained(const StageWorker& worker, const StagedWeights& sums) override {
@@ -473,7 +476,7 @@ class StagesRun : private SimulationWatcher, private StageJob {
   void Strike(PeerId stage) {
     const PeerId worker = PeerId::Worker(WorkerOf(stage));
     const PeerId victim = random_.Chance(0.6) ? stage : worker;
-    const uint64_t kind = random_.Below(9);
+    const uint64_t kind = random_.Below(10);
     if (ends_[worker.index] || !simulation_.IsUp(stage) ||
         !simulation_.IsUp(worker)) {
       return;
@@ -501,9 +504,22 @@ class StagesRun : private SimulationWatcher, private StageJob {
         return simulation_.Reset(worker, stage);
       case 7:
         return simulation_.Slow(victim, DrawTime(20));
+      case 8:
+        return ReplaceWhileItStandsStill(worker);
       default:
         return Drain(stage);
     }
+  }
+
+  // And it goes on when its successor stands still, too.
+  void ReplaceWhileItStandsStill(PeerId worker) {
+    const absl::Duration time = absl::Seconds(5) + DrawTime(30);
+    simulation_.Pause(worker, time);
+    down_.insert(worker);
+    simulation_.Orphan(worker, absl::ZeroDuration());
+    AddAgain(worker, DrawTime(3));
+    simulation_.At(simulation_.elapsed() + time * random_.Uniform(),
+                   [this, worker, time] { simulation_.Pause(worker, time); });
   }
 
   // It is told to end at once, and another one takes its place.
@@ -529,7 +545,7 @@ class StagesRun : private SimulationWatcher, private StageJob {
   std::vector<uint64_t> trained_;  // By worker.
   std::vector<bool> ends_;         // By worker: it has ended well.
   std::vector<StagedWeights> weights_;
-  StagedWeights test_weights_;
+  std::map<uint64_t, StagedWeights> test_weights_;  // By process.
   uint64_t batches_ = 0;
   uint64_t incarnations_ = 0;
   uint64_t operations_ = 0;

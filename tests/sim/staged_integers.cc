@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 #include "base/random.h"
+#include "proto/refusal.h"
 #include "tests/sim/integer_stages.h"
 
 namespace paramd {
@@ -120,6 +122,13 @@ IoResult StagedComputer::Compute(const v1::ComputeStageRequest& request,
   IoResult result;
   std::string why;
   if (operation.has_begin()) {
+    if (operation.begin().same_weights() &&
+        stages_[operation.stage()].weights.empty()) {
+      result.status =
+          RefuseForNow(v1::Refusal::NOT_READY, "weights",
+                       absl::Milliseconds(100), "there are no weights");
+      return result;
+    }
     why = Begin(operation, arrays);
   } else if (operation.has_forward()) {
     why = Forward(operation, arrays, reply.get(), &result.payload);
@@ -149,9 +158,7 @@ std::string StagedComputer::Begin(const v1::StageOperation& operation,
                                   absl::Span<const ConstTensor> arrays) {
   Stage& stage = stages_[operation.stage()];
   stage.slots.clear();
-  if (operation.begin().same_weights()) {
-    return stage.weights.empty() ? "there are no weights" : "";
-  }
+  if (operation.begin().same_weights()) return "";
   if (arrays.size() != 1) return "there is no content";
   const auto values = arrays[0].values<float>();
   stage.weights.assign(values.begin(), values.end());
