@@ -21,6 +21,12 @@ namespace {
 constexpr int kMostReceiveBytes = 16 << 20;
 // Below it gRPC would shrink the windows of a few workers' pushes.
 constexpr uint64_t kLeastReceived = 256 << 20;
+// Of what may be received, what may belong to no message: from four fifths on
+// gRPC shrinks windows and reads, and between two looks a connection inside the
+// machine sends a hundred megabytes.
+constexpr uint64_t kPartUnfinished = 4;
+// Of a connection's calls a session has four of 64 under way.
+constexpr uint64_t kPartOfASession = 16;
 
 void SetChannelArguments(int calls, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument("grpc.max_concurrent_streams", calls);
@@ -165,7 +171,9 @@ void GrpcServer::FillStatus(v1::StatusReply* status) const {
 }
 
 void GrpcServer::LimitReceived(uint64_t bytes) {
-  received_.Resize(std::max(bytes, kLeastReceived));
+  const uint64_t most = std::max(bytes, kLeastReceived);
+  received_.Resize(most);
+  quota_.LimitTogether(most / kPartUnfinished, quota_.most() / kPartOfASession);
 }
 
 void GrpcServer::Shutdown() {

@@ -66,8 +66,10 @@ class GrpcServer {
   void FillStatus(v1::StatusReply* status) const;
 
   // What gRPC may hold of what it receives; no less than 256 MiB. Beyond that
-  // it closes connections: it checks a message's length only when it has all of
-  // it.
+  // it closes connections, any of them: it checks a message's length only when
+  // it has all of it. So once a quarter of it belongs to no message, the
+  // connection that sent most of that is closed, if that is more than a
+  // session's calls can have.
   void LimitReceived(uint64_t bytes);
   // Closes the connections and cuts short what is not sent. Calls still come
   // out of the queue until none is left. Called once.
