@@ -70,7 +70,6 @@ class ConnectionQuota {
   // time. Whether any connection is left.
   bool Look();
 
-  uint64_t most() const { return most_; }
   // Shut down until now.
   uint64_t closed() const;
 
