@@ -63,6 +63,12 @@ uint64_t UnfinishedBytes::Update(const Counts& counts) {
   return unfinished_;
 }
 
+void ConnectionQuota::LimitTogether(uint64_t bytes, uint64_t spared) {
+  MutexLock lock(&mutex_);
+  most_together_ = bytes;
+  spared_ = spared;
+}
+
 void ConnectionQuota::Opened(int fd) {
   auto key = PeerKeyOf(fd);
   struct stat status = {};
@@ -83,6 +89,7 @@ void ConnectionQuota::Finished(absl::string_view peer, uint64_t bytes) {
 
 bool ConnectionQuota::Look() {
   MutexLock lock(&mutex_);
+  uint64_t together = 0;
   for (auto it = open_.begin(); it != open_.end();) {
     Connection& connection = it->second;
     const auto counts = CountsOf(connection.fd);
@@ -90,19 +97,46 @@ bool ConnectionQuota::Look() {
       it = open_.erase(it);
       continue;
     }
-    const uint64_t unfinished = connection.unfinished.Update(*counts);
-    if (unfinished <= most_) {
-      ++it;
+    connection.bytes = connection.unfinished.Update(*counts);
+    if (connection.bytes > most_) {
+      it = Close(it, "it sends what is no message within the limits", most_);
       continue;
     }
-    Log(LogLevel::kWarning,
-        "a connection is closed: it sends what is no message within the limits",
-        {{"peer", it->first}, {"bytes", unfinished}, {"limit", most_}});
-    shutdown(connection.fd, SHUT_RDWR);
-    ++closed_;
-    it = open_.erase(it);
+    together += connection.bytes;
+    ++it;
   }
+  CloseTheLargest(together);
   return !open_.empty();
+}
+
+void ConnectionQuota::CloseTheLargest(uint64_t together) {
+  while (together > most_together_) {
+    const auto largest = std::max_element(
+        open_.begin(), open_.end(), [](const auto& a, const auto& b) {
+          return a.second.bytes < b.second.bytes;
+        });
+    if (largest == open_.end() || largest->second.bytes <= spared_) return;
+    together -= largest->second.bytes;
+    Close(largest,
+          "too much has been received that is no message yet, and most of it "
+          "is its",
+          most_together_);
+  }
+}
+
+ConnectionQuota::Connections::iterator ConnectionQuota::Close(
+    Connections::iterator connection, const char* why, uint64_t limit) {
+  const uint64_t times = ++closed_;
+  if ((times & (times - 1)) == 0) {
+    Log(LogLevel::kWarning, "a connection is closed",
+        {{"why", why},
+         {"peer", connection->first},
+         {"times", times},
+         {"bytes", connection->second.bytes},
+         {"limit", limit}});
+  }
+  shutdown(connection->second.fd, SHUT_RDWR);
+  return open_.erase(connection);
 }
 
 uint64_t ConnectionQuota::closed() const {

@@ -42,23 +42,32 @@ class UnfinishedBytes {
 
 // Closes connections that send more than can become messages within their
 // limits. gRPC looks at a message's length when it has all of the message; the
-// kernel counts its bytes as they come.
+// kernel counts its bytes as they come. gRPC has one memory for what all of
+// them send: when that is used up, it closes connections in an order of its
+// own, idle ones first. So who has sent most of it is closed before.
 //
 // Invariant: of a connection over TCP at most `most` bytes, and what comes
-// between two looks, belong to no message. Bound: an entry for each connection
-// that is open, until the look after its end.
+// between two looks, belong to no message. Of all together at most as many as
+// LimitTogether says, and what comes between two looks, unless none has more
+// than it spares. Bound: an entry for each connection that is open, until the
+// look after its end.
 //
 // Thread-safe.
 class ConnectionQuota {
  public:
   explicit ConnectionQuota(uint64_t most) : most_(most) {}
 
+  // Of all connections together so many bytes may belong to no message; beyond
+  // that, who has most is closed, unless that is `spared` or less. At first
+  // there is no such limit.
+  void LimitTogether(uint64_t bytes, uint64_t spared);
+
   // This socket was accepted. One that is not TCP is not counted.
   void Opened(int fd);
   // gRPC's name for a peer, "ipv4:10.0.0.7:40112", and a message that it sent.
   void Finished(absl::string_view peer, uint64_t bytes);
-  // Shuts down who is over the quota, and logs it. Whether any connection is
-  // left.
+  // Shuts down who is over the quota, and logs it the 1st, 2nd, 4th, 8th …
+  // time. Whether any connection is left.
   bool Look();
 
   // Shut down until now.
@@ -69,12 +78,22 @@ class ConnectionQuota {
     int fd;
     ino_t inode;
     UnfinishedBytes unfinished;
+    uint64_t bytes = 0;  // Of them, at the last look.
   };
+  using Connections = std::map<std::string, Connection, std::less<>>;
+
+  // The one behind it.
+  Connections::iterator Close(Connections::iterator connection, const char* why,
+                              uint64_t limit)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of all that is open so many bytes belong to no message.
+  void CloseTheLargest(uint64_t together) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t most_;
   mutable Mutex mutex_;
-  // By PeerKey.
-  std::map<std::string, Connection, std::less<>> open_ ABSL_GUARDED_BY(mutex_);
+  uint64_t most_together_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
+  uint64_t spared_ ABSL_GUARDED_BY(mutex_) = 0;
+  Connections open_ ABSL_GUARDED_BY(mutex_);  // By PeerKey.
   uint64_t closed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -63,9 +64,9 @@ TEST(PeerKeyTest, IsTheSameForGrpcsNameAndTheSocket) {
 }
 
 // A connection over loopback; the quota sees the end that was accepted.
-class ConnectionQuotaTest : public ::testing::Test {
- protected:
-  ConnectionQuotaTest() {
+class LoopbackPair {
+ public:
+  LoopbackPair() {
     const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in name = {};
     name.sin_family = AF_INET;
@@ -77,14 +78,20 @@ class ConnectionQuotaTest : public ::testing::Test {
     EXPECT_EQ(getsockname(listening, address, &size), 0);
     EXPECT_EQ(connect(client_, address, size), 0);
     EXPECT_EQ(getsockname(client_, address, &size), 0);
-    port_ = ntohs(name.sin_port);
+    peer_ = "ipv4:127.0.0.1:" + std::to_string(ntohs(name.sin_port));
     accepted_ = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
     close(listening);
   }
-  ~ConnectionQuotaTest() override {
+  ~LoopbackPair() {
     close(client_);
-    if (accepted_ >= 0) close(accepted_);
+    CloseAccepted();
   }
+  LoopbackPair(const LoopbackPair&) = delete;
+  LoopbackPair& operator=(const LoopbackPair&) = delete;
+
+  int accepted() const { return accepted_; }
+  // The client, as gRPC names it.
+  const std::string& peer() const { return peer_; }
 
   // Sends so many bytes, which are read at the other end.
   void Send(size_t bytes) {
@@ -94,44 +101,112 @@ class ConnectionQuotaTest : public ::testing::Test {
     ASSERT_EQ(recv(accepted_, part.data(), part.size(), MSG_WAITALL),
               static_cast<ssize_t>(bytes));
   }
+  void CloseAccepted() {
+    if (accepted_ >= 0) close(accepted_);
+    accepted_ = -1;
+  }
   bool IsOpenForTheClient() const {
     char byte;
     return recv(client_, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0;
   }
 
+ private:
   const int client_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int accepted_ = -1;
-  int port_ = 0;
+  std::string peer_;
 };
 
-TEST_F(ConnectionQuotaTest, WhoSendsMoreThanMessagesMayHaveIsClosed) {
+TEST(ConnectionQuotaTest, WhoSendsMoreThanMessagesMayHaveIsClosed) {
   ConnectionQuota quota(100'000);
-  quota.Opened(accepted_);
-  const std::string peer = "ipv4:127.0.0.1:" + std::to_string(port_);
-  EXPECT_EQ(*PeerKeyOf(accepted_), PeerKey(peer));
+  LoopbackPair pair;
+  quota.Opened(pair.accepted());
+  EXPECT_EQ(*PeerKeyOf(pair.accepted()), PeerKey(pair.peer()));
   for (int i = 0; i < 10; ++i) {
-    Send(60'000);
-    quota.Finished(peer, 60'000);
+    pair.Send(60'000);
+    quota.Finished(pair.peer(), 60'000);
     EXPECT_TRUE(quota.Look());
   }
-  EXPECT_TRUE(IsOpenForTheClient());
-  Send(60'000);
+  EXPECT_TRUE(pair.IsOpenForTheClient());
+  pair.Send(60'000);
   EXPECT_TRUE(quota.Look());
-  EXPECT_TRUE(IsOpenForTheClient());
-  Send(60'000);
+  EXPECT_TRUE(pair.IsOpenForTheClient());
+  pair.Send(60'000);
   EXPECT_FALSE(quota.Look());
   EXPECT_EQ(quota.closed(), 1u);
-  EXPECT_FALSE(IsOpenForTheClient());
+  EXPECT_FALSE(pair.IsOpenForTheClient());
 }
 
-TEST_F(ConnectionQuotaTest, WhatIsClosedIsForgotten) {
+TEST(ConnectionQuotaTest, WhatIsClosedIsForgotten) {
   ConnectionQuota quota(100'000);
-  quota.Opened(accepted_);
+  LoopbackPair pair;
+  quota.Opened(pair.accepted());
   EXPECT_TRUE(quota.Look());
-  close(accepted_);
-  accepted_ = -1;
+  pair.CloseAccepted();
   EXPECT_FALSE(quota.Look());
   EXPECT_EQ(quota.closed(), 0u);
+}
+
+// Three connections, none of which sends too much by itself.
+class QuotaTogetherTest : public ::testing::Test {
+ protected:
+  QuotaTogetherTest() {
+    for (const LoopbackPair& pair : pairs_) quota_.Opened(pair.accepted());
+    quota_.LimitTogether(/*bytes=*/100'000, /*spared=*/20'000);
+  }
+  std::vector<bool> Open() const {
+    std::vector<bool> open;
+    for (const LoopbackPair& pair : pairs_) {
+      open.push_back(pair.IsOpenForTheClient());
+    }
+    return open;
+  }
+
+  LoopbackPair pairs_[3];
+  ConnectionQuota quota_{1'000'000};
+};
+
+TEST_F(QuotaTogetherTest, Promise8_WhoHasMostOfTooMuchIsClosed) {
+  pairs_[0].Send(30'000);
+  pairs_[1].Send(60'000);
+  EXPECT_TRUE(quota_.Look());
+  EXPECT_EQ(Open(), (std::vector<bool>{true, true, true}));
+  pairs_[2].Send(40'000);
+  EXPECT_TRUE(quota_.Look());
+  EXPECT_EQ(Open(), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(quota_.closed(), 1u);
+  EXPECT_TRUE(quota_.Look());
+  EXPECT_EQ(quota_.closed(), 1u) << "what is left is not too much";
+}
+
+TEST_F(QuotaTogetherTest, AsManyAreClosedAsItTakes) {
+  pairs_[0].Send(60'000);
+  pairs_[0].Send(60'000);
+  pairs_[1].Send(60'000);
+  pairs_[1].Send(50'000);
+  pairs_[2].Send(10'000);
+  EXPECT_TRUE(quota_.Look());
+  EXPECT_EQ(Open(), (std::vector<bool>{false, false, true}));
+}
+
+TEST_F(QuotaTogetherTest, WhatASessionMayHaveUnderWayIsSpared) {
+  quota_.LimitTogether(/*bytes=*/50'000, /*spared=*/20'000);
+  for (LoopbackPair& pair : pairs_) pair.Send(19'000);
+  EXPECT_TRUE(quota_.Look());
+  EXPECT_EQ(Open(), (std::vector<bool>{true, true, true}));
+  pairs_[1].Send(2'000);
+  EXPECT_TRUE(quota_.Look());
+  EXPECT_EQ(Open(), (std::vector<bool>{true, false, true}));
+}
+
+TEST_F(QuotaTogetherTest, MessagesThatAreThereCountForNothing) {
+  for (int i = 0; i < 10; ++i) {
+    for (LoopbackPair& pair : pairs_) {
+      pair.Send(60'000);
+      quota_.Finished(pair.peer(), 60'000);
+    }
+    EXPECT_TRUE(quota_.Look());
+  }
+  EXPECT_EQ(quota_.closed(), 0u);
 }
 
 }  // namespace

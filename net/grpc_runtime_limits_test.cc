@@ -24,6 +24,7 @@
 #include "net/testing/raw_connection.h"
 #include "net/testing/raw_stream.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -129,12 +130,47 @@ TEST(GrpcRuntimeQuotaTest, Promise8_AnEndlessMessageIsCutByItsConnection) {
   EXPECT_TRUE(other.Call(kPull, "", "").ok());
 }
 
+// gRPC, whose memory is short before any one connection has sent too much by
+// itself, would close others first: those that are idle.
+TEST(GrpcRuntimeQuotaTest, Promise8_WhoSendsNoMessagesIsClosedBeforeOthersAre) {
+  GrpcRuntimeOptions options =
+      ProcessOptions(v1::PS, 0, absl::StrCat(DrawLoopbackHost(), ":2222"));
+  options.memory_limit_bytes = uint64_t{256} << 20;
+  auto runtime = MakeGrpcRuntime(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  ToyCore shard;
+  RunningProcess ps(*std::move(runtime));
+  ps.runtime().AddCore(PeerId::Ps(0), &shard);
+  ps.Start();
+  // Not compressed, 2^32 - 1 bytes long.
+  const std::string claim("\0\xff\xff\xff\xff", 5);
+  const std::string part(1 << 20, 'x');
+  RawConnection slow(options.listen_address), endless(options.listen_address);
+  for (RawConnection* const connection : {&slow, &endless}) {
+    connection->Call(kPush);
+    connection->SendData(claim);
+  }
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(slow.SendData(part));
+  // More than a quarter of the memory, and less than all.
+  for (int i = 0; i < 80 && endless.SendData(part); ++i) {
+  }
+  endless.ReadToTheEnd();  // Until it is closed.
+  std::promise<v1::StatusReply> status;
+  ps.runtime().Post([&] { status.set_value(ps.runtime().Status()); });
+  const v1::StatusReply said = status.get_future().get();
+  ASSERT_EQ(said.refused_connections_size(), 1);
+  EXPECT_EQ(said.refused_connections(0).unfinished(), 1u);
+  EXPECT_TRUE(slow.SendData(part)) << "a session may have so much under way";
+}
+
 // A core's thread is none of gRPC's, which looks for more memory to give back
 // whenever some has come back to it.
 TEST(GrpcRuntimeQuotaTest, PayloadsAreGivenBackByAnyThreadWhenMemoryIsShort) {
   GrpcRuntimeOptions options =
       ProcessOptions(v1::PS, 0, absl::StrCat(DrawLoopbackHost(), ":2222"));
   options.memory_limit_bytes = 32 << 20;
+  // Then a connection may have sent all that memory before it is closed.
+  options.shards_per_server = 32;
   auto runtime = MakeGrpcRuntime(options);
   ASSERT_TRUE(runtime.ok()) << runtime.status();
   std::vector<BufferChain> held;

@@ -30,15 +30,22 @@ namespace paramd {
 // Not thread-safe: lives on the loop thread, the one that reads queue().
 class GrpcServer {
  public:
+  // Of one connection.
+  struct Calls {
+    int most;   // That may be under way.
+    int usual;  // A process of the job sends no more bytes at once than so many
+                // of the largest requests have.
+  };
+
   // Serves who connects to `listener`: over TLS with `tls`, unless null, but
   // for the sockets that were added to it, which are the operators'. A
-  // connection has `calls` under way at most, and is closed when it sends more
-  // than the largest requests of so many calls without one being complete
+  // connection has `calls.most` under way at most, and is closed when it sends
+  // more than the largest requests of so many calls without one being complete
   // (ConnectionQuota). kInternal if gRPC doesn't start.
   // `streams` outlives it.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Make(
       std::unique_ptr<Listener> listener, std::shared_ptr<const Tls> tls,
-      int calls, StreamServer* streams);
+      Calls calls, StreamServer* streams);
   ~GrpcServer();
 
   // All the process's operations may use it.
@@ -66,8 +73,10 @@ class GrpcServer {
   void FillStatus(v1::StatusReply* status) const;
 
   // What gRPC may hold of what it receives; no less than 256 MiB. Beyond that
-  // it closes connections: it checks a message's length only when it has all of
-  // it.
+  // it closes connections, any of them: it checks a message's length only when
+  // it has all of it. So once a quarter of it belongs to no message, the
+  // connection that sent most of that is closed, if that is more than its usual
+  // calls can have.
   void LimitReceived(uint64_t bytes);
   // Closes the connections and cuts short what is not sent. Calls still come
   // out of the queue until none is left. Called once.
@@ -78,11 +87,12 @@ class GrpcServer {
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
   GrpcServer(std::unique_ptr<Listener> listener, std::shared_ptr<const Tls> tls,
-             int calls);
+             Calls calls);
 
   std::unique_ptr<RawService> service_;
   grpc::ResourceQuota received_{"received"};
-  ConnectionQuota quota_;  // Of connections from other processes.
+  ConnectionQuota quota_;       // Of connections from other processes.
+  const uint64_t usual_bytes_;  // Of one of them, under way.
   std::unique_ptr<Listener> listener_;
   const std::shared_ptr<const Tls> tls_;  // May be null.
   // Of connections from other processes, and of the operators' socket.

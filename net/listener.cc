@@ -11,7 +11,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "net/descriptors.h"
@@ -23,7 +25,7 @@ namespace {
 
 constexpr size_t kMostOfAdded = 32;
 constexpr int kAcceptAgainMs = 100;
-constexpr int kLookMs = 100;
+constexpr absl::Duration kLook = absl::Milliseconds(100);
 constexpr int kOpenAgainMs = 1000;
 
 // Nobody says when gRPC closes a connection; but then its number is that of
@@ -86,7 +88,10 @@ void Listener::Run() {
     out_of_descriptors_ = false;
     if (waiting[0].revents != 0) return;
     if (OpenAdded()) waiting.push_back({added_.listening.back(), POLLIN, 0});
-    if (watching_) watching_ = look_();
+    if (watching_ && MonotonicNow() >= look_at_) {
+      watching_ = look_();
+      look_at_ = MonotonicNow() + kLook;
+    }
     AcceptAll(&own_);
     AcceptAll(&added_);
   }
@@ -94,7 +99,12 @@ void Listener::Run() {
 
 int Listener::Patience() const {
   if (out_of_descriptors_) return kAcceptAgainMs;
-  if (watching_) return kLookMs;
+  if (watching_) {
+    const absl::Duration left =
+        std::max(look_at_ - MonotonicNow(), absl::ZeroDuration());
+    return static_cast<int>(
+        absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
+  }
   return open_ != nullptr ? kOpenAgainMs : -1;
 }
 
@@ -134,7 +144,10 @@ void Listener::Accept(int listening_fd, Sockets* sockets) {
   sockets->open.emplace_back(fd, status.st_ino);
   if (sockets == &added_) NoteUser(fd, status.st_ino);
   if (StaysOnMachine(fd)) SendUnpaced(fd);
-  watching_ = look_ != nullptr;
+  if (look_ != nullptr && !watching_) {
+    watching_ = true;
+    look_at_ = MonotonicNow() + kLook;
+  }
   take_(listening_fd, fd);
 }
 

@@ -19,6 +19,7 @@
 #include "absl/types/optional.h"
 
 #include "base/mutex.h"
+#include "base/time.h"
 
 namespace paramd {
 
@@ -71,8 +72,8 @@ class Listener {
   std::set<uid_t> UsersOfAdded() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Calls `look` on the thread of the listener, a tenth of a second after
-  // something was accepted and from then on until it answers false.
-  // REQUIRES: called before Start.
+  // something was accepted and from then on until it answers false; no more
+  // often, however many connect. REQUIRES: called before Start.
   void Watch(std::function<bool()> look) { look_ = std::move(look); }
 
   // Begins to accept. REQUIRES: called once.
@@ -122,6 +123,7 @@ class Listener {
   std::function<absl::optional<int>()> open_;  // Null: nothing is to be added.
   std::function<bool()> look_;                 // May be null.
   bool watching_ = false;                      // Of the thread.
+  Time look_at_;                               // If so: when, at the earliest.
   bool out_of_descriptors_ = false;            // Of the thread.
   std::atomic<uint64_t> closed_at_once_{0};
   std::atomic<uint64_t> without_descriptor_{0};

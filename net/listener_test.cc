@@ -13,10 +13,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "gtest/gtest.h"
 
+#include "base/clock.h"
 #include "base/mutex.h"
+#include "base/time.h"
 #include "net/listen_address.h"
 #include "net/testing/loopback_address.h"
 
@@ -185,6 +189,21 @@ TEST_F(ListenerTest, WithoutADescriptorConnectionsWaitAndAreTakenLater) {
   for (const int held : hoard) close(held);
   EXPECT_TRUE(client->IsGreeted());
   EXPECT_TRUE(Connect()->IsGreeted());
+}
+
+TEST_F(ListenerTest, Promise8_ManyThatConnectAreLookedAtNoMoreOftenThanOne) {
+  std::atomic<int> looks = 0;
+  listener_->Watch([&] {
+    ++looks;
+    return true;
+  });
+  const Time begin = MonotonicNow();
+  Start();
+  for (int i = 0; i < kMost; ++i) EXPECT_TRUE(Connect()->IsGreeted());
+  const int made = looks;
+  EXPECT_LE(made * absl::Milliseconds(100), MonotonicNow() - begin);
+  while (looks == made) absl::SleepFor(absl::Milliseconds(5));
+  listener_.reset();
 }
 
 TEST_F(ListenerTest, WhoConnectsBeforeTheStartIsTaken) {

@@ -29,6 +29,11 @@ namespace {
 // As many calls of one kind as a worker has under way, to one shard: no more
 // than a server keeps of its pulls, and of any kind on a connection.
 constexpr size_t kCallsOfAWorker = 64;
+// With the largest requests a session has four under way to a shard. A stage
+// gets no more bytes than 16 have: from each of eight lanes eight pieces of a
+// MiB.
+constexpr int kUsualCalls = 4;
+constexpr int kUsualCallsOfAStage = 16;
 constexpr absl::Duration kLongestWait = absl::Seconds(60);
 // A caller ends its call at its own deadline, with a better sentence.
 constexpr absl::Duration kAnswerGrace = absl::Milliseconds(100);
@@ -44,6 +49,13 @@ absl::Status CheckSize(const Method& method, size_t bytes) {
   return Refuse(v1::Refusal::OVER_LIMIT, method.name,
                 absl::StrCat("a ", method.name, " request of ", bytes,
                              " bytes; the limit is ", method.most_bytes()));
+}
+
+GrpcServer::Calls CallsOfAConnection(const Identity& self) {
+  const auto shards = static_cast<int>(self.shards_per_server);
+  const bool is_stage = self.task.type() == v1::STAGE;
+  return {static_cast<int>(kCallsOfAWorker) * shards,
+          is_stage ? kUsualCallsOfAStage : kUsualCalls * shards};
 }
 
 PeerId FirstServer(const Identity& self) {
@@ -167,11 +179,10 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
     ProcessCalls calls, std::shared_ptr<OperatorCalls> operators) {
   std::unique_ptr<RequestServer> made(new RequestServer(
       self, host, std::move(stop), std::move(calls), std::move(operators)));
-  ASSIGN_OR_RETURN(made->grpc_,
-                   GrpcServer::Make(std::move(listener), std::move(tls),
-                                    static_cast<int>(kCallsOfAWorker *
-                                                     self->shards_per_server),
-                                    &made->streams_));
+  ASSIGN_OR_RETURN(
+      made->grpc_,
+      GrpcServer::Make(std::move(listener), std::move(tls),
+                       CallsOfAConnection(*self), &made->streams_));
   return made;
 }
 
