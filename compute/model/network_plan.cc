@@ -571,6 +571,7 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   std::vector<std::string> named;
   AddNamed(config, &named);
   RETURN_IF_ERROR(ChooseInputs(config, input, named, plan.get(), &first));
+  plan->branches_read = !named.empty();
   LayerBuilder builder(InputsOf(*plan), std::move(first),
                        config.kernel_initializer());
   ASSIGN_OR_RETURN(plan->layers, builder.Build(layers));

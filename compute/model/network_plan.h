@@ -46,6 +46,8 @@ struct NetworkPlan {
   std::vector<size_t> shared;
   // Layers draw what they leave out, in training.
   bool draws = false;
+  // Some branch names the feature that it reads.
+  bool branches_read = false;
   // See ModelCost.
   std::vector<ChosenRecompute> chosen;
   uint64_t saved_bytes = 0;
