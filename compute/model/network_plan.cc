@@ -291,6 +291,28 @@ absl::Status ChooseInputs(const v1::ModelConfig& config, const InputSpec& input,
   return absl::OkStatus();
 }
 
+// A branch that reads a label would have the model copy it. The item of a
+// retrieval is read and told from others; an autoencoder says so by "input".
+absl::Status CheckBranches(const v1::ModelConfig& config,
+                           const std::vector<std::string>& named,
+                           const NetworkPlan& plan) {
+  if (config.loss() == v1::IN_BATCH_SOFTMAX) return absl::OkStatus();
+  for (const Task& task : plan.tasks) {
+    const std::string& label = task.label.name;
+    if (label == config.input() ||
+        std::find(named.begin(), named.end(), label) == named.end()) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a branch reads the feature '", label, "', which is the label",
+        task.name.empty() ? ""
+                          : absl::StrCat(" of the output '", task.name, "'"),
+        ": the model would learn to copy it; name another feature as the "
+        "branch's \"input\""));
+  }
+  return absl::OkStatus();
+}
+
 using Outputs = google::protobuf::RepeatedPtrField<v1::ModelConfig::Output>;
 
 // What an output's loss says, as a model that has it alone says it.
@@ -570,6 +592,7 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   absl::Status first;
   std::vector<std::string> named;
   AddNamed(config, &named);
+  RETURN_IF_ERROR(CheckBranches(config, named, *plan));
   RETURN_IF_ERROR(ChooseInputs(config, input, named, plan.get(), &first));
   plan->branches_read = !named.empty();
   LayerBuilder builder(InputsOf(*plan), std::move(first),
