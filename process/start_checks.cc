@@ -213,6 +213,9 @@ absl::Status CheckFiles(const Start& start) {
   if (is_called) {
     callers = cluster.workers.size() + start.job.max_joined_workers();
   }
+  if (start.role.server.has_value() && start.role.replication > 1) {
+    callers += cluster.ps.size();  // They tell each other.
+  }
   RaiseDescriptorLimit();
   return CheckDescriptors(callers, called);
 }
