@@ -60,9 +60,10 @@ constexpr Setting kSettings[] = {
      [](const v1::JobConfig& job) { return Decays(job.optimizer()); }},
     {"model.top_k", "the metrics top_k and recall_at_k",
      [](const v1::JobConfig& job) { return Ranks(job.model()); }},
-    {"pipeline.micro_batches", "pipeline.stages above 1", IsPipelined},
-    {"pipeline.schedule", "pipeline.stages above 1", IsPipelined},
-    {"pipeline.begin_at", "pipeline.stages above 1", IsPipelined},
+    {"pipeline.schedule", "pipeline.stages or micro_batches above 1",
+     IsPipelined},
+    {"pipeline.begin_at", "pipeline.stages above 1",
+     [](const v1::JobConfig& job) { return job.pipeline().stages() > 1; }},
 };
 
 }  // namespace

@@ -31,7 +31,8 @@ TEST(IdleSettingsTest, WhatDoesNothingIsNamedWithWhatItBelongsTo) {
       {{"optimizer.power", "2"}, "the schedule polynomial"},
       {{"optimizer.no_decay", "*/bias"}, "weight decay"},
       {{"model.top_k", "3"}, "the metrics top_k and recall_at_k"},
-      {{"pipeline.micro_batches", "4"}, "pipeline.stages above 1"},
+      {{"pipeline.schedule", "gpipe"},
+       "pipeline.stages or micro_batches above 1"},
   };
   for (const auto& [setting, belongs_to] : kIdle) {
     EXPECT_EQ(WarningOf({{"optimizer.schedule", "constant"},
@@ -48,6 +49,9 @@ TEST(IdleSettingsTest, BesideWhatTheyBelongToTheyAreSettings) {
                        {"optimizer.decay_steps", "100"},
                        {"optimizer.final_factor", "0.1"},
                        {"optimizer.power", "2"}}),
+            "");
+  EXPECT_EQ(WarningOf({{"pipeline.schedule", "gpipe"},
+                       {"pipeline.micro_batches", "4"}}),
             "");
   EXPECT_EQ(WarningOf({{"optimizer.weight_decay", "0.1"},
                        {"optimizer.no_decay", "*/bias"}}),

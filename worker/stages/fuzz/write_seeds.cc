@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/fuzz/seeds.h"
 #include "proto/paramd/v1/stage.pb.h"
 #include "tensor/fuzz/make_events.h"
@@ -55,7 +56,9 @@ class Worker {
         recorder_(stage_.core(),
                   {StageMethods().begin(), StageMethods().end()}) {
     recorder_.set_work([this](const Outbox::IoItem& item, IoResult* result) {
-      return stage_.Work(item, result);
+      const bool is_work = stage_.Work(item, result);
+      CHECK(result->status.ok(), "what the worker sends is computed");
+      return is_work;
     });
   }
 
