@@ -32,6 +32,10 @@ bool Ranks(const v1::ModelConfig& model) {
          });
 }
 
+bool HasRounds(const v1::JobConfig& job) {
+  return job.strategy() == v1::JobConfig::MULTI_WORKER_MIRRORED;
+}
+
 struct Setting {
   const char* path;
   const char* belongs_to;
@@ -64,6 +68,10 @@ constexpr Setting kSettings[] = {
      IsPipelined},
     {"pipeline.begin_at", "pipeline.stages above 1",
      [](const v1::JobConfig& job) { return job.pipeline().stages() > 1; }},
+    {"all_reduce.rejoin_timeout_ms", "strategy multi_worker_mirrored",
+     HasRounds},
+    {"all_reduce.fewest_workers", "strategy multi_worker_mirrored", HasRounds},
+    {"max_joined_workers", "strategy parameter_server", UsesServers},
 };
 
 }  // namespace

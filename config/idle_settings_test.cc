@@ -33,6 +33,9 @@ TEST(IdleSettingsTest, WhatDoesNothingIsNamedWithWhatItBelongsTo) {
       {{"model.top_k", "3"}, "the metrics top_k and recall_at_k"},
       {{"pipeline.schedule", "gpipe"},
        "pipeline.stages or micro_batches above 1"},
+      {{"all_reduce.rejoin_timeout_ms", "1000"},
+       "strategy multi_worker_mirrored"},
+      {{"all_reduce.fewest_workers", "2"}, "strategy multi_worker_mirrored"},
   };
   for (const auto& [setting, belongs_to] : kIdle) {
     EXPECT_EQ(WarningOf({{"optimizer.schedule", "constant"},
@@ -53,6 +56,10 @@ TEST(IdleSettingsTest, BesideWhatTheyBelongToTheyAreSettings) {
   EXPECT_EQ(WarningOf({{"pipeline.schedule", "gpipe"},
                        {"pipeline.micro_batches", "4"}}),
             "");
+  EXPECT_EQ(WarningOf({{"max_joined_workers", "2"}}), "");
+  EXPECT_EQ(WarningOf({{"strategy", "mirrored"}, {"max_joined_workers", "2"}}),
+            "settings that do nothing here: max_joined_workers, which belongs "
+            "to strategy parameter_server");
   EXPECT_EQ(WarningOf({{"optimizer.weight_decay", "0.1"},
                        {"optimizer.no_decay", "*/bias"}}),
             "");
