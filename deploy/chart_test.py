@@ -23,7 +23,8 @@ except ImportError as missing:
 from deploy.testing import kustomize
 from deploy.testing import pods
 from deploy.testing.manifest_checks import (
-    ManifestChecks, check_candidates, check_election, of_kind)
+    ManifestChecks, check_candidates, check_election, lets_in, of_kind,
+    policy_of, selects)
 
 try:
     from deploy.testing import schemas
@@ -94,6 +95,11 @@ class ChartTest(ManifestChecks, unittest.TestCase):
         cls.jobs = {name: render({"controller": name, **MONITORED})[0]
                     for name in ("plain", "jobset", "tfjob")}
         cls.jobs["tls"], _ = render({"tls": {"enabled": True}, **MONITORED})
+        for name, values in (("stages", {}),
+                             ("jobset with stages", {"controller": "jobset"}),
+                             ("tls with stages", {"tls": {"enabled": True}})):
+            cls.jobs[name], _ = render({"stage": {"perWorker": 1}, **values,
+                                        **MONITORED})
 
     def test_every_object_is_valid(self):
         if schemas is None:
@@ -105,7 +111,8 @@ class ChartTest(ManifestChecks, unittest.TestCase):
 
     def test_pods_are_those_of_the_kustomizations(self):
         for name, folder in (("plain", "base"), ("jobset", "jobset"),
-                             ("tfjob", "tfjob"), ("tls", "overlays/tls")):
+                             ("tfjob", "tfjob"), ("tls", "overlays/tls"),
+                             ("stages", "overlays/stages")):
             ours = pods.pods_of(self.jobs[name])
             theirs = pods.pods_of(
                 kustomize.render(f"deploy/kustomize/{folder}"))
@@ -145,10 +152,10 @@ class ChartTest(ManifestChecks, unittest.TestCase):
                              ["train-tls-operator-0"] if more else [])
             self.assertTrue(f"{server.dns_name}:7077".startswith(
                 address.split(":")[0]), address)
-            (policy,) = of_kind(objects, "NetworkPolicy")
-            self.assertLessEqual(
-                policy["spec"]["podSelector"]["matchLabels"].items(),
-                test["metadata"]["labels"].items())
+            (policy,) = [
+                o["spec"] for o in of_kind(objects, "NetworkPolicy")
+                if selects(o["spec"]["podSelector"], test["metadata"]["labels"])]
+            self.assertEqual(policy, policy_of(objects, server))
 
     def test_notes_name_the_release(self):
         self.assertIn("kubectl logs -n default", render({}, "other")[1])
@@ -168,6 +175,30 @@ class ValuesTest(unittest.TestCase):
                           "worker=big-worker-{0..2}.big:7077"])
         (budget,) = of_kind(objects, "PodDisruptionBudget")
         self.assertEqual(budget["spec"]["minAvailable"], 2)
+
+    def test_each_worker_has_its_stages(self):
+        objects, _ = render({"worker": {"count": 3}, "stage": {
+            "perWorker": 2, "resources": {"limits": {"nvidia.com/gpu": 1}}}})
+        self.check_schemas(objects)
+        found = pods.pods_of(objects)
+        stages = [pod for pod in found if pod.role == "stage"]
+        workers = [pod for pod in found if pod.role in ("worker", "chief")]
+        self.assertIn("stage=train-stage-{0..5}.train:7077",
+                      found[0].environment["PARAMD_CLUSTER"].split())
+        called = {worker.host_name: [stage.host_name for stage in stages
+                                     if lets_in(objects, worker, stage, 7077)]
+                  for worker in workers}
+        self.assertEqual(called, {
+            "train-chief-0": ["train-stage-0", "train-stage-1"],
+            "train-worker-0": ["train-stage-2", "train-stage-3"],
+            "train-worker-1": ["train-stage-4", "train-stage-5"]})
+        for pod in found:
+            self.assertEqual(
+                "nvidia.com/gpu" in pod.container["resources"]["limits"],
+                pod.role == "stage")
+        with self.assertRaisesRegex(AssertionError,
+                                    "stage.perWorker: needs controller plain"):
+            render({"stage": {"perWorker": 1}, "controller": "tfjob"})
 
     def test_the_chief_may_be_the_only_worker(self):
         for controller in ("plain", "jobset", "tfjob"):
@@ -324,7 +355,8 @@ class SchemaOfValuesTest(unittest.TestCase):
     def test_what_makes_no_sense_is_refused(self):
         for path, value in [
                 ("controller", "deployment"), ("ps.count", 0),
-                ("ps.count", "2"), ("port", 80), ("userId", 0),
+                ("ps.count", "2"), ("stage.perWorker", -1),
+                ("stage.count", 2), ("port", 80), ("userId", 0),
                 ("worker.replicas", 3), ("job", {}), ("storage.size", "much"),
                 ("job.run_dir", "/x"), ("networkPolicies", True),
                 ("extraEnv", [{"name": "TF_CONFIG", "value": "{}"}]),

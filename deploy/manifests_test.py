@@ -28,7 +28,7 @@ except ImportError:
 ROOT = "deploy/kustomize"
 JOBS = ["base", "jobset", "tfjob", "overlays/gpu", "overlays/nfs",
         "overlays/monitoring", "overlays/tls", "overlays/cert-manager",
-        "overlays/istio"]
+        "overlays/istio", "overlays/stages"]
 # Whose chief is two pods, so that what holds of the others does not of it.
 ELECTION = "overlays/election"
 
@@ -235,7 +235,8 @@ class BinaryTest(unittest.TestCase):
                        check=False, stderr=subprocess.DEVNULL).returncode == 0,
         "no process may have a host name of its own here")
     def test_every_argument_is_known_and_every_pod_is_its_task(self):
-        for name in ("base", "jobset", "tfjob", "overlays/tls"):
+        for name in ("base", "jobset", "tfjob", "overlays/tls",
+                     "overlays/stages"):
             objects = rendered(name)
             seen = []
             for pod in pods.pods_of(objects):

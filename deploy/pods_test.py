@@ -166,6 +166,25 @@ class LifeTest(PodsTest):
         self.replace_worker(running, all_pods["train-worker-0-0"])
         self.assert_all_finish(running.values())
 
+    def test_a_stage_is_replaced_and_its_worker_computes_the_batch_anew(self):
+        all_pods = self.load("overlays/stages", epochs=300, model={
+            "layers": ["flatten", {"dense": 16}, "relu", {"dense": 10}],
+            "loss": "softmax_cross_entropy"})
+        running = {name: self.start(pod) for name, pod in all_pods.items()}
+        chief = running["train-chief-0"]
+        running["train-stage-0"].wait_for("computes for worker-0")
+        running["train-stage-1"].wait_for("computes for worker-1")
+        self.assertTrue(running["train-stage-1"].probe("readiness"))
+        # Killed as with its node, and stopped as a node is drained.
+        running["train-stage-0"].kill()
+        running["train-stage-0"] = self.start(all_pods["train-stage-0"])
+        chief.wait_for("all stages answer")
+        running["train-stage-1"].terminate()
+        self.assertEqual(running["train-stage-1"].wait(), STOPPED)
+        running["train-stage-1"] = self.start(all_pods["train-stage-1"])
+        running["train-worker-0"].wait_for("all stages answer")
+        self.assert_all_finish(running.values())
+
     def test_a_tf_job_trains_to_its_end(self):
         all_pods = self.load("tfjob", epochs=5)
         self.assert_all_finish([self.start(pod) for pod in all_pods.values()])

@@ -1,5 +1,6 @@
 """What holds of every job that deploy/ renders, whoever rendered it."""
 
+import copy
 import json
 import re
 
@@ -17,7 +18,40 @@ def of_kind(objects, kind):
 
 
 def selects(selector, labels):
+    for wanted in selector.get("matchExpressions", []):
+        is_in = labels.get(wanted["key"]) in wanted["values"]
+        if is_in != {"In": True, "NotIn": False}[wanted["operator"]]:
+            return False
     return selector["matchLabels"].items() <= labels.items()
+
+
+def policy_of(objects, pod):
+    """The one NetworkPolicy that selects the pod."""
+    (policy,) = [o["spec"] for o in of_kind(objects, "NetworkPolicy")
+                 if selects(o["spec"]["podSelector"], pod.labels)]
+    return policy
+
+
+def lets_in(objects, caller, pod, port):
+    """Whether policies let one pod of the job call another one."""
+    (called, calling) = (policy_of(objects, pod), policy_of(objects, caller))
+
+    def named(rules, direction, other):
+        return any(
+            {"protocol": "TCP", "port": port} in rule["ports"] and
+            any("namespaceSelector" not in peer and
+                selects(peer["podSelector"], other.labels)
+                for peer in rule.get(direction, []))
+            for rule in rules)
+
+    return (named(called["ingress"], "from", caller) and
+            named(calling["egress"], "to", pod))
+
+
+def worker_index(pod):
+    """Which worker a pod is, the chief included, or None."""
+    index = int(pod.host_name.rsplit("-", 1)[1])
+    return {"chief": 0, "worker": index + 1}.get(pod.role)
 
 
 def addresses(pod):
@@ -109,12 +143,13 @@ def check_candidates(test, objects):
 class ManifestChecks:
     """Tests of rendered jobs; mix it into a unittest.TestCase.
 
-    A subclass sets `jobs`, from name to objects, and `roles` if its pods
-    have others.
+    A subclass sets `jobs`, from name to objects. Those whose name has "stages" in it have
+    a stage for each worker.
     """
 
     jobs = {}
-    roles = ["ps", "ps", "worker", "chief"]
+    ROLES = ["ps", "ps", "worker", "chief"]
+    ROLES_WITH_STAGES = ["ps", "ps", "stage", "stage", "worker", "chief"]
 
     def for_each_pod(self):
         for name, objects in self.jobs.items():
@@ -124,8 +159,10 @@ class ManifestChecks:
 
     def test_there_are_pods_of_every_role(self):
         for name, objects in self.jobs.items():
-            self.assertEqual([pod.role for pod in pods.pods_of(objects)],
-                             self.roles, name)
+            self.assertEqual(
+                [pod.role for pod in pods.pods_of(objects)],
+                self.ROLES_WITH_STAGES if "stages" in name else self.ROLES,
+                name)
 
     def test_names_have_at_most_63_characters(self):
         for objects, pod in self.for_each_pod():
@@ -156,13 +193,13 @@ class ManifestChecks:
             job = job_of(objects)
             self.assertEqual(job["metrics_address"],
                              f"[::]:{ports['metrics']}")
-            (policy,) = of_kind(objects, "NetworkPolicy")
-            open_ports = {port["port"] for rule in policy["spec"]["ingress"]
+            policy = policy_of(objects, pod)
+            open_ports = {port["port"] for rule in policy["ingress"]
                           for port in rule["ports"]}
             self.assertEqual(open_ports, {grpc, ports["metrics"]})
             self.assertEqual(
                 {(port["protocol"], port["port"])
-                 for rule in policy["spec"]["egress"] if "to" not in rule
+                 for rule in policy["egress"] if "to" not in rule
                  for port in rule["ports"]},
                 {(protocol, port) for protocol in ("UDP", "TCP")
                  for port in (53, 5353)})
@@ -196,8 +233,8 @@ class ManifestChecks:
                      for source in volume["projected"]["sources"]
                      for item in source["secret"]["items"]}
             index = int(pod.host_name.rsplit("-", 1)[1])
-            task = {"ps": f"ps-{index}", "worker": f"worker-{index + 1}",
-                    "chief": "worker-0"}[pod.role]
+            task = (f"{pod.role}-{index}" if worker_index(pod) is None
+                    else f"worker-{worker_index(pod)}")
             made = of_kind(objects, "Certificate")
             for key in ("ca.crt", "tls.crt", "tls.key"):
                 self.assertEqual(files[f"{task}/{key}"],
@@ -217,13 +254,6 @@ class ManifestChecks:
             for service in of_kind(objects, "Service"):
                 self.assertLessEqual(service["spec"]["selector"].items(),
                                      pod.labels.items())
-            for policy in of_kind(objects, "NetworkPolicy"):
-                own = policy["spec"]["podSelector"]
-                self.assertTrue(selects(own, pod.labels))
-                self.assertIn({"podSelector": own},
-                              policy["spec"]["ingress"][0]["from"])
-                self.assertIn({"podSelector": own},
-                              policy["spec"]["egress"][0]["to"])
             for monitor in of_kind(objects, "PodMonitor"):
                 self.assertTrue(
                     selects(monitor["spec"]["selector"], pod.labels))
@@ -232,25 +262,58 @@ class ManifestChecks:
             for spread in pod.spec.get("topologySpreadConstraints", []):
                 self.assertTrue(selects(spread["labelSelector"], pod.labels))
 
-    def test_the_budget_is_of_the_servers_and_lets_one_go(self):
+    def test_pods_of_the_job_alone_call_each_other_and_a_stage_its_worker(self):
         for name, objects in self.jobs.items():
-            (budget,) = of_kind(objects, "PodDisruptionBudget")
-            chosen = [pod for pod in pods.pods_of(objects)
-                      if selects(budget["spec"]["selector"], pod.labels)]
-            self.assertEqual({pod.role for pod in chosen}, {"ps"}, name)
-            self.assertEqual(budget["spec"]["minAvailable"], len(chosen) - 1)
+            everyone = pods.pods_of(objects)
+            workers = sum(worker_index(pod) is not None for pod in everyone)
+            stages = sum(pod.role == "stage" for pod in everyone)
+            for caller in everyone:
+                for pod in everyone:
+                    (port,) = [p["containerPort"] for p in
+                               pod.container["ports"]
+                               if p["name"] in ("grpc", "tfjob-port")]
+                    may = caller.role != "stage"
+                    if pod.role == "stage":
+                        index = int(pod.host_name.rsplit("-", 1)[1])
+                        may = (worker_index(caller) ==
+                               index // (stages // workers))
+                    self.assertEqual(
+                        lets_in(objects, caller, pod, port), may,
+                        f"{name}: {caller.host_name} calls {pod.host_name}")
+            stranger = copy.copy(everyone[0])
+            stranger.labels = {"app.kubernetes.io/component": "worker"}
+            for pod in everyone:
+                for rule in policy_of(objects, pod)["ingress"]:
+                    for peer in rule["from"]:
+                        self.assertFalse(selects(peer["podSelector"],
+                                                 stranger.labels))
+
+    def test_budgets_are_of_the_servers_and_stages_and_let_one_go(self):
+        for name, objects in self.jobs.items():
+            roles = []
+            for budget in of_kind(objects, "PodDisruptionBudget"):
+                chosen = [pod for pod in pods.pods_of(objects)
+                          if selects(budget["spec"]["selector"], pod.labels)]
+                (role,) = {pod.role for pod in chosen}
+                roles.append(role)
+                self.assertEqual(budget["spec"]["minAvailable"],
+                                 len(chosen) - 1)
+            self.assertEqual(
+                sorted(roles),
+                ["ps", "stage"] if "stages" in name else ["ps"], name)
 
     def test_pods_run_on_nodes_that_the_image_is_built_for(self):
         for _, pod in self.for_each_pod():
             self.assertEqual(pod.spec["nodeSelector"],
                              {"kubernetes.io/arch": "amd64"})
 
-    def test_servers_are_spread_over_nodes(self):
+    def test_servers_and_stages_are_spread_over_nodes(self):
         for _, pod in self.for_each_pod():
             keys = [spread["topologyKey"] for spread in
                     pod.spec.get("topologySpreadConstraints", [])]
             self.assertEqual(
-                keys, ["kubernetes.io/hostname"] if pod.role == "ps" else [])
+                keys, ["kubernetes.io/hostname"]
+                if pod.role in ("ps", "stage") else [])
 
     def test_names_lead_to_pods_that_are_not_ready(self):
         for objects in self.jobs.values():

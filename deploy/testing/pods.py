@@ -8,6 +8,8 @@ import dataclasses
 import json
 import re
 
+# With which Jobs label their pods.
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 # Of TFJob's replica types.
 _TASK_TYPES = {"PS": "ps", "Worker": "worker", "Chief": "chief"}
 
@@ -50,7 +52,7 @@ def pods_of(objects):
                         spec["network"].get("subdomain", name))
         elif document["kind"] == "TFJob":
             found += _pods_of_tf_job(objects, name, spec["tfReplicaSpecs"])
-    order = ["ps", "worker", "chief"]
+    order = ["ps", "stage", "worker", "chief"]
     return sorted(found, key=lambda pod: order.index(pod.role))
 
 
@@ -72,8 +74,9 @@ def _pods_of_job(objects, name, spec, subdomain=None):
         host = f"{name}-{index}"
         yield Pod(name=f"{host}-xxxxx", host_name=host,
                   dns_name=f"{host}.{subdomain}",
-                  labels=template["metadata"]["labels"], spec=template["spec"],
-                  environment=environment,
+                  labels={**template["metadata"]["labels"],
+                          COMPLETION_INDEX: str(index)},
+                  spec=template["spec"], environment=environment,
                   failure_policy=spec["podFailurePolicy"]["rules"])
 
 

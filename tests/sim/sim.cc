@@ -28,6 +28,7 @@
 #include "tests/sim/pipeline_workload.h"
 #include "tests/sim/replica_workload.h"
 #include "tests/sim/rounds_workload.h"
+#include "tests/sim/stage_workload.h"
 #include "tests/sim/stop_workload.h"
 #include "tests/sim/sync_workload.h"
 
@@ -37,8 +38,9 @@ namespace {
 constexpr char kUsage[] =
     "usage: sim [--workload=integers|growing|overlapping|joining|sync|mode|"
     "bounded|\n"
-    "                       cut|stop|rounds|pipeline|replicas|scaling|election|"
-    "model|in_step\n"
+    "                       cut|stop|rounds|pipeline|stages|replicas|scaling|"
+    "election|\n"
+    "                       model|in_step\n"
     "           | --job=FILE [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
@@ -50,7 +52,9 @@ constexpr char kUsage[] =
     "                restored at any moment, onto other servers; stop: "
     "stopped by an\n"
     "                operator; rounds: workers that each keep a copy;\n"
-    "                pipeline: a model in stages, on devices that fail;\n"
+    "                pipeline: a model in stages, on devices that fail; "
+    "stages: one\n"
+    "                whose first stages other processes compute;\n"
     "                replicas: servers with a backup each; scaling: those on "
     "fewer\n"
     "                processes, and on more again; election: those under a "
@@ -106,6 +110,10 @@ WorkloadReport RunPipeline(uint64_t seed, bool verbose) {
   return RunPipelineWorkload(seed, verbose);
 }
 
+WorkloadReport RunStages(uint64_t seed, bool verbose) {
+  return RunStageWorkload(seed, verbose);
+}
+
 // What it is compared with is trained once for all seeds.
 WorkloadReport RunCut(uint64_t seed, bool verbose) {
   static CutWorkload* const cuts = new CutWorkload();
@@ -142,6 +150,7 @@ WorkloadRun RunOf(absl::string_view workload) {
       {"stop", RunStopWorkload},
       {"rounds", RunRoundsOf},
       {"pipeline", RunPipeline},
+      {"stages", RunStages},
       {"replicas", RunReplicas},
       {"scaling", RunScaling},
       {"election", RunElection}};

@@ -1,12 +1,10 @@
 #include "worker/stages/remote_stages.h"
 
-#include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -14,47 +12,14 @@
 #include "base/status_macros.h"
 #include "compute/pipeline/stage_mail.h"
 #include "proto/paramd/v1/stage.pb.h"
-#include "proto/refusal.h"
+#include "worker/stages/sent_weights.h"
+#include "worker/stages/stage_calls.h"
 #include "worker/stages/stage_content.h"
 #include "worker/stages/stage_conversation.h"
+#include "worker/stages/stage_return.h"
 
 namespace paramd {
 namespace {
-
-constexpr absl::Duration kAgain = absl::Milliseconds(20);
-// Between two questions whether one that is lost has come back.
-constexpr absl::Duration kLook = absl::Milliseconds(200);
-
-// Whether a mini-batch that failed so may be computed by who is there then.
-bool MayComeBack(const absl::Status& why) {
-  switch (RefusalOf(why).reason()) {
-    case v1::Refusal::NOT_READY:
-    case v1::Refusal::RETRY:
-    case v1::Refusal::WAIT:
-    case v1::Refusal::OVER_LIMIT:
-    case v1::Refusal::SUPERSEDED:
-    case v1::Refusal::JOB_FINISHED:
-      return true;
-    case v1::Refusal::REASON_UNSPECIFIED:
-      return absl::IsUnavailable(why) || absl::IsDeadlineExceeded(why);
-    default:
-      return false;
-  }
-}
-
-// How the worker ends for it.
-absl::Status EndOf(const absl::Status& why) {
-  switch (RefusalOf(why).reason()) {
-    case v1::Refusal::OTHER_JOB:
-    case v1::Refusal::PROTOCOL:
-    case v1::Refusal::NOT_ALLOWED:
-      return absl::InvalidArgumentError(why.message());
-    case v1::Refusal::FENCED:
-      return absl::AbortedError(why.message());
-    default:
-      return why;
-  }
-}
 
 // One copy of the model, for which each stage process keeps what it computes
 // apart from the others.
@@ -129,7 +94,7 @@ class RemoteStage : public ModelStage {
   absl::Status PlaceGradients(
       std::vector<absl::Span<float>> gradients) override {
     wanted_ = std::move(gradients);
-    trains_ = true;
+    sent_.Train();
     return absl::OkStatus();
   }
   absl::Status Backward(size_t slot, Buffer output_gradient,
@@ -170,9 +135,6 @@ class RemoteStage : public ModelStage {
   }
   // Of `examples`, what is handed over the border.
   Border BorderOf(uint64_t examples, const Dims& dims, BorderMemory* memory);
-  // Whether these are what the stage has already: nobody changes weights
-  // between the batches of an evaluation.
-  bool AreSent(absl::Span<const absl::Span<const float>> weights) const;
   absl::Status RunBackward(v1::StageOperation::Backward::Part part, size_t slot,
                            const Buffer& output_gradient, bool adds);
 
@@ -184,36 +146,17 @@ class RemoteStage : public ModelStage {
   const std::unique_ptr<Sequence> layers_;
   std::vector<Dims> dims_;  // By use, of this mini-batch.
   std::vector<absl::Span<float>> wanted_;
-  // The mini-batch is trained on.
-  bool trains_ = true;
-  // By use, what was sent last: of a model that evaluates.
-  std::vector<std::vector<float>> sent_;
+  SentWeights sent_;
   std::vector<Slot> slots_;
   Buffer input_gradient_;
   BorderMemory outputs_;
   BorderMemory input_gradients_;
 };
 
-bool RemoteStage::AreSent(
-    absl::Span<const absl::Span<const float>> weights) const {
-  if (sent_.size() != weights.size()) return false;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (sent_[i].size() != weights[i].size()) return false;
-    // Bits: a NaN is what it is.
-    if (!weights[i].empty() &&
-        std::memcmp(sent_[i].data(), weights[i].data(),
-                    weights[i].size() * sizeof(float)) != 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
 absl::Status RemoteStage::Begin(WeightSpans weights, RowNumbers rows,
                                 size_t slots) {
   slots_.assign(slots, Slot());
   wanted_.clear();
-  const bool evaluates = !std::exchange(trains_, false) && uses() > 0;
   dims_.clear();
   std::vector<absl::Span<const float>> used;
   for (size_t i = 0; i < uses(); ++i) {
@@ -234,20 +177,14 @@ absl::Status RemoteStage::Begin(WeightSpans weights, RowNumbers rows,
   ToProto(lane_.input(), begin->mutable_features());
   begin->set_device(place_.device);
   begin->set_slots(static_cast<uint32_t>(slots));
-  begin->set_same_weights(evaluates && AreSent(used));
+  begin->set_same_weights(sent_.Begin(used));
   StageContent content;
   for (size_t i = 0; i < used.size() && !begin->same_weights(); ++i) {
     content.Add(DType::kFloat32, dims_[i], AsBytes(used[i]));
   }
-  const bool sends = !begin->same_weights();
   const absl::Status begun =
       conversation_->Run(std::move(operation), content, {}, {});
-  if (!begun.ok() || !evaluates) sent_.clear();
-  if (!begun.ok()) trains_ = true;
-  if (begun.ok() && evaluates && sends) {
-    sent_.clear();
-    for (const auto& one : used) sent_.emplace_back(one.begin(), one.end());
-  }
+  sent_.Begun(begun.ok(), used);
   return begun;
 }
 
@@ -358,20 +295,21 @@ std::unique_ptr<ModelStage> Lane::MakeStage(
 }
 
 absl::Status Lane::Greet() const {
+  bool is_sent = false;
   return calls_.CallEach(
-      /*count=*/1, /*at_once=*/1,
-      [this](size_t) {
+      [&]() -> absl::optional<StageCalls::Request> {
+        if (std::exchange(is_sent, true)) return absl::nullopt;
         auto greet = std::make_unique<v1::GreetStageRequest>();
         *greet->mutable_header() = state_.Header();
         return StageCalls::Request{
             PeerId::Stage(state_.failed), std::move(greet), {}, kStageDeadline};
       },
-      [](size_t, const StageCalls::Answer&) { return absl::OkStatus(); });
+      [](size_t, const StageCalls::Answer& answer) { return answer.status; });
 }
 
 // The others are not given weights until it is back.
 absl::Status Lane::AwaitReturn(const absl::Status& why, Time since) {
-  if (!MayComeBack(why)) return EndOf(why);
+  RETURN_IF_ERROR(CheckMayComeBack(why));
   if (!is_waiting_) {
     Log(LogLevel::kWarning,
         "a stage is not there: the batch is computed from its beginning when "
@@ -382,17 +320,13 @@ absl::Status Lane::AwaitReturn(const absl::Status& why, Time since) {
   calls_.SetWaiting(number_, std::string(why.message()));
   while (!state_.IsAbandoned()) {
     const absl::Status answers = Greet();
-    if (!answers.ok() && !MayComeBack(answers)) return EndOf(answers);
-    if (MonotonicNow() - since >= options_.patience) {
-      return absl::UnavailableError(
-          absl::StrCat("waited ", absl::FormatDuration(options_.patience),
-                       " (start_timeout_ms) for a stage: ",
-                       answers.ok() ? why.message() : answers.message()));
-    }
-    if (!calls_.Pause(answers.ok() ? kAgain : kLook)) {
+    const ReturnVerdict verdict =
+        JudgeReturn(why, answers, MonotonicNow() - since, options_.patience);
+    RETURN_IF_ERROR(verdict.end);
+    if (!calls_.Pause(verdict.pause)) {
       return absl::CancelledError("the worker is ending");
     }
-    if (answers.ok()) break;
+    if (verdict.begins) break;
   }
   return absl::OkStatus();
 }

@@ -61,30 +61,29 @@ void StageCalls::Call(Request request, Done done) {
 }
 
 absl::Status StageCalls::CallEach(
-    size_t count, size_t at_once, absl::FunctionRef<Request(size_t)> make,
-    absl::FunctionRef<absl::Status(size_t, Answer)> take) {
+    absl::FunctionRef<absl::optional<Request>()> next,
+    absl::FunctionRef<absl::Status(size_t, const Answer&)> take) {
   const auto answers = std::make_shared<Answers>();
   size_t begun = 0;
-  for (size_t taken = 0; taken < count; ++taken) {
-    for (; begun < count && begun < taken + at_once; ++begun) {
-      Call(make(begun), [answers, i = begun](Answer answer) {
+  for (size_t taken = 0;; ++taken) {
+    for (auto call = next(); call.has_value(); call = next()) {
+      Call(*std::move(call), [answers, i = begun++](Answer answer) {
         const MutexLock lock(&answers->mutex);
         answers->come.emplace_back(i, std::move(answer));
         answers->changed.NotifyAll();
       });
     }
-    std::pair<size_t, Answer> next;
+    if (taken == begun) return absl::OkStatus();
+    std::pair<size_t, Answer> come;
     {
       const MutexLock lock(&answers->mutex);
       while (answers->come.empty()) answers->changed.Wait(&answers->mutex);
-      next = std::move(answers->come.front());
+      come = std::move(answers->come.front());
       answers->come.pop_front();
     }
-    if (!next.second.status.ok()) return next.second.status;
-    absl::Status status = take(next.first, std::move(next.second));
+    absl::Status status = take(come.first, come.second);
     if (!status.ok()) return status;
   }
-  return absl::OkStatus();
 }
 
 bool StageCalls::Pause(absl::Duration duration) {

@@ -14,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 #include "base/mutex.h"
 #include "proto/paramd/v1/stage.pb.h"
@@ -67,12 +68,13 @@ class StageCalls : public Core {
 
   // `done` is called on the loop thread, or here if it is closed.
   void Call(Request request, Done done) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Makes `count` calls, at most `at_once` at a time, and has `take` each
-  // answer, in any order, on this thread. The first error, of a call or of
+  // Makes the calls that `next` gives, as long as it gives one, and has `take`
+  // each answer by the call's number, in any order, on this thread; then `next`
+  // is asked again. OK when none is open and none is given. The first error of
   // `take`, after which none is begun and none is taken.
-  absl::Status CallEach(size_t count, size_t at_once,
-                        absl::FunctionRef<Request(size_t)> make,
-                        absl::FunctionRef<absl::Status(size_t, Answer)> take)
+  absl::Status CallEach(
+      absl::FunctionRef<absl::optional<Request>()> next,
+      absl::FunctionRef<absl::Status(size_t, const Answer&)> take)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits. False, at once, if it is closed.
   bool Pause(absl::Duration duration) ABSL_LOCKS_EXCLUDED(mutex_);

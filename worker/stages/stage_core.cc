@@ -67,11 +67,11 @@ const v1::StageHeader* HeaderIn(const google::protobuf::Message& request) {
   return nullptr;
 }
 
-// At most a piece of what follows `offset`.
-BufferChain PieceOf(const BufferChain& chain, uint64_t offset) {
+// At most `bytes` of what follows `offset`.
+BufferChain PieceOf(const BufferChain& chain, uint64_t offset, uint64_t bytes) {
   ChainReader reader(chain);
   reader.Take(offset);
-  return reader.Take(std::min<uint64_t>(kStagePieceBytes, reader.remaining()));
+  return reader.Take(std::min<uint64_t>(bytes, reader.remaining()));
 }
 
 }  // namespace
@@ -175,7 +175,8 @@ void StageCore::TakeOwner(const v1::StageHeader& header, Time now,
     if (!lane.asked.has_value()) continue;
     out->Refuse(lane.asked->call,
                 Refuse(v1::Refusal::FENCED, "worker",
-                       "a newer process of this worker has called"));
+                       absl::StrCat(Name(), ": a newer process of worker-",
+                                    header.worker(), " has called")));
   }
   lanes_.clear();
   owner_ = Owner{header.incarnation(), header.generation(), now};
@@ -215,7 +216,7 @@ absl::Status StageCore::Put(const v1::PutStageContentRequest& request,
                                              content.operation);
   if (wanted < newest) {
     return Refuse(v1::Refusal::SUPERSEDED, "content",
-                  "a later content is being put");
+                  absl::StrCat(Name(), ": a later content is being put"));
   }
   if (wanted > newest) {
     RETURN_IF_ERROR(CheckSize(request.bytes()));
@@ -225,7 +226,10 @@ absl::Status StageCore::Put(const v1::PutStageContentRequest& request,
     content.memory = lane->memory.Take(request.bytes(), &content.data);
   }
   const uint64_t bytes = ChainSize(payload);
-  if (request.bytes() != content.bytes || request.offset() > content.bytes ||
+  // It may come twice.
+  if (content.offsets.count(request.offset()) > 0) return absl::OkStatus();
+  if (bytes == 0 || request.bytes() != content.bytes ||
+      request.offset() > content.bytes ||
       bytes > content.bytes - request.offset() ||
       bytes > content.bytes - content.received) {
     return Invalid("content", absl::StrCat("a piece of ", bytes, " bytes at ",
@@ -235,6 +239,7 @@ absl::Status StageCore::Put(const v1::PutStageContentRequest& request,
   ChainReader reader(payload);
   reader.Read({content.data + request.offset(), bytes});
   content.received += bytes;
+  content.offsets.insert(request.offset());
   return absl::OkStatus();
 }
 
@@ -279,7 +284,7 @@ absl::Status StageCore::Compute(CallId call,
   ASSIGN_OR_RETURN(Lane* const lane, LaneOf(header));
   if (header.mini_batch() < lane->mini_batch) {
     return Refuse(v1::Refusal::SUPERSEDED, "mini_batch",
-                  "a later mini-batch is being computed");
+                  absl::StrCat(Name(), ": a later mini-batch is computed"));
   }
   const bool is_same = header.mini_batch() == lane->mini_batch &&
                        header.operation() == lane->operation;
@@ -294,6 +299,12 @@ absl::Status StageCore::Compute(CallId call,
              : header.operation() == lane->operation + 1 && lane->io == 0;
   if (request.taken() || !is_next) {
     return BeginAnew(Name(), "the operations before this one");
+  }
+  const uint32_t stage = request.operation().stage();
+  if (request.operation().begin().same_weights() &&
+      lane->has_weights.count(stage) == 0) {
+    // Those that are there are of another owner.
+    return BeginAnew(Name(), absl::StrCat("the weights of stage ", stage));
   }
   if (begins && request.operation().begin().build() != options_.build) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -321,6 +332,12 @@ absl::Status StageCore::Take(const v1::ComputeStageRequest& request,
   lane->result.Clear();
   lane->payload.clear();
   lane->io = next_io_++;
+  const v1::StageOperation& operation = request.operation();
+  lane->begins.reset();
+  if (operation.has_begin() && !operation.begin().same_weights()) {
+    lane->begins = operation.stage();
+    lane->has_weights.erase(operation.stage());
+  }
   BufferChain chain;
   chain.push_back(std::move(content));
   out->StartIo(lane->io, std::make_unique<v1::ComputeStageRequest>(request),
@@ -341,7 +358,7 @@ absl::StatusOr<BufferChain> StageCore::Fetch(
                    absl::StrCat("offset ", request.offset(), " of a result of ",
                                 lane->result.bytes(), " bytes"));
   }
-  return PieceOf(lane->payload, request.offset());
+  return PieceOf(lane->payload, request.offset(), options_.piece_bytes);
 }
 
 void StageCore::Completed(IoResult result, Time /*now*/, Outbox* out) {
@@ -356,6 +373,7 @@ void StageCore::Completed(IoResult result, Time /*now*/, Outbox* out) {
   if (lane.status.ok()) {
     lane.result = static_cast<const v1::ComputeStageReply&>(*result.head);
     lane.result.set_bytes(ChainSize(lane.payload));
+    if (lane.begins.has_value()) lane.has_weights.insert(*lane.begins);
   } else {
     lane.status = WithName(Name(), lane.status);
   }
@@ -365,8 +383,10 @@ void StageCore::Completed(IoResult result, Time /*now*/, Outbox* out) {
 void StageCore::Wait(CallId call, v1::ComputeStageReply::State state, Time now,
                      Lane* lane, Outbox* out) {
   if (lane->asked.has_value()) {
-    out->Refuse(lane->asked->call, Refuse(v1::Refusal::SUPERSEDED, "call",
-                                          "a later call asks for the same"));
+    out->Refuse(
+        lane->asked->call,
+        Refuse(v1::Refusal::SUPERSEDED, "call",
+               absl::StrCat(Name(), ": a later call asks for the same")));
   }
   lane->asked = Asked{call, now + kPatience, state};
 }
@@ -383,7 +403,8 @@ void StageCore::Answer(Lane* lane, Outbox* out) {
   if (!lane->status.ok()) return out->Refuse(asked.call, lane->status);
   *reply = lane->result;
   reply->set_state(v1::ComputeStageReply::DONE);
-  out->Reply(asked.call, std::move(reply), PieceOf(lane->payload, 0));
+  out->Reply(asked.call, std::move(reply),
+             PieceOf(lane->payload, 0, options_.piece_bytes));
 }
 
 // ---- time -------------------------------------------------------------------

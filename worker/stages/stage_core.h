@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "proto/paramd/v1/stage.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/core.h"
+#include "worker/stages/stage_content.h"
 
 namespace paramd {
 
@@ -49,6 +51,8 @@ class StageCore : public Core {
     absl::Duration lease;
     // Of one content; 0: any.
     uint64_t most_content_bytes = 0;
+    // Of a result, at once.
+    uint64_t piece_bytes = kStagePieceBytes;
   };
   // An answer comes after so long at the latest, be it that there is none yet.
   static constexpr absl::Duration kPatience = absl::Seconds(1);
@@ -75,6 +79,7 @@ class StageCore : public Core {
     uint64_t operation = 0;
     uint64_t bytes = 0;
     uint64_t received = 0;
+    std::set<uint64_t> offsets = {};  // Of the pieces.
     Buffer memory = {};
     std::byte* data = nullptr;
   };
@@ -87,6 +92,10 @@ class StageCore : public Core {
     uint64_t mini_batch = 0;
     uint64_t operation = 0;  // The newest that was taken.
     IoId io = 0;             // 0: nothing is computed.
+    // The stage whose weights come with the newest one.
+    absl::optional<uint32_t> begins;
+    // Stages that have been given weights, by this owner.
+    std::set<uint32_t> has_weights;
     // Of the newest one, once it has ended.
     absl::Status status;
     v1::ComputeStageReply result;

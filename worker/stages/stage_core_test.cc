@@ -1,11 +1,16 @@
 #include "worker/stages/stage_core.h"
 
+#include <string>
+#include <utility>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "coordinator/core/testing/core_driver.h"
 #include "proto/job_end.h"
 #include "proto/refusal.h"
+#include "tensor/buffer.h"
+#include "tensor/tensor.h"
 
 namespace paramd {
 namespace {
@@ -166,6 +171,56 @@ TEST_F(StageCoreTest, ANewerProcessTakesThePlaceOfALivingOneAndNoOlderDoes) {
   End();
   EXPECT_EQ(StateOf(taken), v1::ComputeStageReply::DONE);
   EXPECT_EQ(RefusalOf(RefusalOfCall(Begin(6))).reason(), v1::Refusal::FENCED);
+}
+
+TEST_F(StageCoreTest, WeightsThatAreThereAreOfTheOwnerThatSentThem) {
+  v1::ComputeStageRequest same = Begin(6);
+  same.mutable_operation()->mutable_begin()->set_same_weights(true);
+  Call(Begin(5));
+  End();
+  const CallId kept = Call(same);
+  End();
+  EXPECT_EQ(StateOf(kept), v1::ComputeStageReply::DONE);
+  // Another process of its worker computes meanwhile.
+  v1::ComputeStageRequest newer = Begin(1);
+  newer.mutable_header()->set_incarnation(8);
+  newer.mutable_header()->mutable_generation()->set_counter(5);
+  Call(newer);
+  End();
+  driver_.StandStill(kLease + absl::Seconds(1));
+  same.mutable_header()->set_mini_batch(7);
+  const absl::Status status = RefusalOfCall(same);
+  EXPECT_EQ(RefusalOf(status).reason(), v1::Refusal::NOT_READY);
+  EXPECT_THAT(status.message(), HasSubstr("the weights of stage 0"));
+}
+
+TEST_F(StageCoreTest, APieceThatComesTwiceIsThereOnce) {
+  const std::string bytes(128, 'x');
+  v1::PutStageContentRequest put;
+  *put.mutable_header() = Header(1, 1);
+  put.set_bytes(bytes.size());
+  const auto piece = [&](uint64_t offset) {
+    put.set_offset(offset);
+    Message message;
+    message.from = PeerId::Worker(1);
+    message.head = &put;
+    message.payload.push_back(Buffer::Copy(bytes.substr(offset, 64)));
+    Outbox out;
+    core_.Receive(std::move(message), driver_.now(), &out);
+    return out.replies.at(0).status;
+  };
+  v1::ComputeStageRequest begin = Begin(1);
+  v1::StageArray* const array = begin.mutable_operation()->add_arrays();
+  array->set_dtype(static_cast<uint32_t>(DType::kFloat32));
+  array->add_dims(bytes.size() / sizeof(float));
+  EXPECT_TRUE(piece(0).ok());
+  EXPECT_TRUE(piece(0).ok());
+  EXPECT_THAT(RefusalOfCall(begin).message(),
+              HasSubstr("all of the operation's content"));
+  EXPECT_TRUE(piece(64).ok());
+  const CallId whole = Call(begin);
+  End();
+  EXPECT_EQ(StateOf(whole), v1::ComputeStageReply::DONE);
 }
 
 TEST_F(StageCoreTest, OneThatHasNotCalledForALeaseIsFollowedByAnybody) {

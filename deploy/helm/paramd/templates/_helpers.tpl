@@ -80,6 +80,19 @@ ps={{ $name }}-ps{{ $middle }}-{0..{{ sub (int .Values.ps.count) 1 }}}{{ $end }}
 {{- if gt (int .Values.worker.count) 1 }}
 worker={{ $name }}-worker{{ $middle }}-{0..{{ sub (int .Values.worker.count) 2 }}}{{ $end }}
 {{- end }}
+{{- with include "paramd.stages" . }}
+stage={{ $name }}-stage{{ $middle }}-{0..{{ sub (int .) 1 }}}{{ $end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* How many pods compute stages, those of all workers; empty: none. */}}
+{{- define "paramd.stages" -}}
+{{- if gt (int .Values.stage.perWorker) 0 }}
+{{- if eq .Values.controller "tfjob" }}
+{{- fail "stage.perWorker: needs controller plain or jobset: a TFJob has no replicas of type stage" }}
+{{- end }}
+{{- mul (int .Values.stage.perWorker) (int .Values.worker.count) }}
 {{- end }}
 {{- end }}
 
@@ -87,6 +100,7 @@ worker={{ $name }}-worker{{ $middle }}-{0..{{ sub (int .Values.worker.count) 2 }
      of the workers. */}}
 {{- define "paramd.count" -}}
 {{- if eq .role "ps" }}{{ .root.Values.ps.count }}
+{{- else if eq .role "stage" }}{{ include "paramd.stages" .root | default "0" }}
 {{- else if eq .role "worker" }}{{ sub (int .root.Values.worker.count) 1 }}
 {{- else }}{{ .root.Values.election.candidates }}{{ end -}}
 {{- end }}
@@ -113,7 +127,7 @@ template:
 {{/* The template of a pod: (dict "root" $ "role" "ps"). */}}
 {{- define "paramd.podTemplate" -}}
 {{- $values := .root.Values -}}
-{{- $of := eq .role "ps" | ternary $values.ps $values.worker -}}
+{{- $of := get (dict "ps" $values.ps "stage" $values.stage) .role | default $values.worker -}}
 {{- $tfjob := eq $values.controller "tfjob" -}}
 {{- $elects := include "paramd.elects" .root -}}
 {{- $candidate := and $elects (eq .role "chief") -}}
@@ -182,7 +196,7 @@ spec:
     fsGroup: {{ int $values.userId }}
     fsGroupChangePolicy: OnRootMismatch
     seccompProfile: {type: RuntimeDefault}
-  {{- if eq .role "ps" }}
+  {{- if has .role (list "ps" "stage") }}
   topologySpreadConstraints:
     - maxSkew: 1
       topologyKey: kubernetes.io/hostname
@@ -190,7 +204,7 @@ spec:
       labelSelector:
         matchLabels:
           {{- include "paramd.selector" .root | nindent 10 }}
-          app.kubernetes.io/component: ps
+          app.kubernetes.io/component: {{ .role }}
   {{- end }}
   containers:
     - name: {{ ternary "tensorflow" "paramd" $tfjob }}
@@ -285,7 +299,7 @@ spec:
         defaultMode: 288
         sources:
           {{- $first := eq .role "worker" | ternary 1 0 }}
-          {{- $task := eq .role "ps" | ternary "ps" "worker" }}
+          {{- $task := has .role (list "ps" "stage") | ternary .role "worker" }}
           {{- range $i := until (int (include "paramd.count" .)) }}
           {{- include "paramd.tlsSecret" (dict "root" $.root "task" (printf "%s-%d" $task (add $i $first))) | nindent 10 }}
           {{- end }}
@@ -308,6 +322,54 @@ spec:
     {{- with $of.extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+{{- end }}
+
+{{/* What a policy says of all pods that are called: (dict "root" $ "from" SELECTOR). */}}
+{{- define "paramd.ingress" -}}
+- from:
+    - podSelector:
+        {{- .from | nindent 8 }}
+  ports:
+    - {protocol: TCP, port: {{ int .root.Values.port }}}
+- from:
+    - namespaceSelector: {}
+      podSelector:
+        matchLabels:
+          {{- toYaml .root.Values.networkPolicy.metricsFrom | nindent 10 }}
+  ports:
+    - {protocol: TCP, port: {{ int .root.Values.metricsPort }}}
+{{- end }}
+
+{{/* Names. Policies see the port of the server's pod, which may not be its service's:
+     OpenShift's is 5353. */}}
+{{- define "paramd.names" -}}
+- ports:
+    - {protocol: UDP, port: 53}
+    - {protocol: TCP, port: 53}
+    - {protocol: UDP, port: 5353}
+    - {protocol: TCP, port: 5353}
+{{- end }}
+
+{{/* All pods but stages, which have policies of their own and call nobody. */}}
+{{- define "paramd.callers" -}}
+matchLabels:
+  {{- include "paramd.selector" . | nindent 2 }}
+{{- if include "paramd.stages" . }}
+matchExpressions:
+  - {key: app.kubernetes.io/component, operator: NotIn, values: [stage]}
+{{- end }}
+{{- end }}
+
+{{/* The pod of a worker, by its number: (dict "root" $ "worker" 0). */}}
+{{- define "paramd.workerSelector" -}}
+matchLabels:
+  {{- include "paramd.selector" .root | nindent 2 }}
+  {{- if eq .worker 0 }}
+  app.kubernetes.io/component: chief
+  {{- else }}
+  app.kubernetes.io/component: worker
+  batch.kubernetes.io/job-completion-index: {{ sub .worker 1 | quote }}
+  {{- end }}
 {{- end }}
 
 {{/* The files of one task, in the folder named after it: (dict "root" $ "task" "ps-0").
