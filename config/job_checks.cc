@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "google/protobuf/descriptor.h"
 
 #include "config/consistency.h"
 #include "config/custom_model.h"
@@ -37,6 +38,40 @@ bool FitTogether(absl::string_view from, absl::string_view to) {
                       return NamePattern(pattern).stars() ==
                              NamePattern(name).stars();
                     });
+}
+
+// Adds what a group of the optimizer says twice: beside the optimizer that it
+// names, and of it.
+void CheckGroupConstants(const v1::OptimizerConfig& config,
+                         const SettingReader& reader, const AddMistake& add) {
+  const google::protobuf::Descriptor& keys =
+      *v1::OptimizerConfig::Group::descriptor();
+  const auto is_given = [&](const std::string& path) {
+    return KindOf(reader.PlaceOf(path)) != OriginKind::kDefault;
+  };
+  for (int g = 0; g < config.groups_size(); ++g) {
+    const v1::OptimizerConfig::Group& group = config.groups(g);
+    const std::string path = absl::StrCat("optimizer.groups[", g, "]");
+    for (int f = 0; f < keys.field_count(); ++f) {
+      const google::protobuf::FieldDescriptor& kind = *keys.field(f);
+      if (kind.message_type() == nullptr ||
+          !group.GetReflection()->HasField(group, &kind)) {
+        continue;
+      }
+      const google::protobuf::Descriptor& own = *kind.message_type();
+      for (int c = 0; c < own.field_count(); ++c) {
+        const std::string& constant = own.field(c)->name();
+        const std::string beside = JoinPath(path, constant);
+        const std::string inside =
+            JoinPath(JoinPath(path, kind.name()), constant);
+        if (keys.FindFieldByName(constant) == nullptr || !is_given(beside) ||
+            !is_given(inside)) {
+          continue;
+        }
+        add(inside, absl::StrCat("is given by ", beside, " too; keep one"));
+      }
+    }
+  }
 }
 
 // Adds what the settings about staleness say wrongly.
@@ -404,6 +439,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   CheckName(config.name(), add);
   CheckStrategySettings(config, add);  // First: it says more of staleness.
   CheckConsistency(config, add);
+  CheckGroupConstants(config.optimizer(), reader, add);
   if (config.global_batch() > 0 &&
       KindOf(reader.PlaceOf("batch_per_replica")) != OriginKind::kDefault) {
     add("batch_per_replica", "follows from global_batch; give one of them");

@@ -226,6 +226,23 @@ TEST(JobChecksTest, WhatAnOptimizerSaysMustFitTogether) {
               HasSubstr("optimizer.rate_factors[0].variables: is missing"));
 }
 
+TEST(JobChecksTest, AConstantOfAGroupIsGivenOnce) {
+  JobSources sources = From(kJob);
+  const auto message = [&](const std::string& one) {
+    sources.settings = {
+        {"optimizer.groups", "[{\"variables\": \"*\", " + one + "}]"}};
+    return MessageOf(sources);
+  };
+  EXPECT_EQ(message(R"("beta1": 0.5, "adam": {"beta1": 0.8})"),
+            "--set: optimizer.groups[0].adam.beta1: is given by "
+            "optimizer.groups[0].beta1 too; keep one");
+  // As well where both say the same, or one says "as the others".
+  EXPECT_THAT(message(R"("weight_decay": -1, "lamb": {"weight_decay": 0.1})"),
+              HasSubstr("optimizer.groups[0].lamb.weight_decay: is given by"));
+  EXPECT_EQ(message(R"("beta1": 0.5, "adam": {"beta2": 0.8})"), "");
+  EXPECT_EQ(message(R"("momentum": 0.5, "sgd": {"nesterov": true})"), "");
+}
+
 TEST(JobChecksTest, WhatPruningSaysMustFitTogether) {
   JobSources sources = From(kJob);
   const auto message = [&](const std::string& one) {

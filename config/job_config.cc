@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 
 #include "config/growing_input.h"
+#include "config/idle_settings.h"
 #include "config/input_files.h"
 #include "config/job_checks.h"
 #include "config/read_job.h"
@@ -71,6 +72,10 @@ absl::StatusOr<LoadedJob> Load(const JobSources& sources,
     CheckInputFiles(job.config, job.origins, &mistakes);
   }
   if (!mistakes.empty()) return mistakes.ToStatus();
+  const std::string idle = IdleSettings(job.config, reader);
+  if (!idle.empty()) {
+    absl::StrAppend(&job.warning, job.warning.empty() ? "" : "; ", idle);
+  }
   SettleBackup(&job.config, &job.origins);
   if (*number >= 0) {
     job.as_stage = job.config;

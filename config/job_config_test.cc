@@ -29,6 +29,7 @@ TEST(JobConfigTest, EveryExampleLoads) {
     }
     for (const LoadedJob& job : *jobs) {
       EXPECT_GE(job.config.model().layers_size(), 1);
+      EXPECT_EQ(job.warning, "") << entry.path();
     }
   }
 }

@@ -204,6 +204,17 @@ class StageCheck {
         }
       }
     }
+    const bool is_float =
+        stage().quantize().mode() == v1::StageQuantize::MODE_FLOAT16 ||
+        stage().quantize().mode() == v1::StageQuantize::MODE_BFLOAT16;
+    for (const char* key : {"weight_bits", "per_tensor"}) {
+      const std::string path = absl::StrCat("quantize.", key);
+      if (is_float && IsGiven(path)) {
+        Add(path,
+            "is of modes static and dynamic, which have integers; leave "
+            "it out");
+      }
+    }
     const uint32_t bits = stage().quantize().activation_bits();
     // Others are out of range.
     if (bits > 8 && bits < 16) {

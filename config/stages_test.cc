@@ -291,6 +291,12 @@ INSTANTIATE_TEST_SUITE_P(
         WrongChain{R"({"batches": 5})",
                    R"({"activation_bits": 16, "mode": "float16"})",
                    "stages[3].quantize.activation_bits: is of mode static"},
+        WrongChain{
+            R"({"batches": 5})", R"({"weight_bits": 8, "mode": "float16"})",
+            "stages[3].quantize.weight_bits: is of modes static and dynamic"},
+        WrongChain{
+            R"({"batches": 5})", R"({"per_tensor": true, "mode": "bfloat16"})",
+            "stages[3].quantize.per_tensor: is of modes static and dynamic"},
         WrongChain{R"({"batches": 5})", R"({"activation_bits": 12})",
                    "stages[3].quantize.activation_bits: is 12; give 8 or 16"},
         WrongChain{R"({"batches": 5})", R"({"activation_bits": 17})",

@@ -381,7 +381,8 @@ class Pipeline::Builder {
     return absl::OkStatus();
   }
 
-  absl::Status AddOther(const InputStage& stage) {
+  // Whether it may stand where it does.
+  absl::Status CheckPlace(const InputStage& stage) const {
     if (stage.kind_case() == InputStage::KIND_NOT_SET) {
       return absl::InvalidArgumentError("says nothing to do");
     }
@@ -392,10 +393,7 @@ class Pipeline::Builder {
       return absl::InvalidArgumentError(
           "is of what several sources make together: put it into input.stages");
     }
-    if (stage.has_prefetch()) {
-      pipeline_.prefetch_ = std::max(1u, stage.prefetch().batches());
-      return absl::OkStatus();
-    }
+    if (stage.has_prefetch()) return absl::OkStatus();
     RETURN_IF_ERROR(CheckBeforeBatch());
     const bool needs_all =
         stage.has_repeat() || stage.has_take() || stage.has_skip() ||
@@ -407,8 +405,38 @@ class Pipeline::Builder {
           "does not go with input.follow, where each file is trained on once, "
           "as it comes; leave it out");
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddRepeat(uint64_t times) {
+    const uint64_t size = last().size();
+    if (times > kMostOrdered / size) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          times, " times ", size, " examples are more than ", kMostOrdered));
+    }
+    Push(MakeRepeat(last(), times));
+    variation_.repeated = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status AddSkip(uint64_t examples) {
+    const uint64_t size = last().size();
+    if (examples >= size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("leaves out ", examples, " examples; there are ", size));
+    }
+    LeaveOutSome();
+    Push(MakeSlice("skip", last(), examples, size));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddOther(const InputStage& stage) {
+    RETURN_IF_ERROR(CheckPlace(stage));
     const uint64_t size = last().size();
     switch (stage.kind_case()) {
+      case InputStage::kPrefetch:
+        pipeline_.prefetch_ = std::max(1u, stage.prefetch().batches());
+        return absl::OkStatus();
       case InputStage::kBatch:
         return AddBatch(stage.batch().drop_remainder());
       case InputStage::kPaddedBatch:
@@ -420,28 +448,14 @@ class Pipeline::Builder {
       case InputStage::kShuffle:
         return AddShuffle(stage.shuffle());
       case InputStage::kRepeat:
-        if (stage.repeat().times() > kMostOrdered / size) {
-          return absl::InvalidArgumentError(
-              absl::StrCat(stage.repeat().times(), " times ", size,
-                           " examples are more than ", kMostOrdered));
-        }
-        Push(MakeRepeat(last(), stage.repeat().times()));
-        variation_.repeated = true;
-        return absl::OkStatus();
+        return AddRepeat(stage.repeat().times());
       case InputStage::kTake:
         if (stage.take().examples() < size) LeaveOutSome();
         Push(MakeSlice("take", last(), 0,
                        std::min(size, stage.take().examples())));
         return absl::OkStatus();
       case InputStage::kSkip:
-        if (stage.skip().examples() >= size) {
-          return absl::InvalidArgumentError(
-              absl::StrCat("leaves out ", stage.skip().examples(),
-                           " examples; there are ", size));
-        }
-        LeaveOutSome();
-        Push(MakeSlice("skip", last(), stage.skip().examples(), size));
-        return absl::OkStatus();
+        return AddSkip(stage.skip().examples());
       case InputStage::kInterleave:
         RETURN_IF_ERROR(CheckOrder());
         RETURN_IF_ERROR(CheckThreads(stage.interleave().parallelism()));

@@ -12,9 +12,11 @@ namespace {
 
 constexpr rlim_t kMostDescriptors = 1 << 20;
 constexpr size_t kLeastConnections = 1024;
-constexpr size_t kFromAWorker = 2;  // For control, and for payloads.
+// For control and for payloads, and as many again to greet one that is silent
+// (PeerLink).
+constexpr size_t kFromAWorker = 4;
 // The same, and one for the memory that is shared.
-constexpr size_t kToAProcess = 3;
+constexpr size_t kToAProcess = 5;
 // Connections of others; and files, the log and gRPC's own.
 constexpr size_t kOthers = 32;
 
@@ -51,7 +53,7 @@ absl::Status CheckDescriptors(size_t workers, size_t called) {
       absl::StrCat("this process may open ", limit, " files and needs ", needed,
                    ": ", kFromAWorker, " connections from each of ", workers,
                    " workers, ", kToAProcess, " to each of ", called,
-                   " servers, as many as come in for the "
+                   " other processes, as many as come in for the "
                    "rest; raise the limit (ulimit -Hn ",
                    needed, ") or start fewer"));
 }

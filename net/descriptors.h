@@ -13,9 +13,10 @@ size_t DescriptorLimit();
 // Raises that as far as the system lets it, a million at most.
 void RaiseDescriptorLimit();
 
-// For how many connections to listen where `workers` call: two for each, and
-// some for people, probes and peers that come back before their last connection
-// is noticed to be over.
+// For how many connections to listen where `workers` call: four for each, two
+// of which are for one that has not been heard for a while (PeerLink), and some
+// for people, probes and peers that come back before their last connection is
+// noticed to be over.
 size_t ConnectionsOf(size_t workers);
 
 // Whether a process that so many workers call, and that calls so many

@@ -1,6 +1,7 @@
 #include "process/flags.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -9,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "config/nearest_name.h"
 #include "config/setting.h"
@@ -111,6 +113,16 @@ void Flags::AddJobSettings(std::vector<Setting>* target) {
   }
 }
 
+void Flags::OnlyWith(absl::string_view name, absl::string_view what,
+                     std::function<bool()> has_effect) {
+  const auto flag =
+      std::find_if(flags_.begin(), flags_.end(),
+                   [&](const Flag& one) { return one.name == name; });
+  CHECK(flag != flags_.end(), "a flag that is limited is there");
+  flag->belongs_to = std::string(what);
+  flag->has_effect = std::move(has_effect);
+}
+
 void Flags::AllowArguments(int least, int most, absl::string_view value_name) {
   least_arguments_ = least;
   most_arguments_ = most;
@@ -191,46 +203,63 @@ absl::Status Flags::Assign(const Flag& flag, absl::string_view value) {
 }
 
 absl::Status Flags::Parse(absl::Span<const std::string> arguments) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    absl::string_view word = arguments[i];
+  RETURN_IF_ERROR(ParseWords(arguments));
+  if (help_wanted_) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckArguments());
+  return CheckEffects();
+}
+
+absl::Status Flags::ParseWords(absl::Span<const std::string> words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
     if (word == "--") {
-      arguments_.insert(arguments_.end(), arguments.begin() + i + 1,
-                        arguments.end());
+      arguments_.insert(arguments_.end(), words.begin() + i + 1, words.end());
       break;
     }
     if (word == "--help" || word == "-h") {
       help_wanted_ = true;
       return absl::OkStatus();
     }
-    if (word.size() < 2 || word.substr(0, 2) != "--") {
-      if (word.size() > 1 && word[0] == '-') {
-        return absl::InvalidArgumentError(
-            absl::StrCat("unknown flag ", word, "; flags begin with --"));
-      }
-      arguments_.emplace_back(word);
+    if (absl::StartsWith(word, "--")) {
+      RETURN_IF_ERROR(ParseFlag(words, &i));
       continue;
     }
-    word.remove_prefix(2);
-    const size_t equals = word.find('=');
-    const absl::string_view name = word.substr(0, equals);
-    const Flag* flag = Find(name);
-    if (flag == nullptr) return Unknown(name);
-    if (equals != absl::string_view::npos) {
-      RETURN_IF_ERROR(Assign(*flag, word.substr(equals + 1)));
-    } else if (!flag->if_alone.empty()) {
-      const bool has_value =
-          i + 1 < arguments.size() && IsNumber(arguments[i + 1]);
-      RETURN_IF_ERROR(
-          Assign(*flag, has_value ? arguments[++i] : flag->if_alone));
-    } else if (flag->is_switch) {
-      RETURN_IF_ERROR(Assign(*flag, "true"));
-    } else if (i + 1 == arguments.size()) {
+    if (word.size() > 1 && word[0] == '-') {
       return absl::InvalidArgumentError(
-          absl::StrCat("--", name, " needs a value: ", flag->value_name));
-    } else {
-      RETURN_IF_ERROR(Assign(*flag, arguments[++i]));
+          absl::StrCat("unknown flag ", word, "; flags begin with --"));
     }
+    arguments_.push_back(word);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Flags::ParseFlag(absl::Span<const std::string> words, size_t* i) {
+  absl::string_view word = words[*i];
+  word.remove_prefix(2);
+  const size_t equals = word.find('=');
+  const absl::string_view name = word.substr(0, equals);
+  const auto flag =
+      std::find_if(flags_.begin(), flags_.end(),
+                   [&](const Flag& one) { return one.name == name; });
+  if (flag == flags_.end()) return Unknown(name);
+  flag->is_given = true;
+  if (equals != absl::string_view::npos) {
+    return Assign(*flag, word.substr(equals + 1));
+  }
+  const bool is_last = *i + 1 == words.size();
+  if (!flag->if_alone.empty()) {
+    const bool has_value = !is_last && IsNumber(words[*i + 1]);
+    return Assign(*flag, has_value ? words[++*i] : flag->if_alone);
+  }
+  if (flag->is_switch) return Assign(*flag, "true");
+  if (is_last) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", name, " needs a value: ", flag->value_name));
+  }
+  return Assign(*flag, words[++*i]);
+}
+
+absl::Status Flags::CheckArguments() const {
   const int given = static_cast<int>(arguments_.size());
   if (given > most_arguments_) {
     const std::string& stray = arguments_[most_arguments_];
@@ -247,6 +276,17 @@ absl::Status Flags::Parse(absl::Span<const std::string> arguments) {
     return absl::InvalidArgumentError(
         absl::StrCat("missing ", argument_name_, "; 'paramd ", command_,
                      " --help' says what is taken"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Flags::CheckEffects() const {
+  for (const Flag& flag : flags_) {
+    if (!flag.is_given || flag.has_effect == nullptr || flag.has_effect()) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", flag.name, " belongs to ", flag.belongs_to));
   }
   return absl::OkStatus();
 }

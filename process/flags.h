@@ -1,7 +1,9 @@
 #ifndef PARAMD_PROCESS_FLAGS_H_
 #define PARAMD_PROCESS_FLAGS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,13 +68,19 @@ class Flags {
   // order given; their values are checked where the job file is.
   void AddJobSettings(std::vector<Setting>* target);
 
+  // The flag of this name does something only where `has_effect`, which is
+  // asked when all of them are parsed. Where it has none, whoever gives the
+  // flag is told that it belongs to `what`: "--live ADDRESS".
+  void OnlyWith(absl::string_view name, absl::string_view what,
+                std::function<bool()> has_effect);
+
   // How many arguments may follow; none unless told.
   void AllowArguments(int least, int most, absl::string_view value_name);
 
   // InvalidArgument for an unknown flag (naming the nearest known one), a
-  // missing or unusable value, or a wrong number of arguments. Targets of
-  // flags before the mistake may have changed. After `--help` nothing more is
-  // looked at.
+  // missing or unusable value, a wrong number of arguments, or a flag that has
+  // no effect. Targets of flags before the mistake may have changed. After
+  // `--help` nothing more is looked at.
   absl::Status Parse(absl::Span<const std::string> arguments);
 
   bool help_wanted() const { return help_wanted_; }
@@ -94,9 +102,18 @@ class Flags {
     std::string if_alone;  // A value; empty: it has to be given.
     bool* on = nullptr;
     bool is_set = false;  // --set
+    bool is_given = false;
+    // See OnlyWith; empty: always.
+    std::string belongs_to;
+    std::function<bool()> has_effect;
   };
 
   const Flag* Find(absl::string_view name) const;
+  absl::Status ParseWords(absl::Span<const std::string> words);
+  // `words[*i]` is a flag; `*i` becomes the last word of it.
+  absl::Status ParseFlag(absl::Span<const std::string> words, size_t* i);
+  absl::Status CheckArguments() const;
+  absl::Status CheckEffects() const;
   absl::Status Assign(const Flag& flag, absl::string_view value);
   // Settings inside of others that end in `name`: no flags of their own.
   std::vector<std::string> SettingsNamed(absl::string_view name) const;

@@ -48,6 +48,20 @@ TEST_F(FlagsTest, BothSpellingsOfAValueMeanTheSame) {
   EXPECT_EQ(servers_, 4);
 }
 
+TEST_F(FlagsTest, AFlagThatHasNoEffectIsRefused) {
+  flags_.OnlyWith("servers", "--job FILE", [&] { return !job_.empty(); });
+  EXPECT_EQ(Mistake({"--servers=2"}), "--servers belongs to --job FILE");
+  // Whichever comes first.
+  EXPECT_TRUE(
+      flags_.Parse(std::vector<std::string>{"--servers=2", "--job=a"}).ok());
+  Flags others("local", "", "");
+  others.AddCount("servers", "how many servers", {1, 8}, &servers_);
+  others.OnlyWith("servers", "--job FILE", [] { return false; });
+  EXPECT_TRUE(others.Parse(std::vector<std::string>()).ok());
+  EXPECT_TRUE(
+      others.Parse(std::vector<std::string>{"--servers=3", "--help"}).ok());
+}
+
 TEST_F(FlagsTest, ASwitchTakesNoWordAfterIt) {
   ASSERT_TRUE(
       flags_.Parse(std::vector<std::string>{"--resume", "--job", "a"}).ok());

@@ -430,8 +430,9 @@ absl::Status Join(const RunOptions& options, PreparedProcess* prepared) {
   return Enlist(options, prepared);
 }
 
-absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
-                        bool* made_run_dir, PreparedProcess* prepared) {
+// Reads who this is and what it is to do, and settles where it writes.
+absl::Status Configure(const RunOptions& options, bool* made_run_dir,
+                       PreparedProcess* prepared) {
   ASSIGN_OR_RETURN(Configuration all, options.process.Load());
   prepared->job = std::move(all.job);
   RETURN_IF_ERROR(CountExamples(options, &prepared->job.config));
@@ -447,7 +448,28 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
   const bool had_run_dir = !prepared->job.config.run_dir().empty();
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
   *made_run_dir = !had_run_dir && !prepared->job.config.run_dir().empty();
-  RETURN_IF_ERROR(SettleBackup(prepared));
+  return SettleBackup(prepared);
+}
+
+// What it adds to what its parts say, after them.
+void TellStatus(PreparedProcess* prepared) {
+  prepared->facts = std::make_unique<ProcessFacts>(
+      prepared->cluster, prepared->role.shards, prepared->role.places(),
+      absl::StrCat(ParamdVersion(), " ", ParamdCommit()));
+  prepared->runtime->OnStatus(
+      [prepared, facts = prepared->facts.get(), operators = prepared->operators,
+       audit = prepared->audit.get()](v1::StatusReply* status) {
+        facts->Fill(status);
+        FillElection(*prepared, status);
+        operators->FillStatus(status);
+        status->set_audit_dropped(audit->dropped());
+      });
+}
+
+absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
+                        bool* made_run_dir, PreparedProcess* prepared) {
+  RETURN_IF_ERROR(Configure(options, made_run_dir, prepared));
+  if (!prepared->nothing_to_do.empty()) return absl::OkStatus();
   const v1::JobConfig& config = prepared->job.config;
   Membership membership;
   if (prepared->role.member.has_value()) {
@@ -476,18 +498,7 @@ absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
     prepared->multi_worker->SetParts(prepared->process.get(),
                                      prepared->runtime.get());
   }
-  // After those of the parts: it adds to what they say.
-  prepared->facts = std::make_unique<ProcessFacts>(
-      prepared->cluster, prepared->role.shards, prepared->role.places(),
-      absl::StrCat(ParamdVersion(), " ", ParamdCommit()));
-  prepared->runtime->OnStatus(
-      [prepared, facts = prepared->facts.get(), operators = prepared->operators,
-       audit = prepared->audit.get()](v1::StatusReply* status) {
-        facts->Fill(status);
-        FillElection(*prepared, status);
-        operators->FillStatus(status);
-        status->set_audit_dropped(audit->dropped());
-      });
+  TellStatus(prepared);
   // An address for metrics that others reach is as much meant as one for calls.
   RETURN_IF_ERROR(
       ServeMetrics(options.insecure || !options.tls_dir.empty(), prepared));

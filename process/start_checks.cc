@@ -201,14 +201,21 @@ absl::Status CheckFiles(const Start& start) {
   if (!Listens(start)) return absl::OkStatus();
   const ClusterSpec& cluster = start.cluster;
   const bool is_called = start.role.server.has_value() || start.role.is_chief();
+  const bool is_stage = start.role.stage.has_value();
   size_t called = 0;
-  if (!start.role.member.has_value()) {
+  if (!start.role.member.has_value() && !is_stage) {
     called = std::count_if(cluster.ps.begin(), cluster.ps.end(),
                            [](const auto& ps) { return !ps.empty(); }) +
              (cluster.chief_address().empty() ? 0 : 1);
   }
-  const size_t callers =
-      is_called ? cluster.workers.size() + start.job.max_joined_workers() : 0;
+  if (start.role.worker.has_value()) called += start.role.stages_of_a_worker;
+  size_t callers = is_stage ? 1 : 0;
+  if (is_called) {
+    callers = cluster.workers.size() + start.job.max_joined_workers();
+  }
+  if (start.role.server.has_value() && start.role.replication > 1) {
+    callers += cluster.ps.size();  // They tell each other.
+  }
   RaiseDescriptorLimit();
   return CheckDescriptors(callers, called);
 }

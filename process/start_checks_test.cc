@@ -71,10 +71,10 @@ struct Fault {
   std::string sentence;
 };
 
-const std::map<std::string, std::vector<Fault>>& Faults() {
-  static const auto* const faults =
-      new std::map<std::string, std::vector<Fault>>{
-          {"security",
+using FaultTable = std::map<std::string, std::vector<Fault>>;
+
+FaultTable FaultsOfSettings() {
+  return {{"security",
            {{[](GoodStart* start) {
                start->options.insecure = true;
                start->options.tls_dir = "certificates";
@@ -133,64 +133,76 @@ const std::map<std::string, std::vector<Fault>>& Faults() {
                start->job.set_staleness("sync");
                start->job.set_backup_workers(2);
              },
-             "backup_workers is 2 of 2 workers"}}},
-          {"addresses",
-           {{[](GoodStart* start) {
-               start->cluster.workers[0] = "192.0.2.1:2";
-             },
-             "192.0.2.1"},
-            {[](GoodStart* start) {
-               start->options.health_address = "192.0.2.2:2";
-             },
-             "192.0.2.2"},
-            {[](GoodStart* start) {
-               start->job.set_metrics_address("192.0.2.3:2");
-             },
-             "192.0.2.3"}}},
-          {"different addresses",
-           {{[](GoodStart* start) {
-               start->job.set_metrics_address("127.0.0.1:2");
-             },
-             "metrics_address: '127.0.0.1:2' is the address of the task too"},
-            {[](GoodStart* start) {
-               start->options.insecure = true;
-               start->job.set_metrics_address("0.0.0.0:9");
-               start->options.health_address = "127.0.0.1:9";
-             },
-             "metrics_address: '0.0.0.0:9' is --health_address too"}}},
-          {"instructions",
-           {{[](GoodStart* start) {
-               for (const auto cpu :
-                    {v1::JobConfig::CPU_AVX2, v1::JobConfig::CPU_AVX512}) {
-                 if (KernelsFor(cpu) == nullptr) start->job.set_cpu(cpu);
-               }
-             },
-             "cpu: this machine does not have these instructions"}}},
-          {"devices",
-           {{[](GoodStart* start) {
-               start->job.set_strategy(v1::JobConfig::MIRRORED);
-               start->job.set_replicas(2);
-               start->job.set_device("cuda:4000,4001");
-             },
-             "cuda"},
-            {[](GoodStart* start) {
-               start->BeStage();
-               start->job.set_device("cuda:4000");
-             },
-             "cuda:4000"}}},
-          {"disk",
-           {{[](GoodStart* start) {
-               start->BeServer();
-               start->job.set_disk_directory("not/there/either");
-             },
-             "not/there/either"}}},
-          {"files",
-           {{[](GoodStart* start) {
-               start->cluster.workers.resize(1'000'000, "127.0.0.1:3");
-             },
-             "files and needs"}}},
-          {"limits", {}},  // See ALimitOfTheSystemIsSaid.
-          {"names in optimizer",
+             "backup_workers is 2 of 2 workers"}}}};
+}
+
+FaultTable FaultsOfAddresses() {
+  return {
+      {"addresses",
+       {{[](GoodStart* start) { start->cluster.workers[0] = "192.0.2.1:2"; },
+         "192.0.2.1"},
+        {[](GoodStart* start) {
+           start->options.health_address = "192.0.2.2:2";
+         },
+         "192.0.2.2"},
+        {[](GoodStart* start) {
+           start->job.set_metrics_address("192.0.2.3:2");
+         },
+         "192.0.2.3"}}},
+      {"different addresses",
+       {{[](GoodStart* start) {
+           start->job.set_metrics_address("127.0.0.1:2");
+         },
+         "metrics_address: '127.0.0.1:2' is the address of the task too"},
+        {[](GoodStart* start) {
+           start->options.insecure = true;
+           start->job.set_metrics_address("0.0.0.0:9");
+           start->options.health_address = "127.0.0.1:9";
+         },
+         "metrics_address: '0.0.0.0:9' is --health_address too"}}}};
+}
+
+FaultTable FaultsOfTheMachine() {
+  return {
+      {"instructions",
+       {{[](GoodStart* start) {
+           for (const auto cpu :
+                {v1::JobConfig::CPU_AVX2, v1::JobConfig::CPU_AVX512}) {
+             if (KernelsFor(cpu) == nullptr) start->job.set_cpu(cpu);
+           }
+         },
+         "cpu: this machine does not have these instructions"}}},
+      {"devices",
+       {{[](GoodStart* start) {
+           start->job.set_strategy(v1::JobConfig::MIRRORED);
+           start->job.set_replicas(2);
+           start->job.set_device("cuda:4000,4001");
+         },
+         "cuda"},
+        {[](GoodStart* start) {
+           start->BeStage();
+           start->job.set_device("cuda:4000");
+         },
+         "cuda:4000"}}},
+      {"disk",
+       {{[](GoodStart* start) {
+           start->BeServer();
+           start->job.set_disk_directory("not/there/either");
+         },
+         "not/there/either"}}},
+      {"files",
+       {{[](GoodStart* start) {
+           start->cluster.workers.resize(1'000'000, "127.0.0.1:3");
+         },
+         "files and needs"},
+        {[](GoodStart* start) { start->role.stages_of_a_worker = 1'000'000; },
+         "5 to each of 1000002 other processes"}}},
+      // See ALimitOfTheSystemIsSaid.
+      {"limits", {}}};
+}
+
+FaultTable FaultsOfTheModel() {
+  return {{"names in optimizer",
            {{[](GoodStart* start) {
                start->job.mutable_optimizer()->set_no_decay("ww");
              },
@@ -217,8 +229,19 @@ const std::map<std::string, std::vector<Fault>>& Faults() {
                start->role.workers = 1;
                start->job.set_memory_limit_bytes(1000);
              },
-             "memory_limit_bytes: the variables do not fit"}}},
-      };
+             "memory_limit_bytes: the variables do not fit"}}}};
+}
+
+// By check.
+const FaultTable& Faults() {
+  static const auto* const faults = [] {
+    auto* const all = new FaultTable;
+    for (FaultTable some : {FaultsOfSettings(), FaultsOfAddresses(),
+                            FaultsOfTheMachine(), FaultsOfTheModel()}) {
+      all->merge(some);
+    }
+    return all;
+  }();
   return *faults;
 }
 

@@ -192,7 +192,7 @@ class CheckpointCommandTest(unittest.TestCase):
                 (("inspect", full, "--table=scale", "--values"),
                  "--values is of all variables and --table of one"),
                 (("inspect", full, "--format=json"),
-                 "--format json belongs to --table"),
+                 "--format belongs to --table"),
                 (("inspect", full, "--table=scale", "--format=xml"),
                  "--format is text or json, not 'xml'"),
                 (("diff", full), "missing A and B"),

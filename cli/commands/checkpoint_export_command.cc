@@ -44,13 +44,11 @@ struct WantedExport {
 // Of an ONNX file a job says what its layers are; the others need none.
 absl::Status CheckOnnxFlags(const WantedExport& wanted) {
   const bool is_onnx = wanted.format == "onnx";
-  const WantedOnnx plain;
   if (!is_onnx &&
       (!wanted.onnx.job.job_path.empty() || !wanted.onnx.job.settings.empty() ||
-       !wanted.onnx.job.stage.empty() || wanted.onnx.opset != plain.opset)) {
+       !wanted.onnx.job.stage.empty())) {
     return absl::InvalidArgumentError(
-        "--job, --stage, settings of a job and --opset belong to --format "
-        "onnx");
+        "--job, --stage and settings of a job belong to --format onnx");
   }
   if (is_onnx && (wanted.slots || wanted.dtype != "fp32")) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -207,6 +205,10 @@ int CheckpointExportCommand(const Invocation& invocation) {
   flags.AddSwitch("slots", "write the optimizer's slots too", &wanted.slots);
   flags.AddCount("opset", "onnx: the version of its operators",
                  {kLeastOpset, kMostOpset}, &wanted.onnx.opset);
+  flags.OnlyWith("max_shard_size", "--format safetensors",
+                 [&] { return wanted.format == "safetensors"; });
+  flags.OnlyWith("opset", "--format onnx",
+                 [&] { return wanted.format == "onnx"; });
   flags.AllowArguments(1, 1, "PATH, the directory of a run or a checkpoint");
   wanted.onnx.job.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;

@@ -43,9 +43,6 @@ absl::Status Check(const WantedInspection& wanted) {
     return absl::InvalidArgumentError(
         absl::StrCat("--format is text or json, not '", wanted.format, "'"));
   }
-  if (wanted.table.empty() && wanted.format == "json") {
-    return absl::InvalidArgumentError("--format json belongs to --table");
-  }
   if (!wanted.table.empty() && wanted.values) {
     return absl::InvalidArgumentError(
         "--values is of all variables and --table of one; leave one out");
@@ -269,6 +266,8 @@ int CheckpointInspectCommand(const Invocation& invocation) {
                 &wanted.table);
   flags.AddText("format", "text|json", "how --table is written",
                 &wanted.format);
+  flags.OnlyWith("format", "--table NAME",
+                 [&] { return !wanted.table.empty(); });
   flags.AllowArguments(1, 1, "PATH, the directory of a run or a checkpoint");
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
   const auto text = Inspect(flags.arguments()[0], wanted);

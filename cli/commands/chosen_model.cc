@@ -29,10 +29,7 @@ absl::Status CheckFlags(const ChosenModelFlags& flags) {
         "--checkpoint PATH is missing, the directory of a run or a checkpoint, "
         "or --live ADDRESS, a process of a running cluster");
   }
-  if (flags.live.empty()) {
-    if (flags.tls_dir.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError("--tls_dir belongs to --live ADDRESS");
-  }
+  if (flags.live.empty()) return absl::OkStatus();
   if (!flags.checkpoint.empty()) {
     return absl::InvalidArgumentError(
         "--checkpoint and --live are both given; the weights are taken from "
@@ -153,6 +150,10 @@ void ChosenModelFlags::AddTo(Flags* flags) {
                   "how many threads of this process compute; the numbers are "
                   "the same, whatever it is",
                   {1, 1024}, &threads);
+  for (const char* const of_live : {"tls_dir", "timeout_ms"}) {
+    flags->OnlyWith(of_live, "--live ADDRESS",
+                    [this] { return !live.empty(); });
+  }
   job.AddTo(flags);
 }
 

@@ -232,7 +232,8 @@ absl::Status Merge(const WantedEvaluation& wanted,
   }
   const ChosenModelFlags& chosen = wanted.chosen;
   if (!chosen.job.job_path.empty() || !chosen.checkpoint.empty() ||
-      !chosen.live.empty() || !chosen.shard.empty()) {
+      !chosen.live.empty() || !chosen.shard.empty() ||
+      !chosen.job.settings.empty() || !chosen.job.stage.empty()) {
     return absl::InvalidArgumentError(
         "--merge takes files alone: they say of which job and checkpoint "
         "they are");
@@ -267,6 +268,8 @@ int EvaluateCommand(const Invocation& invocation) {
                   &wanted.merge);
   flags.AllowArguments(0, kMostFiles, "FILE");
   wanted.chosen.AddTo(&flags);
+  flags.OnlyWith("threads", "an evaluation, without --merge",
+                 [&] { return !wanted.merge; });
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
   const absl::Status status =
       wanted.merge ? Merge(wanted, flags.arguments())

@@ -473,7 +473,7 @@ class RefusalTest(OnnxTest):
         code, _, err = paramd("checkpoint", "export", run,
                               f"--to={self.directory}/x", "--opset=14")
         self.assertEqual(2, code)
-        self.assertIn("belong to --format onnx", err)
+        self.assertIn("--opset belongs to --format onnx", err)
 
     def test_rows_by_key_are_refused_by_name(self):
         job = self.write_job(

@@ -98,6 +98,8 @@ void ChiefFlags::AddTo(Flags* flags) {
   flags->AddText("tls_dir", "DIR", kAskTlsDir, &tls_dir);
   flags->AddCount("timeout_ms", "how long to wait for an answer", {1, 3600000},
                   &timeout_ms);
+  flags->OnlyWith("run_dir", "a job that is named by its run, without --chief",
+                  [this] { return address.empty(); });
 }
 
 absl::StatusOr<ChiefAddress> ChiefFlags::Find() const {

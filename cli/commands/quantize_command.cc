@@ -43,6 +43,10 @@ bool IsOfTheJob(const std::string& calibrate) {
   return calibrate == "train" || calibrate == "test";
 }
 
+bool IsOfIntegers(const std::string& mode) {
+  return mode != "float16" && mode != "bfloat16";
+}
+
 // Of a network that training has prepared for it.
 absl::Status CheckAsTrained(const WantedQuantization& wanted, int bits) {
   if (!wanted.mode.empty() && wanted.mode != "static") {
@@ -300,6 +304,12 @@ int QuantizeCommand(const Invocation& invocation) {
                   "output channel",
                   &wanted.per_tensor);
   flags.AddText("output", "DIR", "the directory to make", &wanted.output);
+  flags.OnlyWith("batches", "--calibrate",
+                 [&] { return !wanted.calibrate.empty(); });
+  for (const char* const of_integers : {"weight_bits", "per_tensor"}) {
+    flags.OnlyWith(of_integers, "--mode static or dynamic, which have integers",
+                   [&] { return IsOfIntegers(wanted.mode); });
+  }
   flags.AllowArguments(
       1, 1,
       "CHECKPOINT, the directory of a run, of which the newest "

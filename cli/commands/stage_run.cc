@@ -32,6 +32,10 @@ std::string FlagFor(absl::string_view name,
 // How a stage quantises what has not learned it, as flags.
 void AddNumbers(const v1::StageQuantize& wanted,
                 std::vector<std::string>* words) {
+  if (wanted.mode() == v1::StageQuantize::MODE_FLOAT16 ||
+      wanted.mode() == v1::StageQuantize::MODE_BFLOAT16) {
+    return;
+  }
   words->push_back(absl::StrCat("--weight_bits=", wanted.weight_bits()));
   if (wanted.per_tensor()) words->push_back("--per_tensor");
   if (wanted.mode() != v1::StageQuantize::MODE_STATIC) return;

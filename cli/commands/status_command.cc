@@ -123,6 +123,8 @@ void AddFlags(StatusOptions* options, std::string* tls_dir, Flags* flags) {
   flags->AddCount("give_up_seconds",
                   "with --watch: for how long nobody may tell how the job is",
                   {1, 1000000}, &options->give_up_seconds);
+  flags->OnlyWith("give_up_seconds", "--watch",
+                  [options] { return options->watch_seconds > 0; });
 }
 
 }  // namespace

@@ -144,6 +144,10 @@ int TopCommand(const Invocation& invocation) {
                  &options.delay_ms);
   flags.AddCount("timeout_ms", "how long to wait for an answer", {1, 3600000},
                  &options.timeout_ms);
+  flags.OnlyWith("delay_ms", "a screen, without --once and --format json",
+                 [&] { return !options.once && options.format != "json"; });
+  flags.OnlyWith("sort", "--format text",
+                 [&] { return options.format != "json"; });
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
   options.address = flags.arguments()[0];
   absl::Status checked = Check(options);

@@ -101,11 +101,10 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
   if (!layer.has_parallel() && !layer.has_recompute()) {
     RETURN_IF_ERROR(Take());
   }
-  if (layer.kind_case() == v1::Layer::kFlatten) {
-    return std::make_unique<Reshape>(NameOf("flatten", ""), dims_,
-                                     Dims{SizeOf(dims_)});
-  }
   switch (layer.kind_case()) {
+    case v1::Layer::kFlatten:
+      return std::make_unique<Reshape>(NameOf("flatten", ""), dims_,
+                                       Dims{SizeOf(dims_)});
     case v1::Layer::kDense:
       return MakeDense(layer.dense());
     case v1::Layer::kRelu:
@@ -119,16 +118,11 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
     case v1::Layer::kConv2D:
       return MakeConv2d(layer.conv2d());
     case v1::Layer::kMaxPool:
-      return MakePool("max_pool", Pooling::Kind::kMax, layer.max_pool());
     case v1::Layer::kAveragePool:
-      return MakePool("average_pool", Pooling::Kind::kAverage,
-                      layer.average_pool());
     case v1::Layer::kGlobalMaxPool:
-      return MakeGlobalPool("global_max_pool", Pooling::Kind::kMax);
     case v1::Layer::kGlobalAveragePool:
-      return MakeGlobalPool("global_average_pool", Pooling::Kind::kAverage);
     case v1::Layer::kGlobalSumPool:
-      return MakeGlobalPool("global_sum_pool", absl::nullopt);
+      return MakePooling(layer);
     case v1::Layer::kDotInteraction:
       return MakeInteraction("dot_interaction");
     case v1::Layer::kFactorizationMachine:
@@ -161,12 +155,27 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
       return MakeAttentionPool(layer.attention_pool());
     case v1::Layer::kMixture:
       return MakeMixture(layer.mixture());
-    case v1::Layer::kFlatten:
     case v1::Layer::KIND_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
       absl::StrCat("layer ", position_, " of the model has no known kind"));
+}
+
+LayerBuilder::Made LayerBuilder::MakePooling(const v1::Layer& layer) {
+  switch (layer.kind_case()) {
+    case v1::Layer::kMaxPool:
+      return MakePool("max_pool", Pooling::Kind::kMax, layer.max_pool());
+    case v1::Layer::kAveragePool:
+      return MakePool("average_pool", Pooling::Kind::kAverage,
+                      layer.average_pool());
+    case v1::Layer::kGlobalMaxPool:
+      return MakeGlobalPool("global_max_pool", Pooling::Kind::kMax);
+    case v1::Layer::kGlobalAveragePool:
+      return MakeGlobalPool("global_average_pool", Pooling::Kind::kAverage);
+    default:
+      return MakeGlobalPool("global_sum_pool", absl::nullopt);
+  }
 }
 
 absl::Status LayerBuilder::Take() {

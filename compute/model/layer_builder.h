@@ -82,6 +82,8 @@ class LayerBuilder {
   Made MakeElementwise(const std::string& kind, Elementwise function);
   Made MakeDense(const v1::Layer::Dense& dense);
   Made MakeConv2d(const v1::Layer::Conv2d& conv);
+  // REQUIRES: it pools.
+  Made MakePooling(const v1::Layer& layer);
   Made MakePool(const std::string& kind, Pooling::Kind pooling,
                 const v1::Layer::Pool& pool);
   // Without `pooling`: a sum.

@@ -22,6 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr uint32_t kIds = 6;
 
@@ -261,6 +262,45 @@ TEST_F(FeaturesTest, IntegersThatATableHasNoRowForNameTheirFeature) {
             absl::InvalidArgumentError(
                 "a batch lacks the feature 'numbers' of float32 that the "
                 "model was made for"));
+}
+
+TEST_F(FeaturesTest, ABranchThatReadsALabelIsRefused) {
+  const auto refusal = [](const v1::ModelConfig& config) {
+    const InputSpec spec = {{{"numbers", DType::kFloat32, {3}},
+                             {"click", DType::kFloat32, {1}},
+                             {"buy", DType::kFloat32, {1}}}};
+    return std::string(PlanNetwork(config, spec).status().message());
+  };
+  const auto model = [](const std::string& said) {
+    v1::ModelConfig config = ConfigOf(said + R"(
+      layers { parallel { branches { input: "numbers" }
+                          branches { input: "buy" } } }
+      layers { residual { layers { parallel { branches { input: "click" } } } } }
+      layers { dense { units: 1 } })");
+    config.set_loss(v1::MEAN_SQUARED_ERROR);
+    return config;
+  };
+  EXPECT_EQ(refusal(model("label: 'click'")),
+            "a branch reads the feature 'click', which is the label: the model "
+            "would learn to copy it; name another feature as the branch's "
+            "\"input\"");
+  EXPECT_THAT(
+      refusal(model("label: 'buy'")),
+      HasSubstr("a branch reads the feature 'buy', which is the label"));
+  // An autoencoder says that it reads what it is compared with.
+  EXPECT_THAT(refusal(model("label: 'click' input: 'click'")),
+              Not(HasSubstr("which is the label")));
+  v1::ModelConfig tasks = model("");
+  tasks.clear_loss();
+  for (const std::string label : {"numbers", "buy"}) {
+    v1::ModelConfig::Output* const output = tasks.add_outputs();
+    output->set_name("of_" + label);
+    output->set_label(label);
+    output->set_loss(v1::MEAN_SQUARED_ERROR);
+  }
+  EXPECT_THAT(refusal(tasks),
+              HasSubstr("a branch reads the feature 'numbers', which is the "
+                        "label of the output 'of_numbers': "));
 }
 
 TEST_F(FeaturesTest, BranchesThatReadNoFeatureOrAnotherAreRefused) {

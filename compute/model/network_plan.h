@@ -46,6 +46,8 @@ struct NetworkPlan {
   std::vector<size_t> shared;
   // Layers draw what they leave out, in training.
   bool draws = false;
+  // Some branch names the feature that it reads.
+  bool branches_read = false;
   // See ModelCost.
   std::vector<ChosenRecompute> chosen;
   uint64_t saved_bytes = 0;
@@ -113,11 +115,12 @@ std::vector<std::string> FeaturesNamedBy(const v1::ModelConfig& config);
 
 // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it
 // needs, if the input has not the features that are asked for, or others where
-// branches name theirs, if there is no layer or no loss, if shapes do not fit,
-// if an output does not fit its loss and its label, if a metric is not one of
-// its loss, if slices are as FindSlices refuses them, if two outputs have one
-// name, if layers of one name have variables of different shapes, or if a
-// variable, or a layer's output of one example, had 2^31 values or more.
+// branches name theirs, if a branch reads a label, if there is no layer or no
+// loss, if shapes do not fit, if an output does not fit its loss and its label,
+// if a metric is not one of its loss, if slices are as FindSlices refuses them,
+// if two outputs have one name, if layers of one name have variables of
+// different shapes, or if a variable, or a layer's output of one example, had
+// 2^31 values or more.
 absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     const v1::ModelConfig& config, const InputSpec& input);
 

@@ -62,6 +62,8 @@ class PipelineStage : public ModelStage {
   // Of the last stage: what Forward has computed, as Exchange::TakeOutput.
   absl::StatusOr<ConstTensor> TakeOutputs(size_t slot);
 
+  // Of the model: its output is what the loss is of.
+  bool is_last() const { return end_ == plan_->layers->size(); }
   DType activations() const { return device_->activations(); }
   // Of one example: what the stage gets and gives.
   const Dims& input_dims() const { return layers_->input_dims(); }
@@ -106,7 +108,6 @@ class PipelineStage : public ModelStage {
     return status.ok() && slot.swap != nullptr ? slot.swap->status() : status;
   }
   bool is_first() const { return begin_ == 0; }
-  bool is_last() const { return end_ == plan_->layers->size(); }
   bool crosses() const { return device_->link() != nullptr; }
   // Host memory of so many bytes as the device may read it.
   const void* Bring(const void* from, uint64_t bytes, GrowingMemory* memory);

@@ -52,7 +52,9 @@ def _group(group: Any) -> Any:
     beside = {"learning_rate": defaults.beside["learning_rate"]}
     if "weight_decay" not in defaults.own:
         beside["weight_decay"] = 0
-    return {**beside, **_with_own(group, name)}
+    # A constant that stands beside the optimizer's name is given once.
+    own = {key: value for key, value in defaults.own.items() if key not in group}
+    return {**beside, **group, name: {**own, **group[name]}}
 
 
 def with_defaults(optimizer: Any) -> Any:

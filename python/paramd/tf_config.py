@@ -11,8 +11,9 @@ class TFConfig(NamedTuple):
     """A cluster, and which of its tasks this process is.
 
     Attributes:
-      cluster: addresses by job: {"ps": [...], "chief": [...], "worker": [...]}.
-      task_type: "chief", "worker", "ps" or "evaluator"; None without a task.
+      cluster: addresses by job: {"ps": [...], "chief": [...], "worker": [...]}; where
+        they are, "stage" and "evaluator" too.
+      task_type: "chief", "worker", "ps", "stage" or "evaluator"; None without a task.
       task_index: within the job; 0 without a task.
     """
     cluster: Dict[str, List[str]]

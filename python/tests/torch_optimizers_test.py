@@ -133,6 +133,14 @@ class OptimizersTest(LoopCase):
             [(group["learning_rate"], group.get("weight_decay"))
              for group in found["groups"]], [(1e-3, 0), (1e-3, 0.2), (1e-3, None)])
         self.assertEqual(found["groups"][2]["adamw"]["weight_decay"], 0.01)
+
+    def test_a_constant_beside_the_optimizer_that_a_group_names_is_given_once(self):
+        from paramd import _optimizers
+        found = _optimizers.with_defaults({"sgd": {}, "groups": [
+            {"variables": "a", "rmsprop": {}, "momentum": 0.5}]})
+        self.assertEqual(found["groups"], [
+            {"variables": "a", "learning_rate": 1e-2, "weight_decay": 0, "momentum": 0.5,
+             "rmsprop": {"decay": 0.99, "epsilon": 1e-8, "centered": False}}])
         # Also where the job's is none of PyTorch's, which stays as it is.
         found = _optimizers.with_defaults({
             "lamb": {}, "learning_rate": 0.5,

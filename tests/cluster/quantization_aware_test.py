@@ -148,6 +148,7 @@ class QuantizationAwareTest(unittest.TestCase):
                 (("--calibrate=train",), "--calibrate is not for a model with "
                  "quantization_aware, whose ranges training has learned"),
                 (("--observer=min_max",), "--observer is not for a model with"),
+                (("--batches=5",), "--batches belongs to --calibrate"),
                 (("--per_tensor",), "--per_tensor is not for a model with"),
                 (("--activation_bits=16",),
                  "--activation_bits is not for a model with"),

@@ -16,6 +16,7 @@
 #include "net/in_process_runtime.h"
 #include "proto/paramd/v1/stage.pb.h"
 #include "worker/stages/stage_process.h"
+#include "worker/stages/testing/stages_of_case.h"
 
 namespace paramd {
 namespace {
@@ -85,24 +86,6 @@ class LosesCalls : public Core {
   std::atomic<int> left_{0};
   std::atomic<int> lost_{0};
 };
-
-MakeStages StagesOfCase(const CutCase& one,
-                        const v1::PipelineConfig& pipeline) {
-  return [one, pipeline](const InputSpec& input,
-                         uint32_t device) -> absl::StatusOr<StagesOfDevice> {
-    StagesOfDevice made;
-    made.network = *PlanNetwork(ConfigOf(one), input);
-    const PipelinePlan plan = *PlanPipeline(pipeline, *made.network);
-    for (size_t s = device; s < plan.begins.size(); s += plan.devices) {
-      made.stages[static_cast<uint32_t>(s)] = std::make_unique<PipelineStage>(
-          made.network, plan.begins[s],
-          s + 1 < plan.begins.size() ? plan.begins[s + 1]
-                                     : made.network->layers->size(),
-          MakeTestDevice());
-    }
-    return made;
-  };
-}
 
 // A worker and the process of its first device, joined by one runtime.
 class Joined {

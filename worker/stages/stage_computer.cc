@@ -13,9 +13,9 @@ namespace paramd {
 namespace {
 
 constexpr uint32_t kMostSlots = 65536;
-constexpr uint64_t kMostExamples = uint64_t{1} << 31;
+// BLAS counts in 32 bits.
+constexpr uint64_t kMostExamples = (uint64_t{1} << 31) - 1;
 
-// How many there are is the first dimension of an array.
 bool IsArray(const ConstTensor& array, DType dtype, const Dims& dims) {
   return array.dtype == dtype && array.dims == dims;
 }
@@ -81,7 +81,13 @@ absl::Status StageComputer::MakeFor(const v1::StageHeader& header,
   stages_.clear();
   made_ = StagesOfDevice();
   ASSIGN_OR_RETURN(const InputSpec input, ToInput(begin.features()));
-  ASSIGN_OR_RETURN(made_, make_(input, begin.device()));
+  ASSIGN_OR_RETURN(StagesOfDevice made, make_(input, begin.device()));
+  for (const auto& [number, stage] : made.stages) {
+    if (!stage->is_last()) continue;
+    return Wrong(absl::StrCat("stage ", number,
+                              ", the last one, which is its worker's own"));
+  }
+  made_ = std::move(made);
   for (const auto& [number, stage] : made_.stages) {
     stages_[number].stage = stage.get();
   }
@@ -176,6 +182,7 @@ absl::Status StageComputer::BeginStage(Stage* stage, uint32_t slots) {
   }
   stage->slots.assign(slots, Slot());
   stage->has_gradients = false;
+  stage->has_sums = false;
   stage->has_begun = false;
   RETURN_IF_ERROR(stage->stage->Begin(weights, rows, slots));
   stage->has_begun = true;
@@ -186,48 +193,98 @@ absl::Status StageComputer::BeginStage(Stage* stage, uint32_t slots) {
 
 absl::Status StageComputer::CheckForward(const Work& work) const {
   const v1::StageOperation::Forward& forward = work.operation.forward();
-  const NetworkPlan& network = *made_.network;
-  const PipelineStage& stage = *work.stage->stage;
-  const bool is_first = work.operation.stage() == 0;
   if (forward.slot() >= work.stage->slots.size() || forward.examples() == 0 ||
       forward.examples() > kMostExamples) {
     return Wrong(absl::StrCat(forward.examples(), " examples for slot ",
                               forward.slot(), " of ",
                               work.stage->slots.size()));
   }
-  const size_t features = network.inputs.size();
-  const size_t expected =
-      (forward.has_offsets() ? 1 : 0) + forward.features() + (is_first ? 0 : 1);
-  const bool has_features =
-      forward.features() == features || (forward.features() == 0 && !is_first);
-  if (!has_features || work.arrays.size() != expected) {
-    return Wrong(absl::StrCat(work.arrays.size(), " arrays, of ",
-                              forward.features(), " features; the model has ",
-                              features));
-  }
+  RETURN_IF_ERROR(CheckArrays(work));
   size_t next = 0;
   if (forward.has_offsets() &&
       !IsArray(work.arrays[next++], DType::kInt64, {forward.examples()})) {
     return Wrong("places of other examples");
   }
   for (size_t i = 0; i < forward.features(); ++i) {
-    const ConstTensor& one = work.arrays[next++];
-    if (one.size() * SizeOf(one.dtype) ==
-        forward.examples() * network.InputBytes(i)) {
-      continue;
+    RETURN_IF_ERROR(CheckInput(work, i, work.arrays[next++]));
+  }
+  if (work.operation.stage() == 0) return absl::OkStatus();
+  const PipelineStage& stage = *work.stage->stage;
+  const ConstTensor& border = work.arrays[next];
+  const Dims dims = Batched(forward.examples(), stage.input_dims());
+  if (IsArray(border, stage.activations(), dims)) return absl::OkStatus();
+  return Wrong(absl::StrCat(TextOf(border.dtype, border.dims),
+                            " from the stage before, and expects ",
+                            TextOf(stage.activations(), dims)));
+}
+
+// How many there are, and that what layers read is among them.
+absl::Status StageComputer::CheckArrays(const Work& work) const {
+  const v1::StageOperation::Forward& forward = work.operation.forward();
+  const NetworkPlan& network = *made_.network;
+  const bool is_first = work.operation.stage() == 0;
+  const size_t features = network.inputs.size();
+  const size_t expected =
+      (forward.has_offsets() ? 1 : 0) + forward.features() + (is_first ? 0 : 1);
+  // Without branches that read features the first layer alone reads one.
+  const bool may_have_none = !is_first && !network.branches_read;
+  const bool has_features = forward.features() == features ||
+                            (forward.features() == 0 && may_have_none);
+  if (has_features && work.arrays.size() == expected) return absl::OkStatus();
+  return Wrong(absl::StrCat(work.arrays.size(), " arrays, of ",
+                            forward.features(), " features; the model has ",
+                            features));
+}
+
+absl::Status StageComputer::CheckInput(const Work& work, size_t input,
+                                       const ConstTensor& array) const {
+  const uint64_t examples = work.operation.forward().examples();
+  const NetworkPlan::Input& wanted = made_.network->inputs[input];
+  const bool is_looked_up = wanted.looked_up > 0;
+  const DType dtype = is_looked_up ? DType::kInt32 : wanted.feature.dtype;
+  const uint64_t size = is_looked_up ? wanted.looked_up : wanted.feature.size();
+  if (array.dtype != dtype || array.size() != examples * size) {
+    return Wrong(absl::StrCat(TextOf(array.dtype, array.dims), " for feature '",
+                              wanted.feature.name, "' of ", examples,
+                              " examples, which are ", NameOf(dtype), " [",
+                              examples, ", ", size, "]"));
+  }
+  return is_looked_up ? CheckRows(work, input, array) : absl::OkStatus();
+}
+
+absl::optional<uint64_t> StageComputer::RowsOf(const NetworkPlan& network,
+                                               const Stage& stage,
+                                               size_t variable) {
+  for (size_t i = 0; i < stage.dims.size(); ++i) {
+    const size_t v = network.shared[stage.stage->first_use() + i];
+    if (v == variable) return stage.dims[i].front();
+  }
+  return absl::nullopt;
+}
+
+absl::Status StageComputer::CheckRows(const Work& work, size_t input,
+                                      const ConstTensor& array) const {
+  const NetworkPlan& network = *made_.network;
+  const uint64_t examples = work.operation.forward().examples();
+  const auto integers = array.values<int32_t>();
+  for (size_t l = 0; l < network.lookups.size(); ++l) {
+    const NetworkPlan::Lookup& lookup = network.lookups[l];
+    if (lookup.input != input) continue;
+    const auto rows = RowsOf(network, *work.stage, lookup.table);
+    if (!rows.has_value()) continue;  // Another stage looks it up.
+    for (const int32_t integer : integers.subspan(network.starts[l] * examples,
+                                                  lookup.count * examples)) {
+      const bool is_row =
+          integer >= 0 && static_cast<uint64_t>(integer) < *rows;
+      if (is_row || (integer == -1 && lookup.padding)) continue;
+      return Wrong(absl::StrCat(
+          "the integer ", integer, " of feature '",
+          network.inputs[input].feature.name, "' to look up in '",
+          network.variables[lookup.table].name(), "', of which it has ", *rows,
+          *rows == 1 ? " row" : " rows"));
     }
-    return Wrong(absl::StrCat(TextOf(one.dtype, one.dims), " for feature '",
-                              network.inputs[i].feature.name, "' of ",
-                              forward.examples(), " examples"));
   }
-  const Dims border = Batched(forward.examples(), stage.input_dims());
-  if (is_first || IsArray(work.arrays[next], stage.activations(), border)) {
-    return absl::OkStatus();
-  }
-  return Wrong(
-      absl::StrCat(TextOf(work.arrays[next].dtype, work.arrays[next].dims),
-                   " from the stage before, and expects ",
-                   TextOf(stage.activations(), border)));
+  return absl::OkStatus();
 }
 
 absl::Status StageComputer::Forward(const Work& work) {
@@ -236,6 +293,7 @@ absl::Status StageComputer::Forward(const Work& work) {
   const NetworkPlan& network = *made_.network;
   Slot& slot = work.stage->slots[forward.slot()];
   slot = {.is_forward = false,
+          .is_training = forward.training(),
           .examples = forward.examples(),
           .content = work.content};
   Layer::Context context;
@@ -293,6 +351,15 @@ absl::Status StageComputer::CheckBackward(const Work& work) const {
     return Wrong(absl::StrCat("a backward pass of slot ", backward.slot(),
                               ", which is not at that"));
   }
+  if (!slot.is_training) {
+    return Wrong(absl::StrCat("a backward pass of slot ", backward.slot(),
+                              ", whose forward pass was an evaluation's"));
+  }
+  if (backward.adds() != work.stage->has_sums) {
+    return Wrong(backward.adds()
+                     ? "gradients to add to sums, and there are none"
+                     : "gradients to begin sums with, and there are some");
+  }
   if (work.arrays.size() != (is_second ? 0u : 1u)) {
     return Wrong(
         absl::StrCat(work.arrays.size(), " arrays with a backward pass"));
@@ -331,10 +398,12 @@ absl::Status StageComputer::Backward(const Work& work) {
   if (backward.part() == Part::VARIABLES) {
     slot.is_half_back = false;
     slot.content = Buffer();
+    work.stage->has_sums = true;
     return stage->BackwardVariables(backward.slot(), backward.adds());
   }
   slot.is_forward = false;
   if (backward.part() == Part::WHOLE) {
+    work.stage->has_sums = true;
     RETURN_IF_ERROR(
         stage->Backward(backward.slot(), work.content, backward.adds()));
     slot.content = Buffer();
@@ -351,7 +420,7 @@ absl::Status StageComputer::Backward(const Work& work) {
 
 absl::Status StageComputer::Update(const Work& work) {
   Stage* const stage = work.stage;
-  if (!stage->has_gradients || !work.arrays.empty()) {
+  if (!stage->has_sums || !work.arrays.empty()) {
     return absl::InvalidArgumentError(
         "a stage is asked for gradients before it has any");
   }
@@ -364,6 +433,7 @@ absl::Status StageComputer::Update(const Work& work) {
   // The next mini-batch brings others, into this memory.
   stage->has_begun = false;
   stage->has_gradients = false;
+  stage->has_sums = false;
   stage->weights = Buffer();
   stage->dims.clear();
   return absl::OkStatus();

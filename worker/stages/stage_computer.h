@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
 #include "compute/pipeline/stage_mail.h"
 #include "input/batch.h"
@@ -26,8 +27,9 @@ namespace paramd {
 //
 // What comes is checked: an operation that does not fit the model, or what came
 // before it, is INVALID_ARGUMENT or, if it may be since this process is new,
-// UNAVAILABLE, and changes nothing. What it does with the numbers is as right
-// as the worker's input: the places of an embedding are not looked at.
+// UNAVAILABLE, and changes nothing. So is an integer that is no row of the
+// table that it is looked up in. What it computes is as right as the worker's
+// numbers, but it reads and writes memory of its own whatever they are.
 //
 // Not thread-safe: of the lane's thread. Errors besides are those of the
 // device.
@@ -47,6 +49,7 @@ class StageComputer {
   // What is known of a micro-batch from its forward to its backward pass.
   struct Slot {
     bool is_forward = false;
+    bool is_training = false;  // An evaluation keeps nothing to go back with.
     // Its input's gradient was taken, its variables' are not yet.
     bool is_half_back = false;
     uint64_t examples = 0;
@@ -56,6 +59,7 @@ class StageComputer {
     PipelineStage* stage = nullptr;
     bool has_begun = false;
     bool has_gradients = false;  // They are placed.
+    bool has_sums = false;       // Of a micro-batch at least.
     Buffer weights;
     std::vector<Dims> dims;  // Of the weights, by use.
     std::vector<Slot> slots;
@@ -79,6 +83,16 @@ class StageComputer {
   absl::Status BeginStage(Stage* stage, uint32_t slots);
   absl::Status Forward(const Work& work);
   absl::Status CheckForward(const Work& work) const;
+  absl::Status CheckArrays(const Work& work) const;
+  // Whether this is what layers read of an input.
+  absl::Status CheckInput(const Work& work, size_t input,
+                          const ConstTensor& array) const;
+  // Of this variable, if the stage uses it.
+  static absl::optional<uint64_t> RowsOf(const NetworkPlan& network,
+                                         const Stage& stage, size_t variable);
+  // Whether an input's integers are rows of the tables that the stage has.
+  absl::Status CheckRows(const Work& work, size_t input,
+                         const ConstTensor& array) const;
   absl::Status Backward(const Work& work);
   absl::Status CheckBackward(const Work& work) const;
   absl::Status PlaceGradients(Stage* stage);
