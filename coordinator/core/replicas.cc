@@ -97,8 +97,8 @@ void Replicas::OnReply(uint32_t server, const Message& message, Turn* turn) {
   Place& place = places_[server];
   if (place.call == Call::kNone || place.call_id != message.call) return;
   const Call call = std::exchange(place.call, Call::kNone);
-  if (place.reminded && absl::IsInvalidArgument(message.status)) {
-    place.needs_whole = true;
+  if (place.told_changes && absl::IsInvalidArgument(message.status)) {
+    place.told_since.Clear();
     place.next_call = turn->now;
     return;
   }
@@ -110,7 +110,7 @@ void Replicas::OnReply(uint32_t server, const Message& message, Turn* turn) {
           DynamicCastToGenerated<v1::RecallReply>(message.head)) {
     incarnation = recalled->incarnation();
     place.build = recalled->build();
-    place.suspected = place.needs_whole = false;
+    place.suspected = false;
   } else if (const auto* configured =
                  DynamicCastToGenerated<v1::ConfigureReply>(message.head)) {
     // Another process is recalled first.
@@ -118,12 +118,17 @@ void Replicas::OnReply(uint32_t server, const Message& message, Turn* turn) {
       place.suspected = true;
     } else {
       place.acknowledged = configured->configuration();
+      place.told_since.Clear();
+      if (configured->takes_changes()) {
+        place.told_since = configured->configuration();
+      }
     }
   } else if (call == Call::kFinish) {
     place.end_told = place.end_asked;
   }
   if (incarnation == place.incarnation) return;
   place.incarnation = incarnation;
+  place.told_since.Clear();
   place.again = turn->now;
 }
 
@@ -480,7 +485,7 @@ void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
   header.mutable_snapshot()->set_term(version.term());
   header.mutable_snapshot()->set_counter(snapshots_.numbers().counter);
   place.call = call;
-  place.reminded = false;
+  place.told_changes = false;
   place.end_asked = everybody_knows ? 2 : 1;
   Outbox::Head head;
   absl::Duration deadline = kPlaceDeadline;
@@ -500,14 +505,10 @@ void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
     auto configure = std::make_unique<v1::ConfigureRequest>();
     *configure->mutable_header() = header;
     *configure->mutable_committed() = snapshots_.numbers().committed;
-    place.reminded = !place.needs_whole && !(place.acknowledged < version) &&
-                     HasManyMembers(job.configuration);
+    place.told_changes = turn->live->CanTellSince(place.told_since);
     *configure->mutable_configuration() =
-        place.reminded ? ReminderOf(job.configuration, server)
-                       : job.configuration;
-    const bool tells_input =
-        !place.reminded || IsToldInput(server, turn->now, job);
-    if (!job.IsSync() && tells_input) {
+        turn->live->ForServer(server, place.told_since);
+    if (turn->TellsInput(server, place.told_since)) {
       *configure->mutable_input_left() = job.progress.InputLeft({});
     }
     head = std::move(configure);

@@ -109,10 +109,11 @@ class Replicas {
     uint64_t incarnation = 0;  // 0: not heard of yet.
     std::string build;         // Of that process. Empty: not known.
     bool suspected = true;
-    bool ended = false;        // The process last heard of, for certain.
-    bool reminded = false;     // By the last call: see ReminderOf.
-    bool needs_whole = false;  // Its build knows no reminders.
+    bool ended = false;  // The process last heard of, for certain.
     v1::ConfigurationVersion acknowledged;
+    // This and the next as in ServerRecord.
+    v1::ConfigurationVersion told_since;
+    bool told_changes = false;
     Call call = Call::kNone;
     CallId call_id = 0;
     Time next_call;

@@ -101,9 +101,9 @@ class Servers {
   Due NextCall(uint32_t server, const JobView& job) const;
   void CallOne(uint32_t server, Call call, Turn* turn);
   Outbox::Head MakeConfigure(uint32_t server, const v1::Header& header,
-                             Time now, const JobView& job) const;
-  Outbox::Head MakeCall(uint32_t server, Call call, Time now,
-                        const JobView& job, BufferChain* payload) const;
+                             const Turn& turn) const;
+  Outbox::Head MakeCall(uint32_t server, Call call, const Turn& turn,
+                        BufferChain* payload) const;
   void OnRecalled(uint32_t server, const v1::RecallReply& reply, Turn* turn);
   void OnConfigured(uint32_t server, const v1::ConfigureReply& reply,
                     Turn* turn);
