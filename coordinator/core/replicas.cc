@@ -271,7 +271,12 @@ bool Replicas::IsFree(uint32_t server, uint32_t peer,
 }
 
 void Replicas::LetGo(uint32_t server, const JobView& job) {
-  for (const uint32_t peer : AllOf(all_[server])) {
+  const ServerPlaces& all = all_[server];
+  const size_t count = 2 + all.others.size();
+  for (size_t p = 0; p < count; ++p) {
+    const uint32_t peer = p == 0   ? all.home
+                          : p == 1 ? all.away
+                                   : all.others[p - 2];
     const bool is_free = IsFree(server, peer, job);
     watch_.SetSpare(peer, is_free && peer != places_[server].peer);
     if (is_free && watch_.IsLeaving(peer, watch_.ProcessAt(peer))) {
@@ -444,17 +449,25 @@ void Replicas::Advance(bool everybody_knows, Turn* turn) {
     return;
   }
   everybody_knows_ = everybody_knows;
-  for (uint32_t s = 0; s < places_.size(); ++s) {
-    if (phase >= JobPhase::kAdopting && phase < JobPhase::kTellingEnd) {
-      Decide(s, turn);
-      LetGo(s, turn->job);
-    }
-    if (places_[s].call != Call::kNone) continue;
-    const Due due = NextCall(s, turn->job);
-    if (due.call != Call::kNone && due.at <= turn->now) {
-      CallOne(s, due.call, everybody_knows, turn);
-    }
+  for (uint32_t s = 0; s < places_.size(); ++s) AdvanceOne(s, turn);
+}
+
+void Replicas::AdvanceOne(uint32_t server, Turn* turn) {
+  const JobPhase phase = turn->job.phase;
+  if (phase >= JobPhase::kAdopting && phase < JobPhase::kTellingEnd) {
+    Decide(server, turn);
+    LetGo(server, turn->job);
   }
+  if (places_[server].call != Call::kNone) return;
+  const Due due = NextCall(server, turn->job);
+  if (due.call != Call::kNone && due.at <= turn->now) {
+    CallOne(server, due.call, turn);
+  }
+}
+
+Time Replicas::due(uint32_t server, const JobView& job) const {
+  return places_[server].call == Call::kNone ? NextCall(server, job).at
+                                             : Time::Never();
 }
 
 Replicas::Due Replicas::NextCall(uint32_t server, const JobView& job) const {
@@ -474,8 +487,7 @@ Replicas::Due Replicas::NextCall(uint32_t server, const JobView& job) const {
           std::max(place.next_call, place.next_keepalive)};
 }
 
-void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
-                       Turn* turn) {
+void Replicas::CallOne(uint32_t server, Call call, Turn* turn) {
   Place& place = places_[server];
   const JobView& job = turn->job;
   const v1::ConfigurationVersion& version = job.configuration.version();
@@ -486,7 +498,7 @@ void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
   header.mutable_snapshot()->set_counter(snapshots_.numbers().counter);
   place.call = call;
   place.told_changes = false;
-  place.end_asked = everybody_knows ? 2 : 1;
+  place.end_asked = everybody_knows_ ? 2 : 1;
   Outbox::Head head;
   absl::Duration deadline = kPlaceDeadline;
   if (call == Call::kRecall) {
@@ -498,7 +510,7 @@ void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
   } else if (call == Call::kFinish) {
     auto finish = std::make_unique<v1::FinishRequest>();
     *finish->mutable_header() = header;
-    finish->set_everybody_knows(everybody_knows);
+    finish->set_everybody_knows(everybody_knows_);
     head = std::move(finish);
     deadline = kPlaceFinishDeadline;
   } else {
@@ -523,9 +535,7 @@ Time Replicas::next_tick(const JobView& job) const {
     return next;
   }
   for (uint32_t s = 0; s < places_.size(); ++s) {
-    if (places_[s].call == Call::kNone) {
-      next = std::min(next, NextCall(s, job).at);
-    }
+    next = std::min(next, due(s, job));
   }
   return next;
 }

@@ -80,6 +80,9 @@ class Replicas {
 
   // ---- what is due
   void Advance(bool everybody_knows, Turn* turn);
+  // The same for one server, and when its other place is to be called.
+  void AdvanceOne(uint32_t server, Turn* turn);
+  Time due(uint32_t server, const JobView& job) const;
   Time next_tick(const JobView& job) const;
   // Its other place is to be called as soon as nothing else is under way.
   void KeepAlive(uint32_t server, Time now) {
@@ -164,7 +167,7 @@ class Replicas {
     Time at = Time::Never();
   };
   Due NextCall(uint32_t server, const JobView& job) const;
-  void CallOne(uint32_t server, Call call, bool everybody_knows, Turn* turn);
+  void CallOne(uint32_t server, Call call, Turn* turn);
   void OnFailed(uint32_t server, const absl::Status& status, Turn* turn);
 
   const SnapshotCalls& snapshots_;

@@ -196,14 +196,26 @@ void Servers::PassOver(const std::string& checkpoint) {
 // ---- calls ------------------------------------------------------------------
 
 void Servers::Advance(Turn* turn) {
-  if (turn->job.phase >= JobPhase::kFilling) ReadSlices(turn);
-  for (uint32_t s = 0; s < servers_.size(); ++s) {
-    if (servers_[s].call != Call::kNone) continue;
-    const Due due = NextCall(s, turn->job);
-    if (due.call != Call::kNone && due.at <= turn->now) {
-      CallOne(s, due.call, turn);
-    }
+  for (uint32_t s = 0; s < servers_.size(); ++s) ReadSlices(s, turn);
+  for (uint32_t s = 0; s < servers_.size(); ++s) CallIfDue(s, turn);
+}
+
+void Servers::AdvanceOne(uint32_t index, Turn* turn) {
+  ReadSlices(index, turn);
+  CallIfDue(index, turn);
+}
+
+void Servers::CallIfDue(uint32_t index, Turn* turn) {
+  if (servers_[index].call != Call::kNone) return;
+  const Due due = NextCall(index, turn->job);
+  if (due.call != Call::kNone && due.at <= turn->now) {
+    CallOne(index, due.call, turn);
   }
+}
+
+Time Servers::due(uint32_t index, const JobView& job) const {
+  return servers_[index].call == Call::kNone ? NextCall(index, job).at
+                                             : Time::Never();
 }
 
 Servers::Due Servers::NextCall(uint32_t index, const JobView& job) const {
@@ -318,9 +330,7 @@ void Servers::KeepAliveDraining(Time now) {
 Time Servers::next_tick(const JobView& job) const {
   Time next = Time::Never();
   for (uint32_t s = 0; s < servers_.size(); ++s) {
-    if (servers_[s].call == Call::kNone) {
-      next = std::min(next, NextCall(s, job).at);
-    }
+    next = std::min(next, due(s, job));
   }
   return next;
 }
@@ -479,15 +489,13 @@ void Servers::OnFailed(uint32_t index, Call call, const absl::Status& status,
 
 // ---- slices for those that do not see the checkpoint ------------------------
 
-void Servers::ReadSlices(Turn* turn) {
-  for (uint32_t s = 0; s < servers_.size(); ++s) {
-    if (!fills_.NeedsRead(s)) continue;
-    turn->StartIo(fills_.Read(s),
-                  [this, s, generation = servers_[s].generation](
-                      const IoResult& result, Turn* later) {
-                    OnSlicesRead(s, generation, result, later);
-                  });
-  }
+void Servers::ReadSlices(uint32_t index, Turn* turn) {
+  if (turn->job.phase < JobPhase::kFilling || !fills_.NeedsRead(index)) return;
+  turn->StartIo(fills_.Read(index),
+                [this, index, generation = servers_[index].generation](
+                    const IoResult& result, Turn* later) {
+                  OnSlicesRead(index, generation, result, later);
+                });
 }
 
 void Servers::OnSlicesRead(uint32_t index, const v1::ServerLife& generation,

@@ -52,7 +52,7 @@ bool IsNewTo(const WorkerRecord& worker, const Sessions::News& news,
          !SamePart(news.test_part.value_or(v1::TestPart()), known.test_part());
 }
 
-void AnswerOne(WorkerRecord* worker, const Sessions::News& news, Turn* turn) {
+void AnswerKept(WorkerRecord* worker, const Sessions::News& news, Turn* turn) {
   turn->out->Reply(worker->parked, std::make_unique<v1::HeartbeatReply>(
                                        ReplyTo(*worker, news, *turn->live)));
   worker->parked = 0;
@@ -199,7 +199,7 @@ void Sessions::Keep(const Message& message, const v1::HeartbeatRequest& request,
                     NewsOf news_of, Turn* turn) {
   const uint32_t index = request.header().worker();
   WorkerRecord& worker = sessions_.at(index);
-  if (worker.parked != 0) AnswerOne(&worker, news_of(index), turn);
+  if (worker.parked != 0) AnswerKept(&worker, news_of(index), turn);
   worker.last = request;
   worker.last.clear_tested();  // May be large.
   OnPushes(index, request.header().sequence());
@@ -209,15 +209,30 @@ void Sessions::Keep(const Message& message, const v1::HeartbeatRequest& request,
 
 void Sessions::Answer(NewsOf news_of, Turn* turn) {
   for (auto& [index, worker] : sessions_) {
-    if (worker.parked == 0) continue;
-    const News news = news_of(index);
-    // One that acknowledges the end has nothing more to wait for.
-    if (turn->now >= worker.parked_until ||
-        IsNewTo(worker, news, turn->job.configuration) ||
-        worker.last.state() == v1::FINISHED) {
-      AnswerOne(&worker, news, turn);
-    }
+    if (worker.parked != 0) AnswerIfDue(&worker, news_of(index), turn);
   }
+}
+
+void Sessions::AnswerOne(uint32_t index, NewsOf news_of, Turn* turn) {
+  const auto worker = sessions_.find(index);
+  if (worker == sessions_.end() || worker->second.parked == 0) return;
+  AnswerIfDue(&worker->second, news_of(index), turn);
+}
+
+// One that acknowledges the end has nothing more to wait for.
+void Sessions::AnswerIfDue(WorkerRecord* worker, const News& news, Turn* turn) {
+  if (turn->now >= worker->parked_until ||
+      IsNewTo(*worker, news, turn->job.configuration) ||
+      worker->last.state() == v1::FINISHED) {
+    AnswerKept(worker, news, turn);
+  }
+}
+
+Time Sessions::due(uint32_t index) const {
+  const auto worker = sessions_.find(index);
+  return worker == sessions_.end() || worker->second.parked == 0
+             ? Time::Never()
+             : worker->second.parked_until;
 }
 
 void Sessions::OnHeard(uint32_t worker, Time now) {
