@@ -1,5 +1,8 @@
 #include "proto/configuration_changes.h"
 
+#include <cstdint>
+#include <string>
+
 #include "gtest/gtest.h"
 
 #include "proto/refusal.h"

@@ -31,7 +31,7 @@ Coordinator::Options LargeJob() {
 class CoordinatorScaleTest : public ::testing::Test {
  protected:
   CoordinatorScaleTest() : job_(LargeJob()) {
-    job_.TakeChanges();
+    job_.TakeChanges(true);
     job_.ReadLog();
     job_.Append();
     Settle();
@@ -121,15 +121,15 @@ TEST_F(CoordinatorScaleTest, OfANewConfigurationIsToldWhatHasChanged) {
   EXPECT_EQ(told.workers(0).index(), 1u);
 }
 
-TEST(ScaledChangesTest, AServerOfAnEarlierBuildIsToldTheWhole) {
-  StartedCoordinator job(LargeJob());
-  job.Run();
-  job.driver().Advance(absl::Seconds(1));
-  const auto sent = job.driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(5));
-  ASSERT_TRUE(sent.has_value());
-  const auto& told = static_cast<const v1::ConfigureRequest&>(*sent->head);
-  EXPECT_FALSE(told.configuration().has_changes_since());
-  EXPECT_EQ(told.configuration().servers_size(), static_cast<int>(kServers));
+TEST_F(CoordinatorScaleTest, AServerThatTakesNoChangesIsToldTheWhole) {
+  job_.TakeChanges(false);
+  driver().Advance(absl::Seconds(1));
+  job_.Serve();
+  driver().Advance(absl::Seconds(1));
+  const v1::Configuration told = Configured(5).configuration();
+  EXPECT_FALSE(told.has_changes_since());
+  EXPECT_TRUE(told.has_layout());
+  EXPECT_EQ(told.servers_size(), static_cast<int>(kServers));
 }
 
 TEST_F(CoordinatorScaleTest, AWorkerThatTakesChangesIsToldThem) {

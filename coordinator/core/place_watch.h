@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 
 #include "coordinator/core/turn.h"
@@ -133,7 +133,7 @@ class PlaceWatch {
   const bool scalable_;
   std::vector<Place> places_;
   // Where in them it is, by `peer`: a scalable job has very many.
-  std::map<uint32_t, size_t> by_peer_;
+  absl::flat_hash_map<uint32_t, size_t> by_peer_;
 };
 
 }  // namespace paramd

@@ -56,8 +56,8 @@ class StartedCoordinator {
   // From now on the server drains, until it hears that the snapshot that was
   // sealed since is committed; then it is gone.
   void DrainServer(uint32_t server) { servers_[server].draining = true; }
-  // From now on servers take changes for a configuration.
-  void TakeChanges() { take_changes_ = true; }
+  // From now on servers take changes for a configuration, or not any more.
+  void TakeChanges(bool take) { take_changes_ = take; }
   // What the server will write, but for its name: what it has and has lost.
   v1::ShardFile& file(uint32_t server) { return servers_[server].file; }
   // What the server answers to the recall, but for its incarnation.
