@@ -3,17 +3,19 @@
 #include "gtest/gtest.h"
 
 #include "proto/paramd/v1/data.pb.h"
-#include "proto/testing/pair.h"
+#include "proto/refusal.h"
 
 namespace paramd {
 namespace {
 
-using testing::Pair;
+v1::ConfigurationVersion VersionOf(uint64_t counter) {
+  return MakeNumber<v1::ConfigurationVersion>(1, counter);
+}
 
 v1::ConfigureRequest ToldWhole(uint64_t counter) {
   v1::ConfigureRequest request;
   v1::Configuration* const told = request.mutable_configuration();
-  *told->mutable_version() = Pair(1, counter);
+  *told->mutable_version() = VersionOf(counter);
   told->set_run_id("run");
   told->set_seed(7);
   told->add_servers()->set_incarnation(100);
@@ -24,8 +26,8 @@ v1::ConfigureRequest ToldWhole(uint64_t counter) {
 v1::ConfigureRequest ToldThatItLeft(uint64_t since) {
   v1::ConfigureRequest request;
   v1::Configuration* const told = request.mutable_configuration();
-  *told->mutable_version() = Pair(1, 2);
-  *told->mutable_changes_since() = Pair(1, since);
+  *told->mutable_version() = VersionOf(2);
+  *told->mutable_changes_since() = VersionOf(since);
   told->set_run_id("run");
   told->add_workers_left(3);
   return request;
