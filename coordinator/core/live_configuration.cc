@@ -244,6 +244,10 @@ v1::Configuration LiveConfiguration::ForWorker(
   if (place >= 0 && workers_since_[place] > known.counter()) {
     *told.add_workers() = configuration_.workers(place);
   }
+  const auto left = left_since_.find(worker);
+  if (left != left_since_.end() && left->second > known.counter()) {
+    told.add_workers_left(worker);
+  }
   return told;
 }
 
