@@ -153,6 +153,7 @@ const Codecs& TheCodecs() {
 
 void EncodeNumbers(NumberFormat format, const float* numbers, size_t count,
                    std::byte* out) {
+  if (count == 0) return;  // What is empty may be nowhere.
   switch (format) {
     case NumberFormat::kFp32:
       std::memcpy(out, numbers, count * sizeof(float));
@@ -166,6 +167,7 @@ void EncodeNumbers(NumberFormat format, const float* numbers, size_t count,
 
 void DecodeNumbers(NumberFormat format, const std::byte* bytes, size_t count,
                    float* out) {
+  if (count == 0) return;  // What is empty may be nowhere.
   switch (format) {
     case NumberFormat::kFp32:
       std::memcpy(out, bytes, count * sizeof(float));

@@ -20,7 +20,8 @@ benchmark with 1.
 
 `bytes_over_one_copy`, `cpu_over_one_copy` and `step_over_one_copy`: of a job that nothing
 disturbs, over one with `replication: 1`: bytes of gradients that go to servers, CPU of all
-processes for a push, and the median time from a step's begin to the next one's.
+processes for a push, and the median time from a step's begin to the next one's. `--job` names
+another job for that, `--cost_epochs` for how long.
 
 `lost_training`: the share of its steps that a job is short of if a ps is killed every ten minutes.
 Measured with a kill every PERIOD_S seconds, which is nearer together: the steps that are missing in
@@ -49,7 +50,6 @@ SERVERS, WORKERS = 3, 2
 PLACES = 2  # Of servers, in each of their processes.
 # In one job: a trace keeps 262,144 pushes.
 MOST_KILLS_AT_ONCE = 20
-COST_EPOCHS = 3
 # Of kills, where training that is lost is measured, and at which it is told.
 PERIOD_S, TOLD_PERIOD_S = 20, 600
 
@@ -69,9 +69,9 @@ def report(address):
 class Job(paramd.Cluster):
     """One that goes on until it is stopped. Logs and traces are files."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, job=paramd.SMALL_JOB):
         super().__init__(SERVERS, WORKERS)
-        self.job = paramd.SMALL_JOB
+        self.job = job
         self.flags = flags
         self.runs, self.starts = {}, {}
         for task in self.tasks:
@@ -291,14 +291,14 @@ def run_lost_training(kills, drawn, replication):
     return seconds / TOLD_PERIOD_S, lost / kills, rate(quiet)
 
 
-def cost(replication):
+def cost(replication, path, epochs):
     """Of a push: CPU-seconds, bytes to servers, and seconds between steps."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    job = Job(f"--replication={replication}", f"--epochs={COST_EPOCHS}",
-              "--evaluate_every_epochs=0", "--finish_timeout_ms=1000")
+    job = Job(f"--replication={replication}", f"--epochs={epochs}",
+              "--evaluate_every_epochs=0", "--finish_timeout_ms=1000", job=path)
     while True:
         found = job.report()
-        if found["job"]["epochs_done"] >= 0.8 * COST_EPOCHS:
+        if found["job"]["epochs_done"] >= 0.8 * epochs:
             break
         time.sleep(0.3)
     pushes = found["job"]["pushes"]
@@ -335,6 +335,8 @@ def main():
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--hand_overs", type=int, default=10)
     parser.add_argument("--only", choices=["kills", "hand_overs", "cost", "lost_training"])
+    parser.add_argument("--job", default=paramd.SMALL_JOB, help="of the costs")
+    parser.add_argument("--cost_epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     figures = []
@@ -363,7 +365,8 @@ def main():
         figures += [("lost_training_one_copy", share, ""),
                     ("lost_pushes_one_copy", lost / (steps * TOLD_PERIOD_S), "")]
     if options.only in (None, "cost"):
-        one, two = cost(1), cost(2)
+        one, two = (cost(copies, options.job, options.cost_epochs)
+                    for copies in (1, 2))
         figures += [("bytes_over_one_copy", two[1] / one[1], ""),
                     ("cpu_over_one_copy", two[0] / one[0], ""),
                     ("step_over_one_copy", two[2] / one[2], "")]

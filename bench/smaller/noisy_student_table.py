@@ -78,6 +78,9 @@ def main():
                 changed.append(bench.accuracy(perturbed,
                                               os.path.join(run_dir, name),
                                               f"--stage={name}"))
+        tables.progress(seed, {name: plain for name, (plain, _) in found.items()})
+        tables.progress(f"{seed}, changed images",
+                        {name: changed for name, (_, changed) in found.items()})
     tables.header("model", "accuracy", "of changed images")
     for name, (plain, changed) in found.items():
         tables.row(_ROWS[name], tables.told(plain), tables.told(changed))

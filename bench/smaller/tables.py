@@ -5,6 +5,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -27,6 +28,13 @@ def example(name):
     path = os.path.join(ROOT, "config/examples", f"{name}.json")
     with open(path, encoding="utf-8") as file:
         return json.load(file)
+
+
+def progress(seed, found):
+    """Says the latest of each row's numbers on standard error: a table takes long."""
+    print(f"seed {seed}:", ", ".join(f"{name} {numbers[-1]:.2f}"
+                                     for name, numbers in found.items()),
+          file=sys.stderr, flush=True)
 
 
 def run(*command):

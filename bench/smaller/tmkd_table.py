@@ -57,14 +57,15 @@ def main():
     names = [*_TEACHERS, *(name for name, _, _ in _WAYS)]
     found = {name: [] for name in names}
     sets, seeds = (1, 1) if arguments.quick else (_SETS, arguments.seeds)
-    for number in range(sets):
-        for seed in range(1, seeds + 1):
+    for seed in range(1, seeds + 1):
+        for number in range(sets):
             with tempfile.TemporaryDirectory() as directory:
                 bench = tables.Bench(arguments.paramd, directory)
                 stages, _ = bench.stages(bench.write(job_of(
                     number, seed, arguments.epochs, arguments.quick)))
             for name in names:
                 found[name].append(100 * stages[name]["metrics"]["accuracy"])
+            tables.progress(f"{seed}, set {number + 1}", found)
     tables.header("model", "accuracy", "TMKD is above in")
     for name, accuracies in found.items():
         above = sum(best > one for best, one in zip(found["TMKD"], accuracies))

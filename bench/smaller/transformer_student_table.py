@@ -83,6 +83,7 @@ def main():
             shares.append(100 * accuracy / teacher["metrics"]["accuracy"])
             speeds.append(stages[name]["examples_per_second"] /
                           teacher["examples_per_second"])
+        tables.progress(seed, {name: numbers[0] for name, numbers in found.items()})
     tables.header("model", "accuracy", "of the teacher's", "parameters",
                   "times as fast")
     for name, (accuracies, shares, speeds) in found.items():

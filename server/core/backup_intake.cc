@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "config/wire_format.h"
 #include "proto/refusal.h"
@@ -242,7 +241,7 @@ absl::Status BackupIntake::TakePush(const v1::ReplicateRequest& request,
   ShardContent* const content = turn->data.content.get();
   v1::PushReply reply;
   if (whole()) {
-    RETURN_IF_ERROR(content->Push(request.push(), payload, &reply));
+    RETURN_IF_ERROR(content->pushes().Push(request.push(), payload, &reply));
     const uint64_t took = CountTook(reply);
     if (took == request.applied()) return absl::OkStatus();
     return Diverged(absl::StrCat("a push changed ", took, " blocks, and ",
@@ -250,7 +249,7 @@ absl::Status BackupIntake::TakePush(const v1::ReplicateRequest& request,
   }
   ASSIGN_OR_RETURN(const PartOfPush part,
                    PartThatIsHere(request.push(), payload, *content));
-  return content->Push(part.request, part.payload, &reply);
+  return content->pushes().Push(part.request, part.payload, &reply);
 }
 
 absl::Status BackupIntake::TakeContribution(const v1::ReplicateRequest& request,
@@ -364,9 +363,8 @@ absl::Status BackupIntake::TakeProof(const v1::ReplicateRequest::Proof& proof,
   const Slice& slice = *slices[proof.slice()];
   if (!slice.has_blocks()) return Diverged("a proof of a slice to come");
   const Block& block = slice.block(static_cast<int>(proof.block()));
-  const uint32_t crc32c =
-      Crc32c(block.slots().bytes(), Crc32c(block.values().bytes()));
-  if (crc32c == proof.crc32c() && block.applied() == proof.applied()) {
+  if (block.Checksum() == proof.crc32c() &&
+      block.applied() == proof.applied()) {
     return absl::OkStatus();
   }
   return Diverged(absl::StrCat("block ", proof.block(), " of '",

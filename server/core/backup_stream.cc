@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
-#include "base/crc32c.h"
 #include "proto/refusal.h"
 #include "server/core/slice_copy.h"
 
@@ -111,8 +110,7 @@ void BackupStream::TellProof(const ShardContent& content, Time now) {
   v1::ReplicateRequest::Proof* const proof = head->mutable_proof();
   proof->set_slice(static_cast<uint32_t>(proof_slice_));
   proof->set_block(static_cast<uint32_t>(proof_block_));
-  proof->set_crc32c(
-      Crc32c(block.slots().bytes(), Crc32c(block.values().bytes())));
+  proof->set_crc32c(block.Checksum());
   proof->set_applied(block.applied());
   Tell(std::move(head), {}, now);
   if (++proof_block_ < slice.block_count()) return;

@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 
 #include "base/check.h"
+#include "base/crc32c.h"
 #include "base/random.h"
 #include "tensor/keyed_rows.h"
 
@@ -96,6 +97,10 @@ BlockMemory Block::MakeMemory(size_t elements, size_t slot_words,
   return memory;
 }
 
+uint32_t Block::Checksum(uint32_t sum) const {
+  return Crc32c(slots_.bytes(), Crc32c(values_.bytes(), sum));
+}
+
 size_t Block::bytes() const {
   return SpareBuffers::BudgetBytes(values_.size(), placement_->values) +
          SpareBuffers::BudgetBytes(slots_.size(), placement_->slots);
@@ -170,17 +175,21 @@ void Block::Apply(const Optimizer& optimizer, const NumberReader& gradient,
   slots_are_zeros_ = slots_.empty();
 }
 
-void Block::ApplyRows(const Optimizer& optimizer, const Rows& rows,
+void Block::ApplyRows(const Optimizer& optimizer, const RowIds& ids,
                       const NumberReader& gradient, SpareBuffers* spare,
-                      const ApplyOptions& options) {
-  if (rows.numbers.empty()) {
+                      const ApplyOptions& options, TableCounts* counts) {
+  if (ids.all) return Apply(optimizer, gradient, spare, options);
+  if (ids.numbers.empty() && ids.mixed.empty()) {
     ++applied_;
     return;
   }
   MakeUnique(spare);
+  if (ids.rules != nullptr) {
+    return ApplyKeys(optimizer, ids, gradient, spare, options, counts);
+  }
   float* const values = MutableFloats(&values_);
   float* const slots = slots_.empty() ? nullptr : MutableFloats(&slots_);
-  optimizer.ApplyRows(gradient, applied_, rows,
+  optimizer.ApplyRows(gradient, applied_, {ids.numbers, ids.width},
                       {.elements = elements_,
                        .values = values,
                        .slots = slots,
@@ -191,7 +200,12 @@ void Block::ApplyRows(const Optimizer& optimizer, const Rows& rows,
   slots_are_zeros_ = slots_.empty();
 }
 
-void Block::CopyRows(const Rows& rows, float* out) const {
+void Block::CopyRows(const RowIds& ids, float* out, TableCounts* counts) {
+  if (ids.rules != nullptr) return CopyKeys(ids, out, counts);
+  CopyNumbered({ids.numbers, ids.width}, out);
+}
+
+void Block::CopyNumbered(const Rows& rows, float* out) const {
   const std::byte* const values = values_.bytes().data();
   const size_t width = rows.width;
   const size_t row_bytes = width * value_bytes();
@@ -225,21 +239,16 @@ KeyTable::Columns Block::Columns(size_t width) const {
           absl::MakeSpan(first, words).subspan(2 * rows, rows)};
 }
 
-void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
-                      const KeyPolicy& policy, const NumberReader& gradient,
-                      SpareBuffers* spare, const ApplyOptions& options,
-                      TableCounts* counts) {
-  if (keys.mixed.empty()) {
-    ++applied_;
-    return;
-  }
-  MakeUnique(spare);
+void Block::ApplyKeys(const Optimizer& optimizer, const RowIds& keys,
+                      const NumberReader& gradient, SpareBuffers* spare,
+                      const ApplyOptions& options, TableCounts* counts) {
   const size_t width = keys.width;
   FewRows rows(keys.mixed.size());
   std::vector<size_t> fresh;
   std::vector<KeyTable::Move> moves;
-  table_.FindOrCreate(keys.mixed, /*now=*/applied_ + 1, policy, Columns(width),
-                      absl::MakeSpan(rows), &fresh, &moves, counts);
+  table_.FindOrCreate(keys.mixed, /*now=*/applied_ + 1, keys.rules->policy,
+                      Columns(width), absl::MakeSpan(rows), &fresh, &moves,
+                      counts);
   if (WritesSlowRows(rows, moves, placement_->fast_rows)) SeparateDisk(spare);
   std::byte* const values = values_.mutable_bytes().data();
   const size_t row_bytes = width * value_bytes();
@@ -274,7 +283,7 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
   slots_are_zeros_ = false;
 }
 
-void Block::ApplyKeyedRows(const Optimizer& optimizer, const Keys& keys,
+void Block::ApplyKeyedRows(const Optimizer& optimizer, const RowIds& keys,
                            const KeyedRows& keyed, const NumberReader& gradient,
                            float* values, const ApplyOptions& options) {
   const size_t width = keys.width;
@@ -289,8 +298,8 @@ void Block::ApplyKeyedRows(const Optimizer& optimizer, const Keys& keys,
   }
   for (const size_t i : keyed.fresh) {
     const uint32_t row = keyed.rows[i];
-    keys.initial->FillRow(UnmixKey(keys.mixed[i]),
-                          {values + row * width, width});
+    keys.rules->initial.FillRow(UnmixKey(keys.mixed[i]),
+                                {values + row * width, width});
     optimizer.BeginRow(row, width, arrays, options.variable);
   }
   optimizer.ApplyRows(gradient, applied_, {keyed.rows, width}, arrays, options);
@@ -319,25 +328,27 @@ void Block::BeginTrained(const Optimizer& optimizer,
   }
 }
 
-void Block::CopyKeys(const Keys& keys, float* out, TableCounts* counts) {
+void Block::CopyKeys(const RowIds& keys, float* out, TableCounts* counts) {
   FewRows rows(keys.mixed.size());
   const size_t width = keys.width;
   table_.Find(keys.mixed, Columns(width), absl::MakeSpan(rows));
-  CopyRows({rows, width}, out);
+  CopyNumbered({rows, width}, out);
   counts->looked_up += rows.size();
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] == kNoRow) {
-      keys.initial->FillRow(UnmixKey(keys.mixed[i]), {out + i * width, width});
+      keys.rules->initial.FillRow(UnmixKey(keys.mixed[i]),
+                                  {out + i * width, width});
     } else if (placement_->fast_rows > 0 && rows[i] >= placement_->fast_rows) {
       ++counts->on_disk;
     }
   }
 }
 
-void Block::Fetch(FetchStep step, const Touched& touched) const {
-  const auto& [numbers, mixed, width, pushes, variable] = touched;
+void Block::Fetch(FetchStep step, const RowIds& ids, const Optimizer* pushes,
+                  const VariableOptions& variable) const {
+  const auto& [all, numbers, mixed, width, rules] = ids;
   FewRows found;
-  if (!mixed.empty()) {
+  if (rules != nullptr) {
     if (step == FetchStep::kPlaces) return table_.FetchPlaces(mixed);
     const KeyTable::Columns columns = Columns(width);
     if (step == FetchStep::kKeys) return table_.FetchKeys(mixed, columns);
@@ -348,7 +359,7 @@ void Block::Fetch(FetchStep step, const Touched& touched) const {
     }
   }
   if (step != FetchStep::kRows) return;
-  const Rows rows = {mixed.empty() ? numbers : found, width};
+  const Rows rows = {rules == nullptr ? numbers : found, width};
   if (pushes != nullptr) {
     const float* const slots = slots_.empty() ? nullptr : Floats(slots_);
     pushes->FetchRows(rows,
@@ -366,7 +377,7 @@ void Block::Fetch(FetchStep step, const Touched& touched) const {
   }
 }
 
-void Block::AddSlowRows(const Keys& keys,
+void Block::AddSlowRows(const RowIds& keys,
                         std::vector<absl::Span<const std::byte>>* pieces) {
   std::vector<uint32_t> rows(keys.mixed.size());
   table_.Find(keys.mixed, Columns(keys.width), absl::MakeSpan(rows));

@@ -41,14 +41,22 @@ struct BlockPlacement {
   uint64_t disk_bytes() const { return BytesOf(values) + BytesOf(slots); }
 };
 
-// Rows of a block of a keyed variable, by their mixed keys.
-struct Keys {
+// What the keys of all blocks of a keyed variable have in common.
+struct KeyRules {
+  KeyPolicy policy;
+  // What a key begins with, and reads as while it has no row.
+  InitialValues initial;
+};
+
+// What a call names of a block: rows by their numbers or, where there are rules
+// for keys, by mixed keys, each once; or, of a variable that is not sparse,
+// all.
+struct RowIds {
+  bool all = false;
+  absl::Span<const uint32_t> numbers;
   absl::Span<const uint64_t> mixed;
   size_t width = 1;
-  // What a key begins with, and reads as while it has no row.
-  const InitialValues* initial = nullptr;
-
-  size_t elements() const { return mixed.size() * width; }
+  const KeyRules* rules = nullptr;
 };
 
 // Consecutive elements of a slice with their slots and the count of pushes that
@@ -95,6 +103,9 @@ class Block {
   const Buffer& values() const { return values_; }
   const Buffer& slots() const { return slots_; }
 
+  // Of values and slots, which go on from the bytes that `sum` is of.
+  uint32_t Checksum(uint32_t sum = 0) const;
+
   // What both take of the budget, and how much of it a push would have to
   // replace.
   size_t bytes() const;
@@ -106,41 +117,29 @@ class Block {
   void Apply(const Optimizer& optimizer, const NumberReader& gradient,
              SpareBuffers* spare, const ApplyOptions& options = {});
 
-  // The same for gradients of some rows: the others stay as they are.
-  // REQUIRES: as Apply, for those rows; the block has them.
-  void ApplyRows(const Optimizer& optimizer, const Rows& rows,
+  // The same for a gradient of what a call names: other rows stay. A key
+  // without a row gets one, if the policy gives it one, or its gradient is
+  // dropped, which is counted. Values of 16 bits are rounded by chance
+  // (EncodeBf16ByChance), which is a function of the pushes contained, of the
+  // key and of the place in its row. REQUIRES: as Apply, for those rows; the
+  // block has them.
+  void ApplyRows(const Optimizer& optimizer, const RowIds& ids,
                  const NumberReader& gradient, SpareBuffers* spare,
-                 const ApplyOptions& options);
-  // Copies what these rows hold to `out`, one after the other; nothing for
-  // kNoRow.
-  void CopyRows(const Rows& rows, float* out) const;
-
-  // The same for gradients of keys, each named once. One without a row gets
-  // one, if the policy gives it one, or its gradient is dropped. Values of 16
-  // bits are rounded by chance (EncodeBf16ByChance), which is a function of the
-  // pushes contained, of the key and of the place in its row.
-  void ApplyKeys(const Optimizer& optimizer, const Keys& keys,
-                 const KeyPolicy& policy, const NumberReader& gradient,
-                 SpareBuffers* spare, const ApplyOptions& options,
-                 TableCounts* counts);
-  // Changes nothing. Counts what it finds of the keys, and where.
-  void CopyKeys(const Keys& keys, float* out, TableCounts* counts);
-  // What CopyKeys, and ApplyKeys thereafter, will touch of rows that are not
-  // fast.
-  void AddSlowRows(const Keys& keys,
+                 const ApplyOptions& options, TableCounts* counts);
+  // Copies what these rows hold to `out`, one after the other. Counts what it
+  // finds of keys, and where. Changes no row. REQUIRES: they are named.
+  void CopyRows(const RowIds& ids, float* out, TableCounts* counts);
+  // What CopyRows, and ApplyRows thereafter, will touch of rows that are not
+  // fast. REQUIRES: they have keys.
+  void AddSlowRows(const RowIds& ids,
                    std::vector<absl::Span<const std::byte>>* pieces);
   // A call touches a few rows of each of many blocks, which are in no cache. So
   // for some blocks together it has fetched what it will touch, in these steps,
-  // each of which needs what the one before it has fetched.
+  // each of which needs what the one before it has fetched. `pushes`: null if
+  // rows are only read.
   enum class FetchStep { kPlaces, kKeys, kRows };
-  struct Touched {
-    absl::Span<const uint32_t> rows;
-    absl::Span<const uint64_t> mixed;  // Or these, where rows have keys.
-    size_t width;
-    const Optimizer* pushes;  // Null: rows are only read.
-    const VariableOptions& variable;
-  };
-  void Fetch(FetchStep step, const Touched& touched) const;
+  void Fetch(FetchStep step, const RowIds& ids, const Optimizer* pushes,
+             const VariableOptions& variable) const;
 
   // Rows that have a key. REQUIRES: the variable is keyed, rows are so wide.
   size_t CountKeys(size_t width) { return table_.size(Columns(width)); }
@@ -173,16 +172,22 @@ class Block {
   KeyTable::Columns Columns(size_t width) const;
   bool is_narrow() const { return placement_->format != NumberFormat::kFp32; }
   size_t value_bytes() const { return BytesOf(placement_->format); }
-  // What ApplyKeys does once keys have rows, of which those at `fresh` in
-  // `rows` are new.
+  void ApplyKeys(const Optimizer& optimizer, const RowIds& keys,
+                 const NumberReader& gradient, SpareBuffers* spare,
+                 const ApplyOptions& options, TableCounts* counts);
+  // What it does once keys have rows, of which those at `fresh` in `rows` are
+  // new.
   struct KeyedRows {
     absl::Span<const uint32_t> rows;
     absl::Span<const size_t> fresh;
     absl::Span<const KeyTable::Move> moves;
   };
-  void ApplyKeyedRows(const Optimizer& optimizer, const Keys& keys,
+  void ApplyKeyedRows(const Optimizer& optimizer, const RowIds& keys,
                       const KeyedRows& keyed, const NumberReader& gradient,
                       float* values, const ApplyOptions& options);
+  void CopyKeys(const RowIds& keys, float* out, TableCounts* counts);
+  // Nothing for kNoRow.
+  void CopyNumbered(const Rows& rows, float* out) const;
   // Others read neither thereafter. What lies on a disk may not be written yet.
   void MakeUnique(SpareBuffers* spare);
   // Now it may. REQUIRES: MakeUnique.

@@ -98,6 +98,27 @@ TEST(BlockTest, AReplacedBufferIsUsedAgainOnceItWasRead) {
   EXPECT_EQ(block.values().bytes().data(), first);
 }
 
+TEST(BlockTest, WhatIsNamedAsAWholeTakesAGradientOfAllItsElements) {
+  const Optimizer sgd = Make(false);
+  SpareBuffers spare;
+  Block block = Filled(sgd, {1, 2, 3});
+  const std::vector<float> gradient = {2, 2, 2};
+  const BufferChain chain = {
+      Buffer::Copy(AsBytes(absl::MakeConstSpan(gradient)))};
+  ChainReader reader(chain);
+  RowIds ids;
+  ids.all = true;
+  TableCounts counts;
+  block.ApplyRows(sgd, ids, &reader, &spare, {}, &counts);
+  EXPECT_EQ(Numbers(block.values()), (std::vector<float>{0, 1, 2}));
+  EXPECT_EQ(block.applied(), 1u);
+  // Of rows it would be a push that names none.
+  ids.all = false;
+  block.ApplyRows(sgd, ids, &reader, &spare, {}, &counts);
+  EXPECT_EQ(Numbers(block.values()), (std::vector<float>{0, 1, 2}));
+  EXPECT_EQ(block.applied(), 2u);
+}
+
 TEST(BlockTest, TheVersionNamesTheLifeAndCountsPushes) {
   const Optimizer sgd = Make(false);
   SpareBuffers spare;
@@ -193,7 +214,7 @@ class BlockOnDiskTest : public ::testing::Test {
   void PushKeys(uint64_t begin, size_t count) {
     v1::Variable variable;
     variable.set_name("table");
-    const InitialValues initial(variable, /*seed=*/1);
+    const KeyRules rules = {{.fast_rows = kFastRows}, {variable, /*seed=*/1}};
     std::vector<uint64_t> mixed(count);
     for (size_t i = 0; i < count; ++i) mixed[i] = MixKey(begin + i);
     const std::vector<float> gradient(count * 8, 1.0f);
@@ -201,8 +222,8 @@ class BlockOnDiskTest : public ::testing::Test {
         Buffer::Copy(AsBytes(absl::MakeConstSpan(gradient)))};
     ChainReader reader(chain);
     TableCounts counts;
-    block_.ApplyKeys(sgd_, {mixed, 8, &initial}, {.fast_rows = kFastRows},
-                     &reader, &spare_, {}, &counts);
+    block_.ApplyRows(sgd_, {false, {}, mixed, 8, &rules}, &reader, &spare_, {},
+                     &counts);
   }
   // Whether a byte of the last row, which has no key, is the same one in both.
   bool SharesTheDiskWith(const Block& other) const {
@@ -254,7 +275,7 @@ class NarrowBlockTest : public ::testing::Test {
     variable.mutable_initializer()->set_kind(v1::Initializer::UNIFORM);
     variable.mutable_initializer()->set_low(1);
     variable.mutable_initializer()->set_high(1);
-    initial_ = std::make_unique<InitialValues>(variable, /*seed=*/1);
+    rules_ = std::make_unique<KeyRules>(KeyRules{{}, {variable, /*seed=*/1}});
     const absl::Span<float> slots = block_.mutable_slots();
     std::fill(slots.begin(), slots.end(), 0.0f);
   }
@@ -266,14 +287,15 @@ class NarrowBlockTest : public ::testing::Test {
     const BufferChain chain = {
         Buffer::Copy(AsBytes(absl::MakeConstSpan(gradient)))};
     ChainReader reader(chain);
-    block->ApplyKeys(sgd_, {mixed, kWidth, initial_.get()}, {}, &reader,
+    block->ApplyRows(sgd_, {false, {}, mixed, kWidth, rules_.get()}, &reader,
                      &spare_, {}, &counts_);
   }
   std::vector<float> Row(uint64_t key) { return RowOf(key, &block_); }
   std::vector<float> RowOf(uint64_t key, Block* block) {
     const std::vector<uint64_t> mixed = {MixKey(key)};
     std::vector<float> row(kWidth);
-    block->CopyKeys({mixed, kWidth, initial_.get()}, row.data(), &counts_);
+    block->CopyRows({false, {}, mixed, kWidth, rules_.get()}, row.data(),
+                    &counts_);
     return row;
   }
 
@@ -285,7 +307,7 @@ class NarrowBlockTest : public ::testing::Test {
   }();
   SpareBuffers spare_;
   TableCounts counts_;
-  std::unique_ptr<InitialValues> initial_;
+  std::unique_ptr<KeyRules> rules_;
   Block block_{kRows * kWidth, /*life=*/9,
                Block::MakeMemory(kRows* kWidth, /*slot_words=*/4 * kRows,
                                  &placement_, &spare_),

@@ -31,9 +31,8 @@ size_t FetchSome(const std::vector<NamedRows>& blocks, size_t first,
       if (rows == 0 || rows >= kMany) continue;
       const Slice& slice = *blocks[i].slice;
       const Block& block = slice.block(blocks[i].block);
-      const RowIds named = ids.At(slice, blocks[i].first_id, rows);
-      block.Fetch(step, {named.numbers, named.keys, slice.row_elements(),
-                         pushes, slice.options()});
+      block.Fetch(step, ids.At(slice, blocks[i].first_id, rows), pushes,
+                  slice.options());
     }
   }
   return end;

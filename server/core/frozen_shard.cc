@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/core/slice_view.h"
+
 namespace paramd {
 namespace {
 
@@ -29,111 +31,82 @@ void AddTensor(const std::string& name, absl::Span<const uint64_t> shape,
   tensor->set_bytes(bytes);
 }
 
-v1::DType DTypeOf(const Slice& slice) {
+// Of the values, and of each slot.
+v1::DType DTypeOf(const Slice& slice, size_t part) {
+  if (part > 0) return slice.slots()[part - 1].dtype;
   return slice.value_format() == NumberFormat::kBf16 ? v1::BFLOAT16
                                                      : v1::FLOAT32;
 }
 
-void AddValues(const SnapshotFork& fork, const Slice& slice, const Run& run,
-               FrozenShard* frozen) {
-  for (int b = run.begin; b < run.end; ++b) {
-    frozen->payload.push_back(fork.block(slice, b).values());
-  }
+// Nothing for values.
+absl::string_view SlotName(const Slice& slice, size_t part) {
+  return part == 0 ? "" : slice.slots()[part - 1].name;
 }
 
-void AddSlot(const SnapshotFork& fork, const Slice& slice, const Run& run,
-             size_t slot, FrozenShard* frozen) {
-  for (int b = run.begin; b < run.end; ++b) {
-    const Slice::SlotPlace place = slice.PlaceOfSlot(b, slot);
-    frozen->payload.push_back(fork.block(slice, b).slots().Part(
-        place.begin * sizeof(float), place.words * sizeof(float)));
-  }
-}
-
-void AddAppliedRuns(const SnapshotFork& fork, const Slice& slice,
-                    v1::SavedSlice* saved) {
-  v1::AppliedRun* run = nullptr;
-  for (int b = 0; b < slice.block_count(); ++b) {
-    const uint64_t applied = fork.block(slice, b).applied();
-    if (run == nullptr || run->applied() != applied) {
-      run = saved->add_applied();
-      run->set_applied(applied);
-    }
-    run->set_blocks(run->blocks() + 1);
-  }
+bool IsByRow(const Slice& slice, size_t part) {
+  return part > 0 && slice.slots()[part - 1].by_row;
 }
 
 // Nothing, if none is kept.
-void AddGradientRms(const SnapshotFork& fork, const Slice& slice,
-                    v1::SavedSlice* saved) {
+void AddGradientRms(const SliceView& view, v1::SavedSlice* saved) {
   bool any = false;
-  for (int b = 0; b < slice.block_count(); ++b) {
-    const float rms = fork.block(slice, b).gradient_rms().saved();
+  for (int b = 0; b < view.slice.block_count(); ++b) {
+    const float rms = view.block(b).gradient_rms().saved();
     any = any || rms > 0;
     saved->add_gradient_rms(rms);
   }
   if (!any) saved->clear_gradient_rms();
 }
 
-v1::SavedSlice* AddSlice(const SnapshotFork& fork, const Slice& slice,
-                         FrozenShard* frozen) {
+v1::SavedSlice* AddSlice(const SliceView& view, FrozenShard* frozen) {
+  const Slice& slice = view.slice;
   v1::SavedSlice* const saved = frozen->head->mutable_file()->add_slices();
-  saved->set_variable(slice.variable().name());
-  saved->set_row_begin(slice.rows().begin);
-  saved->set_row_end(slice.rows().end);
   saved->set_values_tensor(slice.TensorName());
   for (const Slot& slot : slice.slots()) {
     (*saved->mutable_slot_tensors())[std::string(slot.name)] =
         slice.TensorName(slot.name);
   }
-  AddAppliedRuns(fork, slice, saved);
-  AddGradientRms(fork, slice, saved);
-  fork.record(slice).Save(saved);
+  view.Save(saved);
+  AddGradientRms(view, saved);
   return saved;
 }
 
-void AddWhole(const SnapshotFork& fork, const Slice& slice,
-              FrozenShard* frozen) {
-  AddSlice(fork, slice, frozen);
-  const Run all = {0, slice.block_count()};
+void AddWhole(const SliceView& view, FrozenShard* frozen) {
+  const Slice& slice = view.slice;
+  AddSlice(view, frozen);
   const std::vector<uint64_t> shape = slice.TensorShape();
-  AddTensor(slice.TensorName(), shape, DTypeOf(slice), frozen->head.get());
-  AddValues(fork, slice, all, frozen);
-  for (size_t s = 0; s < slice.slots().size(); ++s) {
-    const Slot& slot = slice.slots()[s];
+  for (size_t part = 0; part < slice.part_count(); ++part) {
     absl::Span<const uint64_t> dimensions = shape;
-    if (slot.by_row) dimensions = dimensions.first(1);
-    AddTensor(slice.TensorName(slot.name), dimensions, slot.dtype,
-              frozen->head.get());
-    AddSlot(fork, slice, all, s, frozen);
+    if (IsByRow(slice, part)) dimensions = dimensions.first(1);
+    AddTensor(slice.TensorName(SlotName(slice, part)), dimensions,
+              DTypeOf(slice, part), frozen->head.get());
+    view.AddPart(part, 0, slice.block_count(), &frozen->payload);
   }
 }
 
-// "w[0:512]/blocks:2:3".
-std::string RunName(const Slice& slice, absl::string_view slot,
-                    const Run& run) {
-  return absl::StrCat(slice.TensorName(slot), "/blocks:", run.begin, ":",
-                      run.end);
-}
-
-void AddRun(const SnapshotFork& fork, const Slice& slice, const Run& run,
-            v1::SavedSlice* saved, FrozenShard* frozen) {
+void AddRun(const SliceView& view, const Run& run, v1::SavedSlice* saved,
+            FrozenShard* frozen) {
+  const Slice& slice = view.slice;
   v1::ChangedBlocks* const changed = saved->add_changed();
   changed->set_first_block(run.begin);
   changed->set_blocks(run.end - run.begin);
   uint64_t elements = 0;
   for (int b = run.begin; b < run.end; ++b) elements += slice.block_elements(b);
-  changed->set_values_tensor(RunName(slice, "", run));
-  AddTensor(changed->values_tensor(), {elements}, DTypeOf(slice),
-            frozen->head.get());
-  AddValues(fork, slice, run, frozen);
-  for (size_t s = 0; s < slice.slots().size(); ++s) {
-    const Slot& slot = slice.slots()[s];
-    const std::string name = RunName(slice, slot.name, run);
-    (*changed->mutable_slot_tensors())[std::string(slot.name)] = name;
-    AddTensor(name, {slot.by_row ? elements / slice.row_elements() : elements},
-              slot.dtype, frozen->head.get());
-    AddSlot(fork, slice, run, s, frozen);
+  for (size_t part = 0; part < slice.part_count(); ++part) {
+    const absl::string_view slot = SlotName(slice, part);
+    // "w[0:512]/blocks:2:3".
+    const std::string name = absl::StrCat(slice.TensorName(slot),
+                                          "/blocks:", run.begin, ":", run.end);
+    if (part == 0) {
+      changed->set_values_tensor(name);
+    } else {
+      (*changed->mutable_slot_tensors())[std::string(slot)] = name;
+    }
+    AddTensor(
+        name,
+        {IsByRow(slice, part) ? elements / slice.row_elements() : elements},
+        DTypeOf(slice, part), frozen->head.get());
+    view.AddPart(part, run.begin, run.end, &frozen->payload);
   }
 }
 
@@ -181,15 +154,16 @@ FrozenShard Freeze(const v1::SealRequest& request, const v1::ShardFile& file,
     *frozen.head->mutable_file()->mutable_base()->mutable_snapshot() =
         request.base();
     for (const Slice* const slice : content->owned()) {
-      v1::SavedSlice* const saved = AddSlice(fork, *slice, &frozen);
+      const SliceView view = {*slice, &fork};
+      v1::SavedSlice* const saved = AddSlice(view, &frozen);
       for (const Run& run : ChangedRuns(*content, *slice)) {
-        AddRun(fork, *slice, run, saved, &frozen);
+        AddRun(view, run, saved, &frozen);
       }
     }
     return frozen;
   }
   for (const Slice* const slice : content->owned()) {
-    AddWhole(fork, *slice, &frozen);
+    AddWhole({*slice, &fork}, &frozen);
   }
   content->whole_files().Add(request.header().snapshot(), fork,
                              content->owned());

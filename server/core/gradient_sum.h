@@ -39,8 +39,10 @@ class GradientSum {
   size_t size() const { return size_; }
   // Of those, what is not this sum's own memory.
   size_t borrowed_bytes() const { return own_ ? 0 : size_; }
-  // Where it is of rows: how many.
-  uint32_t rows() const { return static_cast<uint32_t>(RowsIn(size_)); }
+  // How many rows it is of; 0 where gradients are not of rows.
+  uint32_t rows() const {
+    return row_elements_ == 0 ? 0 : static_cast<uint32_t>(RowsIn(size_));
+  }
   // To be read and dropped, before anything else is added.
   const BufferChain& chain() const { return chain_; }
   // Forgets what was added; written memory goes to `spare`.

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 
+#include "config/wire_format.h"
 #include "proto/refusal.h"
 #include "tensor/keyed_rows.h"
 
@@ -49,10 +50,16 @@ void RowIdList::Clear() {
 }
 
 RowIds RowIdList::At(const Slice& slice, size_t place, uint32_t count) const {
-  if (slice.keyed()) {
-    return {{}, absl::MakeConstSpan(keys_).subspan(place, count)};
+  RowIds ids;
+  ids.all = !slice.sparse();
+  ids.width = slice.row_elements();
+  ids.rules = slice.key_rules();
+  if (ids.rules != nullptr) {
+    ids.mixed = absl::MakeConstSpan(keys_).subspan(place, count);
+  } else {
+    ids.numbers = absl::MakeConstSpan(numbers_).subspan(place, count);
   }
-  return {absl::MakeConstSpan(numbers_).subspan(place, count), {}};
+  return ids;
 }
 
 absl::StatusOr<size_t> RowIdList::Read(const Slice& slice, int block,
@@ -95,6 +102,14 @@ absl::Status CheckSparse(const Slice& slice, uint32_t block) {
   return Refuse(v1::Refusal::INVALID, name,
                 absl::StrCat("chunk names rows of block ", block, " of '",
                              slice.TensorName(), "', which is not sparse"));
+}
+
+absl::StatusOr<NumberFormat> CheckEncoding(v1::Encoding encoding) {
+  const auto format = FormatOf(encoding);
+  if (format.has_value()) return *format;
+  return Invalid("encoding",
+                 absl::StrCat("encoding ", static_cast<int>(encoding),
+                              " is unknown here; known are FP32, BF16, FP16"));
 }
 
 absl::Status CheckColumns(const v1::RowBlocks& rows) {

@@ -12,15 +12,9 @@
 #include "proto/paramd/v1/data.pb.h"
 #include "server/core/slice.h"
 #include "tensor/buffer.h"
+#include "tensor/number_format.h"
 
 namespace paramd {
-
-// The rows of one block that a call names: numbers, or, where the variable is
-// keyed, mixed keys.
-struct RowIds {
-  absl::Span<const uint32_t> numbers;
-  absl::Span<const uint64_t> keys;
-};
 
 // The rows of many blocks, one block after the other: a call has hundreds of
 // blocks with a few rows each, so its rows share one piece of memory. Not
@@ -33,10 +27,12 @@ class RowIdList {
   // The next `count` ids in what a call brought: numbers of rows, 4 bytes each,
   // or, of a keyed variable, mixed keys, 8 bytes each; the place of the first
   // one here. Refused as INVALID, naming the variable, if there are fewer, they
-  // do not ascend, or they are not the block's. REQUIRES: it is sparse.
+  // do not ascend, or they are not the block's. REQUIRES: it is sparse, or
+  // `count` is 0.
   absl::StatusOr<size_t> Read(const Slice& slice, int block, uint32_t count,
                               ChainReader* reader);
-  // The next `count` from there; valid until something is read.
+  // The next `count` from there; valid until something is read. All rows, where
+  // none are named because the slice is not sparse.
   RowIds At(const Slice& slice, size_t place, uint32_t count) const;
 
  private:
@@ -47,6 +43,9 @@ class RowIdList {
 // INVALID unless the slice is of a sparse variable; `block`: whose rows a call
 // names.
 absl::Status CheckSparse(const Slice& slice, uint32_t block);
+
+// INVALID if it is unknown.
+absl::StatusOr<NumberFormat> CheckEncoding(v1::Encoding encoding);
 
 // INVALID unless the columns are as long as each other.
 absl::Status CheckColumns(const v1::RowBlocks& rows);

@@ -11,6 +11,7 @@
 #include "proto/job_end.h"
 #include "proto/refusal.h"
 #include "proto/running_setting.h"
+#include "server/core/describe_slices.h"
 
 namespace paramd {
 namespace {
@@ -408,7 +409,7 @@ void Shard::EndSteps(const absl::Status& why, ShardTurn* turn) {
 absl::Status Shard::Seal(const v1::SealRequest& request, v1::SealReply* reply,
                          ShardTurn* turn) {
   RETURN_IF_ERROR(snapshots_.OnSeal(request, reply, turn));
-  data_.content->CountTables(reply->mutable_tables());
+  CountTables(data_.content->owned(), reply->mutable_tables());
   gate_.HearTerm(
       std::max(request.header().term(), request.header().snapshot().term()));
   return absl::OkStatus();
@@ -476,20 +477,20 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_memory_refusals(data_.memory.refusals());
   if (data_.content == nullptr) return;
   const ShardContent& content = *data_.content;
-  const ShardContent::Counts& counts = content.counts();
+  const ContentPushes::Counts& counts = content.pushes().counts();
   stats->set_spare_bytes(content.spare().bytes());
   stats->set_bytes(content.bytes());
   stats->set_pushes_lost(data_.lost.total());
-  stats->set_pulls(counts.pulls);
+  stats->set_pulls(content.pulls().count());
   stats->set_blocks_applied(counts.blocks_applied);
   stats->set_blocks_repeated(counts.blocks_repeated);
   stats->set_blocks_refused(counts.blocks_refused);
   stats->set_blocks_quarantined(counts.blocks_quarantined);
   stats->set_frozen_bytes(content.fork().bytes());
-  content.staleness().Fill(stats->mutable_staleness());
+  content.pushes().staleness().Fill(stats->mutable_staleness());
   if (view_.IsFilled()) {
-    content.DescribeTables(stats->mutable_tables());
-    content.DescribeHottest(stats->mutable_hottest_slices());
+    DescribeTables(content.owned(), stats->mutable_tables());
+    DescribeHottest(content.owned(), stats->mutable_hottest_slices());
   }
   calls_.FillStatus(stats);
   if (data_.step == nullptr) return;

@@ -1,7 +1,6 @@
 #include "server/core/shard_content.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,28 +12,14 @@
 #include "base/status_macros.h"
 #include "config/optimizer_names.h"
 #include "proto/refusal.h"
+#include "server/core/describe_slices.h"
 #include "server/core/layout_check.h"
-#include "tensor/keyed_rows.h"
 
 namespace paramd {
 namespace {
 
 constexpr int kMaxVariables = 1000000;
 constexpr uint64_t kMaxElements = uint64_t{1} << 48;
-
-uint64_t RowsOf(const Slice& slice) {
-  return slice.rows().end - slice.rows().begin;
-}
-
-// Keys that can have a row.
-uint64_t CapacityOf(const Slice& slice) {
-  return RowsOf(slice) - slice.block_count() * SpareRowsOf(slice.variable());
-}
-
-uint64_t MemoryRowsOf(const Slice& slice) {
-  const size_t fast = slice.placement().fast_rows;
-  return fast > 0 ? fast * slice.block_count() : RowsOf(slice);
-}
 
 }  // namespace
 
@@ -49,9 +34,9 @@ absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
   std::unique_ptr<ShardContent> content(
       new ShardContent(options, *std::move(optimizer)));
   const auto& variables = configuration.layout().variables();
-  content->seed_ = configuration.seed();
   content->all_slots_ = SlotsOf(configuration.optimizer(), variables);
-  RETURN_IF_ERROR(content->AddSlices(configuration.layout()));
+  RETURN_IF_ERROR(
+      content->AddSlices(configuration.layout(), configuration.seed()));
   const absl::Status named = content->optimizer_.CheckNames(
       {variables.data(), static_cast<size_t>(variables.size())});
   if (!named.ok()) return Invalid("optimizer", named.message());
@@ -126,7 +111,7 @@ ShardContent::ShardContent(const Options& options, Optimizer optimizer)
       spare_(options.memory, options.disk, options.kernels->device),
       optimizer_(std::move(optimizer)) {}
 
-absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
+absl::Status ShardContent::AddSlices(const v1::Layout& layout, uint64_t seed) {
   if (layout.variables_size() > kMaxVariables) {
     return Invalid("layout",
                    absl::StrCat("layout has ", layout.variables_size(),
@@ -146,7 +131,8 @@ absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
       optimizer_.LeadsOf({layout.variables().data(), shapes.size()});
   for (size_t v = 0; v < leads.size(); ++v) {
     if (leads[v] != v) continue;
-    channels_[*leads[v]] = ChannelsOf(layout.variables(static_cast<int>(v)));
+    pruning_.AddLayer(*leads[v],
+                      ChannelsOf(layout.variables(static_cast<int>(v))));
   }
   uint64_t elements = 0;
   for (const v1::Slice& s : layout.slices()) {
@@ -169,7 +155,7 @@ absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
     RETURN_IF_ERROR(CheckBuckets(*slice));
     VariableOptions options = optimizer_.OptionsOf(slice->variable());
     options.channel_lead = leads[s.variable()];
-    slice->SetTraining(options, optimizer_.slots(options));
+    slice->SetTraining(options, optimizer_.slots(options), seed);
     elements += slice->elements();
     bytes_ += slice->BytesOf(slice->elements());
     if (elements > kMaxElements) {
@@ -210,7 +196,7 @@ bool ShardContent::HasRoom(const std::function<uint64_t()>& needed) {
   if (memory->Fits(needed())) return true;
   // Recycled memory may be what a snapshot's copy is held by besides.
   spare_.Clear();
-  packed_.clear();
+  pulls_.DropPacked();
   return memory->Fits(needed());
 }
 
@@ -221,69 +207,8 @@ absl::Status ShardContent::MakeRoom(absl::string_view what,
                                     needed(), options_.retry_after);
 }
 
-std::vector<std::string> ShardContent::TakeNotes() {
-  return quarantine_.TakeNotes();
-}
-
-void ShardContent::CountTables(
-    google::protobuf::RepeatedPtrField<v1::TableStats>* counted) const {
-  std::map<std::string, v1::TableStats> tables;
-  for (Slice* const slice : owned_) {
-    if (!slice->keyed()) continue;
-    v1::TableStats& table = tables[slice->variable().name()];
-    table.set_capacity(table.capacity() + CapacityOf(*slice));
-    const TableCounts& counts = slice->table_counts();
-    table.set_created(table.created() + counts.created);
-    table.set_evicted(table.evicted() + counts.evicted);
-    table.set_ignored(table.ignored() + counts.ignored);
-    table.set_not_admitted(table.not_admitted() + counts.not_admitted);
-    table.set_expired(table.expired() + counts.expired);
-    table.set_looked_up(table.looked_up() + counts.looked_up);
-    table.set_on_disk(table.on_disk() + counts.on_disk);
-    table.set_memory_rows(table.memory_rows() + MemoryRowsOf(*slice));
-    table.set_keys(table.keys() + counts.keys.Estimate());
-  }
-  for (auto& [name, table] : tables) {
-    table.set_variable(name);
-    *counted->Add() = std::move(table);
-  }
-}
-
-void ShardContent::DescribeHottest(
-    google::protobuf::RepeatedPtrField<v1::SliceStats>* described) const {
-  constexpr size_t kMost = 10;
-  std::vector<const Slice*> hottest(owned_.begin(), owned_.end());
-  const auto end = hottest.begin() + std::min(kMost, hottest.size());
-  std::partial_sort(hottest.begin(), end, hottest.end(),
-                    [](const Slice* a, const Slice* b) {
-                      return a->named_blocks() > b->named_blocks();
-                    });
-  for (auto slice = hottest.begin(); slice != end; ++slice) {
-    if ((*slice)->named_blocks() == 0) return;
-    v1::SliceStats* const stats = described->Add();
-    stats->set_name((*slice)->TensorName());
-    stats->set_named_blocks((*slice)->named_blocks());
-  }
-}
-
-void ShardContent::DescribeTables(
-    google::protobuf::RepeatedPtrField<v1::TableStats>* described) const {
-  std::map<std::string, uint64_t> rows;
-  for (Slice* const slice : owned_) {
-    if (!slice->keyed()) continue;
-    for (int b = 0; b < slice->block_count(); ++b) {
-      rows[slice->variable().name()] +=
-          slice->block(b).CountKeys(slice->row_elements());
-    }
-  }
-  CountTables(described);
-  for (v1::TableStats& table : *described) {
-    table.set_rows(rows[table.variable()]);
-  }
-}
-
 void ShardContent::Describe(v1::ConfigureReply* reply) const {
-  staleness_.Fill(reply->mutable_staleness());
+  pushes_.staleness().Fill(reply->mutable_staleness());
   uint64_t most = 0;
   for (const Slice* const slice : owned_) {
     for (int b = 0; b < slice->block_count(); ++b) {
@@ -291,7 +216,7 @@ void ShardContent::Describe(v1::ConfigureReply* reply) const {
     }
   }
   reply->set_learning_rate(optimizer_.Rate(most));
-  CountTables(reply->mutable_tables());
+  CountTables(owned_, reply->mutable_tables());
 }
 
 uint32_t ShardContent::Checksum() const {
@@ -300,9 +225,8 @@ uint32_t ShardContent::Checksum() const {
     for (int b = 0; b < slice->block_count(); ++b) {
       const Block& block = slice->block(b);
       const uint64_t applied = block.applied();
-      sum = Crc32c(block.values().bytes(), sum);
-      sum = Crc32c(block.slots().bytes(), sum);
-      sum = Crc32c(AsBytes(absl::MakeConstSpan(&applied, 1)), sum);
+      sum = Crc32c(AsBytes(absl::MakeConstSpan(&applied, 1)),
+                   block.Checksum(sum));
     }
   }
   return sum;

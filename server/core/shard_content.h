@@ -3,41 +3,30 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
-#include "absl/types/span.h"
 
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/control.pb.h"
-#include "proto/paramd/v1/data.pb.h"
-#include "proto/paramd/v1/status.pb.h"
+#include "server/core/content_pruning.h"
+#include "server/core/content_pulls.h"
+#include "server/core/content_pushes.h"
 #include "server/core/memory_budget.h"
 #include "server/core/optimizer.h"
-#include "server/core/quarantine_count.h"
-#include "server/core/row_numbers.h"
 #include "server/core/slice.h"
 #include "server/core/snapshot_fork.h"
 #include "server/core/spare_buffers.h"
-#include "server/core/staleness_count.h"
 #include "server/core/whole_files.h"
-#include "tensor/buffer.h"
-#include "tensor/number_format.h"
-#include "tensor/number_reader.h"
+#include "tensor/disk_memory.h"
 
 namespace paramd {
 
-// What a server holds under one layout: its slices and how gradients change
-// them. Pulls read it, pushes write it; who may do either, and when, is the
-// Shard's business.
-//
-// Invariant: a refused chunk changed nothing.
+// What a server holds under one layout: its slices, and the memory for them.
+// Pulls read it, pushes write it; who may do either, and when, is the Shard's
+// business.
 //
 // Not thread-safe: belongs to a Shard.
 class ShardContent {
@@ -71,6 +60,9 @@ class ShardContent {
   const Slice* Owned(uint32_t place) const {
     return place < slices_.size() ? slices_[place].get() : nullptr;
   }
+  // The one that has the block which a call names, and counts that. Refused as
+  // WRONG_OWNER or INVALID.
+  absl::StatusOr<Slice*> Find(uint32_t slice, uint32_t block) const;
   // Of all values, slots and counts of steps: equal contents have equal ones.
   uint32_t Checksum() const;
   const Optimizer& optimizer() const { return optimizer_; }
@@ -84,81 +76,12 @@ class ShardContent {
   // As Optimizer::SetRateScale.
   void SetRateScale(double scale) { optimizer_.SetRateScale(scale); }
 
-  // Blocks whose version is not the known one, by reference, or packed where
-  // the reader takes that and it pays, and then copies of the rows that are
-  // named. Refused as WRONG_OWNER, INVALID (no such slice or block, unknown
-  // encoding) or OVER_LIMIT (a reply too long, or no memory to encode it).
-  // REQUIRES: filled. `names`: the numbers or keys of those rows. INVALID also
-  // if they are not the blocks'.
-  absl::Status Pull(const v1::PullRequest& request, const BufferChain& names,
-                    v1::PullReply* reply, BufferChain* payload);
-
-  // Checks the whole chunk, then applies each block that is not in yet, and to
-  // what an open snapshot holds of it if the push is before its cut. Refused
-  // as WRONG_OWNER, FENCED, QUARANTINED or INVALID, or OVER_LIMIT where there
-  // is no memory for the blocks that others read, in which case nothing
-  // changed. REQUIRES: filled.
-  absl::Status Push(const v1::PushRequest& request, const BufferChain& payload,
-                    v1::PushReply* reply);
-
-  // A block of a chunk, and what becomes of it.
-  struct Decision {
-    Slice* slice;
-    uint32_t place;  // Of the slice, in the layout.
-    int block;
-    AppliedPushes::Admission admission;
-    size_t elements;         // Of its gradient.
-    uint32_t rows = 0;       // Of a sparse variable: that the gradient is of.
-    size_t first_id = 0;     // Of those rows.
-    double mean_square = 0;  // Of its gradient, if spike_factor is set.
-    // Version that the gradient was computed on; 0: not known.
-    uint64_t read_life = 0;
-    uint64_t read_counter = 0;
-
-    size_t id_bytes() const {
-      return slice->sparse() ? rows * slice->row_id_bytes() : 0;
-    }
-  };
-  // Checks the whole chunk as Push does, and what would become of each block;
-  // changes nothing. Whole blocks come first, as in the request, and names of
-  // rows before all numbers, as in the payload. A chunk of a push without
-  // examples has blocks of 0 elements.
-  absl::StatusOr<std::vector<Decision>> Check(const v1::PushRequest& request,
-                                              const BufferChain& payload);
-  // Of the names of all rows.
-  static size_t IdBytes(const std::vector<Decision>& decisions);
-  // What a push is answered of a block that Check admitted so.
-  static v1::PushedBlock::Result ResultOf(AppliedPushes::Admission admission);
-  // Answers for one block.
-  static void Answer(const Decision& decision, v1::PushedBlock::Result result,
-                     v1::PushReply* reply);
-  // Applies the gradient of one block. REQUIRES: it is finite and has the
-  // block's size.
-  void ApplyBlock(Slice* slice, int block, ChainReader* gradient);
-  // The same where it is sparse: `rows` numbers or keys, then their gradients.
-  void ApplyRows(Slice* slice, int block, uint32_t rows, ChainReader* gradient);
-
-  // Of each entry of optimizer.pruning with one threshold for all: how large
-  // the weights here are that it names, of blocks whose time it is, if there
-  // are any. REQUIRES: filled.
-  std::vector<v1::MagnitudeCounts> CountMagnitudes() const;
-  using Thresholds = google::protobuf::RepeatedPtrField<v1::PruningThreshold>;
-  // INVALID if one is of no such entry, or is no magnitude.
-  absl::Status CheckThresholds(const Thresholds& thresholds) const;
-  // From now on what is smaller becomes zero where ApplyBlock applies.
-  // REQUIRES: CheckThresholds lets them pass.
-  void SetThresholds(const Thresholds& thresholds);
-
-  // Of each layer whose channels are pruned: how large these are, by what lies
-  // here in blocks whose time it is, if there are any. REQUIRES: filled.
-  std::vector<v1::ChannelSizes> CountChannels() const;
-  using Channels = google::protobuf::RepeatedPtrField<v1::PrunedChannels>;
-  // INVALID if some are of no such layer, or are not channels of it in their
-  // order.
-  absl::Status CheckChannels(const Channels& channels) const;
-  // From now on they become zero where ApplyBlock applies. REQUIRES:
-  // CheckChannels lets them pass.
-  void SetChannels(const Channels& channels);
+  ContentPulls& pulls() { return pulls_; }
+  const ContentPulls& pulls() const { return pulls_; }
+  ContentPushes& pushes() { return pushes_; }
+  const ContentPushes& pushes() const { return pushes_; }
+  // What of it becomes zero with a step.
+  ContentPruning& pruning() { return pruning_; }
 
   // Whether there is room for `needed()` more bytes, as MakeRoom makes it.
   bool HasRoom(const std::function<uint64_t()>& needed);
@@ -180,147 +103,31 @@ class ShardContent {
   WholeFiles& whole_files() { return whole_files_; }
   const WholeFiles& whole_files() const { return whole_files_; }
 
-  // What is to be logged since the last call.
-  std::vector<std::string> TakeNotes();
-
-  struct Counts {
-    uint64_t pulls = 0;
-    uint64_t blocks_applied = 0;
-    uint64_t blocks_repeated = 0;
-    uint64_t blocks_refused = 0;
-    uint64_t blocks_quarantined = 0;  // Of those refused.
-  };
-  const Counts& counts() const { return counts_; }
-  // Of the blocks applied whose sender said what they were computed on.
-  const StalenessCount& staleness() const { return staleness_; }
   // Fills in what gradients are like here, for people.
   void Describe(v1::ConfigureReply* reply) const;
-  // The same for what keyed variables hold.
-  // Of keyed variables: what is counted as they change.
-  void CountTables(
-      google::protobuf::RepeatedPtrField<v1::TableStats>* counted) const;
-  // The same, and how many rows have a key, for which blocks that were not used
-  // yet are looked through.
-  void DescribeTables(
-      google::protobuf::RepeatedPtrField<v1::TableStats>* described) const;
-  // The slices whose blocks were named most, as in ServerStats.
-  void DescribeHottest(
-      google::protobuf::RepeatedPtrField<v1::SliceStats>* described) const;
 
  private:
   ShardContent(const Options& options, Optimizer optimizer);
 
-  absl::Status AddSlices(const v1::Layout& layout);
+  absl::Status AddSlices(const v1::Layout& layout, uint64_t seed);
   // What lasts, summed up, must fit.
   absl::Status CheckMemory(const v1::Configuration& configuration) const;
   absl::Status CheckDisk() const;
-  // Refused as INVALID if it is unknown.
-  static absl::StatusOr<NumberFormat> FormatIn(v1::Encoding encoding);
-  // Blocks of a pull, and how many rows of them.
-  struct WantedRows {
-    Slice* slice;
-    int block;
-    uint32_t rows;
-    size_t first_id = 0;
-  };
-  absl::StatusOr<std::vector<WantedRows>> FindRows(
-      const v1::RowBlocks& rows) const;
-  // Has read at once what of the rows lies on the disk.
-  void ReadAhead(const std::vector<WantedRows>& wanted);
-  // For what a pull is answered with. Refused as OVER_LIMIT, for now.
-  absl::StatusOr<Buffer> AllocateReply(uint64_t bytes);
-  // Both add to the `bytes` of the answer.
-  absl::Status PullBlocks(const v1::PullRequest& request, NumberFormat format,
-                          uint64_t* bytes, v1::PullReply* reply,
-                          BufferChain* payload);
-  absl::Status PullRows(const v1::PullRequest& request,
-                        const BufferChain& names, NumberFormat format,
-                        uint64_t* bytes, v1::PullReply* reply,
-                        BufferChain* payload);
-  absl::Status CheckReply(const v1::PullRequest& request, uint64_t bytes) const;
-  // Of the wanted rows.
-  absl::Status ReadNames(const BufferChain& names,
-                         std::vector<WantedRows>* wanted);
-  void CopyRows(const std::vector<WantedRows>& wanted, float* out);
-  absl::StatusOr<Buffer> Encode(const Buffer& values, NumberFormat format);
-  absl::StatusOr<Buffer> Encode(const Slice& slice, const Block& block,
-                                NumberFormat format);
-  // Packs a block of a pruned variable if that pays, once for all who pull this
-  // version, and says so.
-  absl::StatusOr<Buffer> Pack(const Slice& slice, const Block& block,
-                              NumberFormat format, v1::PulledBlock* pulled);
-  struct PackedBlock {
-    uint64_t life;
-    uint64_t counter;
-    NumberFormat format;
-    uint32_t nonzero;
-    Buffer bytes;  // Empty: it does not pay.
-  };
-  absl::StatusOr<PackedBlock> MakePacked(const Block& block,
-                                         NumberFormat format);
-  uint64_t BytesToApply(const v1::PushRequest& request,
-                        const std::vector<Decision>& decisions) const;
-  absl::StatusOr<Slice*> Find(uint32_t slice, uint32_t block) const;
-  absl::StatusOr<std::vector<Decision>> CheckPush(
-      const v1::PushRequest& request, const BufferChain& payload);
-  absl::StatusOr<std::vector<Decision>> CheckBlocks(
-      const v1::PushRequest& request, const PushId& push, bool empty) const;
-  absl::StatusOr<Decision> CheckBlock(const v1::PushBlock& block,
-                                      const PushId& push, bool empty) const;
-  absl::StatusOr<Decision> CheckRows(const v1::PushRequest& request, int which,
-                                     const PushId& push, bool empty) const;
-  // Reads the names of rows and the gradients of the blocks and notes these'
-  // mean squares. Refused as QUARANTINED.
-  absl::Status CheckNumbers(const BufferChain& payload, NumberFormat format,
-                            std::vector<Decision>* decisions);
-  bool IsFinite(const NumberReader& gradient, Decision* decision) const;
-  void Apply(const v1::PushRequest& request, const Decision& decision,
-             ChainReader* gradient);
-  // That the push is in, which has no examples: no block changes, nor the
-  // number of steps that its optimizer counts. Answers for each.
-  void Record(const v1::PushRequest& request,
-              const std::vector<Decision>& decisions, v1::PushReply* reply);
-  // How a gradient is applied to this copy of the block.
-  ApplyOptions OptionsOf(const Decision& decision, const Block& block) const;
-  // 0 where nothing becomes zero by it.
-  float ThresholdOf(const Slice& slice) const;
-  // Empty where none become zero.
-  absl::Span<const uint8_t> GoneChannelsOf(const Slice& slice) const;
-  void ApplyTo(Block* block, const ApplyOptions& options,
-               const Decision& decision, const RowIds& rows,
-               const NumberReader& gradient, TableCounts* counts);
-  void ApplyRowsTo(Block* block, const ApplyOptions& options,
-                   const Slice& slice, const RowIds& rows,
-                   const NumberReader& gradient, TableCounts* counts);
-  // How many other pushes the block has taken since the read that the gradient
-  // was computed on; nullopt if that is not known.
-  absl::optional<uint64_t> StalenessOf(const Decision& decision,
-                                       const Block& block) const;
 
   const Options options_;
   SpareBuffers spare_;
   Optimizer optimizer_;
-  uint64_t seed_ = 0;
   std::vector<Slot> all_slots_;
   // By place in the layout; null if it belongs to another server.
   std::vector<std::unique_ptr<Slice>> slices_;
   std::vector<uint32_t> servers_;
   std::vector<Slice*> owned_;
+  ContentPruning pruning_{optimizer_, owned_};
   uint64_t bytes_ = 0;
   SnapshotFork fork_;
   WholeFiles whole_files_;
-  RowIdList ids_;  // Of the call at hand.
-  // Of pruned variables, by slice and block: what was pulled last. Dropped
-  // where memory is short.
-  std::map<std::pair<uint32_t, uint32_t>, PackedBlock> packed_;
-  std::vector<float> thresholds_;  // By entry of optimizer.pruning.
-  // Both by ChannelLeads: how many channels there are, and by channel whether
-  // it becomes zero.
-  std::map<uint32_t, uint64_t> channels_;
-  std::map<uint32_t, std::vector<uint8_t>> gone_channels_;
-  Counts counts_;
-  StalenessCount staleness_;
-  QuarantineCount quarantine_;
+  ContentPulls pulls_{this, options_.max_reply_bytes, options_.disk};
+  ContentPushes pushes_{this, options_.spike_factor};
 };
 
 }  // namespace paramd

@@ -9,18 +9,10 @@
 #include "base/status_macros.h"
 #include "config/initial_values.h"
 #include "config/optimizer_slots.h"
+#include "server/core/slice_view.h"
 
 namespace paramd {
 namespace {
-
-// Pushes that block `block` of a saved slice contains.
-uint64_t AppliedTo(const v1::SavedSlice& saved, uint64_t block) {
-  for (const v1::AppliedRun& run : saved.applied()) {
-    if (block < run.blocks()) return run.applied();
-    block -= run.blocks();
-  }
-  return 0;
-}
 
 v1::ReadSlices::Want WantOf(const Slice& slice) {
   v1::ReadSlices::Want want;
@@ -271,12 +263,12 @@ void ShardFiller::Fill() {
     }
     if (part_ == 0 && block_ == 0) BeginSlice(slice);
     FillPart(slice, block_, part_);
-    const size_t bytes = PartOf(slice, block_, part_).size();
+    const size_t bytes = slice->MutablePart(block_, part_).size();
     filled += bytes / sizeof(float);
     filled_bytes_ += bytes;
     if (++block_ < slice->block_count()) continue;
     block_ = 0;
-    if (++part_ < 1 + slice->slots().size()) continue;
+    if (++part_ < slice->part_count()) continue;
     if (IsFound()) slice->BeginTrained(options_.content->optimizer());
     part_ = 0;
     ++slice_;
@@ -352,14 +344,6 @@ void ShardFiller::RestoreCounts(const v1::ReadSlicesResult::Got& got,
   }
 }
 
-absl::Span<std::byte> ShardFiller::PartOf(Slice* slice, int block,
-                                          size_t part) {
-  if (part == 0) return slice->block(block).mutable_value_bytes();
-  const Slice::SlotPlace place = slice->PlaceOfSlot(block, part - 1);
-  return AsWritableBytes(
-      slice->block(block).mutable_slots().subspan(place.begin, place.words));
-}
-
 // What lies on the disk begins so: to touch it would be to read and to write
 // it.
 void ShardFiller::FillWithZeros(const Slice& slice, int block, size_t part,
@@ -396,7 +380,7 @@ bool ShardFiller::IsRead(const Slice& slice, size_t part) const {
 
 // Rows of a keyed variable begin when they get a key.
 void ShardFiller::FillPart(Slice* slice, int block, size_t part) {
-  const absl::Span<std::byte> out = PartOf(slice, block, part);
+  const absl::Span<std::byte> out = slice->MutablePart(block, part);
   const auto floats = absl::MakeSpan(reinterpret_cast<float*>(out.data()),
                                      out.size() / sizeof(float));
   if (IsRead(*slice, part)) {

@@ -133,8 +133,6 @@ class ShardFiller {
   // Whether the slice that is filled takes what was trained before.
   bool IsFound() const;
   void RestoreCounts(const v1::ReadSlicesResult::Got& got, Slice* slice);
-  // Part `part` of a block: 0 is its values, n its slot n - 1.
-  static absl::Span<std::byte> PartOf(Slice* slice, int block, size_t part);
   void FillPart(Slice* slice, int block, size_t part);
   // Whether it comes from what was read.
   bool IsRead(const Slice& slice, size_t part) const;

@@ -21,9 +21,12 @@ Slice::Slice(const v1::Variable& variable, uint64_t row_elements, RowRange rows,
       applied_(block_count_) {}
 
 void Slice::SetTraining(const VariableOptions& options,
-                        absl::Span<const Slot> slots) {
+                        absl::Span<const Slot> slots, uint64_t seed) {
   options_ = options;
   slots_.assign(slots.begin(), slots.end());
+  if (keyed()) {
+    key_rules_ = KeyRules{KeyPolicyOf(variable_), {variable_, seed}};
+  }
   placement_ = {};
   placement_.format = value_format();
   placement_.fast_rows = keyed() ? FastRowsOf(variable_) : 0;
@@ -83,6 +86,13 @@ Slice::SlotPlace Slice::PlaceOfSlot(int block, size_t slot) const {
     place.begin += slots_[s].words(elements, row_elements_);
   }
   return place;
+}
+
+absl::Span<std::byte> Slice::MutablePart(int block, size_t part) {
+  if (part == 0) return blocks_[block].mutable_value_bytes();
+  const SlotPlace place = PlaceOfSlot(block, part - 1);
+  return AsWritableBytes(
+      blocks_[block].mutable_slots().subspan(place.begin, place.words));
 }
 
 BlockMemory Slice::MakeMemory(int block) const {

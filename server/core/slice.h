@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
+
 #include "config/optimizer_slots.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/applied_pushes.h"
@@ -33,9 +35,13 @@ class Slice {
   const VariableOptions& options() const { return options_; }
   // What lies beside its values.
   absl::Span<const Slot> slots() const { return slots_; }
-  // Both, before there are blocks.
-  void SetTraining(const VariableOptions& options,
-                   absl::Span<const Slot> slots);
+  // Both, before there are blocks; keys begin with values of the `seed`.
+  void SetTraining(const VariableOptions& options, absl::Span<const Slot> slots,
+                   uint64_t seed);
+  // Null, if its rows have no keys.
+  const KeyRules* key_rules() const {
+    return key_rules_.has_value() ? &*key_rules_ : nullptr;
+  }
   // What of each block need not lie in memory: rows that are not fast.
   const BlockPlacement& placement() const { return placement_; }
   RowRange rows() const { return rows_; }
@@ -93,6 +99,11 @@ class Slice {
     size_t words;
   };
   SlotPlace PlaceOfSlot(int block, size_t slot) const;
+  // Files and copies have one part after the other, each of all blocks: the
+  // values, and then each slot.
+  size_t part_count() const { return 1 + slots_.size(); }
+  // To fill a fresh block.
+  absl::Span<std::byte> MutablePart(int block, size_t part);
 
   // Fresh blocks of undefined content, for the caller to fill.
   void CreateBlocks(uint64_t life);
@@ -123,6 +134,7 @@ class Slice {
   v1::Variable variable_;
   VariableOptions options_;
   std::vector<Slot> slots_;
+  absl::optional<KeyRules> key_rules_;
   uint64_t row_elements_;
   RowRange rows_;
   bool whole_;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "proto/refusal.h"
+#include "server/core/slice_view.h"
 #include "tensor/shape.h"
 
 namespace paramd {
@@ -15,18 +16,11 @@ namespace {
 // Slices of values alone come in so many pieces, of 1 MiB.
 constexpr size_t kSlicePieces = 4;
 
-void AddCountsOf(const Slice& slice, v1::ReplicateRequest::Piece* piece) {
-  v1::SavedSlice* const saved = piece->mutable_saved();
-  v1::AppliedRun* run = nullptr;
+// Nothing, if none is kept.
+void AddGradientRms(const Slice& slice, v1::ReplicateRequest::Piece* piece) {
   bool any = false;
   for (int b = 0; b < slice.block_count(); ++b) {
-    const Block& block = slice.block(b);
-    if (run == nullptr || run->applied() != block.applied()) {
-      run = saved->add_applied();
-      run->set_applied(block.applied());
-    }
-    run->set_blocks(run->blocks() + 1);
-    const GradientRms& rms = block.gradient_rms();
+    const GradientRms& rms = slice.block(b).gradient_rms();
     any = any || rms.gradients() > 0;
     piece->add_gradient_rms(rms.value());
     piece->add_gradients(rms.gradients());
@@ -36,27 +30,6 @@ void AddCountsOf(const Slice& slice, v1::ReplicateRequest::Piece* piece) {
   piece->clear_gradients();
 }
 
-// Values of all blocks, and then each slot.
-BufferChain SliceBytes(const Slice& slice) {
-  BufferChain bytes;
-  for (int b = 0; b < slice.block_count(); ++b) {
-    bytes.push_back(slice.block(b).values());
-  }
-  for (size_t s = 0; s < slice.slots().size(); ++s) {
-    for (int b = 0; b < slice.block_count(); ++b) {
-      const Slice::SlotPlace place = slice.PlaceOfSlot(b, s);
-      bytes.push_back(slice.block(b).slots().Part(place.begin * sizeof(float),
-                                                  place.words * sizeof(float)));
-    }
-  }
-  return bytes;
-}
-
-void ReadNumbers(ChainReader* reader, absl::Span<float> out) {
-  CHECK(reader->Read(AsWritableBytes(out)),
-        "the pieces have as many bytes as the slice");
-}
-
 }  // namespace
 
 std::vector<SlicePiece> CutSlice(uint32_t index, const Slice& slice) {
@@ -64,12 +37,13 @@ std::vector<SlicePiece> CutSlice(uint32_t index, const Slice& slice) {
   first.set_slice(index);
   first.set_total(slice.BytesOf(slice.elements()));
   first.set_life(slice.block(0).life());
-  first.mutable_saved()->set_variable(slice.variable().name());
-  first.mutable_saved()->set_row_begin(slice.rows().begin);
-  first.mutable_saved()->set_row_end(slice.rows().end);
-  AddCountsOf(slice, &first);
-  slice.applied().Save(first.mutable_saved());
-  const BufferChain bytes = SliceBytes(slice);
+  const SliceView view = {slice};
+  view.Save(first.mutable_saved());
+  AddGradientRms(slice, &first);
+  BufferChain bytes;
+  for (size_t part = 0; part < slice.part_count(); ++part) {
+    view.AddPart(part, 0, slice.block_count(), &bytes);
+  }
   ChainReader reader(bytes);
   const size_t most = kSliceBytes / kSlicePieces;
   std::vector<SlicePiece> pieces;
@@ -116,26 +90,18 @@ absl::StatusOr<bool> SliceCopy::Add(const v1::ReplicateRequest::Piece& piece,
 void SliceCopy::Fill(Slice* slice) {
   slice->CreateBlocks(first_.life());
   ChainReader reader(bytes_);
-  for (int b = 0; b < slice->block_count(); ++b) {
-    CHECK(reader.Read(slice->block(b).mutable_value_bytes()),
-          "the pieces have as many bytes as the slice");
-  }
-  for (size_t s = 0; s < slice->slots().size(); ++s) {
+  for (size_t part = 0; part < slice->part_count(); ++part) {
     for (int b = 0; b < slice->block_count(); ++b) {
-      const Slice::SlotPlace place = slice->PlaceOfSlot(b, s);
-      ReadNumbers(&reader, slice->block(b).mutable_slots().subspan(
-                               place.begin, place.words));
+      CHECK(reader.Read(slice->MutablePart(b, part)),
+            "the pieces have as many bytes as the slice");
     }
   }
-  int b = 0;
-  for (const v1::AppliedRun& run : first_.saved().applied()) {
-    for (uint32_t i = 0; i < run.blocks() && b < slice->block_count(); ++i) {
-      slice->block(b++).set_applied(run.applied());
-    }
+  for (int b = 0; b < slice->block_count(); ++b) {
+    slice->block(b).set_applied(AppliedTo(first_.saved(), b));
   }
   const int known = std::min({slice->block_count(), first_.gradient_rms_size(),
                               first_.gradients_size()});
-  for (b = 0; b < known; ++b) {
+  for (int b = 0; b < known; ++b) {
     slice->block(b).gradient_rms().Set(first_.gradient_rms(b),
                                        first_.gradients(b));
   }

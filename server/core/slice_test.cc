@@ -18,7 +18,7 @@ TEST(SliceTest, TheLastBlockHasTheRest) {
   EXPECT_EQ(slice.block_count(), 2);
   EXPECT_EQ(slice.block_elements(0), 262144u);
   EXPECT_EQ(slice.block_elements(1), 37856u);
-  slice.SetTraining({}, {{"momentum"}, {"variance"}});
+  slice.SetTraining({}, {{"momentum"}, {"variance"}}, /*seed=*/1);
   slice.CreateBlocks(1);
   EXPECT_EQ(slice.block(1).values().size(), 37856u * 4);
   EXPECT_EQ(slice.block(1).slots().size(), 37856u * 8);
@@ -31,7 +31,7 @@ TEST(SliceTest, RowsOfKeysAreKeptInTheirFormat) {
   table.set_keyed(true);
   table.set_row_format(v1::Variable::ROW_FORMAT_BF16);
   Slice slice(table, 8, {0, 64}, &spare);
-  slice.SetTraining({}, {{"momentum"}});
+  slice.SetTraining({}, {{"momentum"}}, /*seed=*/1);
   slice.CreateBlocks(1);
   EXPECT_EQ(slice.block(0).values().size(), 512u * 2);
   EXPECT_EQ(slice.block(0).slots().size(), 512u * 4);
@@ -50,7 +50,7 @@ TEST(SliceTest, ABlockOfASparseVariableHasWholeRows) {
   EXPECT_EQ(slice.block_elements(1), 138000u);
   EXPECT_EQ(slice.block_begin(0), 100000u);
   EXPECT_EQ(slice.block_begin(1), 362000u);
-  slice.SetTraining({}, {{"momentum"}, {"steps", /*by_row=*/true}});
+  slice.SetTraining({}, {{"momentum"}, {"steps", /*by_row=*/true}}, /*seed=*/1);
   slice.CreateBlocks(1);
   EXPECT_EQ(slice.block(0).values().size(), 262000u * 4);
   EXPECT_EQ(slice.block(0).slots().size(), (262000u + 262) * 4);

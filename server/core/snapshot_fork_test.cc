@@ -31,7 +31,7 @@ class SnapshotForkTest : public ::testing::Test {
         a_(Zeros("a", {kElements}), 1, {0, kElements}, &spare_),
         b_(Zeros("b", {kElements}), 1, {0, kElements}, &spare_) {
     for (Slice* const slice : {&a_, &b_}) {
-      slice->SetTraining({}, optimizer_.slots());
+      slice->SetTraining({}, optimizer_.slots(), /*seed=*/1);
       slice->CreateBlocks(/*life=*/7);
       for (int b = 0; b < 2; ++b) Zero(&slice->block(b));
     }

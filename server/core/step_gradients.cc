@@ -103,13 +103,13 @@ std::string StepGradients::WaitingFor(uint64_t step) const {
 
 // ---- what they contribute ---------------------------------------------------
 
-absl::Status StepGradients::Add(
-    const v1::PushRequest& request,
-    const std::vector<ShardContent::Decision>& decisions,
-    const BufferChain& payload, v1::PushReply* reply) {
+absl::Status StepGradients::Add(const v1::PushRequest& request,
+                                const std::vector<PushDecision>& decisions,
+                                const BufferChain& payload,
+                                v1::PushReply* reply) {
   ASSIGN_OR_RETURN(Contribution* const contribution, Find(request));
   std::vector<Missing> missing;
-  for (const ShardContent::Decision& decision : decisions) {
+  for (const PushDecision& decision : decisions) {
     const size_t index = IndexOf(decision);
     if (contribution->in[index]) continue;
     missing.push_back(
@@ -119,15 +119,15 @@ absl::Status StepGradients::Add(
   RETURN_IF_ERROR(MakeRoom(*contribution, request.step(), missing));
   ChainReader names(payload);
   ChainReader reader(payload);
-  reader.Take(ShardContent::IdBytes(decisions));
+  reader.Take(IdBytes(decisions));
   const NumberReader numbers(&reader, *FormatOf(request.encoding()));
-  for (const ShardContent::Decision& decision : decisions) {
+  for (const PushDecision& decision : decisions) {
     const size_t index = IndexOf(decision);
     BufferChain gradient = names.Take(decision.id_bytes());
     for (Buffer& piece : numbers.Take(decision.elements)) {
       gradient.push_back(std::move(piece));
     }
-    ShardContent::Answer(decision, v1::PushedBlock::HELD, reply);
+    decision.Answer(v1::PushedBlock::HELD, reply);
     if (contribution->in[index]) continue;
     parked_bytes_ += ChainSize(gradient);
     contribution->gradient[index] = std::move(gradient);
@@ -309,13 +309,10 @@ absl::Status StepGradients::Apply(size_t index,
   }
   if (scale != 1) block.sum.Scale(scale, &spare_);
   ChainReader reader(block.sum.chain());
-  if (block.slice->sparse()) {
-    // As a push without rows, it counts.
-    if (ExamplesOf(workers) > 0) {
-      content_.ApplyRows(block.slice, block.block, block.sum.rows(), &reader);
-    }
-  } else if (!block.sum.empty()) {
-    content_.ApplyBlock(block.slice, block.block, &reader);
+  // A step of no rows counts, as a push of none does.
+  if (block.slice->sparse() ? ExamplesOf(workers) > 0 : !block.sum.empty()) {
+    content_.pushes().ApplySum(block.slice, block.block, block.sum.rows(),
+                               &reader);
   }
   for (const uint32_t worker : workers) {
     const PushId& push = contributions_.at(worker).push;
@@ -358,7 +355,7 @@ void StepGradients::Drop() {
   CountKept();
 }
 
-size_t StepGradients::IndexOf(const ShardContent::Decision& decision) const {
+size_t StepGradients::IndexOf(const PushDecision& decision) const {
   return first_block_.at(decision.slice) + decision.block;
 }
 

@@ -63,7 +63,7 @@ class StepGradients {
   // worker is here; RETRY, naming whom it waits for, or OVER_LIMIT, if there is
   // no room for it. REQUIRES: CheckContributor lets it pass.
   absl::Status Add(const v1::PushRequest& request,
-                   const std::vector<ShardContent::Decision>& decisions,
+                   const std::vector<PushDecision>& decisions,
                    const BufferChain& payload, v1::PushReply* reply);
   // Whose contributions are wholly here.
   std::vector<uint32_t> Complete() const;
@@ -134,7 +134,7 @@ class StepGradients {
   void ClearSum(BlockState* block);
   void CountKept();
   uint64_t BytesToApply(const BlockState& block, float scale) const;
-  size_t IndexOf(const ShardContent::Decision& decision) const;
+  size_t IndexOf(const PushDecision& decision) const;
   bool eager() const { return backup_workers_ == 0; }
 
   const Options options_;

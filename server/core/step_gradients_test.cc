@@ -37,7 +37,8 @@ class StepGradientsTest : public ::testing::Test {
     push.set_examples(1 + worker);
     const BufferChain payload = Payload(gradient);
     v1::PushReply reply;
-    return gradients_.Add(push, *bench_.data.content->Check(push, payload),
+    return gradients_.Add(push,
+                          *bench_.data.content->pushes().Check(push, payload),
                           payload, &reply);
   }
   void Apply(const std::vector<uint32_t>& workers, float scale = 1) {

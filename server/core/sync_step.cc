@@ -74,8 +74,8 @@ absl::Status SyncStep::CheckContributors(const v1::Contributors& told) const {
 absl::Status SyncStep::Push(const v1::PushRequest& request,
                             const BufferChain& payload, v1::PushReply* reply) {
   RETURN_IF_ERROR(CheckStep(request));
-  ASSIGN_OR_RETURN(const std::vector<ShardContent::Decision> decisions,
-                   content_.Check(request, payload));
+  ASSIGN_OR_RETURN(const std::vector<PushDecision> decisions,
+                   content_.pushes().Check(request, payload));
   if (request.step() <= step_) return AnswerDecided(request, decisions, reply);
   RETURN_IF_ERROR(Gather(request, decisions, payload, reply));
   AnswerDecide();
@@ -110,24 +110,22 @@ absl::Status SyncStep::CheckStep(const v1::PushRequest& request) const {
   return absl::OkStatus();
 }
 
-absl::Status SyncStep::AnswerDecided(
-    const v1::PushRequest& request,
-    const std::vector<ShardContent::Decision>& decisions,
-    v1::PushReply* reply) const {
-  for (const ShardContent::Decision& decision : decisions) {
+absl::Status SyncStep::AnswerDecided(const v1::PushRequest& request,
+                                     const std::vector<PushDecision>& decisions,
+                                     v1::PushReply* reply) const {
+  for (const PushDecision& decision : decisions) {
     if (decision.admission == AppliedPushes::Admission::kApply) {
       return Late(step_, request.header().worker());
     }
-    ShardContent::Answer(decision, ShardContent::ResultOf(decision.admission),
-                         reply);
+    decision.Answer(ResultOf(decision.admission), reply);
   }
   return absl::OkStatus();
 }
 
-absl::Status SyncStep::Gather(
-    const v1::PushRequest& request,
-    const std::vector<ShardContent::Decision>& decisions,
-    const BufferChain& payload, v1::PushReply* reply) {
+absl::Status SyncStep::Gather(const v1::PushRequest& request,
+                              const std::vector<PushDecision>& decisions,
+                              const BufferChain& payload,
+                              v1::PushReply* reply) {
   const uint32_t worker = request.header().worker();
   RETURN_IF_ERROR(gradients_.CheckContributor(worker));
   if (applying_ && absl::c_count(decided_, worker) == 0) {
@@ -173,8 +171,8 @@ absl::Status SyncStep::CheckDecision(const v1::DecideRequest& request) const {
                      VersionName(present)));
   }
   if (request.step() <= step_) return absl::OkStatus();
-  RETURN_IF_ERROR(content_.CheckThresholds(request.thresholds()));
-  RETURN_IF_ERROR(content_.CheckChannels(request.channels()));
+  RETURN_IF_ERROR(content_.pruning().CheckThresholds(request.thresholds()));
+  RETURN_IF_ERROR(content_.pruning().CheckChannels(request.channels()));
   const std::vector<uint32_t> told(request.workers().begin(),
                                    request.workers().end());
   const std::string step = absl::StrCat("step ", request.step());
@@ -225,8 +223,8 @@ void SyncStep::BeginApplying(const v1::DecideRequest& request) {
     scale_ = static_cast<float>(static_cast<double>(request.examples()) /
                                 static_cast<double>(contributed));
   }
-  content_.SetThresholds(request.thresholds());
-  content_.SetChannels(request.channels());
+  content_.pruning().SetThresholds(request.thresholds());
+  content_.pruning().SetChannels(request.channels());
   applied_blocks_ = 0;
   applying_ = true;
   if (gradients_.blocks() == 0) EndApplying();
@@ -274,8 +272,8 @@ void SyncStep::AnswerDecideWith(const std::vector<uint32_t>& complete) {
 
 void SyncStep::CountWeights() {
   if (counted_step_ == step_) return;
-  magnitudes_ = content_.CountMagnitudes();
-  channels_ = content_.CountChannels();
+  magnitudes_ = content_.pruning().CountMagnitudes();
+  channels_ = content_.pruning().CountChannels();
   counted_step_ = step_;
 }
 

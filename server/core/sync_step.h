@@ -54,7 +54,7 @@ class SyncStep {
   absl::Status Configure(const v1::Configuration& configuration);
 
   // A chunk of a contribution: its blocks are HELD, or already applied.
-  // Refused, with nothing changed: as in ShardContent::Check; LATE if its step
+  // Refused, with nothing changed: as in ContentPushes::Check; LATE if its step
   // was decided without it; NOT_READY if its step or contributors are not known
   // yet or no more; RETRY, naming whom it waits for, if there is no room for
   // it; OVER_LIMIT if there is no memory.
@@ -107,12 +107,11 @@ class SyncStep {
  private:
   absl::Status CheckContributors(const v1::Contributors& told) const;
   absl::Status CheckStep(const v1::PushRequest& request) const;
-  absl::Status AnswerDecided(
-      const v1::PushRequest& request,
-      const std::vector<ShardContent::Decision>& decisions,
-      v1::PushReply* reply) const;
+  absl::Status AnswerDecided(const v1::PushRequest& request,
+                             const std::vector<PushDecision>& decisions,
+                             v1::PushReply* reply) const;
   absl::Status Gather(const v1::PushRequest& request,
-                      const std::vector<ShardContent::Decision>& decisions,
+                      const std::vector<PushDecision>& decisions,
                       const BufferChain& payload, v1::PushReply* reply);
   absl::Status CheckDecision(const v1::DecideRequest& request) const;
   // Whether step `step`, for people, can be of these.

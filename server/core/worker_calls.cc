@@ -171,7 +171,8 @@ absl::Status WorkerCalls::Pull(const v1::PullRequest& request,
                                        " is filled; the other "
                                        "servers are not all yet"));
   }
-  RETURN_IF_ERROR(turn->data.content->Pull(request, rows, reply, payload));
+  RETURN_IF_ERROR(
+      turn->data.content->pulls().Pull(request, rows, reply, payload));
   if (turn->data.step != nullptr) reply->set_step(turn->data.step->step());
   Sign(view_, reply);
   return absl::OkStatus();
@@ -239,7 +240,7 @@ void WorkerCalls::OnPush(const Message& message, const v1::PushRequest& request,
     turn->Refuse(message.call, status);
   }
   if (turn->data.content == nullptr) return;
-  for (std::string& note : turn->data.content->TakeNotes()) {
+  for (std::string& note : turn->data.content->pushes().TakeNotes()) {
     turn->out->Note(std::move(note));
   }
 }
@@ -263,7 +264,7 @@ absl::Status WorkerCalls::Push(const Message& message,
   RETURN_IF_ERROR(
       view_.IsSync()
           ? turn->data.step->Push(request, message.payload, reply)
-          : turn->data.content->Push(request, message.payload, reply));
+          : turn->data.content->pushes().Push(request, message.payload, reply));
   Sign(view_, reply);
   return absl::OkStatus();
 }

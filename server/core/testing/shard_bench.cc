@@ -66,7 +66,8 @@ std::vector<float> ShardBench::Values() const {
   pull.add_blocks();
   v1::PullReply reply;
   BufferChain payload;
-  const absl::Status pulled = data.content->Pull(pull, {}, &reply, &payload);
+  const absl::Status pulled =
+      data.content->pulls().Pull(pull, {}, &reply, &payload);
   CHECK(pulled.ok(), pulled.ToString());
   return Numbers(payload);
 }

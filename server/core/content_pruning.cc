@@ -1,27 +1,25 @@
+#include "server/core/content_pruning.h"
+
 #include <algorithm>
-#include <map>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
-#include "absl/types/span.h"
 
 #include "config/channel_norms.h"
 #include "config/magnitudes.h"
 #include "proto/refusal.h"
-#include "server/core/shard_content.h"
 
 namespace paramd {
 
-std::vector<v1::MagnitudeCounts> ShardContent::CountMagnitudes() const {
+std::vector<v1::MagnitudeCounts> ContentPruning::CountMagnitudes() const {
   std::vector<v1::MagnitudeCounts> counted;
   const std::vector<Pruning>& pruning = optimizer_.pruning();
   for (size_t p = 0; p < pruning.size(); ++p) {
     if (!pruning[p].is_global()) continue;
     absl::optional<Magnitudes> magnitudes;
     double share = 0;
-    for (const Slice* const slice : owned_) {
+    for (const Slice* const slice : slices_) {
       if (slice->options().pruning != static_cast<int>(p)) continue;
       for (int b = 0; b < slice->block_count(); ++b) {
         const Block& block = slice->block(b);
@@ -42,7 +40,8 @@ std::vector<v1::MagnitudeCounts> ShardContent::CountMagnitudes() const {
   return counted;
 }
 
-absl::Status ShardContent::CheckThresholds(const Thresholds& thresholds) const {
+absl::Status ContentPruning::CheckThresholds(
+    const Thresholds& thresholds) const {
   const std::vector<Pruning>& pruning = optimizer_.pruning();
   for (const v1::PruningThreshold& threshold : thresholds) {
     const std::string entity =
@@ -61,20 +60,20 @@ absl::Status ShardContent::CheckThresholds(const Thresholds& thresholds) const {
   return absl::OkStatus();
 }
 
-void ShardContent::SetThresholds(const Thresholds& thresholds) {
+void ContentPruning::SetThresholds(const Thresholds& thresholds) {
   thresholds_.assign(optimizer_.pruning().size(), 0);
   for (const v1::PruningThreshold& threshold : thresholds) {
     thresholds_[threshold.pruning()] = threshold.magnitude();
   }
 }
 
-std::vector<v1::ChannelSizes> ShardContent::CountChannels() const {
+std::vector<v1::ChannelSizes> ContentPruning::CountChannels() const {
   struct Counted {
     ChannelNorms norms;
     double share = 0;
   };
   std::map<uint32_t, Counted> counted;  // By ChannelLeads.
-  for (const Slice* const slice : owned_) {
+  for (const Slice* const slice : slices_) {
     const auto lead = slice->options().channel_lead;
     if (!lead.has_value()) continue;
     const Pruning& pruning =
@@ -104,7 +103,7 @@ std::vector<v1::ChannelSizes> ShardContent::CountChannels() const {
   return sizes;
 }
 
-absl::Status ShardContent::CheckChannels(const Channels& channels) const {
+absl::Status ContentPruning::CheckChannels(const Channels& channels) const {
   for (const v1::PrunedChannels& pruned : channels) {
     const std::string entity = absl::StrCat("variable ", pruned.variable());
     const auto known = channels_.find(pruned.variable());
@@ -127,7 +126,7 @@ absl::Status ShardContent::CheckChannels(const Channels& channels) const {
   return absl::OkStatus();
 }
 
-void ShardContent::SetChannels(const Channels& channels) {
+void ContentPruning::SetChannels(const Channels& channels) {
   gone_channels_.clear();
   for (const v1::PrunedChannels& pruned : channels) {
     std::vector<uint8_t>& gone = gone_channels_[pruned.variable()];
@@ -136,7 +135,7 @@ void ShardContent::SetChannels(const Channels& channels) {
   }
 }
 
-absl::Span<const uint8_t> ShardContent::GoneChannelsOf(
+absl::Span<const uint8_t> ContentPruning::GoneChannelsOf(
     const Slice& slice) const {
   const auto lead = slice.options().channel_lead;
   if (!lead.has_value()) return {};
@@ -145,7 +144,7 @@ absl::Span<const uint8_t> ShardContent::GoneChannelsOf(
   return gone->second;
 }
 
-float ShardContent::ThresholdOf(const Slice& slice) const {
+float ContentPruning::ThresholdOf(const Slice& slice) const {
   const auto pruning = slice.options().pruning;
   if (!pruning.has_value() || thresholds_.empty()) return 0;
   return thresholds_[static_cast<size_t>(*pruning)];

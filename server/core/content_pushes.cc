@@ -1,3 +1,5 @@
+#include "server/core/content_pushes.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -11,7 +13,6 @@
 #include "config/wire_format.h"
 #include "proto/refusal.h"
 #include "server/core/fetch_rows.h"
-#include "server/core/row_numbers.h"
 #include "server/core/shard_content.h"
 
 namespace paramd {
@@ -19,9 +20,8 @@ namespace {
 
 // The index of a block that was named before. Sessions name blocks in order:
 // then there is none.
-absl::optional<size_t> NamedTwice(
-    const std::vector<ShardContent::Decision>& blocks) {
-  const auto id = [](const ShardContent::Decision& block) {
+absl::optional<size_t> NamedTwice(const std::vector<PushDecision>& blocks) {
+  const auto id = [](const PushDecision& block) {
     return uint64_t{block.place} << 32 | static_cast<uint32_t>(block.block);
   };
   const auto unordered = std::adjacent_find(
@@ -55,11 +55,48 @@ void Skip(size_t bytes, ChainReader* reader) {
 
 }  // namespace
 
-uint64_t ShardContent::BytesToApply(
+void PushDecision::Answer(v1::PushedBlock::Result result,
+                          v1::PushReply* reply) const {
+  if (slice->sparse()) return reply->add_row_results(result);
+  v1::PushedBlock* const pushed = reply->add_blocks();
+  pushed->set_slice(place);
+  pushed->set_block(static_cast<uint32_t>(block));
+  pushed->set_result(result);
+  // What is held has no version yet.
+  if (result == v1::PushedBlock::HELD) return;
+  *pushed->mutable_version() = slice->block(block).version();
+}
+
+size_t IdBytes(const std::vector<PushDecision>& decisions) {
+  size_t bytes = 0;
+  for (const PushDecision& decision : decisions) bytes += decision.id_bytes();
+  return bytes;
+}
+
+v1::PushedBlock::Result ResultOf(AppliedPushes::Admission admission) {
+  switch (admission) {
+    case AppliedPushes::Admission::kApply:
+      return v1::PushedBlock::APPLIED;
+    case AppliedPushes::Admission::kAlreadyApplied:
+      return v1::PushedBlock::ALREADY_APPLIED;
+    case AppliedPushes::Admission::kSuperseded:
+      return v1::PushedBlock::SUPERSEDED;
+  }
+  return v1::PushedBlock::RESULT_UNSPECIFIED;
+}
+
+ContentPushes::ContentPushes(ShardContent* content, double spike_factor)
+    : content_(*content),
+      spike_factor_(spike_factor),
+      optimizer_(content->optimizer()),
+      spare_(content->spare()),
+      fork_(content->fork()) {}
+
+uint64_t ContentPushes::BytesToApply(
     const v1::PushRequest& request,
-    const std::vector<Decision>& decisions) const {
+    const std::vector<PushDecision>& decisions) const {
   uint64_t bytes = 0;
-  for (const Decision& decision : decisions) {
+  for (const PushDecision& decision : decisions) {
     if (decision.admission != AppliedPushes::Admission::kApply) continue;
     if (decision.slice->sparse() && decision.rows == 0) continue;
     bytes += fork_.BytesToChange(request.header().snapshot(), *decision.slice,
@@ -68,9 +105,9 @@ uint64_t ShardContent::BytesToApply(
   return bytes;
 }
 
-absl::Status ShardContent::Push(const v1::PushRequest& request,
-                                const BufferChain& payload,
-                                v1::PushReply* reply) {
+absl::Status ContentPushes::Push(const v1::PushRequest& request,
+                                 const BufferChain& payload,
+                                 v1::PushReply* reply) {
   if (request.step() > 0) {
     counts_.blocks_refused += BlocksIn(request);
     return Invalid("step", absl::StrCat("push is of step ", request.step(),
@@ -83,8 +120,8 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
     Record(request, *decisions, reply);
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(
-      MakeRoom("a push", [&] { return BytesToApply(request, *decisions); }));
+  RETURN_IF_ERROR(content_.MakeRoom(
+      "a push", [&] { return BytesToApply(request, *decisions); }));
   ChainReader gradient(payload);
   Skip(IdBytes(*decisions), &gradient);  // They are read.
   const size_t element_bytes = BytesOf(*FormatOf(request.encoding()));
@@ -93,26 +130,26 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
   size_t fetched = 0;
   for (size_t i = 0; i < decisions->size(); ++i) {
     if (i == fetched) fetched = FetchSome(*decisions, i, ids_, &optimizer_);
-    const Decision& decision = (*decisions)[i];
+    const PushDecision& decision = (*decisions)[i];
     if (decision.admission == AppliedPushes::Admission::kApply) {
       Apply(request, decision, &gradient);
-      Answer(decision, v1::PushedBlock::APPLIED, reply);
+      decision.Answer(v1::PushedBlock::APPLIED, reply);
     } else {
       Skip(decision.elements * element_bytes, &gradient);
-      Answer(decision, ResultOf(decision.admission), reply);
+      decision.Answer(ResultOf(decision.admission), reply);
       ++counts_.blocks_repeated;
     }
   }
   return absl::OkStatus();
 }
 
-void ShardContent::Record(const v1::PushRequest& request,
-                          const std::vector<Decision>& decisions,
-                          v1::PushReply* reply) {
+void ContentPushes::Record(const v1::PushRequest& request,
+                           const std::vector<PushDecision>& decisions,
+                           v1::PushReply* reply) {
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
-  for (const Decision& decision : decisions) {
-    Answer(decision, ResultOf(decision.admission), reply);
+  for (const PushDecision& decision : decisions) {
+    decision.Answer(ResultOf(decision.admission), reply);
     if (decision.admission != AppliedPushes::Admission::kApply) {
       ++counts_.blocks_repeated;
       continue;
@@ -124,39 +161,7 @@ void ShardContent::Record(const v1::PushRequest& request,
   }
 }
 
-size_t ShardContent::IdBytes(const std::vector<Decision>& decisions) {
-  size_t bytes = 0;
-  for (const Decision& decision : decisions) bytes += decision.id_bytes();
-  return bytes;
-}
-
-v1::PushedBlock::Result ShardContent::ResultOf(
-    AppliedPushes::Admission admission) {
-  switch (admission) {
-    case AppliedPushes::Admission::kApply:
-      return v1::PushedBlock::APPLIED;
-    case AppliedPushes::Admission::kAlreadyApplied:
-      return v1::PushedBlock::ALREADY_APPLIED;
-    case AppliedPushes::Admission::kSuperseded:
-      return v1::PushedBlock::SUPERSEDED;
-  }
-  return v1::PushedBlock::RESULT_UNSPECIFIED;
-}
-
-void ShardContent::Answer(const Decision& decision,
-                          v1::PushedBlock::Result result,
-                          v1::PushReply* reply) {
-  if (decision.slice->sparse()) return reply->add_row_results(result);
-  v1::PushedBlock* const pushed = reply->add_blocks();
-  pushed->set_slice(decision.place);
-  pushed->set_block(static_cast<uint32_t>(decision.block));
-  pushed->set_result(result);
-  // What is held has no version yet.
-  if (result == v1::PushedBlock::HELD) return;
-  *pushed->mutable_version() = decision.slice->block(decision.block).version();
-}
-
-absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::Check(
+absl::StatusOr<std::vector<PushDecision>> ContentPushes::Check(
     const v1::PushRequest& request, const BufferChain& payload) {
   auto decisions = CheckPush(request, payload);
   if (decisions.ok()) return decisions;
@@ -168,44 +173,36 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::Check(
   return decisions;
 }
 
-void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
-  Block& applied = slice->block(block);
-  if (options_.spike_factor > 0 && slice->options().has_usual_size()) {
-    ChainReader ahead = *gradient;
-    const double square = optimizer_.ReadMeanSquare(&ahead, applied.elements());
-    if (std::isfinite(square)) applied.gradient_rms().Add(square);
-  }
-  applied.Apply(optimizer_, gradient, &spare_,
-                {.staleness = 0,
-                 .variable = slice->options(),
-                 .first_element = slice->block_begin(block),
-                 .prune_below = ThresholdOf(*slice),
-                 .prune_channels = GoneChannelsOf(*slice)});
-  ++counts_.blocks_applied;
-}
-
-void ShardContent::ApplyRows(Slice* slice, int block, uint32_t rows,
+void ContentPushes::ApplySum(Slice* slice, int index, uint32_t rows,
                              ChainReader* gradient) {
+  Block& block = slice->block(index);
   ids_.Clear();
-  const auto place = ids_.Read(*slice, block, rows, gradient);
-  CHECK(place.ok(), "a chunk is checked before it is summed");
-  ApplyRowsTo(&slice->block(block),
-              {.staleness = 0, .variable = slice->options()}, *slice,
-              ids_.At(*slice, *place, rows), gradient, &slice->table_counts());
+  const auto first_id = ids_.Read(*slice, index, rows, gradient);
+  CHECK(first_id.ok(), "a chunk is checked before it is summed");
+  if (spike_factor_ > 0 && slice->options().has_usual_size()) {
+    ChainReader ahead = *gradient;
+    const double square = optimizer_.ReadMeanSquare(&ahead, block.elements());
+    if (std::isfinite(square)) block.gradient_rms().Add(square);
+  }
+  block.ApplyRows(optimizer_, ids_.At(*slice, *first_id, rows), gradient,
+                  &spare_,
+                  {.staleness = 0,
+                   .variable = slice->options(),
+                   .first_element = slice->block_begin(index),
+                   .prune_below = content_.pruning().ThresholdOf(*slice),
+                   .prune_channels = content_.pruning().GoneChannelsOf(*slice)},
+                  &slice->table_counts());
   ++counts_.blocks_applied;
 }
 
-void ShardContent::Apply(const v1::PushRequest& request,
-                         const Decision& decision, ChainReader* gradient) {
+void ContentPushes::Apply(const v1::PushRequest& request,
+                          const PushDecision& decision, ChainReader* gradient) {
   const NumberFormat format = *FormatOf(request.encoding());
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
   Slice* const slice = decision.slice;
   const int index = decision.block;
-  RowIds rows;
-  if (slice->sparse()) {
-    rows = ids_.At(*slice, decision.first_id, decision.rows);
-  }
+  const RowIds rows = ids_.At(*slice, decision.first_id, decision.rows);
   Block& block = slice->block(index);
   const SnapshotFork::Twin twin =
       fork_.BeforeChange(request.header().snapshot(), *slice, index);
@@ -224,43 +221,25 @@ void ShardContent::Apply(const v1::PushRequest& request,
   ++counts_.blocks_applied;
 }
 
-ApplyOptions ShardContent::OptionsOf(const Decision& decision,
-                                     const Block& block) const {
+ApplyOptions ContentPushes::OptionsOf(const PushDecision& decision,
+                                      const Block& block) const {
   return {.staleness = StalenessOf(decision, block).value_or(0),
           .variable = decision.slice->options(),
           .first_element = decision.slice->block_begin(decision.block)};
 }
 
-void ShardContent::ApplyTo(Block* block, const ApplyOptions& options,
-                           const Decision& decision, const RowIds& rows,
-                           const NumberReader& gradient, TableCounts* counts) {
-  if (options.variable.sparse) {
-    return ApplyRowsTo(block, options, *decision.slice, rows, gradient, counts);
-  }
-  if (options_.spike_factor > 0 && options.variable.has_usual_size()) {
+void ContentPushes::ApplyTo(Block* block, const ApplyOptions& options,
+                            const PushDecision& decision, const RowIds& rows,
+                            const NumberReader& gradient, TableCounts* counts) {
+  if (spike_factor_ > 0 && options.variable.has_usual_size()) {
     block->gradient_rms().Add(decision.mean_square);
   }
-  block->Apply(optimizer_, gradient, &spare_, options);
-}
-
-void ShardContent::ApplyRowsTo(Block* block, const ApplyOptions& options,
-                               const Slice& slice, const RowIds& rows,
-                               const NumberReader& gradient,
-                               TableCounts* counts) {
-  const size_t width = slice.row_elements();
-  if (!slice.keyed()) {
-    return block->ApplyRows(optimizer_, {rows.numbers, width}, gradient,
-                            &spare_, options);
-  }
-  const InitialValues initial(slice.variable(), seed_);
-  block->ApplyKeys(optimizer_, {rows.keys, width, &initial},
-                   KeyPolicyOf(slice.variable()), gradient, &spare_, options,
-                   counts);
+  block->ApplyRows(optimizer_, rows, gradient, &spare_, options, counts);
 }
 
 // A read of other content (before a restore) says nothing.
-absl::optional<uint64_t> ShardContent::StalenessOf(const Decision& decision,
-                                                   const Block& block) const {
+absl::optional<uint64_t> ContentPushes::StalenessOf(
+    const PushDecision& decision, const Block& block) const {
   if (decision.read_life != block.life() ||
       decision.read_counter > block.applied()) {
     return absl::nullopt;
@@ -268,19 +247,20 @@ absl::optional<uint64_t> ShardContent::StalenessOf(const Decision& decision,
   return block.applied() - decision.read_counter;
 }
 
-absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
+absl::StatusOr<std::vector<PushDecision>> ContentPushes::CheckPush(
     const v1::PushRequest& request, const BufferChain& payload) {
-  ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
+  ASSIGN_OR_RETURN(const NumberFormat format,
+                   CheckEncoding(request.encoding()));
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
   if (push.sequence == 0) {
     return Invalid("sequence", "push has sequence 0; the first one is 1");
   }
   const bool empty = IsEmpty(request);
-  ASSIGN_OR_RETURN(std::vector<Decision> decisions,
+  ASSIGN_OR_RETURN(std::vector<PushDecision> decisions,
                    CheckBlocks(request, push, empty));
   if (const auto twice = NamedTwice(decisions); twice.has_value()) {
-    const Decision& decision = decisions[*twice];
+    const PushDecision& decision = decisions[*twice];
     return Invalid(decision.slice->variable().name(),
                    absl::StrCat("chunk names block ", decision.block, " of '",
                                 decision.slice->TensorName(), "' twice"));
@@ -288,7 +268,7 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
   const size_t received = ChainSize(payload);
   // No further than that: counts that a peer made up may wrap in their sum.
   uint64_t bytes = 0;
-  for (const Decision& decision : decisions) {
+  for (const PushDecision& decision : decisions) {
     bytes += decision.id_bytes() + decision.elements * BytesOf(format);
     if (bytes > received) break;
   }
@@ -301,9 +281,9 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
   return decisions;
 }
 
-absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckBlocks(
+absl::StatusOr<std::vector<PushDecision>> ContentPushes::CheckBlocks(
     const v1::PushRequest& request, const PushId& push, bool empty) const {
-  std::vector<Decision> decisions;
+  std::vector<PushDecision> decisions;
   decisions.reserve(BlocksIn(request));
   for (const v1::PushBlock& block : request.blocks()) {
     ASSIGN_OR_RETURN(decisions.emplace_back(), CheckBlock(block, push, empty));
@@ -332,15 +312,15 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckBlocks(
   return decisions;
 }
 
-absl::Status ShardContent::CheckNumbers(const BufferChain& payload,
-                                        NumberFormat format,
-                                        std::vector<Decision>* decisions) {
+absl::Status ContentPushes::CheckNumbers(const BufferChain& payload,
+                                         NumberFormat format,
+                                         std::vector<PushDecision>* decisions) {
   ids_.Clear();
   ChainReader names(payload);
   ChainReader numbers(payload);
   Skip(IdBytes(*decisions), &numbers);
   const NumberReader gradient(&numbers, format);
-  for (Decision& decision : *decisions) {
+  for (PushDecision& decision : *decisions) {
     const std::string& name = decision.slice->variable().name();
     const auto refuse = [&](absl::string_view what) {
       return Refuse(v1::Refusal::QUARANTINED, name,
@@ -359,30 +339,31 @@ absl::Status ShardContent::CheckNumbers(const BufferChain& payload,
     // What is in already is acknowledged, whatever came since.
     if (decision.admission == AppliedPushes::Admission::kApply &&
         decision.slice->options().has_usual_size() &&
-        running.IsSpike(decision.mean_square, options_.spike_factor)) {
-      return refuse(absl::StrCat(
-          "has a root mean square of ", std::sqrt(decision.mean_square),
-          ", above ", options_.spike_factor, " times the running one of ",
-          running.value(), ","));
+        running.IsSpike(decision.mean_square, spike_factor_)) {
+      return refuse(absl::StrCat("has a root mean square of ",
+                                 std::sqrt(decision.mean_square), ", above ",
+                                 spike_factor_, " times the running one of ",
+                                 running.value(), ","));
     }
   }
   return absl::OkStatus();
 }
 
 // One pass in either case.
-bool ShardContent::IsFinite(const NumberReader& gradient,
-                            Decision* decision) const {
+bool ContentPushes::IsFinite(const NumberReader& gradient,
+                             PushDecision* decision) const {
   const size_t elements = decision->elements;
-  if (options_.spike_factor == 0) {
+  if (spike_factor_ == 0) {
     return optimizer_.ReadFinite(gradient, elements);
   }
   decision->mean_square = optimizer_.ReadMeanSquare(gradient, elements);
   return std::isfinite(decision->mean_square);
 }
 
-absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
+absl::StatusOr<PushDecision> ContentPushes::CheckBlock(
     const v1::PushBlock& block, const PushId& push, bool empty) const {
-  ASSIGN_OR_RETURN(Slice* const slice, Find(block.slice(), block.block()));
+  ASSIGN_OR_RETURN(Slice* const slice,
+                   content_.Find(block.slice(), block.block()));
   const int index = static_cast<int>(block.block());
   const std::string& name = slice->variable().name();
   if (slice->sparse()) {
@@ -397,22 +378,23 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
                                       index, "; the block has ", elements));
   }
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
-  return Decision{.slice = slice,
-                  .place = block.slice(),
-                  .block = index,
-                  .admission = admission,
-                  .elements = elements,
-                  .read_life = block.computed_on().life(),
-                  .read_counter = block.computed_on().counter()};
+  return PushDecision{.slice = slice,
+                      .place = block.slice(),
+                      .block = index,
+                      .admission = admission,
+                      .elements = elements,
+                      .read_life = block.computed_on().life(),
+                      .read_counter = block.computed_on().counter()};
 }
 
-absl::StatusOr<ShardContent::Decision> ShardContent::CheckRows(
+absl::StatusOr<PushDecision> ContentPushes::CheckRows(
     const v1::PushRequest& request, int which, const PushId& push,
     bool empty) const {
   const v1::RowBlocks& named = request.rows();
   const uint32_t block = named.blocks(which);
   const uint32_t rows = named.rows(which);
-  ASSIGN_OR_RETURN(Slice* const slice, Find(named.slices(which), block));
+  ASSIGN_OR_RETURN(Slice* const slice,
+                   content_.Find(named.slices(which), block));
   RETURN_IF_ERROR(CheckSparse(*slice, block));
   const std::string& name = slice->variable().name();
   if (rows > 0 && empty) {
@@ -422,12 +404,12 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckRows(
   }
   const int index = static_cast<int>(block);
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
-  Decision decision = {.slice = slice,
-                       .place = named.slices(which),
-                       .block = index,
-                       .admission = admission,
-                       .elements = rows * slice->row_elements(),
-                       .rows = rows};
+  PushDecision decision = {.slice = slice,
+                           .place = named.slices(which),
+                           .block = index,
+                           .admission = admission,
+                           .elements = rows * slice->row_elements(),
+                           .rows = rows};
   if (request.rows_computed_on().lives_size() > 0) {
     decision.read_life = request.rows_computed_on().lives(which);
     decision.read_counter = request.rows_computed_on().counters(which);

@@ -1,13 +1,13 @@
+#include "server/core/content_pulls.h"
+
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
-#include "config/wire_format.h"
 #include "proto/refusal.h"
 #include "server/core/fetch_rows.h"
-#include "server/core/row_numbers.h"
 #include "server/core/shard_content.h"
 #include "tensor/packed_numbers.h"
 
@@ -21,44 +21,38 @@ constexpr size_t kHeadBytesPerRowBlock = 20;
 
 }  // namespace
 
-absl::StatusOr<NumberFormat> ShardContent::FormatIn(v1::Encoding encoding) {
-  const auto format = FormatOf(encoding);
-  if (format.has_value()) return *format;
-  return Invalid("encoding",
-                 absl::StrCat("encoding ", static_cast<int>(encoding),
-                              " is unknown here; known are FP32, BF16, FP16"));
-}
-
-absl::Status ShardContent::Pull(const v1::PullRequest& request,
+absl::Status ContentPulls::Pull(const v1::PullRequest& request,
                                 const BufferChain& names, v1::PullReply* reply,
                                 BufferChain* payload) {
-  ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
+  ASSIGN_OR_RETURN(const NumberFormat format,
+                   CheckEncoding(request.encoding()));
   uint64_t bytes = kHeadBytesPerBlock;
   RETURN_IF_ERROR(PullBlocks(request, format, &bytes, reply, payload));
   RETURN_IF_ERROR(PullRows(request, names, format, &bytes, reply, payload));
   reply->set_encoding(request.encoding());
-  ++counts_.pulls;
+  ++count_;
   return absl::OkStatus();
 }
 
-absl::Status ShardContent::CheckReply(const v1::PullRequest& request,
+absl::Status ContentPulls::CheckReply(const v1::PullRequest& request,
                                       uint64_t bytes) const {
-  if (bytes <= options_.max_reply_bytes) return absl::OkStatus();
+  if (bytes <= max_reply_bytes_) return absl::OkStatus();
   return Refuse(
       v1::Refusal::OVER_LIMIT, "pull",
       absl::StrCat("the ", request.blocks_size() + request.rows().rows_size(),
-                   " blocks of this pull have more than ",
-                   options_.max_reply_bytes, " bytes; pull fewer at a time"));
+                   " blocks of this pull have more than ", max_reply_bytes_,
+                   " bytes; pull fewer at a time"));
 }
 
-absl::Status ShardContent::PullBlocks(const v1::PullRequest& request,
+absl::Status ContentPulls::PullBlocks(const v1::PullRequest& request,
                                       NumberFormat format, uint64_t* bytes,
                                       v1::PullReply* reply,
                                       BufferChain* payload) {
   reply->mutable_blocks()->Reserve(request.blocks_size());
   payload->reserve(request.blocks_size() + 1);
   for (const v1::PullBlock& wanted : request.blocks()) {
-    ASSIGN_OR_RETURN(Slice* const slice, Find(wanted.slice(), wanted.block()));
+    ASSIGN_OR_RETURN(Slice* const slice,
+                     content_.Find(wanted.slice(), wanted.block()));
     const Block& block = slice->block(static_cast<int>(wanted.block()));
     const v1::BlockVersion version = block.version();
     v1::PulledBlock* const pulled = reply->add_blocks();
@@ -80,19 +74,19 @@ absl::Status ShardContent::PullBlocks(const v1::PullRequest& request,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Buffer> ShardContent::Encode(const Slice& slice,
+absl::StatusOr<Buffer> ContentPulls::Encode(const Slice& slice,
                                             const Block& block,
                                             NumberFormat format) {
   return Encode(Decoded(block.values(), slice.value_format()), format);
 }
 
-absl::StatusOr<Buffer> ShardContent::Pack(const Slice& slice,
+absl::StatusOr<Buffer> ContentPulls::Pack(const Slice& slice,
                                           const Block& block,
                                           NumberFormat format,
                                           v1::PulledBlock* pulled) {
   const auto pruned = slice.options().pruning;
   if (!pruned.has_value() ||
-      !optimizer_.pruning()[*pruned].HasBegun(block.applied())) {
+      !content_.optimizer().pruning()[*pruned].HasBegun(block.applied())) {
     return Encode(slice, block, format);
   }
   const std::pair<uint32_t, uint32_t> place = {pulled->slice(),
@@ -113,7 +107,7 @@ absl::StatusOr<Buffer> ShardContent::Pack(const Slice& slice,
   return known->second.bytes;
 }
 
-absl::StatusOr<ShardContent::PackedBlock> ShardContent::MakePacked(
+absl::StatusOr<ContentPulls::PackedBlock> ContentPulls::MakePacked(
     const Block& block, NumberFormat format) {
   const size_t elements = block.elements();
   const auto* const values =
@@ -127,7 +121,8 @@ absl::StatusOr<ShardContent::PackedBlock> ShardContent::MakePacked(
   const uint64_t bytes = PackedBytes(format, elements, nonzero);
   // As they are, float32 need no memory.
   if (!IsWorthPacking(format, elements, nonzero) ||
-      (format == NumberFormat::kFp32 && !HasRoom([bytes] { return bytes; }))) {
+      (format == NumberFormat::kFp32 &&
+       !content_.HasRoom([bytes] { return bytes; }))) {
     return packed;
   }
   ASSIGN_OR_RETURN(packed.bytes, AllocateReply(bytes));
@@ -135,13 +130,14 @@ absl::StatusOr<ShardContent::PackedBlock> ShardContent::MakePacked(
   return packed;
 }
 
-absl::StatusOr<std::vector<ShardContent::WantedRows>> ShardContent::FindRows(
+absl::StatusOr<std::vector<ContentPulls::WantedRows>> ContentPulls::FindRows(
     const v1::RowBlocks& rows) const {
   RETURN_IF_ERROR(CheckColumns(rows));
   std::vector<WantedRows> wanted;
   wanted.reserve(rows.rows_size());
   for (int i = 0; i < rows.rows_size(); ++i) {
-    ASSIGN_OR_RETURN(Slice* const slice, Find(rows.slices(i), rows.blocks(i)));
+    ASSIGN_OR_RETURN(Slice* const slice,
+                     content_.Find(rows.slices(i), rows.blocks(i)));
     RETURN_IF_ERROR(CheckSparse(*slice, rows.blocks(i)));
     wanted.push_back({slice, static_cast<int>(rows.blocks(i)), rows.rows(i)});
   }
@@ -149,7 +145,7 @@ absl::StatusOr<std::vector<ShardContent::WantedRows>> ShardContent::FindRows(
 }
 
 // All of them into one buffer.
-absl::Status ShardContent::PullRows(const v1::PullRequest& request,
+absl::Status ContentPulls::PullRows(const v1::PullRequest& request,
                                     const BufferChain& names,
                                     NumberFormat format, uint64_t* bytes,
                                     v1::PullReply* reply,
@@ -172,7 +168,7 @@ absl::Status ShardContent::PullRows(const v1::PullRequest& request,
   *bytes += wanted.size() * kHeadBytesPerRowBlock + elements * BytesOf(format);
   RETURN_IF_ERROR(CheckReply(request, *bytes));
   RETURN_IF_ERROR(ReadNames(names, &wanted));
-  if (options_.disk != nullptr && options_.disk->WaitsLately()) {
+  if (disk_ != nullptr && disk_->WaitsLately()) {
     ReadAhead(wanted);
   }
   ASSIGN_OR_RETURN(Buffer copy, AllocateReply(elements * sizeof(float)));
@@ -190,7 +186,7 @@ absl::Status ShardContent::PullRows(const v1::PullRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status ShardContent::ReadNames(const BufferChain& names,
+absl::Status ContentPulls::ReadNames(const BufferChain& names,
                                      std::vector<WantedRows>* wanted) {
   ids_.Clear();
   ChainReader reader(names);
@@ -201,45 +197,34 @@ absl::Status ShardContent::ReadNames(const BufferChain& names,
   return absl::OkStatus();
 }
 
-void ShardContent::CopyRows(const std::vector<WantedRows>& wanted, float* out) {
-  const Slice* last = nullptr;
-  absl::optional<InitialValues> initial;  // Of that one.
+void ContentPulls::CopyRows(const std::vector<WantedRows>& wanted, float* out) {
   size_t fetched = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (i == fetched) fetched = FetchSome(wanted, i, ids_, /*pushes=*/nullptr);
     const auto& [slice, block, rows, first_id] = wanted[i];
-    const RowIds ids = ids_.At(*slice, first_id, rows);
-    const size_t width = slice->row_elements();
-    if (slice->keyed()) {
-      if (slice != last) initial.emplace(slice->variable(), seed_);
-      last = slice;
-      slice->block(block).CopyKeys({ids.keys, width, &*initial}, out,
-                                   &slice->table_counts());
-    } else {
-      slice->block(block).CopyRows({ids.numbers, width}, out);
-    }
-    out += rows * width;
+    slice->block(block).CopyRows(ids_.At(*slice, first_id, rows), out,
+                                 &slice->table_counts());
+    out += rows * slice->row_elements();
   }
 }
 
-void ShardContent::ReadAhead(const std::vector<WantedRows>& wanted) {
+void ContentPulls::ReadAhead(const std::vector<WantedRows>& wanted) {
   std::vector<absl::Span<const std::byte>> pieces;
   for (const auto& [slice, block, rows, first_id] : wanted) {
     if (slice->placement().fast_rows == 0) continue;
-    slice->block(block).AddSlowRows(
-        {ids_.At(*slice, first_id, rows).keys, slice->row_elements()}, &pieces);
+    slice->block(block).AddSlowRows(ids_.At(*slice, first_id, rows), &pieces);
   }
   DiskMemory::ReadAhead(pieces);
 }
 
-absl::StatusOr<Buffer> ShardContent::AllocateReply(uint64_t bytes) {
-  RETURN_IF_ERROR(MakeRoom("a pull", [bytes] { return bytes; }));
-  return options_.memory == nullptr
+absl::StatusOr<Buffer> ContentPulls::AllocateReply(uint64_t bytes) {
+  RETURN_IF_ERROR(content_.MakeRoom("a pull", [bytes] { return bytes; }));
+  return content_.memory() == nullptr
              ? Buffer::Allocate(bytes)
-             : options_.memory->account().Allocate(bytes);
+             : content_.memory()->account().Allocate(bytes);
 }
 
-absl::StatusOr<Buffer> ShardContent::Encode(const Buffer& values,
+absl::StatusOr<Buffer> ContentPulls::Encode(const Buffer& values,
                                             NumberFormat format) {
   if (format == NumberFormat::kFp32) return values;
   const size_t count = values.size() / sizeof(float);
