@@ -194,10 +194,10 @@ TEST(ScaledInputTest, SomeServersAreToldOfTheInputInEachHeartbeat) {
     for (uint32_t s = 0; s < kServers; ++s) {
       told += IsToldInput(s, bench.now, bench.job);
     }
-    EXPECT_EQ(told, 16);
+    EXPECT_EQ(told, 8);
     bench.now = bench.now + bench.job.heartbeat();
   }
-  options.servers = 16;
+  options.servers = 8;
   EXPECT_TRUE(IsToldInput(7, bench.now, PartBench(options).job))
       << "few are told always";
 }
