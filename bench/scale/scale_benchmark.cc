@@ -13,9 +13,9 @@
 namespace paramd {
 namespace {
 
-constexpr uint32_t kSmallest = 10;
-constexpr uint32_t kLargest = 300;
-constexpr uint32_t kSizes[] = {kSmallest, 30, 100, kLargest};
+constexpr uint32_t kSizes[] = {10, 30, 100, 300, 1000};
+// Of larger ones a minute is measured, as with --quick of those up to here.
+constexpr uint32_t kQuickly = 100;
 constexpr absl::Duration kLossEvery = absl::Minutes(1);
 constexpr absl::Duration kBackAfter = absl::Seconds(20);
 
@@ -76,37 +76,37 @@ void AddSize(uint32_t servers, const Cost& cost, Report* report) {
   add("take_over_messages_per_member", "", cost.take_over_messages);
 }
 
-void AddRatio(const std::string& what, double large, double small,
-              Report* report) {
-  const std::string metric =
-      absl::StrCat(what, "_", kLargest, "_over_", kSmallest);
-  Samples values, peer;
-  values.Add(large);
-  peer.Add(small);
-  report->Add({metric, "", values,
-               Figure::Peer{absl::StrCat(kSmallest, " servers"), peer}});
+// The largest job over the smallest, by their servers.
+void AddRatios(const std::map<uint32_t, Cost>& costs, Report* report) {
+  const auto& [fewest, small] = *costs.begin();
+  const auto& [most, large] = *costs.rbegin();
+  const std::string jobs = absl::StrCat("_", most, "_over_", fewest);
+  const std::string peer = absl::StrCat(fewest, " servers");
+  const auto add = [&](const char* what, double of_large, double of_small) {
+    Samples values, peers;
+    values.Add(of_large);
+    peers.Add(of_small);
+    report->Add(
+        {absl::StrCat(what, jobs), "", values, Figure::Peer{peer, peers}});
+  };
+  add("coordinator_cpu_per_member", large.cpu_us, small.cpu_us);
+  add("bytes_per_member", large.bytes, small.bytes);
+  add("take_over", large.take_over_ms, small.take_over_ms);
+  add("take_over_cpu_per_member", large.take_over_cpu_us,
+      small.take_over_cpu_us);
 }
 
 void Measure(Report* report) {
-  const int minutes = report->quick() ? 1 : 2;
   std::map<uint32_t, Cost> costs;
   for (const uint32_t servers : kSizes) {
     if (!report->Wants(absl::StrCat(servers))) continue;
-    if (report->quick() && servers > 100) continue;
+    if (report->quick() && servers > kQuickly) continue;
     report->Progress(absl::StrCat("scale: ", servers, " servers"));
+    const int minutes = report->quick() || servers > kQuickly ? 1 : 2;
     costs[servers] = CostOf(servers, minutes);
     AddSize(servers, costs[servers], report);
   }
-  const auto small = costs.find(kSmallest);
-  const auto large = costs.find(kLargest);
-  if (small == costs.end() || large == costs.end()) return;
-  const Cost& a = small->second;
-  const Cost& b = large->second;
-  AddRatio("coordinator_cpu_per_member", b.cpu_us, a.cpu_us, report);
-  AddRatio("bytes_per_member", b.bytes, a.bytes, report);
-  AddRatio("take_over", b.take_over_ms, a.take_over_ms, report);
-  AddRatio("take_over_cpu_per_member", b.take_over_cpu_us, a.take_over_cpu_us,
-           report);
+  if (costs.size() > 1) AddRatios(costs, report);
 }
 
 }  // namespace

@@ -233,11 +233,14 @@ void SimulatedJob::Carry(const Outbox::SendItem& item) {
     if (member != nullptr) {
       news = std::make_shared<const v1::ServerMember>(*member);
     }
-    After(kLatency,
-          [this, peer, call, news, version = configuration.version()] {
-            if (news != nullptr) places_[peer].member = *news;
-            OnConfigure(peer, call, version);
-          });
+    After(kLatency, [this, peer, call, news, version = configuration.version(),
+                     since = configuration.changes_since()] {
+      CHECK(IncarnationAt(peer) == 0 || !(places_[peer].known < since),
+            "a server has the configuration since which it is told what "
+            "has changed");
+      if (news != nullptr) places_[peer].member = *news;
+      OnConfigure(peer, call, version);
+    });
   }
 }
 
@@ -300,6 +303,7 @@ void SimulatedJob::Lose(uint32_t task, absl::Duration back_after) {
   for (const uint32_t peer : {2 * task, 2 * task + 1}) {
     if (IsPrimary(peer)) lost_ = places_[peer].server;
     places_[peer].member.Clear();
+    places_[peer].known.Clear();
     const CallId watch = std::exchange(places_[peer].watch, 0);
     if (watch == 0) continue;
     After(kLatency, [this, peer, watch] { Fail(peer, watch); });
@@ -342,13 +346,17 @@ void SimulatedJob::Answer(uint32_t peer, CallId call,
 // A backup has everything as soon as its server knows of it.
 void SimulatedJob::OnConfigure(uint32_t peer, CallId call,
                                const v1::ConfigurationVersion& version) {
-  const Place& place = places_[peer];
+  Place& place = places_[peer];
   v1::ConfigureReply reply;
   reply.set_incarnation(IncarnationAt(peer));
+  reply.set_takes_changes(true);
   const v1::ServerMember& member = place.member;
   const bool is_backup = member.backup().peer() == peer &&
                          member.backup().incarnation() == reply.incarnation();
-  if (IsPrimary(peer) || is_backup) *reply.mutable_configuration() = version;
+  if (IsPrimary(peer) || is_backup) {
+    *reply.mutable_configuration() = version;
+    place.known = version;
+  }
   if (IsPrimary(peer)) {
     reply.set_restored(true);
     reply.set_processor_us(1000);
@@ -399,6 +407,7 @@ void SimulatedJob::OnJoined(uint32_t index, const v1::JoinReply& reply) {
   *header->mutable_generation() = reply.generation();
   *header->mutable_configuration() = reply.configuration().version();
   header->set_term(reply.configuration().version().term());
+  workers_[index].beat.set_takes_changes(true);
   Beat(index);
   // Not all in one moment.
   After(kPortionEvery * (static_cast<double>(index) / workers_.size()),

@@ -83,6 +83,7 @@ class SimulatedJob {
     uint32_t server = 0;      // Which may be here.
     v1::ServerMember member;  // What the configuration says of that.
     CallId watch = 0;         // Parked.
+    v1::ConfigurationVersion known;
   };
   struct Worker {
     v1::HeartbeatRequest beat;

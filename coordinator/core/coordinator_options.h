@@ -1,6 +1,7 @@
 #ifndef PARAMD_COORDINATOR_CORE_COORDINATOR_OPTIONS_H_
 #define PARAMD_COORDINATOR_CORE_COORDINATOR_OPTIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ struct CoordinatorOptions {
   uint64_t test_set = 0;
   uint64_t test_batches = 0;
   uint64_t nonce_seed = 0;
+  // In a job of more members, what comes is not followed by a look at all of
+  // them (see Dispatcher).
+  size_t few_members = 100;
   // With rebalance: for how long each ps is measured before a server is moved,
   // and how long one that was moved stays.
   absl::Duration balance_window = absl::Minutes(1);

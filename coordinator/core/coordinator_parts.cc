@@ -104,6 +104,14 @@ bool CoordinatorParts::SomebodyLeavesWithASnapshot() const {
   return leaving.NeedsSnapshot(checkpoints.newest().number, job);
 }
 
+bool CoordinatorParts::IsQuiet() const {
+  return phase == JobPhase::kRunning && !job.IsSync() && joins.all().empty() &&
+         checkpoints.round() == nullptr && !modes.IsUnderWay() &&
+         !rate_scale.HoldsSteps() && !leaving.draining() && !stop.is_asked() &&
+         !scaling.IsUnderWay() && !balance.IsUnderWay() &&
+         drains.UnderWay().empty();
+}
+
 StepLedger::Obstacles CoordinatorParts::ToSteps() const {
   StepLedger::Obstacles obstacles;
   // After an entry of a mode that is under way the next layout has it too.

@@ -58,6 +58,8 @@ struct CoordinatorParts {
   // worker that comes is waited for as everybody's.
   bool HoldsJoins() const;
   bool SomebodyLeavesWithASnapshot() const;
+  // It trains, and nothing is under way that several members are asked for.
+  bool IsQuiet() const;
   // What else keeps a step or a change of the mode back.
   StepLedger::Obstacles ToSteps() const;
   ModeChanges::Obstacles ToModeChange() const;

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "coordinator/core/job_view.h"
@@ -30,6 +31,7 @@ Coordinator::Options LargeJob() {
 class CoordinatorScaleTest : public ::testing::Test {
  protected:
   CoordinatorScaleTest() : job_(LargeJob()) {
+    job_.TakeChanges(true);
     job_.ReadLog();
     job_.Append();
     Settle();
@@ -71,6 +73,7 @@ TEST_F(CoordinatorScaleTest, AServerThatHasTheConfigurationIsRemindedOfIt) {
   EXPECT_EQ(told.version(), all.version());
   EXPECT_EQ(told.run_id(), all.run_id());
   EXPECT_EQ(told.job_digest(), all.job_digest());
+  EXPECT_EQ(told.changes_since(), all.version());
   EXPECT_FALSE(told.has_layout());
   ASSERT_EQ(told.servers_size(), 1);
   EXPECT_EQ(told.servers(0).SerializeAsString(),
@@ -93,7 +96,7 @@ TEST_F(CoordinatorScaleTest, AServerThatBeganAnewIsToldTheWhole) {
   EXPECT_EQ(told.servers(5).incarnation(), job_.incarnation(5));
 }
 
-TEST_F(CoordinatorScaleTest, AServerThatKnowsNoRemindersIsToldTheWhole) {
+TEST_F(CoordinatorScaleTest, AServerThatRefusesWhatHasChangedIsToldTheWhole) {
   driver().Advance(absl::Seconds(1));
   const auto sent = driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(5));
   ASSERT_TRUE(sent.has_value());
@@ -103,14 +106,53 @@ TEST_F(CoordinatorScaleTest, AServerThatKnowsNoRemindersIsToldTheWhole) {
   EXPECT_FALSE(driver().exited) << driver().exit_status;
 }
 
-TEST_F(CoordinatorScaleTest, ANewConfigurationIsToldWhole) {
+TEST_F(CoordinatorScaleTest, OfANewConfigurationIsToldWhatHasChanged) {
+  const v1::ConfigurationVersion before = job_.configuration().version();
   job_.BeginJoin(1, 201);
   driver().Advance(absl::Milliseconds(1));
-  const v1::ConfigureRequest told = Configured(5);
-  EXPECT_TRUE(told.configuration().has_layout());
-  EXPECT_EQ(told.configuration().servers_size(), static_cast<int>(kServers));
-  EXPECT_EQ(told.configuration().workers_size(), 1);
-  EXPECT_TRUE(told.has_input_left());
+  const v1::Configuration told = Configured(5).configuration();
+  EXPECT_EQ(told.changes_since(), before);
+  EXPECT_EQ(told.version(), job_.configuration().version());
+  EXPECT_FALSE(told.has_layout());
+  EXPECT_THAT(told.changed(), ::testing::IsEmpty());
+  ASSERT_EQ(told.servers_size(), 1);
+  EXPECT_EQ(told.servers(0).index(), 5u);
+  ASSERT_EQ(told.workers_size(), 1);
+  EXPECT_EQ(told.workers(0).index(), 1u);
+}
+
+TEST_F(CoordinatorScaleTest, AServerThatTakesNoChangesIsToldTheWhole) {
+  job_.TakeChanges(false);
+  driver().Advance(absl::Seconds(1));
+  job_.Serve();
+  driver().Advance(absl::Seconds(1));
+  const v1::Configuration told = Configured(5).configuration();
+  EXPECT_FALSE(told.has_changes_since());
+  EXPECT_TRUE(told.has_layout());
+  EXPECT_EQ(told.servers_size(), static_cast<int>(kServers));
+}
+
+TEST_F(CoordinatorScaleTest, AWorkerThatTakesChangesIsToldThem) {
+  const v1::JoinReply joined = Join(0);
+  v1::HeartbeatRequest beat;
+  v1::Header* const header = beat.mutable_header();
+  *header->mutable_generation() = joined.generation();
+  *header->mutable_configuration() = joined.configuration().version();
+  beat.set_state(v1::RUNNING);
+  beat.set_number(1);
+  beat.set_takes_changes(true);
+  const CallId call = driver().Begin(PeerId::Worker(0), beat);
+  Join(1);
+  ASSERT_TRUE(driver().answered(call));
+  const CoreDriver::Answer answer = driver().Take(call);
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  const auto& told =
+      static_cast<const v1::HeartbeatReply&>(*answer.head).configuration();
+  EXPECT_EQ(told.changes_since(), joined.configuration().version());
+  EXPECT_EQ(told.version(), job_.configuration().version());
+  EXPECT_FALSE(told.has_layout());
+  EXPECT_EQ(told.servers_size(), 0);
+  EXPECT_EQ(told.workers_size(), 0);
 }
 
 TEST_F(CoordinatorScaleTest, AWorkerIsToldOfNoOtherSession) {
@@ -152,10 +194,10 @@ TEST(ScaledInputTest, SomeServersAreToldOfTheInputInEachHeartbeat) {
     for (uint32_t s = 0; s < kServers; ++s) {
       told += IsToldInput(s, bench.now, bench.job);
     }
-    EXPECT_EQ(told, 16);
+    EXPECT_EQ(told, 8);
     bench.now = bench.now + bench.job.heartbeat();
   }
-  options.servers = 16;
+  options.servers = 8;
   EXPECT_TRUE(IsToldInput(7, bench.now, PartBench(options).job))
       << "few are told always";
 }

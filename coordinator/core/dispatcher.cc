@@ -19,21 +19,30 @@ using ::google::protobuf::DynamicCastToGenerated;
 constexpr absl::Duration kPeriod = absl::Milliseconds(100);
 constexpr absl::Duration kLongestTurn = absl::Milliseconds(500);
 // To advance takes time that grows with the members, and they are as many as
-// what they say in a second: beyond this many one Advance is for all that came
-// in a while.
-constexpr size_t kFewMembers = 100;
+// what they say in a second.
 constexpr absl::Duration kPacePerMember = absl::Microseconds(1);
+// Between two looks at all members of a job that is quiet.
+constexpr absl::Duration kQuietPace = absl::Milliseconds(100);
 // Before that is over: of what others wait for, if not too much comes at once.
 constexpr int kMostUrgent = 8;
 // Between checkpoints to save steps of sync mode, should one fail.
 constexpr absl::Duration kSaveRetry = absl::Seconds(1);
+
+// Of a member that does what it always does.
+bool IsUsual(const Message& message) {
+  if (message.is_reply) return message.status.ok();
+  return DynamicCastToGenerated<v1::HeartbeatRequest>(message.head) !=
+             nullptr ||
+         DynamicCastToGenerated<v1::PortionRequest>(message.head) != nullptr;
+}
 
 }  // namespace
 
 Dispatcher::Dispatcher(const CoordinatorOptions& options)
     : parts_(options, [this] { return report_.waiting_for(); }),
       facts_(&parts_),
-      report_(&parts_) {
+      report_(&parts_),
+      due_members_(&parts_, &facts_) {
   for (uint32_t s = 0; s < options.places.size(); ++s) {
     for (const uint32_t peer : AllOf(options.places[s])) server_of_[peer] = s;
   }
@@ -58,7 +67,7 @@ void Dispatcher::Completed(IoResult result, Time now, Outbox* out) {
   Turn turn = parts_.Begin(now, out);
   handler(result, &turn);
   facts_.Deliver(&turn);
-  AdvanceSoon(/*urgent=*/true, &turn);
+  AdvanceSoon(Event::kUrgent, absl::nullopt, &turn);
 }
 
 void Dispatcher::Receive(Message message, Time now, Outbox* out) {
@@ -67,7 +76,10 @@ void Dispatcher::Receive(Message message, Time now, Outbox* out) {
   const bool has_failed = message.is_reply && !message.status.ok();
   Route(message, &turn);
   facts_.Deliver(&turn);
-  AdvanceSoon(/*urgent=*/has_failed, &turn);
+  AdvanceSoon(has_failed         ? Event::kUrgent
+              : IsUsual(message) ? Event::kUsual
+                                 : Event::kOther,
+              message.from, &turn);
 }
 
 void Dispatcher::Tick(Time now, Outbox* out) {
@@ -75,13 +87,14 @@ void Dispatcher::Tick(Time now, Outbox* out) {
   Turn turn = parts_.Begin(now, out);
   next_periodic_ = now + kPeriod;
   parts_.startup.CheckPatience(&turn);
-  AdvanceSoon(/*urgent=*/false, &turn);
+  AdvanceSoon(Event::kUsual, absl::nullopt, &turn);
 }
 
 Time Dispatcher::next_tick() const {
   if (parts_.phase == JobPhase::kDone) return Time::Never();
-  const Time due = has_more_ ? may_advance_ : std::max(next_due_, may_advance_);
-  return std::min(next_periodic_, due);
+  const Time may = MayAdvance();
+  const Time due = has_more_ ? may : std::max(next_due_, may);
+  return std::min({next_periodic_, due, due_members_.next()});
 }
 
 Time Dispatcher::NextDue() const {
@@ -348,29 +361,67 @@ void Dispatcher::OnTakePortion(const Message& message,
 
 // ---- what is due ------------------------------------------------------------
 
-absl::Duration Dispatcher::Pace() const {
-  const size_t members = parts_.servers.all().size() +
-                         parts_.sessions.all().size() +
-                         parts_.joins.all().size();
-  if (members <= kFewMembers) return absl::ZeroDuration();
-  return static_cast<int64_t>(members) * kPacePerMember;
+size_t Dispatcher::Members() const {
+  return parts_.servers.all().size() + parts_.sessions.all().size() +
+         parts_.joins.all().size();
 }
 
-void Dispatcher::AdvanceSoon(bool urgent, Turn* turn) {
+absl::Duration Dispatcher::Pace() const {
+  return HasManyMembers() ? static_cast<int64_t>(Members()) * kPacePerMember
+                          : absl::ZeroDuration();
+}
+
+Time Dispatcher::MayAdvance() const {
+  return advanced_ +
+         (is_quiet_ && !hurries_ ? std::max(kQuietPace, Pace()) : Pace());
+}
+
+void Dispatcher::AdvanceSoon(Event event, absl::optional<PeerId> from,
+                             Turn* turn) {
   has_more_ = true;
-  if (turn->now >= may_advance_) {
-    urgent_ = 0;
-  } else if (!urgent || ++urgent_ > kMostUrgent) {
-    return;
+  hurries_ |= event != Event::kUsual || HasNewVersion();
+  if (is_quiet_ && !parts_.IsQuiet()) {
+    is_quiet_ = false;
+    due_members_.End();
   }
-  Advance(turn);
+  const bool is_too_soon = turn->now < advanced_ + Pace();
+  if (!is_too_soon) urgent_ = 0;
+  const bool is_urgent = event == Event::kUrgent;
+  if (turn->now >= MayAdvance() ||
+      (is_urgent && (!is_too_soon || ++urgent_ <= kMostUrgent))) {
+    return Advance(turn);
+  }
+  if (is_quiet_) AdvanceFew(from, turn);
+}
+
+void Dispatcher::AdvanceFew(absl::optional<PeerId> from, Turn* turn) {
+  if (!from.has_value()) {
+    due_members_.AdvanceDue(turn);
+  } else {
+    absl::optional<uint32_t> server;
+    if (from->kind == PeerId::Kind::kPs) {
+      const auto found = server_of_.find(from->index);
+      server = found == server_of_.end() ? parts_.servers.ServerAt(from->index)
+                                         : absl::make_optional(found->second);
+    }
+    due_members_.AdvanceOne(*from, server, turn);
+  }
+  hurries_ |= HasNewVersion();
+}
+
+bool Dispatcher::HasNewVersion() const {
+  return parts_.configuration.get().version().counter() != told_version_;
 }
 
 void Dispatcher::Advance(Turn* turn) {
+  told_version_ = parts_.configuration.get().version().counter();
   AdvanceParts(turn);
-  has_more_ = false;
-  may_advance_ = turn->now + Pace();
+  advanced_ = turn->now;
   next_due_ = NextDue();
+  is_quiet_ = HasManyMembers() && parts_.IsQuiet();
+  is_quiet_ ? due_members_.Begin() : due_members_.End();
+  // Some may not have been told of what has changed with this look.
+  has_more_ = hurries_ = is_quiet_ && HasNewVersion();
 }
 
 void Dispatcher::AdvanceParts(Turn* turn) {

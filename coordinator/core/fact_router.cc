@@ -250,7 +250,8 @@ void FactRouter::EndSessions(absl::string_view why, Turn* turn) {
   parts_.enlistments.KeepSessions(*turn);
   parts_.sessions.EndAll(why, turn);
   parts_.input.OnSessionsEnded();
-  turn->live->mutable_plan()->clear_contributors();
+  turn->live->Change({v1::Configuration::kContributorsFieldNumber})
+      ->clear_contributors();
 }
 
 // ---- servers ----------------------------------------------------------------
@@ -370,8 +371,7 @@ void FactRouter::On(const BackToCheckpoint&, Turn* turn) {
   CheckpointAccounts& accounts = parts_.checkpoints.accounts();
   accounts.loss.Rewind();  // What the sessions pushed too.
   accounts.metrics.Rewind();
-  turn->live->mutable_plan()->set_state(v1::STARTING);
-  turn->live->NextVersion();
+  turn->live->ChangeState(v1::STARTING);
   parts_.summary_writer.summaries().Begin(newest.step);
   parts_.trainings.ForgetFrom(parts_.input.EpochsFinished() + 1);
   parts_.evaluations.GoBackTo(parts_.input.EpochsFinished());

@@ -8,7 +8,9 @@
 namespace paramd {
 namespace {
 
-constexpr int64_t kToldInput = 16;
+// In each heartbeat, of however many: what is left may be as long as the list
+// of workers.
+constexpr int64_t kToldInput = 8;
 
 }  // namespace
 
@@ -44,8 +46,9 @@ std::string JobView::NameOfServer(uint32_t server) const {
 }
 
 bool IsToldInput(uint32_t server, Time now, const JobView& job) {
-  const int64_t turns = std::max(
-      int64_t{1}, static_cast<int64_t>(job.servers.size()) / kToldInput);
+  const auto servers = static_cast<int64_t>(job.servers.size());
+  const int64_t turns =
+      std::max(int64_t{1}, (servers + kToldInput - 1) / kToldInput);
   const int64_t beat =
       now.nanoseconds() / absl::ToInt64Nanoseconds(job.heartbeat());
   return (beat + server) % turns == 0;

@@ -101,10 +101,10 @@ struct JobView {
   std::string NameOfServer(uint32_t server) const;
 };
 
-// Whether a reminder also tells this server what is left of the input: in each
-// heartbeat some servers are told, in turn. A coordinator that takes over
-// counts as left what all servers say is left. As that only shrinks, it is what
-// the server that was told last says.
+// Whether it is the turn of this server to be told what is left of the input:
+// in each heartbeat some servers are. A coordinator that takes over counts as
+// left what all servers say is left. As that only shrinks, it is what the
+// server that was told last says.
 bool IsToldInput(uint32_t server, Time now, const JobView& job);
 
 }  // namespace paramd

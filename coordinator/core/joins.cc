@@ -177,15 +177,12 @@ void Joins::AdvanceOne(uint32_t index, bool held, Turn* turn) {
 }
 
 void Joins::Answer(Turn* turn) {
-  const v1::Configuration& configuration = turn->job.configuration;
-  absl::optional<v1::Configuration> shared;
   for (const uint32_t index : std::exchange(to_answer_, {})) {
     const WorkerRecord& worker = turn->job.workers.at(index);
     auto reply = std::make_unique<v1::JoinReply>();
     *reply->mutable_generation() = worker.generation;
     *reply->mutable_configuration() =
-        HasManyMembers(configuration) ? ForWorker(configuration, index, &shared)
-                                      : configuration;
+        turn->live->ForWorker(index, v1::ConfigurationVersion());
     reply->set_start_clock(worker.start_clock);
     turn->out->Reply(joining_.at(index).call, std::move(reply));
     const std::string generation = VersionName(worker.generation);

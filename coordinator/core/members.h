@@ -46,10 +46,12 @@ struct ServerRecord {
   bool ended = false;       // Its process, for certain.
   bool suspected = true;    // To be recalled before anything else.
   bool restored = false;
-  bool reminded = false;                  // By the last call: see ReminderOf.
-  bool needs_whole = false;               // Its build knows no reminders.
   v1::ConfigurationVersion acknowledged;  // Newest configuration it has.
-  v1::SnapshotNumber told_committed;      // By the newest call.
+  // The same, of this process: it is told what has changed since. Zero: it is
+  // told the whole.
+  v1::ConfigurationVersion told_since;
+  bool told_changes = false;          // By the last call.
+  v1::SnapshotNumber told_committed;  // By the newest call.
   // To be saved before it leaves, as it said last; and since when it drains,
   // Never() if it does not.
   bool draining = false;

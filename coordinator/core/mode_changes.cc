@@ -236,7 +236,10 @@ void ModeChanges::OnLogged(const IoResult& result, Turn* turn) {
 void ModeChanges::Finish(Turn* turn) {
   const ModeChange change = *std::move(change_);
   change_.reset();
-  v1::Configuration* const configuration = turn->live->mutable_plan();
+  v1::Configuration* const configuration =
+      turn->live->Change({v1::Configuration::kDecayStepsFieldNumber,
+                          v1::Configuration::kConsistencyFieldNumber,
+                          v1::Configuration::kSettingsFieldNumber});
   if (change.ends_sessions()) {
     configuration->set_decay_steps(*logged_decay_steps_);
   }

@@ -148,30 +148,45 @@ void PlaceWatch::HandOver(uint32_t peer,
 
 void PlaceWatch::Advance(Turn* turn) {
   if (!IsTime(turn->job)) return;
-  for (Place& place : places_) {
-    if (place.call != 0 || turn->now < place.next) continue;
-    auto watch = std::make_unique<v1::WatchRequest>();
-    watch->mutable_header()->set_term(turn->job.configuration.version().term());
-    // First of all who is there.
-    if (place.process != 0 && !place.doubted) {
-      watch->mutable_header()->set_server_incarnation(place.process);
-      watch->set_wait_ms(
-          static_cast<uint32_t>(absl::ToInt64Milliseconds(kEvery)));
-      watch->set_leaving(place.leaving);
-      *watch->mutable_stopped() = place.stopped;
-      watch->set_leave(place.drain);
-      *watch->mutable_hand_over() = place.hand_over;
-      watch->set_may_leave(place.let_go);
-      if (place.spare) {
-        *watch->mutable_header()->mutable_configuration() =
-            turn->job.configuration.version();
-        watch->set_spare(true);
-      }
+  for (Place& place : places_) AskIfDue(&place, turn);
+}
+
+void PlaceWatch::AdvanceOne(uint32_t peer, Turn* turn) {
+  const auto found = by_peer_.find(peer);
+  if (found == by_peer_.end() || !IsTime(turn->job)) return;
+  AskIfDue(&places_[found->second], turn);
+}
+
+void PlaceWatch::AskIfDue(Place* place, Turn* turn) {
+  if (place->call != 0 || turn->now < place->next) return;
+  auto watch = std::make_unique<v1::WatchRequest>();
+  watch->mutable_header()->set_term(turn->job.configuration.version().term());
+  // First of all who is there.
+  if (place->process != 0 && !place->doubted) {
+    watch->mutable_header()->set_server_incarnation(place->process);
+    watch->set_wait_ms(
+        static_cast<uint32_t>(absl::ToInt64Milliseconds(kEvery)));
+    watch->set_leaving(place->leaving);
+    *watch->mutable_stopped() = place->stopped;
+    watch->set_leave(place->drain);
+    *watch->mutable_hand_over() = place->hand_over;
+    watch->set_may_leave(place->let_go);
+    if (place->spare) {
+      *watch->mutable_header()->mutable_configuration() =
+          turn->job.configuration.version();
+      watch->set_spare(true);
     }
-    place.sent = turn->now;
-    place.call = turn->Send(PeerId::Ps(place.peer), std::move(watch), {},
-                            kWatchDeadline);
   }
+  place->sent = turn->now;
+  place->call =
+      turn->Send(PeerId::Ps(place->peer), std::move(watch), {}, kWatchDeadline);
+}
+
+Time PlaceWatch::due(uint32_t peer, const JobView& job) const {
+  const auto found = by_peer_.find(peer);
+  if (found == by_peer_.end() || !IsTime(job)) return Time::Never();
+  const Place& place = places_[found->second];
+  return place.call == 0 ? place.next : Time::Never();
 }
 
 Time PlaceWatch::next_tick(const JobView& job) const {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 
 #include "coordinator/core/turn.h"
 
@@ -87,6 +89,13 @@ class PlaceWatch {
 
   // Asks those that are due.
   void Advance(Turn* turn);
+  // The same for one place, if it is watched, and when it is due.
+  void AdvanceOne(uint32_t peer, Turn* turn);
+  Time due(uint32_t peer, const JobView& job) const;
+  // Calls `each` with every place that is watched.
+  void ForEach(absl::FunctionRef<void(uint32_t peer)> each) const {
+    for (const Place& place : places_) each(place.peer);
+  }
   Time next_tick(const JobView& job) const;
 
  private:
@@ -112,6 +121,7 @@ class PlaceWatch {
     bool spare = false;  // Whoever is there.
   };
   static bool IsTime(const JobView& job);
+  static void AskIfDue(Place* place, Turn* turn);
   Place& Of(uint32_t peer);
   const Place& Of(uint32_t peer) const;
   // This process leaves, and so do all its places; those that are asked seldom
@@ -123,7 +133,7 @@ class PlaceWatch {
   const bool scalable_;
   std::vector<Place> places_;
   // Where in them it is, by `peer`: a scalable job has very many.
-  std::map<uint32_t, size_t> by_peer_;
+  absl::flat_hash_map<uint32_t, size_t> by_peer_;
 };
 
 }  // namespace paramd

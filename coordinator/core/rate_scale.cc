@@ -113,13 +113,16 @@ void RateScale::Advance(Turn* turn) {
         !job.progress.IsBetweenSteps()) {
       return;
     }
-    turn->live->mutable_plan()->set_learning_rate_scale(change_->scale);
+    v1::Configuration* const configuration =
+        turn->live->Change({v1::Configuration::kLearningRateScaleFieldNumber,
+                            v1::Configuration::kSettingsFieldNumber});
+    configuration->set_learning_rate_scale(change_->scale);
     if (!change_->origin.who().empty()) {
       v1::SettingChange setting;
       setting.set_key(kKey);
       setting.set_value(absl::StrCat(change_->scale));
       *setting.mutable_origin() = change_->origin;
-      SetRunningSetting(setting, turn->live->mutable_plan());
+      SetRunningSetting(setting, configuration);
     }
     turn->live->NextVersion();
     change_->version = job.configuration.version();

@@ -97,8 +97,8 @@ void Replicas::OnReply(uint32_t server, const Message& message, Turn* turn) {
   Place& place = places_[server];
   if (place.call == Call::kNone || place.call_id != message.call) return;
   const Call call = std::exchange(place.call, Call::kNone);
-  if (place.reminded && absl::IsInvalidArgument(message.status)) {
-    place.needs_whole = true;
+  if (place.told_changes && absl::IsInvalidArgument(message.status)) {
+    place.told_since.Clear();
     place.next_call = turn->now;
     return;
   }
@@ -110,7 +110,7 @@ void Replicas::OnReply(uint32_t server, const Message& message, Turn* turn) {
           DynamicCastToGenerated<v1::RecallReply>(message.head)) {
     incarnation = recalled->incarnation();
     place.build = recalled->build();
-    place.suspected = place.needs_whole = false;
+    place.suspected = false;
   } else if (const auto* configured =
                  DynamicCastToGenerated<v1::ConfigureReply>(message.head)) {
     // Another process is recalled first.
@@ -118,12 +118,17 @@ void Replicas::OnReply(uint32_t server, const Message& message, Turn* turn) {
       place.suspected = true;
     } else {
       place.acknowledged = configured->configuration();
+      place.told_since.Clear();
+      if (configured->takes_changes()) {
+        place.told_since = configured->configuration();
+      }
     }
   } else if (call == Call::kFinish) {
     place.end_told = place.end_asked;
   }
   if (incarnation == place.incarnation) return;
   place.incarnation = incarnation;
+  place.told_since.Clear();
   place.again = turn->now;
 }
 
@@ -266,7 +271,12 @@ bool Replicas::IsFree(uint32_t server, uint32_t peer,
 }
 
 void Replicas::LetGo(uint32_t server, const JobView& job) {
-  for (const uint32_t peer : AllOf(all_[server])) {
+  const ServerPlaces& all = all_[server];
+  const size_t count = 2 + all.others.size();
+  for (size_t p = 0; p < count; ++p) {
+    const uint32_t peer = p == 0   ? all.home
+                          : p == 1 ? all.away
+                                   : all.others[p - 2];
     const bool is_free = IsFree(server, peer, job);
     watch_.SetSpare(peer, is_free && peer != places_[server].peer);
     if (is_free && watch_.IsLeaving(peer, watch_.ProcessAt(peer))) {
@@ -439,17 +449,25 @@ void Replicas::Advance(bool everybody_knows, Turn* turn) {
     return;
   }
   everybody_knows_ = everybody_knows;
-  for (uint32_t s = 0; s < places_.size(); ++s) {
-    if (phase >= JobPhase::kAdopting && phase < JobPhase::kTellingEnd) {
-      Decide(s, turn);
-      LetGo(s, turn->job);
-    }
-    if (places_[s].call != Call::kNone) continue;
-    const Due due = NextCall(s, turn->job);
-    if (due.call != Call::kNone && due.at <= turn->now) {
-      CallOne(s, due.call, everybody_knows, turn);
-    }
+  for (uint32_t s = 0; s < places_.size(); ++s) AdvanceOne(s, turn);
+}
+
+void Replicas::AdvanceOne(uint32_t server, Turn* turn) {
+  const JobPhase phase = turn->job.phase;
+  if (phase >= JobPhase::kAdopting && phase < JobPhase::kTellingEnd) {
+    Decide(server, turn);
+    LetGo(server, turn->job);
   }
+  if (places_[server].call != Call::kNone) return;
+  const Due due = NextCall(server, turn->job);
+  if (due.call != Call::kNone && due.at <= turn->now) {
+    CallOne(server, due.call, turn);
+  }
+}
+
+Time Replicas::due(uint32_t server, const JobView& job) const {
+  return places_[server].call == Call::kNone ? NextCall(server, job).at
+                                             : Time::Never();
 }
 
 Replicas::Due Replicas::NextCall(uint32_t server, const JobView& job) const {
@@ -469,8 +487,7 @@ Replicas::Due Replicas::NextCall(uint32_t server, const JobView& job) const {
           std::max(place.next_call, place.next_keepalive)};
 }
 
-void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
-                       Turn* turn) {
+void Replicas::CallOne(uint32_t server, Call call, Turn* turn) {
   Place& place = places_[server];
   const JobView& job = turn->job;
   const v1::ConfigurationVersion& version = job.configuration.version();
@@ -480,8 +497,8 @@ void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
   header.mutable_snapshot()->set_term(version.term());
   header.mutable_snapshot()->set_counter(snapshots_.numbers().counter);
   place.call = call;
-  place.reminded = false;
-  place.end_asked = everybody_knows ? 2 : 1;
+  place.told_changes = false;
+  place.end_asked = everybody_knows_ ? 2 : 1;
   Outbox::Head head;
   absl::Duration deadline = kPlaceDeadline;
   if (call == Call::kRecall) {
@@ -493,21 +510,17 @@ void Replicas::CallOne(uint32_t server, Call call, bool everybody_knows,
   } else if (call == Call::kFinish) {
     auto finish = std::make_unique<v1::FinishRequest>();
     *finish->mutable_header() = header;
-    finish->set_everybody_knows(everybody_knows);
+    finish->set_everybody_knows(everybody_knows_);
     head = std::move(finish);
     deadline = kPlaceFinishDeadline;
   } else {
     auto configure = std::make_unique<v1::ConfigureRequest>();
     *configure->mutable_header() = header;
     *configure->mutable_committed() = snapshots_.numbers().committed;
-    place.reminded = !place.needs_whole && !(place.acknowledged < version) &&
-                     HasManyMembers(job.configuration);
+    place.told_changes = turn->live->CanTellSince(place.told_since);
     *configure->mutable_configuration() =
-        place.reminded ? ReminderOf(job.configuration, server)
-                       : job.configuration;
-    const bool tells_input =
-        !place.reminded || IsToldInput(server, turn->now, job);
-    if (!job.IsSync() && tells_input) {
+        turn->live->ForServer(server, place.told_since);
+    if (turn->TellsInput(server, place.told_since)) {
       *configure->mutable_input_left() = job.progress.InputLeft({});
     }
     head = std::move(configure);
@@ -522,9 +535,7 @@ Time Replicas::next_tick(const JobView& job) const {
     return next;
   }
   for (uint32_t s = 0; s < places_.size(); ++s) {
-    if (places_[s].call == Call::kNone) {
-      next = std::min(next, NextCall(s, job).at);
-    }
+    next = std::min(next, due(s, job));
   }
   return next;
 }

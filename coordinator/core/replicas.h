@@ -80,6 +80,9 @@ class Replicas {
 
   // ---- what is due
   void Advance(bool everybody_knows, Turn* turn);
+  // The same for one server, and when its other place is to be called.
+  void AdvanceOne(uint32_t server, Turn* turn);
+  Time due(uint32_t server, const JobView& job) const;
   Time next_tick(const JobView& job) const;
   // Its other place is to be called as soon as nothing else is under way.
   void KeepAlive(uint32_t server, Time now) {
@@ -109,10 +112,11 @@ class Replicas {
     uint64_t incarnation = 0;  // 0: not heard of yet.
     std::string build;         // Of that process. Empty: not known.
     bool suspected = true;
-    bool ended = false;        // The process last heard of, for certain.
-    bool reminded = false;     // By the last call: see ReminderOf.
-    bool needs_whole = false;  // Its build knows no reminders.
+    bool ended = false;  // The process last heard of, for certain.
     v1::ConfigurationVersion acknowledged;
+    // This and the next as in ServerRecord.
+    v1::ConfigurationVersion told_since;
+    bool told_changes = false;
     Call call = Call::kNone;
     CallId call_id = 0;
     Time next_call;
@@ -163,7 +167,7 @@ class Replicas {
     Time at = Time::Never();
   };
   Due NextCall(uint32_t server, const JobView& job) const;
-  void CallOne(uint32_t server, Call call, bool everybody_knows, Turn* turn);
+  void CallOne(uint32_t server, Call call, Turn* turn);
   void OnFailed(uint32_t server, const absl::Status& status, Turn* turn);
 
   const SnapshotCalls& snapshots_;

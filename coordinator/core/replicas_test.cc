@@ -464,14 +464,11 @@ TEST_F(ReplicasTest, SaysWhyAServerCantBeHandedOver) {
             "the backup of ps-0 leaves or is lost");
 }
 
-TEST_F(ReplicasTest, ABackupThatKnowsNoRemindersIsToldTheWhole) {
+TEST_F(ReplicasTest, ABackupThatRefusesWhatHasChangedIsToldTheWhole) {
   MakeMember();
-  std::map<uint32_t, WorkerRecord> workers;
-  for (uint32_t w = 0; w < 100; ++w) workers[w].generation = Pair(1, 10 + w);
-  bench_.configuration.SetWorkers(workers);
-  Show();
   v1::ConfigureReply reply;
   reply.set_incarnation(200);
+  reply.set_takes_changes(true);
   Answer(0, reply);
   const auto told = [this] {
     Advance();

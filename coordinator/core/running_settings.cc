@@ -164,7 +164,8 @@ void RunningSettings::OnLogged(const IoResult& result, Turn* turn) {
   }
   const v1::SettingChange& setting = change_->setting;
   logged_[setting.key()] = setting;
-  SetRunningSetting(setting, turn->live->mutable_plan());
+  SetRunningSetting(
+      setting, turn->live->Change({v1::Configuration::kSettingsFieldNumber}));
   turn->live->NextVersion();
   change_->is_logged = true;
   change_->version = turn->job.configuration.version();

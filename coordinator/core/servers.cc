@@ -77,14 +77,6 @@ void BeginFrom(const std::string& checkpoint, ServerRecord* server,
   ForgetEarlierLives(server);
 }
 
-// A reminder is: it has the newest configuration.
-bool IsEnoughFor(const ServerRecord& server, const JobView& job) {
-  const v1::Configuration& configuration = job.configuration;
-  return server.restored && !server.needs_whole &&
-         !(server.acknowledged < configuration.version()) &&
-         HasManyMembers(configuration);
-}
-
 template <typename Request>
 std::unique_ptr<Request> WithHeader(const v1::Header& header) {
   auto request = std::make_unique<Request>();
@@ -170,6 +162,7 @@ bool Servers::Change(const ReplicaChanged& change, Turn* turn) {
     server.ended = server.draining = server.drained = false;
     server.drains_since = Time::Never();
     server.acknowledged.Clear();
+    server.told_since.Clear();
     server.drained_by.Clear();
     server.call = Call::kNone;  // Of its last place.
     fills_.End(member.index());
@@ -203,14 +196,26 @@ void Servers::PassOver(const std::string& checkpoint) {
 // ---- calls ------------------------------------------------------------------
 
 void Servers::Advance(Turn* turn) {
-  if (turn->job.phase >= JobPhase::kFilling) ReadSlices(turn);
-  for (uint32_t s = 0; s < servers_.size(); ++s) {
-    if (servers_[s].call != Call::kNone) continue;
-    const Due due = NextCall(s, turn->job);
-    if (due.call != Call::kNone && due.at <= turn->now) {
-      CallOne(s, due.call, turn);
-    }
+  for (uint32_t s = 0; s < servers_.size(); ++s) ReadSlices(s, turn);
+  for (uint32_t s = 0; s < servers_.size(); ++s) CallIfDue(s, turn);
+}
+
+void Servers::AdvanceOne(uint32_t index, Turn* turn) {
+  ReadSlices(index, turn);
+  CallIfDue(index, turn);
+}
+
+void Servers::CallIfDue(uint32_t index, Turn* turn) {
+  if (servers_[index].call != Call::kNone) return;
+  const Due due = NextCall(index, turn->job);
+  if (due.call != Call::kNone && due.at <= turn->now) {
+    CallOne(index, due.call, turn);
   }
+}
+
+Time Servers::due(uint32_t index, const JobView& job) const {
+  return servers_[index].call == Call::kNone ? NextCall(index, job).at
+                                             : Time::Never();
 }
 
 Servers::Due Servers::NextCall(uint32_t index, const JobView& job) const {
@@ -243,19 +248,21 @@ void Servers::CallOne(uint32_t index, Call call, Turn* turn) {
   ServerRecord& server = servers_[index];
   const SnapshotCalls::Numbers numbers = snapshots_.numbers();
   server.call = call;
-  server.reminded = call == Call::kConfigure && IsEnoughFor(server, turn->job);
+  server.told_changes =
+      call == Call::kConfigure && turn->live->CanTellSince(server.told_since);
   server.end_asked = everybody_knows_ ? 2 : 1;
   server.told_committed = numbers.committed;
   server.asked = numbers.under_way;
   BufferChain payload;
-  Outbox::Head head = MakeCall(index, call, turn->now, turn->job, &payload);
+  Outbox::Head head = MakeCall(index, call, *turn, &payload);
   server.call_id =
       turn->Send(PeerId::Ps(server.peer.value_or(index)), std::move(head),
                  std::move(payload), DeadlineOf(call));
 }
 
-Outbox::Head Servers::MakeCall(uint32_t index, Call call, Time now,
-                               const JobView& job, BufferChain* payload) const {
+Outbox::Head Servers::MakeCall(uint32_t index, Call call, const Turn& turn,
+                               BufferChain* payload) const {
+  const JobView& job = turn.job;
   const v1::ConfigurationVersion& version = job.configuration.version();
   v1::Header header;
   // Who is there is what a recall asks for, and a configuration says by itself.
@@ -285,23 +292,18 @@ Outbox::Head Servers::MakeCall(uint32_t index, Call call, Time now,
     finish->set_everybody_knows(everybody_knows_);
     return finish;
   }
-  return MakeConfigure(index, header, now, job);
+  return MakeConfigure(index, header, turn);
 }
 
 Outbox::Head Servers::MakeConfigure(uint32_t index, const v1::Header& header,
-                                    Time now, const JobView& job) const {
+                                    const Turn& turn) const {
   const ServerRecord& server = servers_[index];
-  const v1::Configuration& configuration = job.configuration;
   auto configure = WithHeader<v1::ConfigureRequest>(header);
   *configure->mutable_committed() = server.told_committed;
-  if (server.reminded) {
-    *configure->mutable_configuration() = ReminderOf(configuration, index);
-    if (!IsToldInput(index, now, job)) return configure;
-  } else {
-    *configure->mutable_configuration() = configuration;
-  }
-  if (!job.IsSync()) {
-    *configure->mutable_input_left() = job.progress.InputLeft({});
+  *configure->mutable_configuration() =
+      turn.live->ForServer(index, server.told_since);
+  if (turn.TellsInput(index, server.told_since)) {
+    *configure->mutable_input_left() = turn.job.progress.InputLeft({});
   }
   return configure;
 }
@@ -328,9 +330,7 @@ void Servers::KeepAliveDraining(Time now) {
 Time Servers::next_tick(const JobView& job) const {
   Time next = Time::Never();
   for (uint32_t s = 0; s < servers_.size(); ++s) {
-    if (servers_[s].call == Call::kNone) {
-      next = std::min(next, NextCall(s, job).at);
-    }
+    next = std::min(next, due(s, job));
   }
   return next;
 }
@@ -341,9 +341,8 @@ void Servers::OnReply(uint32_t index, const Message& message, Turn* turn) {
   ServerRecord& server = servers_[index];
   if (server.call == Call::kNone || server.call_id != message.call) return;
   const Call call = std::exchange(server.call, Call::kNone);
-  if (server.reminded && absl::IsInvalidArgument(message.status)) {
-    // Of another build than this one.
-    server.needs_whole = true;
+  if (server.told_changes && absl::IsInvalidArgument(message.status)) {
+    server.told_since.Clear();
     server.heard = server.next_call = turn->now;
     return;
   }
@@ -372,12 +371,13 @@ void Servers::OnReply(uint32_t index, const Message& message, Turn* turn) {
 void Servers::OnRecalled(uint32_t index, const v1::RecallReply& reply,
                          Turn* turn) {
   ServerRecord& server = servers_[index];
-  server.suspected = server.ended = server.needs_whole = false;
+  server.suspected = server.ended = false;
   server.build = reply.build();
   turn->Raise(ServerRecalled{index, &reply});
   if (server.incarnation == reply.incarnation()) return;
   const bool is_new_life = server.incarnation != 0;
   server.incarnation = reply.incarnation();
+  server.told_since.Clear();
   // The layout that is being logged names its earlier life.
   if (is_new_life && turn->job.phase >= JobPhase::kLoggingLayout) {
     BeginAnew(index, turn);
@@ -392,6 +392,8 @@ void Servers::OnConfigured(uint32_t index, const v1::ConfigureReply& reply,
     return;
   }
   server.acknowledged = reply.configuration();
+  server.told_since.Clear();
+  if (reply.takes_changes()) server.told_since = reply.configuration();
   server.restored = reply.restored();
   server.drains_since = reply.draining()
                             ? std::min(server.drains_since, turn->now)
@@ -487,15 +489,13 @@ void Servers::OnFailed(uint32_t index, Call call, const absl::Status& status,
 
 // ---- slices for those that do not see the checkpoint ------------------------
 
-void Servers::ReadSlices(Turn* turn) {
-  for (uint32_t s = 0; s < servers_.size(); ++s) {
-    if (!fills_.NeedsRead(s)) continue;
-    turn->StartIo(fills_.Read(s),
-                  [this, s, generation = servers_[s].generation](
-                      const IoResult& result, Turn* later) {
-                    OnSlicesRead(s, generation, result, later);
-                  });
-  }
+void Servers::ReadSlices(uint32_t index, Turn* turn) {
+  if (turn->job.phase < JobPhase::kFilling || !fills_.NeedsRead(index)) return;
+  turn->StartIo(fills_.Read(index),
+                [this, index, generation = servers_[index].generation](
+                    const IoResult& result, Turn* later) {
+                  OnSlicesRead(index, generation, result, later);
+                });
 }
 
 void Servers::OnSlicesRead(uint32_t index, const v1::ServerLife& generation,

@@ -64,6 +64,9 @@ class Servers {
   // ---- calls
   // Calls those that are due, and reads what they do not see.
   void Advance(Turn* turn);
+  // The same for one of them, and when it is due.
+  void AdvanceOne(uint32_t server, Turn* turn);
+  Time due(uint32_t server, const JobView& job) const;
   // Raises what was heard: ServerRecalled, ServerReborn, ServerConfigured,
   // SnapshotAnswered, or what OnFailed does.
   void OnReply(uint32_t server, const Message& message, Turn* turn);
@@ -101,9 +104,9 @@ class Servers {
   Due NextCall(uint32_t server, const JobView& job) const;
   void CallOne(uint32_t server, Call call, Turn* turn);
   Outbox::Head MakeConfigure(uint32_t server, const v1::Header& header,
-                             Time now, const JobView& job) const;
-  Outbox::Head MakeCall(uint32_t server, Call call, Time now,
-                        const JobView& job, BufferChain* payload) const;
+                             const Turn& turn) const;
+  Outbox::Head MakeCall(uint32_t server, Call call, const Turn& turn,
+                        BufferChain* payload) const;
   void OnRecalled(uint32_t server, const v1::RecallReply& reply, Turn* turn);
   void OnConfigured(uint32_t server, const v1::ConfigureReply& reply,
                     Turn* turn);
@@ -112,7 +115,8 @@ class Servers {
   // Raises SnapshotCallFailed or NotRestored if it is of either.
   void OnFailed(uint32_t server, Call call, const absl::Status& status,
                 Turn* turn);
-  void ReadSlices(Turn* turn);
+  void CallIfDue(uint32_t server, Turn* turn);
+  void ReadSlices(uint32_t server, Turn* turn);
   void OnSlicesRead(uint32_t server, const v1::ServerLife& generation,
                     const IoResult& result, Turn* turn);
 

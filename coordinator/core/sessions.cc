@@ -13,19 +13,17 @@
 namespace paramd {
 namespace {
 
-// What workers are told has nothing of the others: made once for all of them.
-using Shared = absl::optional<v1::Configuration>;
-
 v1::HeartbeatReply ReplyTo(const WorkerRecord& worker,
                            const Sessions::News& news,
-                           const v1::Configuration& configuration,
-                           Shared* shared) {
+                           const LiveConfiguration& live) {
+  const v1::Configuration& configuration = live.get();
+  const v1::Header& header = worker.last.header();
   v1::HeartbeatReply reply;
-  if (configuration.version() > worker.last.header().configuration()) {
+  if (configuration.version() > header.configuration()) {
     *reply.mutable_configuration() =
-        HasManyMembers(configuration)
-            ? ForWorker(configuration, worker.last.header().worker(), shared)
-            : configuration;
+        live.ForWorker(header.worker(), worker.last.takes_changes()
+                                            ? header.configuration()
+                                            : v1::ConfigurationVersion());
   }
   reply.set_term(configuration.version().term());
   reply.set_state(configuration.state());
@@ -54,11 +52,9 @@ bool IsNewTo(const WorkerRecord& worker, const Sessions::News& news,
          !SamePart(news.test_part.value_or(v1::TestPart()), known.test_part());
 }
 
-void AnswerOne(WorkerRecord* worker, const Sessions::News& news, Shared* shared,
-               Turn* turn) {
-  turn->out->Reply(worker->parked,
-                   std::make_unique<v1::HeartbeatReply>(ReplyTo(
-                       *worker, news, turn->job.configuration, shared)));
+void AnswerKept(WorkerRecord* worker, const Sessions::News& news, Turn* turn) {
+  turn->out->Reply(worker->parked, std::make_unique<v1::HeartbeatReply>(
+                                       ReplyTo(*worker, news, *turn->live)));
   worker->parked = 0;
 }
 
@@ -103,8 +99,8 @@ void Sessions::Announce(Turn* turn) {
       std::any_of(sessions_.begin(), sessions_.end(),
                   [](const auto& s) { return IsZero(s.second.admitted); });
   if (!admitted) return;
-  turn->live->NextVersion();
   turn->live->SetWorkers(sessions_);
+  turn->live->NextVersion();
   OnConfigured(turn->job.configuration.version());
 }
 
@@ -203,8 +199,7 @@ void Sessions::Keep(const Message& message, const v1::HeartbeatRequest& request,
                     NewsOf news_of, Turn* turn) {
   const uint32_t index = request.header().worker();
   WorkerRecord& worker = sessions_.at(index);
-  Shared shared;
-  if (worker.parked != 0) AnswerOne(&worker, news_of(index), &shared, turn);
+  if (worker.parked != 0) AnswerKept(&worker, news_of(index), turn);
   worker.last = request;
   worker.last.clear_tested();  // May be large.
   OnPushes(index, request.header().sequence());
@@ -213,17 +208,31 @@ void Sessions::Keep(const Message& message, const v1::HeartbeatRequest& request,
 }
 
 void Sessions::Answer(NewsOf news_of, Turn* turn) {
-  Shared shared;
   for (auto& [index, worker] : sessions_) {
-    if (worker.parked == 0) continue;
-    const News news = news_of(index);
-    // One that acknowledges the end has nothing more to wait for.
-    if (turn->now >= worker.parked_until ||
-        IsNewTo(worker, news, turn->job.configuration) ||
-        worker.last.state() == v1::FINISHED) {
-      AnswerOne(&worker, news, &shared, turn);
-    }
+    if (worker.parked != 0) AnswerIfDue(&worker, news_of(index), turn);
   }
+}
+
+void Sessions::AnswerOne(uint32_t index, NewsOf news_of, Turn* turn) {
+  const auto worker = sessions_.find(index);
+  if (worker == sessions_.end() || worker->second.parked == 0) return;
+  AnswerIfDue(&worker->second, news_of(index), turn);
+}
+
+// One that acknowledges the end has nothing more to wait for.
+void Sessions::AnswerIfDue(WorkerRecord* worker, const News& news, Turn* turn) {
+  if (turn->now >= worker->parked_until ||
+      IsNewTo(*worker, news, turn->job.configuration) ||
+      worker->last.state() == v1::FINISHED) {
+    AnswerKept(worker, news, turn);
+  }
+}
+
+Time Sessions::due(uint32_t index) const {
+  const auto worker = sessions_.find(index);
+  return worker == sessions_.end() || worker->second.parked == 0
+             ? Time::Never()
+             : worker->second.parked_until;
 }
 
 void Sessions::OnHeard(uint32_t worker, Time now) {

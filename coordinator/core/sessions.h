@@ -67,6 +67,9 @@ class Sessions {
             NewsOf news_of, Turn* turn);
   // Those that have waited for long enough, or that there is news for.
   void Answer(NewsOf news_of, Turn* turn);
+  // The same of one of them, if it has a session, and when it is due.
+  void AnswerOne(uint32_t worker, NewsOf news_of, Turn* turn);
+  Time due(uint32_t worker) const;
   void OnHeard(uint32_t worker, Time now);
   // So many of its pushes are acknowledged, or more.
   void OnPushes(uint32_t worker, uint64_t pushes);
@@ -101,6 +104,7 @@ class Sessions {
   uint64_t FillJoined(const JobView& job, Time now,
                       absl::FunctionRef<bool(uint32_t)> is_joining,
                       v1::JobStats* status) const;
+  static void AnswerIfDue(WorkerRecord* worker, const News& news, Turn* turn);
   void OnFenced(uint32_t worker, const IoResult& result, Turn* turn);
   uint64_t StartClock(const JobView& job, Time now) const;
   uint64_t HighestClock() const;

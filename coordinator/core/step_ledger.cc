@@ -176,7 +176,8 @@ void StepLedger::OnContributorsLogged(const IoResult& result, Turn* turn) {
   // What was asked for meanwhile makes them anew.
   if (going_back_) return;
   steps_.SetContributors(logged_, turn->now);
-  *turn->live->mutable_plan()->mutable_contributors() = std::move(logged_);
+  *turn->live->Change({v1::Configuration::kContributorsFieldNumber})
+       ->mutable_contributors() = std::move(logged_);
   turn->live->NextVersion();
   turn->out->Note(
       absl::StrCat("step ", steps_.step() + 1, " and those after it are of ",

@@ -186,6 +186,14 @@ class Turn {
     out->Send(to, call, std::move(head), std::move(payload), deadline);
     return call;
   }
+  // Whether a server that has `known` is told with the configuration what is
+  // left of the input. Where nothing else is new to it, only in its turn.
+  bool TellsInput(uint32_t server,
+                  const v1::ConfigurationVersion& known) const {
+    return !job.IsSync() && (!live->CanTellSince(known) ||
+                             !live->HasOnlyNewsOfOthers(server, known) ||
+                             IsToldInput(server, now, job));
+  }
   // What entries and manifests say of the job.
   const v1::JobRecord& job_record() const { return work_->job(); }
 

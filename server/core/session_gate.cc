@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "proto/configuration_changes.h"
 #include "proto/job_end.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
@@ -79,13 +80,9 @@ absl::Status SessionGate::CheckConfigurer(
 }
 
 absl::Status SessionGate::CheckRepeated(const v1::Configuration& told) const {
-  const bool is_reminder = !told.has_layout() && configuration_.has_layout();
-  const v1::ServerMember* const self = view_.FindSelf(told);
-  const v1::ServerMember* const known = view_.FindSelf(configuration_);
   const bool is_same =
-      is_reminder
-          ? self != nullptr && known != nullptr &&
-                self->SerializeAsString() == known->SerializeAsString()
+      told.has_changes_since()
+          ? AgreesWith(configuration_, told)
           : told.SerializeAsString() == configuration_.SerializeAsString();
   if (is_same) return absl::OkStatus();
   const std::string version = VersionName(configuration_.version());

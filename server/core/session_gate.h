@@ -64,8 +64,7 @@ class SessionGate : public CallChecks {
   // Whether the caller may configure, with what is not older than known:
   // JOB_FINISHED, OTHER_JOB or OLD_TERM.
   absl::Status CheckConfigurer(const v1::ConfigureRequest& request) const;
-  // INVALID if the version that is known was told with other content; of a
-  // reminder (see ConfigureRequest) the server's own member counts.
+  // INVALID if the version that is known was told with other content.
   absl::Status CheckRepeated(const v1::Configuration& told) const;
   // INVALID if a newer one changes the layout under this generation.
   absl::Status CheckLayout(const v1::Configuration& told) const;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "proto/configuration_changes.h"
 #include "proto/job_end.h"
 #include "proto/refusal.h"
 #include "proto/running_setting.h"
@@ -222,14 +223,18 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request,
   const v1::Configuration& told = request.configuration();
   RETURN_IF_ERROR(gate_.CheckConfigurer(request));
   reply->set_incarnation(options_.incarnation);
+  reply->set_takes_changes(true);
   if (gate_.IsOfAnEarlierProcess(told)) {
     // The answer says who is here now.
     return absl::OkStatus();
   }
   if (told.version() > gate_.configuration().version()) {
-    RETURN_IF_ERROR(gate_.CheckMember(told, turn));
-    RETURN_IF_ERROR(view_.IsBackupIn(told) ? AcceptAsBackup(told, turn)
-                                           : Accept(told, turn));
+    // What follows and what is kept is the whole.
+    ASSIGN_OR_RETURN(const v1::Configuration whole,
+                     Expand(gate_.configuration(), told));
+    RETURN_IF_ERROR(gate_.CheckMember(whole, turn));
+    RETURN_IF_ERROR(view_.IsBackupIn(whole) ? AcceptAsBackup(whole, turn)
+                                            : Accept(whole, turn));
   } else {
     RETURN_IF_ERROR(gate_.CheckRepeated(told));
   }

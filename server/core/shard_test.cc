@@ -246,15 +246,58 @@ TEST(ShardConfigureTest, ANewLayoutUnderTheSameGenerationIsRefused) {
       Pair(1, 1));
 }
 
+// Small() as what has changed since `since`: nothing.
+v1::Configuration SmallSince(const v1::ConfigurationVersion& since,
+                             const v1::ConfigurationVersion& version) {
+  v1::Configuration told;
+  *told.mutable_version() = version;
+  *told.mutable_changes_since() = since;
+  told.set_run_id(Small().run_id());
+  told.set_job_digest(Small().job_digest());
+  *told.add_servers() = Small().servers(0);
+  return told;
+}
+
+TEST(ShardConfigureTest, WhatHasChangedMakesTheWholeConfiguration) {
+  ShardDriver driver;
+  driver.MakeReady(Small());
+  v1::Configuration told = SmallSince(Pair(1, 1), Pair(1, 2));
+  told.set_decay_steps(99);
+  told.add_changed(v1::Configuration::kDecayStepsFieldNumber);
+  const auto reply = driver.Configure(told);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_TRUE(reply->restored());
+  EXPECT_EQ(reply->configuration(), Pair(1, 2));
+  v1::Configuration whole = Small();
+  *whole.mutable_version() = Pair(1, 2);
+  whole.set_decay_steps(99);
+  EXPECT_EQ(driver.Ask<v1::RecallReply>(kChief, Recall(1))
+                ->configuration()
+                .SerializeAsString(),
+            whole.SerializeAsString());
+}
+
+TEST(ShardConfigureTest, ChangesOfAnotherConfigurationAreRefused) {
+  ShardDriver driver;
+  driver.MakeReady(Small());
+  const absl::Status refused =
+      driver.Configure(SmallSince(Pair(1, 2), Pair(1, 3))).status();
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::INVALID);
+  EXPECT_EQ(refused.message(),
+            "configuration 1.3 is told as changes since 1.2; known is 1.1");
+  EXPECT_EQ(
+      driver.Ask<v1::RecallReply>(kChief, Recall(1))->configuration().version(),
+      Pair(1, 1));
+}
+
 TEST(ShardConfigureTest, AReminderIsAnsweredAndChangesNothing) {
   ShardDriver driver;
   driver.MakeReady(Small());
-  v1::Configuration reminder = Small();
-  reminder.clear_layout();
-  reminder.clear_workers();
+  v1::Configuration reminder = SmallSince(Pair(1, 1), Pair(1, 1));
   const auto reply = driver.Configure(reminder);
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_TRUE(reply->restored());
+  EXPECT_TRUE(reply->takes_changes());
   EXPECT_EQ(reply->configuration(), Pair(1, 1));
   EXPECT_EQ(driver.Ask<v1::RecallReply>(kChief, Recall(1))
                 ->configuration()
@@ -267,9 +310,7 @@ TEST(ShardConfigureTest, AReminderIsAnsweredAndChangesNothing) {
 
 TEST(ShardConfigureTest, AReminderForAnEarlierProcessTellsANewOneNothing) {
   ShardDriver driver;
-  v1::Configuration reminder = Small();
-  reminder.clear_layout();
-  reminder.clear_workers();
+  v1::Configuration reminder = SmallSince(Pair(1, 1), Pair(1, 1));
   reminder.mutable_servers(0)->set_incarnation(99);
   const auto reply = driver.Configure(reminder);
   ASSERT_TRUE(reply.ok()) << reply.status();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "proto/configuration_changes.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 
@@ -55,9 +56,10 @@ void BoundWitness::Receive(Message message, Time now, Outbox* out) {
         status.ok() ? static_cast<const v1::ConfigureReply&>(*answer->head)
                           .configuration()
                     : RefusalOf(status).version();
-    const v1::Configuration& told = configure->configuration();
-    if (version == told.version() && version > configuration_.version()) {
-      TakeOver(told, now);
+    const auto whole = Expand(configuration_, configure->configuration());
+    if (whole.ok() && version == whole->version() &&
+        version > configuration_.version()) {
+      TakeOver(*whole, now);
     }
   }
   if (bounded() && status.ok()) {

@@ -240,6 +240,8 @@ void IntegerCluster::AddCoordinator(absl::Duration start_within) {
   options.job.set_max_joined_workers(options_.joined);
   options.examples = job_.examples();
   options.nonce_seed = random_.Bits();
+  // Some coordinators look at one member as those of large jobs do.
+  if (job_.config().seed() % 3 == 1) options.few_members = 0;
   // Several windows of each file that goes through it.
   options.window_bytes = 5000;
   options.fill_bytes = 700;

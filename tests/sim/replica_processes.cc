@@ -74,6 +74,8 @@ Coordinator* ReplicaProcesses::MakeCoordinator() {
   options.job.set_rebalance(options_.balances);
   options.balance_window = kBalanceWindow;
   options.balance_rest = options_.balance_rest;
+  // Some look at one member as those of large jobs do.
+  if (job_.config().seed() % 3 == 1) options.few_members = 0;
   options.nonce_seed = coordinators_.empty() ? random_.Bits() : chief_.Bits();
   coordinators_.push_back(std::make_unique<Coordinator>(options));
   return coordinators_.back().get();

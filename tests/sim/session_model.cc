@@ -35,7 +35,10 @@ void SessionModel::Learn(const v1::Configuration& configuration,
   if (!(version > session->configuration)) return;
   session->configuration = version;
   const bool open = session->opened > session->whole;
-  session->servers.resize(configuration.servers_size());
+  // Of those that have not changed nothing may be said.
+  session->servers.resize(
+      std::max(session->servers.size(),
+               static_cast<size_t>(configuration.servers_size())));
   for (const v1::ServerMember& server : configuration.servers()) {
     const Number generation = NumberOf(server.generation());
     Number& known = session->servers[server.index()];

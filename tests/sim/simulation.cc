@@ -345,7 +345,11 @@ void Simulation::Send(Node* node, Outbox::SendItem item) {
                      " without a head, with a deadline of ",
                      absl::FormatDuration(item.deadline), ", or twice")));
   }
-  if (watcher_ != nullptr) watcher_->Sent(self, item.to, *item.head);
+  if (watcher_ != nullptr) {
+    const auto seen = told_.Whole(*item.head);
+    if (!seen.ok()) return Fail(seen.status());
+    watcher_->Sent(self, item.to, **seen);
+  }
   const CallRef call = std::make_shared<Call>();
   call->from = self;
   call->to = item.to;

@@ -20,6 +20,7 @@
 #include "tests/sim/faults.h"
 #include "tests/sim/network.h"
 #include "tests/sim/simulation_watcher.h"
+#include "tests/sim/told_configurations.h"
 #include "tests/sim/trace.h"
 
 namespace paramd {
@@ -322,6 +323,7 @@ class Simulation {
   absl::Status failure_;
   bool ended_ = false;
   SimulationWatcher* watcher_ = nullptr;
+  ToldConfigurations told_;
   Interrupter interrupter_;
   ExitJudge judge_;
   EventQueue<Event> queue_;

@@ -28,7 +28,8 @@ class SimulationWatcher {
 
   virtual ~SimulationWatcher() = default;
 
-  // A request leaves `self`.
+  // A request leaves `self`. Of a configuration that is told as changes, the
+  // whole.
   virtual void Sent(const SimProcess& /*self*/, PeerId /*to*/,
                     const Head& /*request*/) {}
   // A request reaches `self`, whose core has not seen it yet.

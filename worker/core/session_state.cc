@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "config/strategy.h"
+#include "proto/configuration_changes.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 
@@ -19,6 +20,7 @@ absl::StatusOr<std::unique_ptr<SessionState>> SessionState::Create(
   RETURN_IF_ERROR(session.Configure(reply.configuration(), reply.generation()));
   std::unique_ptr<SessionState> state(
       new SessionState(options, reply, std::move(session), computation, now));
+  state->configuration_ = reply.configuration();
   state->TakeMode(reply.configuration());
   return state;
 }
@@ -38,9 +40,15 @@ SessionState::SessionState(const Options& options, const v1::JoinReply& reply,
       generation_(reply.generation()),
       start_clock_(reply.start_clock()) {}
 
-absl::Status SessionState::Configure(const v1::Configuration& configuration) {
-  const absl::Status status = session.Configure(configuration, generation_);
-  TakeMode(configuration);
+absl::Status SessionState::Configure(const v1::Configuration& told) {
+  if (told.version() < configuration_.version()) return absl::OkStatus();
+  auto whole = Expand(configuration_, told);
+  // Then the next heartbeat asks for the whole.
+  takes_changes_ = whole.ok();
+  if (!whole.ok()) return absl::OkStatus();
+  configuration_ = *std::move(whole);
+  const absl::Status status = session.Configure(configuration_, generation_);
+  TakeMode(configuration_);
   return status;
 }
 
@@ -114,6 +122,7 @@ v1::HeartbeatRequest SessionState::MakeHeartbeat(
   const v1::HeartbeatReply& news = heartbeats.last_reply();
   v1::HeartbeatRequest request;
   *request.mutable_header() = MakeHeader();
+  request.set_takes_changes(takes_changes_);
   request.set_clock(clock());
   request.set_no_input(plan->finished());
   request.set_leaving(leaving);

@@ -46,8 +46,11 @@ class SessionState {
       const Options& options, const v1::JoinReply& reply,
       Computation* computation, Time now);
 
-  // A newer configuration. kInvalidArgument if it has another layout.
-  absl::Status Configure(const v1::Configuration& configuration);
+  // A newer configuration, or what has changed since the present one: if not
+  // of that, it is told whole later. kInvalidArgument if it has another layout.
+  absl::Status Configure(const v1::Configuration& told);
+  // The newest one that was told, whole.
+  const v1::Configuration& configuration() const { return configuration_; }
 
   const v1::SessionId& generation() const { return generation_; }
   // Its start clock and its pushes: what the mode BOUNDED compares.
@@ -93,6 +96,8 @@ class SessionState {
 
   const Options options_;
   const v1::SessionId generation_;
+  v1::Configuration configuration_;
+  bool takes_changes_ = true;
   uint64_t start_clock_ = 0;
   bool first_push_noted_ = false;
 };

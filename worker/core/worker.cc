@@ -290,7 +290,7 @@ void Worker::OnHeartbeat(const Message& message, WorkerTurn* turn) {
       turn->out->Exit(configured);
       return;
     }
-    HearLogLevel(news.configuration(), turn);
+    HearLogLevel(session.configuration(), turn);
   }
   if (session.plan->LeftOut(news.left_out_step(), turn)) ++late_;
 }

@@ -111,6 +111,7 @@ void StartedCoordinator::AnswerConfigure(const Outbox::SendItem& sent) {
   Server& server = servers_[sent.to.index];
   v1::ConfigureReply reply;
   reply.set_incarnation(server.incarnation);
+  reply.set_takes_changes(take_changes_);
   reply.set_draining(server.draining);
   *reply.mutable_drained_by() = server.drained_by;
   const auto self =

@@ -56,6 +56,8 @@ class StartedCoordinator {
   // From now on the server drains, until it hears that the snapshot that was
   // sealed since is committed; then it is gone.
   void DrainServer(uint32_t server) { servers_[server].draining = true; }
+  // From now on servers take changes for a configuration, or not any more.
+  void TakeChanges(bool take) { take_changes_ = take; }
   // What the server will write, but for its name: what it has and has lost.
   v1::ShardFile& file(uint32_t server) { return servers_[server].file; }
   // What the server answers to the recall, but for its incarnation.
@@ -112,6 +114,7 @@ class StartedCoordinator {
   const std::vector<v1::Variable> variables_;
   const uint32_t workers_;
   bool beside_the_list_ = false;
+  bool take_changes_ = false;
   Coordinator core_;
   CoreDriver driver_;
   std::vector<Server> servers_;
