@@ -16,14 +16,19 @@ constexpr absl::Duration kTellWaits = absl::Seconds(5);
 // A checkpoint's file or an evaluation may take longer than that; somebody who
 // never comes is waited for longer than this.
 constexpr absl::Duration kLongWait = absl::Seconds(30);
+constexpr size_t kMostOpenIos = 4096;
+
+IoResult Failed(IoId io, absl::Status status) {
+  IoResult result;
+  result.io = io;
+  result.status = std::move(status);
+  return result;
+}
 
 }  // namespace
 
 CoreHost::CoreHost(Transport* transport, std::shared_ptr<Mailbox> mailbox)
-    : transport_(transport),
-      work_(std::move(mailbox), [this](PeerId core, IoResult result) {
-        events_.push_back(Event::Completion(core, std::move(result)));
-      }) {}
+    : transport_(transport), mailbox_(std::move(mailbox)) {}
 
 void CoreHost::AddCore(PeerId self, Core* core) {
   CHECK(cores_.emplace(self, Hosted{core}).second, "a core is added once");
@@ -243,7 +248,7 @@ void CoreHost::Empty(PeerId self, Outbox* out, Time now) {
   for (Outbox::SendItem& send : out->sends) {
     EmptySend(self, std::move(send), now);
   }
-  for (Outbox::IoItem& io : out->ios) work_.Begin(self, std::move(io));
+  for (Outbox::IoItem& io : out->ios) BeginIo(self, std::move(io));
   for (const Outbox::NoteItem& note : out->notes) {
     LogSentence(note.level, note.sentence, note.said,
                 {{"core", PeerName(self)}});
@@ -271,6 +276,36 @@ void CoreHost::EmptySend(PeerId self, Outbox::SendItem item, Time now) {
   }
   events_.push_back(Event::Request(self, to, id, std::move(item.head),
                                    std::move(item.payload)));
+}
+
+void CoreHost::BeginIo(PeerId self, Outbox::IoItem item) {
+  const IoId io = item.io;
+  const google::protobuf::Descriptor* const type = item.head->GetDescriptor();
+  const auto handler = io_handlers_.find(type);
+  const bool is_known = handler != io_handlers_.end();
+  if (!is_known || open_ios_.size() >= kMostOpenIos) {
+    const absl::Status why =
+        is_known ? absl::ResourceExhaustedError(
+                       absl::StrCat(kMostOpenIos, " works are under way"))
+                 : absl::UnimplementedError(
+                       absl::StrCat("this process does not do ", type->name()));
+    events_.push_back(Event::Completion(self, Failed(io, why)));
+    return;
+  }
+  CHECK(open_ios_.insert({self, io}).second, "an open work has its own id");
+  // `this` is used on the loop thread only.
+  handler->second(std::move(item), [this, self, io,
+                                    mailbox = mailbox_](IoResult result) {
+    result.io = io;
+    // std::function copies what it holds, an IoResult cannot be copied.
+    auto held = std::make_shared<IoResult>(std::move(result));
+    mailbox->Post([this, self, held] { CompleteIo(self, std::move(*held)); });
+  });
+}
+
+void CoreHost::CompleteIo(PeerId self, IoResult result) {
+  CHECK(open_ios_.erase({self, result.io}) == 1, "a work ends once");
+  events_.push_back(Event::Completion(self, std::move(result)));
 }
 
 void CoreHost::Exited(PeerId self, absl::Status status, Time now) {

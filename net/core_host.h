@@ -14,9 +14,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "google/protobuf/descriptor.h"
 
 #include "net/mailbox.h"
-#include "net/outside_work.h"
 #include "net/runtime.h"
 #include "tensor/core.h"
 
@@ -28,11 +28,13 @@ namespace paramd {
 // leaves the process goes to a Transport.
 //
 // Invariant: every SendItem ends in exactly one reply Message to its core, at
-// its deadline at the latest, unless the core has exited. Nothing is delivered
-// inside of another delivery.
+// its deadline at the latest, unless the core has exited; every work outside
+// that is begun in exactly one completion. Nothing is delivered inside of
+// another delivery.
 //
 // Not thread-safe: lives on the loop thread; only the IoDone of a work may be
-// called elsewhere, see OutsideWork.
+// called elsewhere, and comes back through the mailbox, which is closed before
+// this goes.
 class CoreHost {
  public:
   // The way to other processes. Called on the loop thread, never reentered.
@@ -61,7 +63,7 @@ class CoreHost {
   void OnExpired(PeerId self, std::function<void(CallId)> f);
   void HandleIo(const google::protobuf::Descriptor* type,
                 Runtime::IoHandler handler) {
-    work_.Handle(type, std::move(handler));
+    io_handlers_[type] = std::move(handler);
   }
   void OnStatus(std::function<void(v1::StatusReply*)> fill);
   // What the fillers say, and whom each core waits for, as of the last
@@ -154,6 +156,11 @@ class CoreHost {
   void Deliver(Event event, Time now);
   void Empty(PeerId self, Outbox* out, Time now);
   void EmptySend(PeerId self, Outbox::SendItem item, Time now);
+  // Completes with UNIMPLEMENTED if there is no handler, with
+  // RESOURCE_EXHAUSTED if too many are open. REQUIRES: no open work of the core
+  // has its id.
+  void BeginIo(PeerId self, Outbox::IoItem item);
+  void CompleteIo(PeerId self, IoResult result);
   void Exited(PeerId self, absl::Status status, Time now);
   void TellFailure(Time now);
   bool Expire(Time now);
@@ -165,7 +172,10 @@ class CoreHost {
   std::vector<PeerId> order_;
   std::vector<std::function<void(v1::StatusReply*)>> fillers_;
   std::deque<Event> events_;
-  OutsideWork work_;
+  const std::shared_ptr<Mailbox> mailbox_;
+  absl::flat_hash_map<const google::protobuf::Descriptor*, Runtime::IoHandler>
+      io_handlers_;
+  absl::flat_hash_set<std::pair<PeerId, IoId>> open_ios_;  // Bound: 4,096.
   CallId next_id_ = 1;
   absl::flat_hash_map<CallId, OpenCall> calls_;
   absl::flat_hash_set<PeerId> share_memory_;

@@ -231,6 +231,31 @@ TEST_F(CoreHostTest, WorkOutsideComesBackWithItsIdAndUnknownWorkFails) {
                        "12 this process does not do AppendLog", "11 "}));
 }
 
+TEST_F(CoreHostTest, Promise8_TooMuchWorkOutsideIsRefused) {
+  std::vector<Runtime::IoDone> done;
+  host_.HandleIo(v1::ReadLog::descriptor(),
+                 [&](Outbox::IoItem, Runtime::IoDone d) { done.push_back(d); });
+  ps_.on_start = [&](Time, Outbox* out) {
+    for (IoId io = 1; io <= 4097; ++io) {
+      out->StartIo(io, std::make_unique<v1::ReadLog>());
+    }
+  };
+  ps_.on_completed = [&](IoResult result, Outbox* out) {
+    seen_.push_back(absl::StrCat(result.io, " ", result.status.message()));
+    if (result.io == 1) out->StartIo(4098, std::make_unique<v1::ReadLog>());
+  };
+  host_.AddCore(PeerId::Ps(0), &ps_);
+  host_.Start(At(0));
+  TurnUntilIdle(At(0));
+  EXPECT_EQ(done.size(), 4096u);
+  EXPECT_EQ(seen_, std::vector<std::string>{"4097 4096 works are under way"});
+  done[0]({});
+  EXPECT_EQ(seen_.size(), 1u) << "not on this thread";
+  RunPosted();
+  TurnUntilIdle(At(0));
+  EXPECT_EQ(done.size(), 4097u);
+}
+
 TEST_F(CoreHostTest, ItEndsWhenEveryCoreHasExitedAndCallsNoneThatHas) {
   worker_.on_start = [](Time, Outbox* out) { out->Exit(absl::OkStatus()); };
   worker_.on_receive = [&](Message, Time, Outbox*) { ADD_FAILURE(); };

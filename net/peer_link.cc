@@ -21,7 +21,6 @@
 #include "net/caller.h"
 #include "net/completion.h"
 #include "net/grpc_status.h"
-#include "net/payload_path.h"
 #include "net/unreached.h"
 #include "net/wire_message.h"
 #include "proto/refusal.h"

@@ -16,7 +16,6 @@
 #include "net/caller.h"
 #include "net/completion.h"
 #include "net/grpc_status.h"
-#include "net/payload_path.h"
 #include "net/traced_core.h"
 #include "proto/paramd/v1/membership.pb.h"
 #include "proto/paramd/v1/stage.pb.h"

@@ -406,7 +406,7 @@ IoResult WorkerProcess::Pack(const v1::ComputeGradient& request,
     result.status = computed.status();
     return result;
   }
-  Clip(request, computed->left_out, gradients.mutables);
+  if (clip_.clips()) Clip(request, computed->left_out, gradients.mutables);
   auto head = std::make_unique<v1::ComputeGradientResult>();
   SetMetrics(computed->metrics, head.get());
   // Servers divide a step by this: not what a program may say.

@@ -280,10 +280,11 @@ absl::StatusOr<Layer::BackwardPass> Network::Forward(WeightSpans weights,
   const auto walk = [&](Sequence::Needed needed) {
     layers.ForwardWith(pass, needed);
   };
-  recorded_.Run(pass, walk, [&](size_t i) {
+  const auto bring = [&](size_t i) {
     const size_t variable = plan_->shared[i];
     exchange_.BringWeights(variable, weights[variable]);
-  });
+  };
+  if (!recorded_.Replay(pass, bring)) walk(bring);
   recorded_.Record(pass, walk, [&](size_t i) {
     return weights_[i].data != weights[plan_->shared[i]].data();
   });
@@ -412,10 +413,7 @@ void Network::Backward(const Layer::BackwardPass& pass, GradientSpans gradients,
                        Ready ready) {
   const bool has_shared = plan_->shared.size() > plan_->variables.size();
   sent_.clear();
-  const auto walk = [&](Sequence::Written written) {
-    plan_->layers->BackwardWith(Layer::Part::kWhole, pass, written);
-  };
-  recorded_.Run(pass, walk, [&](size_t i) {
+  const auto written = [&](size_t i) {
     const size_t variable = plan_->shared[i];
     if (has_shared && plan_->IsUsedBehind(i)) {
       Tensor sum = gradients_[i];
@@ -432,7 +430,10 @@ void Network::Backward(const Layer::BackwardPass& pass, GradientSpans gradients,
     if (!exchange_.gradients_cross()) return ready(variable);
     exchange_.SendGradient(variable, gradients[variable].size());
     sent_.push_back(variable);
-  });
+  };
+  if (!recorded_.Replay(pass, written)) {
+    plan_->layers->BackwardWith(Layer::Part::kWhole, pass, written);
+  }
   exchange_.EndSending();
 }
 

@@ -75,9 +75,9 @@ RecordedPasses::Known* RecordedPasses::Find() {
   return oldest;
 }
 
-void RecordedPasses::Run(const Layer::BackwardPass& pass, Walk walk, At at) {
+bool RecordedPasses::Replay(const Layer::BackwardPass& pass, At at) {
   due_ = nullptr;
-  if (link_ == nullptr) return walk(at);
+  if (link_ == nullptr) return false;
   if (link_->counts().allocations != allocations_) {
     for (Known& known : known_) {
       known.last_used = 0;
@@ -89,22 +89,20 @@ void RecordedPasses::Run(const Layer::BackwardPass& pass, Walk walk, At at) {
   Known* const known = Find();
   const bool came_before = known->last_used > 0;
   known->last_used = ++used_;
-  if (!known->pieces.empty()) return Replay(*pass.context, *known, at);
-  walk(at);
-  if (came_before &&
-      (recorded_ < kAtFirst || replayed_ >= kReplaysEach * recorded_)) {
-    due_ = known;
+  if (known->pieces.empty()) {
+    if (came_before &&
+        (recorded_ < kAtFirst || replayed_ >= kReplaysEach * recorded_)) {
+      due_ = known;
+    }
+    return false;
   }
-}
-
-void RecordedPasses::Replay(const Layer::Context& context, const Known& known,
-                            At at) {
   ++replayed_;
-  for (const Piece& piece : known.pieces) {
-    if (context.IsAbandoned()) return;
+  for (const Piece& piece : known->pieces) {
+    if (pass.context->IsAbandoned()) break;
     if (piece.calls != nullptr) link_->Replay(*piece.calls);
     if (piece.at != kNone) at(piece.at);
   }
+  return true;
 }
 
 void RecordedPasses::Record(const Layer::BackwardPass& pass, Walk walk,

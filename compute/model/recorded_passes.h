@@ -22,9 +22,9 @@ namespace paramd {
 // can't be recorded: weights are brought, gradients sent. So the host gives the
 // device a piece at a time, not a kernel.
 //
-//   passes.Run(pass, walk, at);        // As walk(at).
+//   if (!passes.Replay(pass, at)) walk(at);
 //   ...
-//   passes.Record(pass, walk, cuts);   // If it is worth it.
+//   passes.Record(pass, walk, cuts);  // If it is worth it.
 //
 // A pass is recorded when it comes a second time, and so the device has all
 // that its calls need. All recordings are dropped once the device was asked for
@@ -51,13 +51,15 @@ class RecordedPasses {
   absl::Span<const uint64_t> OffsetsOf(absl::Span<const uint64_t> offsets,
                                        const Layer::Context& context);
 
-  // Without output_gradient it is a forward pass. REQUIRES: what `walk` calls
-  // follows from the pass, whose context has the offsets that OffsetsOf gave.
-  void Run(const Layer::BackwardPass& pass, Walk walk, At at);
-  // Has the pass recorded that Run was called with last, if there is use for
-  // it; it is not computed. REQUIRES: `walk` is the same; no device sums with
-  // others, for a recording needs memory; `at` does nothing at a variable where
-  // `cuts` is false.
+  // Computes the pass, if it is recorded: as a walk over it would, which is the
+  // caller's where this is false. Without output_gradient it is a forward pass.
+  // REQUIRES: what a walk calls follows from the pass, whose context has the
+  // offsets that OffsetsOf gave.
+  bool Replay(const Layer::BackwardPass& pass, At at);
+  // Has the pass recorded that Replay was called with last, if there is use for
+  // it; it is not computed. REQUIRES: `walk` is the caller's; no device sums
+  // with others, for a recording needs memory; `at` does nothing at a variable
+  // where `cuts` is false.
   void Record(const Layer::BackwardPass& pass, Walk walk,
               absl::FunctionRef<bool(size_t variable)> cuts);
 
@@ -80,7 +82,6 @@ class RecordedPasses {
   void SetKey(const Layer::BackwardPass& pass);
   // The one with the key; else the one that was used longest ago becomes it.
   Known* Find();
-  void Replay(const Layer::Context& context, const Known& known, At at);
 
   Device& device_;
   DeviceLink* link_;  // Null: it does not record.

@@ -73,7 +73,7 @@ MAY_DRAW = {
     "input/sources.cc",  # A function of feature and index.
     "input/csv_feature.cc",  # A hash of texts.
     "input/describe_meaning.cc",  # The same.
-    "client/core/session.h",  # The first id of its requests, of no account.
+    "client/core/session.cc",  # The first id of its requests, of no account.
 }
 
 # Any other name at the top of the tree needs a decision page.

@@ -11,8 +11,6 @@
 
 namespace paramd {
 
-using ::google::protobuf::DynamicCastToGenerated;
-
 namespace {
 
 // Steps of large models take a few seconds; one that never ends is to be named.
@@ -83,23 +81,12 @@ void Computation::AskForMore(WorkerTurn* turn) {
   take_io_ = turn->StartIo(std::move(take));
 }
 
-std::vector<Buffer> Computation::TakePart(const IoResult& result,
-                                          size_t variables, WorkerTurn* turn) {
+bool Computation::TakePart(WorkerTurn* turn) {
   take_io_ = 0;
-  std::vector<Buffer> gradients;
-  const auto* taken =
-      DynamicCastToGenerated<v1::TakeGradientsResult>(result.head.get());
-  if (!busy()) return gradients;
-  if (taken_from_ != io()) {
-    AskForMore(turn);  // That was of the one before.
-    return gradients;
-  }
-  if (taken == nullptr || taken->variables().empty()) return gradients;
-  gradients.resize(variables);
-  for (int i = 0; i < taken->variables_size(); ++i) {
-    gradients[taken->variables(i)] = result.payload[i];
-  }
-  return gradients;
+  if (!busy()) return false;
+  if (taken_from_ == io()) return true;
+  AskForMore(turn);  // That was of the one before.
+  return false;
 }
 
 }  // namespace paramd

@@ -6,7 +6,6 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/time.h"
 #include "proto/paramd/v1/storage.pb.h"
@@ -54,10 +53,9 @@ class Computation {
   bool IsPart(const IoResult& result) const {
     return take_io_ != 0 && result.io == take_io_;
   }
-  // One buffer for each of `variables`, empty where it has not come; none at
-  // all if they are of no use. The next are asked for with AskForMore.
-  std::vector<Buffer> TakePart(const IoResult& result, size_t variables,
-                               WorkerTurn* turn);
+  // They are of what is computed now; else they are of no use. The next are
+  // asked for with AskForMore.
+  bool TakePart(WorkerTurn* turn);
   void AskForMore(WorkerTurn* turn);
   // Nobody takes them any more.
   void DropPart() { take_io_ = 0; }

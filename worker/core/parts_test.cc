@@ -239,14 +239,9 @@ class ComputationTest : public PartTest {
     computation_.Start(std::make_unique<v1::ComputeGradient>(),
                        {Buffer::Allocate(8)}, /*copy=*/1, by_layers, Turn());
   }
-  // Of variable 1 of two.
   IoResult Part(IoId io) {
-    auto head = std::make_unique<v1::TakeGradientsResult>();
-    head->add_variables(1);
     IoResult result;
     result.io = io;
-    result.head = std::move(head);
-    result.payload.push_back(Buffer::Allocate(8));
     return result;
   }
 
@@ -270,21 +265,18 @@ TEST_F(ComputationTest, LayersAreTakenAsTheyBecomeReady) {
   ASSERT_EQ(out_.ios.size(), 2u);
   const IoResult part = Part(out_.ios[1].io);
   ASSERT_TRUE(computation_.IsPart(part));
-  const auto gradients = computation_.TakePart(part, 2, Turn());
-  ASSERT_EQ(gradients.size(), 2u);
-  EXPECT_TRUE(gradients[0].empty());
-  EXPECT_FALSE(gradients[1].empty());
+  EXPECT_TRUE(computation_.TakePart(Turn()));
+  EXPECT_FALSE(computation_.IsPart(part));
   computation_.AskForMore(Turn());
   EXPECT_EQ(out_.ios.size(), 1u);
 }
 
 TEST_F(ComputationTest, APartOfTheOneBeforeIsDroppedAndAskedForAgain) {
   Start(/*by_layers=*/true);
-  const IoResult part = Part(out_.ios[1].io);
   computation_.End(computation_.io());
   Start(/*by_layers=*/true);
   EXPECT_EQ(out_.ios.size(), 1u);  // One question is open.
-  EXPECT_TRUE(computation_.TakePart(part, 2, Turn()).empty());
+  EXPECT_FALSE(computation_.TakePart(Turn()));
   EXPECT_EQ(out_.ios.size(), 1u);
 }
 

@@ -12,6 +12,7 @@
 
 #include "client/core/testing/configurations.h"
 #include "config/strategy.h"
+#include "proto/paramd/v1/compute.pb.h"
 
 namespace paramd {
 namespace {
@@ -150,6 +151,29 @@ TEST_F(PlanTest, AnAsynchronousStepPullsComputesAndPushes) {
   Advance();
   EXPECT_TRUE(Pulls());
   EXPECT_FALSE(plan_->finished());
+}
+
+TEST_F(PlanTest, ALayerThatIsReadyIsThatOfItsVariable) {
+  configuration_ = MakeConfiguration({{"a", {2}, 0}, {"b", {250}, 0}}, 1);
+  Begin(v1::Consistency::ASYNC);
+  Advance();
+  Pulled();
+  GiveInput(0, 2);
+  Advance();
+  ASSERT_EQ(out_.ios.size(), 2u) << "layers are asked for, too";
+  auto head = std::make_unique<v1::TakeGradientsResult>();
+  head->add_variables(1);
+  IoResult part;
+  part.io = out_.ios[1].io;
+  part.head = std::move(head);
+  part.payload = {Buffer::Allocate(1000)};
+  ASSERT_TRUE(computation_.IsPart(part));
+  steps_->TakePart(part, Turn());
+  const std::vector<Buffer>& gradients = steps_->computing()->gradients;
+  ASSERT_EQ(gradients.size(), 2u);
+  EXPECT_TRUE(gradients[0].empty());
+  EXPECT_EQ(gradients[1].size(), 1000u);
+  EXPECT_EQ(out_.ios.size(), 1u) << "more is asked for";
 }
 
 // Step t + 2 is computed on the weights after push t, whatever ends first.

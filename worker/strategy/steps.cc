@@ -139,18 +139,21 @@ const TrainingStep* Steps::Note(IoId io,
 }
 
 void Steps::TakePart(const IoResult& part, WorkerTurn* turn) {
-  const std::vector<Buffer> gradients = computation_->TakePart(
-      part, session_->placement().elements().size(), turn);
+  if (!computation_->TakePart(turn)) return;
+  const auto* const taken =
+      DynamicCastToGenerated<v1::TakeGradientsResult>(part.head.get());
+  if (taken == nullptr || taken->variables().empty()) return;
+  TrainingStep* const computing =
+      computing_.empty() ? nullptr : &computing_.front();
   const bool leaves =
       pushing_.has_value() && pushing_->io == computation_->io();
-  // Else they are of no use any more.
-  if (gradients.empty() || !(!computing_.empty() || leaves)) return;
-  if (!computing_.empty()) {
-    computing_.front().left_out =
-        DynamicCastToGenerated<v1::TakeGradientsResult>(part.head.get())
-            ->left_out();
+  if (computing == nullptr && !leaves) return;  // Of no use any more.
+  if (computing != nullptr) computing->left_out = taken->left_out();
+  std::vector<Buffer> gradients(session_->placement().elements().size());
+  for (int i = 0; i < taken->variables_size(); ++i) {
+    gradients[taken->variables(i)] = part.payload[i];
   }
-  Add(gradients, computing_.empty() ? nullptr : &computing_.front(), turn);
+  Add(gradients, computing, turn);
   computation_->AskForMore(turn);
 }
 

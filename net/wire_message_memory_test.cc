@@ -1,5 +1,3 @@
-#include "net/payload_path.h"
-
 #include <unistd.h>
 
 #include <string>
@@ -8,25 +6,27 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 
+#include "net/wire_message.h"
 #include "proto/paramd/v1/hello.pb.h"
 
 namespace paramd {
 namespace {
 
-constexpr uint64_t kId = 5;
+constexpr uint64_t kMemoryId = 5;
 
 const Method& MethodOf(const google::protobuf::Descriptor* request) {
   return *MethodTable::Get().OfRequest(request);
 }
 
-class PayloadPathTest : public ::testing::Test {
+class WireMessageMemoryTest : public ::testing::Test {
  protected:
-  PayloadPathTest() {
+  WireMessageMemoryTest() {
     auto made = SharedMapping::Make();
     auto opened = SharedMapping::Open(made->fd);
     close(made->fd);
-    client_.emplace(SharedMemory::End::kClient, kId, std::move(made->mapping));
-    server_.emplace(SharedMemory::End::kServer, kId, *std::move(opened));
+    client_.emplace(SharedMemory::End::kClient, kMemoryId,
+                    std::move(made->mapping));
+    server_.emplace(SharedMemory::End::kServer, kMemoryId, *std::move(opened));
     head_.set_clock(7);
   }
 
@@ -42,7 +42,7 @@ class PayloadPathTest : public ::testing::Test {
   absl::optional<SharedMemory> client_, server_;
 };
 
-TEST_F(PayloadPathTest, ABigPayloadGoesThroughMemory) {
+TEST_F(WireMessageMemoryTest, ABigPayloadGoesThroughMemory) {
   const OutgoingMessage sent =
       EncodeRequest(push_, head_, {Buffer::Copy(big_)}, &*client_);
   EXPECT_LT(sent.bytes.Length(), 100u);
@@ -56,19 +56,20 @@ TEST_F(PayloadPathTest, ABigPayloadGoesThroughMemory) {
   EXPECT_EQ(FlattenForTest(received.payload), big_);
 }
 
-TEST_F(PayloadPathTest, ASmallPayloadGoesInTheMessageWhichNamesTheMemory) {
+TEST_F(WireMessageMemoryTest,
+       ASmallPayloadGoesInTheMessageWhichNamesTheMemory) {
   const OutgoingMessage sent = EncodeRequest(
       push_, head_, {Buffer::Copy(std::string("small"))}, &*client_);
   EXPECT_EQ(sent.size, sent.bytes.Length());
   WireMessage received = Decode(sent);
   const auto shared = TakeShared(&received);
   ASSERT_TRUE(shared.has_value());
-  EXPECT_EQ(shared->memory(), kId);
+  EXPECT_EQ(shared->memory(), kMemoryId);
   EXPECT_TRUE(TakeSharedPayload(*shared, nullptr, &received).ok());
   EXPECT_EQ(FlattenForTest(received.payload), "small");
 }
 
-TEST_F(PayloadPathTest, AnAnswerSpeaksOfMemoryOnlyIfItsPayloadLiesThere) {
+TEST_F(WireMessageMemoryTest, AnAnswerSpeaksOfMemoryOnlyIfItsPayloadLiesThere) {
   v1::PushReply reply;
   OutgoingMessage sent = EncodeReply(
       push_, reply, {Buffer::Copy(std::string("small"))}, &*server_);
@@ -83,7 +84,8 @@ TEST_F(PayloadPathTest, AnAnswerSpeaksOfMemoryOnlyIfItsPayloadLiesThere) {
   EXPECT_EQ(FlattenForTest(received->payload), big_);
 }
 
-TEST_F(PayloadPathTest, ARequestThatHasNoPayloadNamesTheMemoryForItsAnswer) {
+TEST_F(WireMessageMemoryTest,
+       ARequestThatHasNoPayloadNamesTheMemoryForItsAnswer) {
   const Method& pull = MethodOf(v1::PullRequest::descriptor());
   v1::PullRequest head;
   head.set_clock(7);
@@ -92,11 +94,11 @@ TEST_F(PayloadPathTest, ARequestThatHasNoPayloadNamesTheMemoryForItsAnswer) {
   ASSERT_TRUE(received.ok()) << received.status();
   const auto shared = TakeShared(&*received);
   ASSERT_TRUE(shared.has_value());
-  EXPECT_EQ(shared->memory(), kId);
+  EXPECT_EQ(shared->memory(), kMemoryId);
   EXPECT_EQ(received->head->SerializeAsString(), head.SerializeAsString());
 }
 
-TEST_F(PayloadPathTest, WithoutMemoryNothingIsSaidOfIt) {
+TEST_F(WireMessageMemoryTest, WithoutMemoryNothingIsSaidOfIt) {
   const BufferChain payload = {Buffer::Copy(big_)};
   const OutgoingMessage sent = EncodeRequest(push_, head_, payload, nullptr);
   EXPECT_EQ(sent.bytes.Length(), EncodeMessage(head_, payload).Length());
@@ -104,14 +106,14 @@ TEST_F(PayloadPathTest, WithoutMemoryNothingIsSaidOfIt) {
   EXPECT_FALSE(TakeShared(&received).has_value());
 }
 
-TEST_F(PayloadPathTest, AMethodWithoutPayloadsSaysNothingOfMemory) {
+TEST_F(WireMessageMemoryTest, AMethodWithoutPayloadsSaysNothingOfMemory) {
   const Method& hello = MethodOf(v1::HelloRequest::descriptor());
   const OutgoingMessage sent =
       EncodeRequest(hello, v1::HelloRequest(), {}, &*client_);
   EXPECT_EQ(sent.size, 0u);  // An empty Hello.
 }
 
-TEST_F(PayloadPathTest, WhatIsOverTheLimitIsNotPut) {
+TEST_F(WireMessageMemoryTest, WhatIsOverTheLimitIsNotPut) {
   const BufferChain payload = {
       Buffer::Copy(std::string(push_.most_bytes(), 'x'))};
   const OutgoingMessage sent = EncodeRequest(push_, head_, payload, &*client_);
@@ -125,7 +127,7 @@ TEST_F(PayloadPathTest, WhatIsOverTheLimitIsNotPut) {
   EXPECT_EQ(client_->put_bytes(), push_.most_bytes() - 100);
 }
 
-TEST_F(PayloadPathTest, WithoutRoomThePayloadIsInTheMessage) {
+TEST_F(WireMessageMemoryTest, WithoutRoomThePayloadIsInTheMessage) {
   const BufferChain payload = {
       Buffer::Copy(std::string(push_.most_bytes() - 100, 'x'))};
   int put = 0;
@@ -135,7 +137,7 @@ TEST_F(PayloadPathTest, WithoutRoomThePayloadIsInTheMessage) {
     EXPECT_LE(sent.size, push_.most_bytes());
     if (sent.bytes.Length() > 100) {
       WireMessage received = Decode(sent);
-      EXPECT_EQ(TakeShared(&received)->memory(), kId);
+      EXPECT_EQ(TakeShared(&received)->memory(), kMemoryId);
       EXPECT_EQ(ChainSize(received.payload), push_.most_bytes() - 100);
       break;
     }
@@ -144,7 +146,7 @@ TEST_F(PayloadPathTest, WithoutRoomThePayloadIsInTheMessage) {
   EXPECT_EQ(put, 3);
 }
 
-TEST_F(PayloadPathTest, TwoPayloadsAreMalformed) {
+TEST_F(WireMessageMemoryTest, TwoPayloadsAreMalformed) {
   WireMessage message =
       Decode(EncodeRequest(push_, head_, {Buffer::Copy(big_)}, &*client_));
   const auto shared = TakeShared(&message);
@@ -155,7 +157,7 @@ TEST_F(PayloadPathTest, TwoPayloadsAreMalformed) {
                 "memory"));
 }
 
-TEST_F(PayloadPathTest, UnknownMemoryIsALossAndABadPieceIsMalformed) {
+TEST_F(WireMessageMemoryTest, UnknownMemoryIsALossAndABadPieceIsMalformed) {
   WireMessage message =
       Decode(EncodeRequest(push_, head_, {Buffer::Copy(big_)}, &*client_));
   auto shared = TakeShared(&message);
