@@ -67,6 +67,15 @@ std::string WrongSource(const v1::JobConfig& job, int number,
                       job.stages(found).from().stage(), "'");
 }
 
+// The same of its learning from `name`: there labels teach too.
+std::string WrongTeacher(const v1::JobConfig& job, int number,
+                         absl::string_view name) {
+  const int found = FindStage(job, name);
+  const bool labels = found >= 0 && found < number &&
+                      KindOf(job.stages(found)) == StageKind::kLabel;
+  return labels ? "" : WrongSource(job, number, name);
+}
+
 using UseFile =
     absl::FunctionRef<void(const std::string& path, std::string* file)>;
 
@@ -446,10 +455,11 @@ void CheckStageJob(const v1::JobConfig& whole, int number,
     if (number < 0) {
       add("distill.teachers",
           absl::StrCat("names the stage '", Excerpt(teacher),
-                       "', and the job has no stages; name a directory"));
+                       "', and the job has no stages; name a directory, or "
+                       "a file of labels"));
       continue;
     }
-    const std::string wrong = WrongSource(whole, number, teacher);
+    const std::string wrong = WrongTeacher(whole, number, teacher);
     if (!wrong.empty()) add("distill.teachers", wrong);
   }
   v1::InputConfig input = job.input();
@@ -525,21 +535,31 @@ void SettleStage(absl::string_view name, v1::JobConfig* job) {
     absl::string_view stage = *path;
     if (absl::ConsumePrefix(&stage, kReference)) *path = weights_of(stage);
   };
+  const auto settle_labels = [&](std::string* path) {
+    absl::string_view stage = *path;
+    if (run_dir.empty() || !absl::ConsumePrefix(&stage, kReference)) return;
+    *path = LabelsIn(Below(run_dir, stage));
+  };
   if (job->warm_start().has_path()) {
     settle(job->mutable_warm_start()->mutable_path());
   }
   if (job->has_input()) {
     ForEachFile(
-        job->mutable_input(), [&](const std::string&, std::string* file) {
-          absl::string_view stage = *file;
-          if (run_dir.empty() || !absl::ConsumePrefix(&stage, kReference))
-            return;
-          *file = LabelsIn(Below(run_dir, stage));
-        });
+        job->mutable_input(),
+        [&](const std::string&, std::string* file) { settle_labels(file); });
   }
   if (job->has_distill()) {
     for (std::string& teacher : *job->mutable_distill()->mutable_teachers()) {
-      settle(&teacher);
+      absl::string_view stage = teacher;
+      const int found =
+          absl::ConsumePrefix(&stage, kReference) ? FindStage(*job, stage) : -1;
+      const bool labels =
+          found >= 0 && KindOf(job->stages(found)) == StageKind::kLabel;
+      if (labels) {
+        settle_labels(&teacher);
+      } else {
+        settle(&teacher);
+      }
     }
   }
   if (!run_dir.empty()) job->set_run_dir(Below(run_dir, name));

@@ -208,7 +208,7 @@ TEST(StagesTest, AJobWithoutStagesHasNone) {
   EXPECT_THAT(
       std::string(LoadJob(sources).status().message()),
       HasSubstr("distill.teachers: names the stage 'a', and the job has no "
-                "stages; name a directory"));
+                "stages; name a directory, or a file of labels"));
 }
 
 // What is changed in the chain, and the sentence that is said.
@@ -435,6 +435,27 @@ TEST(StagesTest, LabelsAreOfTheJobsInputAndFoundInTheRunsDirectory) {
   v1::InputConfig input = stages[2].config.input();
   ForgetLabelsOfStages(stages[2].as_stage.input(), &input);
   EXPECT_EQ(input.stages(0).relabel().file(), "");
+}
+
+TEST(StagesTest, LabelsMayTeach) {
+  JobSources sources = ChainFrom(absl::StrReplaceAll(
+      kLabels, {{R"({"stages": [{"relabel": "stage:labels"}, "shuffle"]})",
+                 R"({"stages": ["shuffle"]}, "distill":
+            {"teachers": ["stage:labels", "stage:teacher", "/a/b.records"]})"}}));
+  sources.settings = {{"run_dir", "/runs/a"}, {"checkpoint.directory", "/c"}};
+  const std::vector<LoadedJob> stages = Stages(sources);
+  ASSERT_EQ(stages.size(), 3u);
+  EXPECT_THAT(stages[2].config.distill().teachers(),
+              ElementsAre("/runs/a/labels/labels.records", "/c/teacher",
+                          "/a/b.records"));
+  EXPECT_THAT(stages[2].as_stage.distill().teachers(),
+              ElementsAre("stage:labels", "stage:teacher", "/a/b.records"));
+  // But not those that are written later.
+  sources.text = absl::StrReplaceAll(sources.text, {{R"({"name": "teacher", )",
+                                                     R"({"name": "teacher",
+                          "distill": {"teachers": "stage:labels"}, )"}});
+  EXPECT_THAT(MistakesOf(sources),
+              HasSubstr("distill.teachers: 'labels' is a later stage"));
 }
 
 TEST(StagesTest, LabelsThatNobodyWritesAreMistakes) {

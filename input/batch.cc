@@ -115,6 +115,10 @@ void Batch::CopyExamples(const Batch& from, uint64_t begin, uint64_t end) {
   for (size_t i = 0; i < columns.size(); ++i) {
     columns[i].CopyExamples(from.columns[i], begin, end);
   }
+  taught.resize(from.taught.size());
+  for (size_t i = 0; i < taught.size(); ++i) {
+    taught[i].CopyExamples(from.taught[i], begin, end);
+  }
 }
 
 std::string Batch::Where(uint64_t i) const {

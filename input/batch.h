@@ -117,6 +117,9 @@ struct Batch {
   // Fewer than range.size() where some could not be read.
   uint64_t examples = 0;
   std::vector<Column> columns;
+  // Of each file of labels that a model learns from, what it says of each
+  // example: a vector of probabilities. Set by whoever has such files.
+  std::vector<Column> taught;
   // Of each example its place in the epoch's order. Empty: all of the range.
   std::vector<uint64_t> offsets;
   // Of each example its number in the source, which `names` knows and which

@@ -513,11 +513,19 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
   pipeline->stages_.push_back(std::move(first));
   pipeline->skip_errors_ = config.on_error() == v1::InputConfig::ON_ERROR_SKIP;
   Builder builder(pipeline.get(), config, options);
+  bool is_fixed = true;
+  const auto count_fixed = [&] {
+    const Variation& so_far = pipeline->variation_;
+    is_fixed &= !so_far.shuffled && !so_far.repeated && so_far.varies.empty();
+    if (is_fixed) pipeline->fixed_ = pipeline->stages_.size();
+  };
+  count_fixed();
   if (config.stages().empty() && options.training && !options.is_part) {
     RETURN_IF_ERROR(builder.AddShuffle({}));
   }
   for (const InputStage& stage : config.stages()) {
     RETURN_IF_ERROR(builder.Add(stage));
+    count_fixed();
   }
   RETURN_IF_ERROR(builder.CastDoubles());
   if (!options.is_part) RETURN_IF_ERROR(builder.CheckWindows());

@@ -63,7 +63,33 @@ absl::optional<LabelFileHeader> HeaderOf(const std::string& text) {
   return is_right ? absl::optional<LabelFileHeader>(header) : absl::nullopt;
 }
 
+absl::StatusOr<std::unique_ptr<InputFile>> OpenLabels(const std::string& path) {
+  auto file = InputFile::Open(path);
+  if (!absl::IsNotFound(file.status())) return file;
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no file '", path, "': paramd label writes it"));
+}
+
+absl::StatusOr<LabelFileHeader> HeaderIn(const InputFile& file) {
+  absl::optional<LabelFileHeader> header;
+  if (file.size() >= kLabelHeaderBytes) {
+    std::string text(kLabelHeaderBytes, ' ');
+    RETURN_IF_ERROR(
+        file.Read(0, absl::MakeSpan(reinterpret_cast<std::byte*>(text.data()),
+                                    text.size())));
+    header = HeaderOf(text);
+  }
+  if (header.has_value()) return *std::move(header);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", file.path(), "' is not what paramd label writes: name such a file"));
+}
+
 }  // namespace
+
+absl::StatusOr<LabelFileHeader> ReadLabelHeader(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<InputFile> file, OpenLabels(path));
+  return HeaderIn(*file);
+}
 
 std::string LabelledDataKey(const v1::DataSet& data, const Stage& examples) {
   uint32_t order = 0;
@@ -75,6 +101,21 @@ std::string LabelledDataKey(const v1::DataSet& data, const Stage& examples) {
                order);
   }
   return absl::StrFormat("%08x%08x", data.examples_crc32c(), order);
+}
+
+absl::Status CheckLabelled(const LabelFileHeader& labels,
+                           absl::string_view name, const Stage& examples,
+                           const v1::DataSet& data) {
+  if (labels.examples != examples.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", name, "' is of ", labels.examples, " examples, and here are ",
+        examples.size(), ": label these by paramd label"));
+  }
+  if (labels.data == LabelledDataKey(data, examples)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", name,
+      "' is of other examples than these, or of these in another order: label "
+      "these by paramd label"));
 }
 
 std::string EncodeLabelHeader(const LabelFileHeader& header) {
@@ -113,26 +154,10 @@ absl::Status LabelFile::Wrong(absl::string_view what) const {
 
 absl::StatusOr<std::unique_ptr<LabelFile>> LabelFile::Open(
     const std::string& path) {
-  auto file = InputFile::Open(path);
-  if (absl::IsNotFound(file.status())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is no file '", path, "': paramd label writes it"));
-  }
-  if (!file.ok()) return file.status();
-  absl::optional<LabelFileHeader> header;
-  if ((*file)->size() >= kLabelHeaderBytes) {
-    std::string text(kLabelHeaderBytes, ' ');
-    RETURN_IF_ERROR((*file)->Read(
-        0, absl::MakeSpan(reinterpret_cast<std::byte*>(text.data()),
-                          text.size())));
-    header = HeaderOf(text);
-  }
-  if (!header.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", path, "' is not what paramd label writes: name such a file"));
-  }
+  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> file, OpenLabels(path));
+  ASSIGN_OR_RETURN(LabelFileHeader header, HeaderIn(*file));
   std::unique_ptr<LabelFile> labels(
-      new LabelFile(*std::move(file), *std::move(header)));
+      new LabelFile(std::move(file), std::move(header)));
   RETURN_IF_ERROR(labels->ReadRecords());
   return labels;
 }

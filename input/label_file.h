@@ -38,10 +38,22 @@ struct LabelFileHeader {
   uint32_t records_crc32c = 0;
 };
 
+// Of a file that paramd label writes, without a look at its records.
+// INVALID_ARGUMENT, naming the file, if there is none or it is none of these;
+// the system's code if it can't be read.
+absl::StatusOr<LabelFileHeader> ReadLabelHeader(const std::string& path);
+
 // 16 digits that tell the examples of a stage from others, or from the same
 // ones in another order: of the source's, `data`, which are at which place.
 // REQUIRES: every epoch has the same, and it does not grow.
 std::string LabelledDataKey(const v1::DataSet& data, const Stage& examples);
+
+// INVALID_ARGUMENT, a sentence that calls the labels by `name`, unless they are
+// of these examples, in their order. `data` describes their source. REQUIRES:
+// as LabelledDataKey.
+absl::Status CheckLabelled(const LabelFileHeader& labels,
+                           absl::string_view name, const Stage& examples,
+                           const v1::DataSet& data);
 
 // kLabelHeaderBytes. REQUIRES: data and model have at most 64 bytes each.
 std::string EncodeLabelHeader(const LabelFileHeader& header);

@@ -158,7 +158,7 @@ absl::Status Pipeline::Finish(const Portion& range,
   }
   batch->range = range;
   Assemble(examples, batch);
-  return absl::OkStatus();
+  return AddTaught(batch);
 }
 
 void Pipeline::Assemble(absl::Span<Example> examples, Batch* batch) const {
@@ -214,6 +214,21 @@ void Pipeline::Assemble(absl::Span<Example> examples, Batch* batch) const {
       to += bytes.size();
     });
   }
+}
+
+absl::Status Pipeline::AddTaught(Batch* batch) const {
+  batch->taught.resize(taught_.size());
+  for (size_t t = 0; t < taught_.size(); ++t) {
+    Column& column = batch->taught[t];
+    column.Reset(taught_[t]->spec(), batch->size());
+    const absl::Span<float> values = column.values<float>();
+    const uint64_t classes = column.spec().size();
+    for (uint64_t i = 0; i < batch->size(); ++i) {
+      RETURN_IF_ERROR(taught_[t]->Read(batch->indices[i], source(),
+                                       values.subspan(i * classes, classes)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Pipeline::OnError(const absl::Status& error,

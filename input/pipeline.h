@@ -5,17 +5,20 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 
 #include "input/batch.h"
 #include "input/example_source.h"
 #include "input/order_stages.h"
 #include "input/stage.h"
+#include "input/taught_labels.h"
 #include "input/transform.h"
 #include "proto/paramd/v1/input.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
@@ -66,6 +69,10 @@ class Pipeline {
   const Stage& examples() const { return *stages_.back(); }
   // In what their epochs differ.
   const Variation& variation() const { return variation_; }
+  // The source and the stages before the batch. The first `fixed` of them give
+  // the same examples, at the same places, in every epoch.
+  absl::Span<const std::unique_ptr<Stage>> stages() const { return stages_; }
+  size_t fixed() const { return fixed_; }
   // What examples are behind the first `count` stages of the config. REQUIRES:
   // each of these is a filter, a take, a skip, or a map before the batch, and
   // takes part.
@@ -97,6 +104,14 @@ class Pipeline {
   absl::Status Finish(const Portion& range, absl::Span<Example> examples,
                       Batch* batch) const;
 
+  // Batches get what these say of their examples (Batch::taught), in this
+  // order. A batch with an example of which one says nothing is an error that
+  // names both. REQUIRES: they were opened for this pipeline; nothing is read
+  // yet.
+  void Teach(std::vector<std::unique_ptr<const TaughtLabels>> taught) {
+    taught_ = std::move(taught);
+  }
+
   // Whether a thread is to take whole batches: `batch` stands before a map.
   bool takes_whole_batches() const { return !late_.empty(); }
   // Batches to make ahead.
@@ -127,11 +142,14 @@ class Pipeline {
   absl::Status FixSpec();
   absl::Status CheckShape(size_t feature, const OwnedTensor& value) const;
   void Assemble(absl::Span<Example> examples, Batch* batch) const;
+  absl::Status AddTaught(Batch* batch) const;
 
   std::vector<std::unique_ptr<Stage>> stages_;  // The source's is the first.
+  size_t fixed_ = 0;                            // Of them.
   const SourceStage* source_ = nullptr;
   GrowingSource* growing_ = nullptr;
   std::vector<std::unique_ptr<Transform>> late_;  // Behind `batch`.
+  std::vector<std::unique_ptr<const TaughtLabels>> taught_;
   // What a batch does with features of which examples have any length.
   struct Padding {
     double value = 0;

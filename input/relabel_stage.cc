@@ -50,18 +50,7 @@ absl::Status CheckClasses(const LabelFile& file, const FeatureSpec& feature) {
 absl::Status CheckFile(const LabelFile& file, const Stage& upstream,
                        const v1::DataSet& data, const std::string& model) {
   const LabelFileHeader& header = file.header();
-  if (header.examples != upstream.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", file.path(), "' is of ", header.examples,
-                     " examples, and here are ", upstream.size(),
-                     ": label these by paramd label"));
-  }
-  if (header.data != LabelledDataKey(data, upstream)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", file.path(),
-        "' is of other examples than these, or of these in another order: "
-        "label these by paramd label"));
-  }
+  RETURN_IF_ERROR(CheckLabelled(header, file.path(), upstream, data));
   if (!model.empty() && header.model != model) {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", file.path(), "' is of the model ", header.model, ", not of ",

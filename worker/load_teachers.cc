@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -18,7 +19,9 @@
 #include "checkpoint/verify.h"
 #include "compute/model/quantization_aware.h"
 #include "config/recorded_model.h"
+#include "input/label_file.h"
 #include "input/open_pipeline.h"
+#include "input/taught_labels.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 
 namespace paramd {
@@ -30,6 +33,23 @@ absl::Status OfTeacher(const std::string& path, const absl::Status& status) {
       absl::StrCat("distill.teachers: '", path, "': ", status.message());
   return absl::IsUnavailable(status) ? absl::UnavailableError(sentence)
                                      : absl::InvalidArgumentError(sentence);
+}
+
+// Of a file of labels, which the message names.
+absl::Status OfLabels(const absl::Status& status) {
+  const std::string sentence =
+      absl::StrCat("distill.teachers: ", status.message());
+  return absl::IsUnavailable(status) ? absl::UnavailableError(sentence)
+                                     : absl::InvalidArgumentError(sentence);
+}
+
+// Whether it is what paramd label has written, or is to be: runs and
+// checkpoints are directories.
+bool IsLabelFile(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return false;
+  return std::filesystem::exists(path, error) ||
+         absl::EndsWith(path, ".records");
 }
 
 // Without symbolic links, if it is a path of this machine.
@@ -189,20 +209,48 @@ absl::StatusOr<Teachers::Teacher> LoadTeacher(const v1::JobConfig& job,
           std::move(weights))};
 }
 
+// One whose answers are in a file.
+absl::StatusOr<Teachers::Teacher> TeacherOfLabels(const std::string& path,
+                                                  const NetworkPlan& student) {
+  ASSIGN_OR_RETURN(const LabelFileHeader header, ReadLabelHeader(path));
+  const Dims& ours = student.layers->output_dims();
+  if (ours != Dims{header.classes}) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", path, "' gives ", header.classes,
+                     " values for an example, and this model ",
+                     absl::StrJoin(ours, "x"), ": both need the same classes"));
+  }
+  Log(LogLevel::kInfo, "learning from a teacher's labels",
+      {{"file", path}, {"model", header.model}, {"labels", header.records}});
+  return Teachers::Teacher{.name = path};
+}
+
+// Whether numbers of the training data mean what they meant to the model.
+absl::Status CheckTeacherData(const v1::JobConfig& job, const std::string& path,
+                              const Pipeline& training) {
+  ASSIGN_OR_RETURN(const Found found, FindTeacher(job, path));
+  ASSIGN_OR_RETURN(const v1::ModelConfig model,
+                   RecordedModel(found.manifest.job().settings()));
+  return CheckMeaning(training, found.path, found.manifest.job().data(),
+                      OnlyMeasured(job.model(), model), "the training data");
+}
+
 }  // namespace
 
-absl::Status CheckTeacherData(const v1::JobConfig& job,
-                              const Pipeline& training) {
+absl::Status PrepareToLearn(const v1::JobConfig& job, Pipeline* training) {
+  std::vector<std::unique_ptr<const TaughtLabels>> taught;
   for (const std::string& path : job.distill().teachers()) {
-    const auto found = FindTeacher(job, path);
-    if (!found.ok()) return OfTeacher(path, found.status());
-    const auto model = RecordedModel(found->manifest.job().settings());
-    if (!model.ok()) return OfTeacher(path, model.status());
-    const absl::Status same =
-        CheckMeaning(training, found->path, found->manifest.job().data(),
-                     OnlyMeasured(job.model(), *model), "the training data");
-    if (!same.ok()) return OfTeacher(path, same);
+    if (!IsLabelFile(path)) {
+      const absl::Status status = CheckTeacherData(job, path, *training);
+      if (!status.ok()) return OfTeacher(path, status);
+      continue;
+    }
+    auto labels =
+        TaughtLabels::Open(path, *training, job.distill().temperature());
+    if (!labels.ok()) return OfLabels(labels.status());
+    taught.push_back(*std::move(labels));
   }
+  training->Teach(std::move(taught));
   return absl::OkStatus();
 }
 
@@ -211,6 +259,12 @@ absl::StatusOr<std::unique_ptr<Teachers>> LoadTeachers(
     const NetworkPlan& student, const TeacherDevices& devices) {
   std::vector<Teachers::Teacher> teachers;
   for (const std::string& path : job.distill().teachers()) {
+    if (IsLabelFile(path)) {
+      auto teacher = TeacherOfLabels(path, student);
+      if (!teacher.ok()) return OfLabels(teacher.status());
+      teachers.push_back(*std::move(teacher));
+      continue;
+    }
     auto teacher = LoadTeacher(job, path, input, student, devices);
     if (!teacher.ok()) return OfTeacher(path, teacher.status());
     teachers.push_back(*std::move(teacher));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
+#include "base/crc32c.h"
 #include "checkpoint/checkpoint_weights.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/shard_file.h"
@@ -20,6 +22,9 @@
 #include "compute/device/cpu_device.h"
 #include "config/job_config.h"
 #include "config/setting_changes.h"
+#include "input/label_file.h"
+#include "input/order_stages.h"
+#include "input/testing/fake_source.h"
 
 namespace paramd {
 namespace {
@@ -148,6 +153,74 @@ TEST_F(LoadTeachersTest, WhatATeacherSaysIsItsModelWithTheCheckpointsWeights) {
       EXPECT_NEAR(soft[i + c], std::cbrt(plain[i + c]) / sum, 1e-6);
     }
   }
+}
+
+// A file of labels of two examples of a FakeSource, of so many classes.
+std::string WriteLabels(const std::string& path, uint32_t classes) {
+  const SourceStage source(std::make_unique<FakeSource>(2));
+  std::string records;
+  std::vector<float> said(classes, 0);
+  for (uint32_t i = 0; i < 2; ++i) {
+    said[0] = 0.25f + 0.5f * static_cast<float>(i);
+    said[1] = 1 - said[0];
+    AppendLabelRecord(i, 0, said, &records);
+  }
+  LabelFileHeader header;
+  header.examples = 2;
+  header.records = 2;
+  header.classes = classes;
+  header.data = LabelledDataKey({}, source);
+  header.model = "a";
+  header.records_crc32c = Crc32c(absl::MakeConstSpan(
+      reinterpret_cast<const std::byte*>(records.data()), records.size()));
+  std::filesystem::create_directories(
+      std::filesystem::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << EncodeLabelHeader(header) << records;
+  return path;
+}
+
+TEST_F(LoadTeachersTest, AFileOfLabelsTeachesWhatItSays) {
+  const std::string path = WriteLabels(root_ + "/labels.records", 4);
+  student_.mutable_distill()->add_teachers(path);
+  student_.mutable_distill()->set_temperature(1);
+  const auto training = FakePipeline(2, /*seed=*/1);
+  const absl::Status prepared = PrepareToLearn(student_, training.get());
+  ASSERT_TRUE(prepared.ok()) << prepared;
+  const auto teachers = Load({path});
+  ASSERT_TRUE(teachers.ok()) << teachers.status();
+  Batch batch;
+  ASSERT_TRUE(training->Read({0, 0, 2}, &batch).ok());
+  Loss::Target target{batch.Find("label")->tensor()};
+  ASSERT_TRUE((*teachers)->AddTo(batch, &target).ok());
+  EXPECT_EQ(target.temperature, 1);
+  const auto soft = target.soft.values<float>();
+  ASSERT_EQ(soft.size(), 8u);
+  for (size_t i = 0; i < 2; ++i) {
+    const bool is_first = batch.indices[i] == 0;
+    EXPECT_EQ(soft[4 * i], is_first ? 0.25f : 0.75f);
+    EXPECT_EQ(soft[4 * i + 1], is_first ? 0.75f : 0.25f);
+    EXPECT_EQ(soft[4 * i + 2], 0);
+  }
+}
+
+TEST_F(LoadTeachersTest, AFileOfLabelsThatDoesNotFitIsNamed) {
+  const std::string few = WriteLabels(root_ + "/few", 3);
+  EXPECT_EQ(Load({few}).status().message(),
+            absl::StrCat("distill.teachers: '", few,
+                         "' gives 3 values for an example, and this model 4: "
+                         "both need the same classes"));
+  const std::string nowhere = root_ + "/nowhere.records";
+  EXPECT_EQ(Load({nowhere}).status().message(),
+            absl::StrCat("distill.teachers: there is no file '", nowhere,
+                         "': paramd label writes it"));
+  student_.mutable_distill()->clear_teachers();
+  student_.mutable_distill()->add_teachers(
+      WriteLabels(root_ + "/labels.records", 4));
+  const auto training = FakePipeline(1, /*seed=*/1);
+  const absl::Status prepared = PrepareToLearn(student_, training.get());
+  EXPECT_EQ(prepared.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(prepared.message()),
+              HasSubstr("is of 2 examples, and here are 1"));
 }
 
 TEST_F(LoadTeachersTest, ARunMustHaveFinishedACheckpointNeedNot) {

@@ -79,7 +79,7 @@ absl::StatusOr<WorkerProcess::Checked> WorkerProcess::Check(
   ASSIGN_OR_RETURN(checked.training, OpenTrainingData(job));
   ASSIGN_OR_RETURN(checked.test, OpenTestData(job.input(), *checked.training));
   RETURN_IF_ERROR(CheckGpus(job, stages_elsewhere));
-  RETURN_IF_ERROR(CheckTeacherData(job, *checked.training));
+  RETURN_IF_ERROR(PrepareToLearn(job, checked.training.get()));
   ASSIGN_OR_RETURN(checked.model,
                    models(WithoutGpu(job), checked.training->spec()));
   RETURN_IF_ERROR(checked.model->CheckTestData(checked.test->spec()));
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   ASSIGN_OR_RETURN(parts.training, OpenTrainingData(options.job));
   ASSIGN_OR_RETURN(parts.test,
                    OpenTestData(options.job.input(), *parts.training));
-  RETURN_IF_ERROR(CheckTeacherData(options.job, *parts.training));
+  RETURN_IF_ERROR(PrepareToLearn(options.job, parts.training.get()));
   ASSIGN_OR_RETURN(parts.model, models(options.job, parts.training->spec()));
   RETURN_IF_ERROR(parts.model->CheckTestData(parts.test->spec()));
   // Timing on a GPU costs something, and a recorded step goes on with the

@@ -7,8 +7,9 @@ usage: bench/smaller/distillation_table.py [--paramd PATH] [--seeds N] [--epochs
 
 A small convolutional network is trained on the first labels of Fashion-MNIST, once
 for each teacher, each with a seed of its own; the mean of their probabilities is the
-ensemble. Students of the same kind learn from the ensemble what it says of all images,
-and see no label (alpha 1), once for each seed. Accuracy and the cross entropy of the
+ensemble. Each of them labels all images once (paramd label). Students of the same kind
+learn from these files what the ensemble says, and see no label (alpha 1), once for each
+seed. Accuracy and the cross entropy of the
 labels, on the test set; means and standard deviations, of the teachers and of the
 students. "of the gain" is how far the students' mean is on the way from the teachers'
 mean to the ensemble.
@@ -66,6 +67,14 @@ def ensemble_of(predicted):
     return 100 * correct / len(labels), loss / len(labels)
 
 
+def labels(bench, job, run_dir):
+    """What the run's model says of the job's training set."""
+    path = bench.path("labels")
+    tables.run(bench.paramd, "label", "--job", bench.write(job), "--checkpoint",
+               run_dir, "--to", path)
+    return path
+
+
 def train(bench, job):
     """(accuracy in percent, loss), and where the run is."""
     path = bench.write(job)
@@ -107,8 +116,10 @@ def main():
         tables.header("model", "accuracy", "of the gain", "cross entropy")
         row(f"one teacher, {arguments.labels:,} labels", alone, base, 0)
         row(f"ensemble of {len(teachers)}", [ensemble], base, gain)
+        labelled = [labels(bench, job_of(0, 1, transfer), run_dir)
+                    for _, run_dir in teachers]
         for temperature in arguments.temperatures.split(","):
-            distill = {"teachers": [run_dir for _, run_dir in teachers],
+            distill = {"teachers": labelled,
                        "temperature": float(temperature), "alpha": 1}
             students = [
                 train(bench, job_of(1000 + seed, epochs, transfer,

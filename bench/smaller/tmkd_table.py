@@ -19,9 +19,11 @@ import tables
 _SETS = 3
 _LABELS = 2000
 _TEACHERS = [f"teacher-{i}" for i in (1, 2, 3)]
-# Name, teachers, whether there is a general stage.
-_WAYS = (("KD", _TEACHERS[:1], False), ("MKD", _TEACHERS, False),
-         ("TKD", _TEACHERS[:1], True), ("TMKD", _TEACHERS, True))
+# What these say of all images, computed once.
+_LABELLED = [f"labels-{i}" for i in (1, 2, 3)]
+# Name, labels of teachers, whether there is a general stage.
+_WAYS = (("KD", _LABELLED[:1], False), ("MKD", _LABELLED, False),
+         ("TKD", _LABELLED[:1], True), ("TMKD", _LABELLED, True))
 
 
 def job_of(number, seed, epochs, quick):
@@ -36,12 +38,13 @@ def job_of(number, seed, epochs, quick):
     own["optimizer"] = {}
     if quick:
         job["epochs"] = general["epochs"] = 1
-        general["input"]["stages"] = [{"take": 640, "on": "training"}, "shuffle"]
+        for stage in (general, *(stages[name] for name in _LABELLED)):
+            stage["input"]["stages"] = [{"take": 640, "on": "training"}, "shuffle"]
     job["stages"] = list(stages.values())
-    for name, teachers, is_general in _WAYS:
+    for name, labels, is_general in _WAYS:
         student = copy.deepcopy(own)
         student["name"] = name
-        student["distill"]["teachers"] = [f"stage:{one}" for one in teachers]
+        student["distill"]["teachers"] = [f"stage:{one}" for one in labels]
         del student["from"]
         if is_general:
             first = copy.deepcopy(general)

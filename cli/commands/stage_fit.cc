@@ -14,7 +14,9 @@
 #include "config/name_pattern.h"
 #include "config/nearest_name.h"
 #include "config/stages.h"
+#include "input/label_file.h"
 #include "input/open_pipeline.h"
+#include "input/taught_labels.h"
 
 namespace paramd {
 namespace {
@@ -25,6 +27,8 @@ struct StageModel {
 };
 
 using StageModels = std::map<std::string, StageModel>;  // By name.
+// Of stages that label, by name: which examples, and how many.
+using LabelsToCome = std::map<std::string, LabelFileHeader>;
 
 absl::Status OfStage(const LoadedJob& stage, const absl::Status& status) {
   if (status.ok()) return status;
@@ -84,18 +88,59 @@ absl::Status CheckStart(const StageModel& model, const StageModels& models) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTeachers(const StageModel& model, const StageModels& models) {
+// Whether the labels that a stage will write say something of each example that
+// another one, which learns from them, is trained on, as far as that is known.
+absl::Status CheckTaught(const LoadedJob& labels, const LabelsToCome& to_come,
+                         const LoadedJob& student, const Pipeline& training) {
+  const std::string& name = labels.stage.name();
+  const auto header = to_come.find(name);
+  if (header != to_come.end()) {
+    RETURN_IF_ERROR(CheckWillTeach(header->second, name, training));
+  }
+  const v1::StageLabel& choice = labels.stage.label();
+  const auto read = LabelStagesOf(student.as_stage.input());
+  const bool names_all = choice.threshold() == 0 && choice.per_class() == 0;
+  if (names_all || std::find(read.begin(), read.end(), name) != read.end()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", name,
+      "' leaves examples out (label.threshold, label.per_class), of which it "
+      "says nothing: give neither, or train on those that it names, by the "
+      "stage relabel of the input"));
+}
+
+// `stages`: all.
+absl::Status CheckTeachers(const StageModel& model, const StageModels& models,
+                           absl::Span<const LoadedJob> stages,
+                           const LabelsToCome& to_come,
+                           const Pipeline& training) {
   for (const std::string& teacher :
        model.stage->as_stage.distill().teachers()) {
-    for (const auto& [name, other] : models) {
-      if (teacher != StageReference(name)) continue;
-      const Dims& its = other.plan->layers->output_dims();
+    const auto stage =
+        std::find_if(stages.begin(), stages.end(), [&](const LoadedJob& other) {
+          return teacher == StageReference(other.stage.name());
+        });
+    if (stage == stages.end()) continue;
+    const std::string& name = stage->stage.name();
+    const bool labels = KindOf(stage->stage) == StageKind::kLabel;
+    const auto found = models.find(labels ? stage->stage.from().stage() : name);
+    if (found != models.end()) {
+      const Dims& its = found->second.plan->layers->output_dims();
       const Dims& ours = model.plan->layers->output_dims();
-      if (its == ours) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "distill.teachers: '", name, "' gives ", absl::StrJoin(its, "x"),
-          " values for an example, and this model ", absl::StrJoin(ours, "x"),
-          ": both need the same classes"));
+      if (its != ours) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "distill.teachers: '", name, "' gives ", absl::StrJoin(its, "x"),
+            " values for an example, and this model ", absl::StrJoin(ours, "x"),
+            ": both need the same classes"));
+      }
+    }
+    if (!labels) continue;
+    const absl::Status status =
+        CheckTaught(*stage, to_come, *model.stage, training);
+    if (!status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrCat("distill.teachers: ", status.message()));
     }
   }
   return absl::OkStatus();
@@ -122,27 +167,35 @@ absl::Status CheckLabels(const StageModel& model, const StageModels& models,
   return absl::OkStatus();
 }
 
-// Whether a stage that labels has something to label. The numbers of the model
-// are not there yet.
-absl::Status CheckToLabel(const LoadedJob& stage) {
+// What a stage that labels will label, if there is something. The numbers of
+// the model are not there yet.
+absl::StatusOr<LabelFileHeader> ToLabel(const LoadedJob& stage) {
   RETURN_IF_ERROR(CheckGivesLabels(stage.config.model()));
   v1::InputConfig input = stage.config.input();
   ForgetLabels(&input);
   ASSIGN_OR_RETURN(const auto data, OpenToLabel(input, stage.config.seed()));
   const uint64_t known = stage.stage.label().known();
-  if (known <= data->size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("known is ", known, ", and there are ", data->size(),
-                   " examples; give at most so many"));
+  if (known > data->size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("known is ", known, ", and there are ", data->size(),
+                     " examples; give at most so many"));
+  }
+  LabelFileHeader header;
+  header.examples = data->examples().size();
+  header.data = LabelledDataKey(data->source().Describe(), data->examples());
+  return header;
 }
 
 }  // namespace
 
 absl::Status CheckStagesFit(absl::Span<const LoadedJob> stages) {
   StageModels models;
+  LabelsToCome to_come;
   for (const LoadedJob& stage : stages) {
     if (KindOf(stage.stage) == StageKind::kLabel) {
-      RETURN_IF_ERROR(OfStage(stage, CheckToLabel(stage)));
+      const auto labels = ToLabel(stage);
+      if (!labels.ok()) return OfStage(stage, labels.status());
+      to_come[stage.stage.name()] = *labels;
     }
     if (KindOf(stage.stage) != StageKind::kTrain) continue;
     v1::JobConfig job = stage.config;
@@ -153,7 +206,8 @@ absl::Status CheckStagesFit(absl::Span<const LoadedJob> stages) {
     if (!plan.ok()) return OfStage(stage, plan.status());
     StageModel model{&stage, *std::move(plan)};
     RETURN_IF_ERROR(OfStage(stage, CheckStart(model, models)));
-    RETURN_IF_ERROR(OfStage(stage, CheckTeachers(model, models)));
+    RETURN_IF_ERROR(
+        OfStage(stage, CheckTeachers(model, models, stages, to_come, **data)));
     RETURN_IF_ERROR(OfStage(stage, CheckLabels(model, models, stages)));
     models.emplace(stage.stage.name(), std::move(model));
   }

@@ -1,4 +1,5 @@
 // A network that learns of others, beside the formula in float64.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -276,6 +277,43 @@ TEST_F(NetworkTeachersTest, ATeacherComputesAsInAnEvaluation) {
                   1e-6);
     }
   }
+}
+
+// As of two files of labels, one before and one behind what computes.
+TEST_F(NetworkTeachersTest, WhatIsKnownTeachesAsWhatComputes) {
+  constexpr double kTemperature = 2;
+  Batch batch = SomeBatch();
+  std::vector<Teachers::Teacher> computing;
+  for (const uint64_t seed : {21, 22, 23}) {
+    std::shared_ptr<TrainedModel> model = MakeStudent(kDeep, kTemperature);
+    const auto weights = std::make_shared<const Numbers>(Drawn(*model, seed));
+    computing.push_back({"a teacher", std::move(model), weights});
+  }
+  for (const size_t known : {0, 2}) {
+    Teachers alone({computing[known]}, kTemperature, 0.5);
+    Loss::Target target{batch.Find("label")->tensor()};
+    ASSERT_TRUE(alone.AddTo(batch, &target).ok());
+    Column& column = batch.taught.emplace_back();
+    column.Reset(FeatureSpec{.name = "taught", .dims = {kClasses}}, kExamples);
+    const auto said = target.soft.values<float>();
+    std::copy(said.begin(), said.end(), column.values<float>().begin());
+  }
+  const auto student = MakeStudent(kDeep);
+  const Numbers weights = Drawn(*student, 3);
+  student->LearnFrom(std::make_unique<Teachers>(computing, kTemperature, 0.5));
+  const Stepped wanted = *StepOf(student.get(), weights, batch);
+  student->LearnFrom(std::make_unique<Teachers>(
+      std::vector<Teachers::Teacher>{
+          {.name = "first"}, computing[1], {.name = "last"}},
+      kTemperature, 0.5));
+  EXPECT_EQ(StepOf(student.get(), weights, batch)->gradients, wanted.gradients);
+  const auto clone = student->CloneForReplica(2);
+  EXPECT_EQ(StepOf(clone.get(), weights, batch)->gradients, wanted.gradients);
+  batch.taught[1].values<float>()[0] = std::numeric_limits<float>::infinity();
+  const auto found = StepOf(student.get(), weights, batch).status();
+  EXPECT_EQ(found.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(found.message()),
+              HasSubstr("teacher 'last': example"));
 }
 
 TEST_F(NetworkTeachersTest, IgnoredLabelsCountInNeitherPart) {

@@ -6,6 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 
+#include "base/check.h"
+#include "base/status_macros.h"
+
 namespace paramd {
 namespace {
 
@@ -19,6 +22,7 @@ absl::Status Of(const std::string& name, const absl::Status& status) {
 std::unique_ptr<Teachers> Teachers::CloneForReplica(uint32_t replica) const {
   std::vector<Teacher> clones = teachers_;
   for (Teacher& teacher : clones) {
+    if (teacher.model == nullptr) continue;
     ReplicatedModel* const replicated = teacher.model->replicated();
     teacher.model = replicated == nullptr
                         ? teacher.model->Clone()
@@ -27,16 +31,28 @@ std::unique_ptr<Teachers> Teachers::CloneForReplica(uint32_t replica) const {
   return std::make_unique<Teachers>(std::move(clones), temperature_, alpha_);
 }
 
+absl::StatusOr<ConstTensor> Teachers::Ask(const Teacher& teacher,
+                                          const Batch& batch) {
+  const std::vector<absl::Span<const float>> weights(teacher.weights->begin(),
+                                                     teacher.weights->end());
+  const absl::Status status =
+      teacher.model->Predict(weights, batch, &predicted_);
+  if (!status.ok()) return Of(teacher.name, status);
+  return ConstTensor(predicted_.columns.front().tensor());
+}
+
 absl::Status Teachers::AddTo(const Batch& batch, Loss::Target* target) {
   Dims dims;
   mean_.clear();
+  size_t known = 0;  // Of Batch::taught.
   for (const Teacher& teacher : teachers_) {
-    const std::vector<absl::Span<const float>> weights(teacher.weights->begin(),
-                                                       teacher.weights->end());
-    const absl::Status status =
-        teacher.model->Predict(weights, batch, &predicted_);
-    if (!status.ok()) return Of(teacher.name, status);
-    const ConstTensor said = predicted_.columns.front().tensor();
+    ConstTensor said;
+    if (teacher.model == nullptr) {
+      CHECK(known < batch.taught.size(), "a batch has what its teachers say");
+      said = batch.taught[known++].tensor();
+    } else {
+      ASSIGN_OR_RETURN(said, Ask(teacher, batch));
+    }
     const absl::Span<const float> values = said.values<float>();
     dims = said.dims;
     mean_.resize(values.size(), 0);

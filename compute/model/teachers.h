@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "compute/model/loss.h"
 #include "compute/model/trained_model.h"
 #include "input/batch.h"
+#include "tensor/tensor.h"
 
 namespace paramd {
 
@@ -19,15 +21,17 @@ namespace paramd {
 // of their probabilities, which are those of their outputs divided by a
 // temperature. They compute as in an evaluation: nothing is dropped, running
 // statistics count, and what they say of an example is the same in each epoch.
+// What one says may also be known before: then the batch has it.
 //
 // Not thread-safe: of the student's thread. Clones share the weights.
 class Teachers {
  public:
   struct Teacher {
     std::string name;  // For sentences: where it was read.
-    // Predicts probabilities at the temperature.
-    std::shared_ptr<TrainedModel> model;
-    std::shared_ptr<const std::vector<std::vector<float>>> weights;
+    // Predicts probabilities at the temperature. Null: they are in
+    // Batch::taught, those of the first such teacher first.
+    std::shared_ptr<TrainedModel> model = nullptr;
+    std::shared_ptr<const std::vector<std::vector<float>>> weights = nullptr;
   };
 
   // REQUIRES: there is one at least, and their predictions have one shape;
@@ -43,10 +47,12 @@ class Teachers {
   // Adds what they say to what a student's outputs for the batch are compared
   // with, valid until the next call. The errors of TrainedModel::Predict, and
   // INVALID_ARGUMENT if what one says is no number, which name the teacher.
-  // REQUIRES: the batch has examples.
+  // REQUIRES: the batch has examples, and what teachers without a model say.
   absl::Status AddTo(const Batch& batch, Loss::Target* target);
 
  private:
+  absl::StatusOr<ConstTensor> Ask(const Teacher& teacher, const Batch& batch);
+
   std::vector<Teacher> teachers_;
   const double temperature_;
   const double alpha_;

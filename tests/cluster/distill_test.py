@@ -253,6 +253,96 @@ class DistillTest(unittest.TestCase):
         self.trained(self.student(epochs=3, batch_per_replica=4), "local",
                      "--workers=2", "--staleness=async")
 
+    def label(self, run_dir, *flags, data=None, layers=_TEACHER):
+        """A file of what the run's model says of the data."""
+        directory = tempfile.mkdtemp(dir=self.root)
+        job = os.path.join(directory, "job.json")
+        with open(job, "w", encoding="utf-8") as file:
+            json.dump(self.job(layers, data or self.few), file)
+        path = os.path.join(directory, "labels.records")
+        done = subprocess.run(
+            [paramd.BINARY, "label", "--job", job, "--checkpoint", run_dir,
+             "--to", path, *flags], check=False, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return path
+
+    def test_a_file_of_labels_teaches_what_its_model_does(self):
+        first, second = (self.label(one) for one in self.teachers)
+        for temperature in (1, _TEMPERATURE):
+            found = []
+            for teachers in (self.teachers, [first, second],
+                             [first, self.teachers[1]]):
+                tensors = self.trained(
+                    self.student(epochs=6, distill={
+                        "teachers": teachers, "temperature": temperature}),
+                    "run", "--staleness=sync").tensors()
+                found.append([value for _, content in sorted(tensors.items())
+                              for value in floats(content)])
+            for other in found[1:]:
+                for one, value in zip(found[0], other, strict=True):
+                    self.assertAlmostEqual(one, value, delta=1e-5)
+
+    def test_every_strategy_reads_the_same_labels(self):
+        labels = [self.label(one) for one in self.teachers]
+
+        def weights(*command, **settings):
+            return self.trained(
+                self.student(epochs=3, distill={"teachers": labels},
+                             **{"batch_per_replica": 4, **settings}),
+                *command).tensors()
+
+        sync = ("local", "--servers=2", "--staleness=sync")
+        whole = weights("run", "--strategy=one_device", accumulate=3)
+        for command in ((*sync, "--workers=3"),
+                        (*sync, "--workers=1", "--replicas=3"),
+                        ("run", "--strategy=mirrored", "--replicas=3")):
+            self.assertEqual(weights(*command), whole, command)
+        layers = ["flatten", {"dense": 8}, "relu", {"dense": _CLASSES}]
+        self.assertEqual(
+            weights("run", "--strategy=one_device", batch_per_replica=12,
+                    model={"layers": layers, "loss": "softmax_cross_entropy"},
+                    pipeline={"stages": 2, "micro_batches": 3}),
+            weights("run", "--strategy=one_device", accumulate=3,
+                    model={"layers": layers, "loss": "softmax_cross_entropy"}))
+
+    def test_labels_that_cannot_teach_are_refused_in_a_sentence(self):
+        good = self.label(self.teachers[0])
+        damaged = good + ".damaged"
+        with open(good, "rb") as file:
+            content = bytearray(file.read())
+        content[-1] ^= 1
+        with open(damaged, "wb") as file:
+            file.write(content)
+        short = good + ".short"
+        with open(short, "wb") as file:
+            file.write(content[:-10])
+        other = good + ".other"
+        with open(other, "wb") as file:
+            file.write(b"x" * 4000)
+        some = self.label(self.teachers[0], "--per_class", "2")
+        wider = os.path.join(self.root, "wide-run")
+        self.trained(self.job(["flatten", {"dense": 6}], self.few), "run",
+                     f"--run_dir={wider}")
+        wide = self.label(wider, layers=["flatten", {"dense": 6}])
+        for path, sentence in (
+                (damaged, f"'{damaged}' is damaged"),
+                (short, f"'{short}' has "),
+                (other, f"'{other}' is not what paramd label writes"),
+                (self.label(self.teachers[0], data=self.many),
+                 "is of 160 examples, and here are 24"),
+                (some, f"'{some}' says nothing of "),
+                (wide, f"'{wide}' gives 6 values for an example, and this "
+                 "model 4"),
+                ("/nowhere.records", "there is no file '/nowhere.records'")):
+            job = self.student(distill={"teachers": [good, path]})
+            for command in (("run",), ("config", "check")):
+                code, run = self.run_job(job, *command)
+                self.assertEqual(code, 2, run.output)
+                self.assertIn(f"distill.teachers: {sentence}"
+                              if sentence.startswith("'") else sentence,
+                              run.output)
+
     def test_a_run_goes_on_and_a_checkpoint_is_a_teacher_too(self):
         teachers = [self.newest(one) for one in self.teachers]
         whole = self.trained(

@@ -32,7 +32,8 @@ def noisy(directory):
     return job
 
 
-class LabelsTest(unittest.TestCase):
+class ChainCase(unittest.TestCase):
+    """A job with stages, in a directory of its own."""
 
     def setUp(self):
         self.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
@@ -58,6 +59,9 @@ class LabelsTest(unittest.TestCase):
         path = os.path.join(run_dir or self.run_dir, name, "labels.records")
         with open(path, "rb") as file:
             return file.read()
+
+
+class LabelsTest(ChainCase):
 
     def test_a_noisy_student_is_one_job(self):
         self.finish("run")
@@ -147,6 +151,73 @@ class LabelsTest(unittest.TestCase):
                 self.assertIn(sentence, run.output)
 
 
+class TaughtTest(ChainCase):
+    """Students that learn what a stage before them has labelled."""
+
+    def setUp(self):
+        super().setUp()
+        self.job["stages"] = [
+            {"name": "teacher",
+             "input": {"stages": [{"take": 32, "on": "training"}, "shuffle"]}},
+            {"name": "labels", "from": "teacher", "label": {}},
+            {"name": "student", "distill": {
+                "teachers": "stage:labels", "temperature": 2, "alpha": 0.9}},
+            # Of fewer examples than were labelled.
+            {"name": "own", "from": "student",
+             "input": {"stages": [{"skip": 16, "on": "training"}, "shuffle"]},
+             "distill": {"teachers": ["stage:labels", "stage:teacher"]}},
+        ]
+
+    def weights(self, name, run_dir=None):
+        of_stage = os.path.join(run_dir or self.run_dir, name)
+        return paramd.tensors(os.path.join(
+            of_stage, "checkpoints", paramd.checkpoints(of_stage)[-1]))
+
+    def test_a_cluster_has_the_same_bits(self):
+        self.finish("run", "--accumulate=2")
+        other = os.path.join(self.directory, "other")
+        self.finish("local", "--servers=2", "--workers=2", run_dir=other)
+        self.assertEqual(self.labels("labels")[1024:],
+                         self.labels("labels", other)[1024:])
+        for name in ("student", "own"):
+            self.assertEqual(self.weights(name), self.weights(name, other))
+
+    def test_a_killed_run_goes_on_with_its_labels(self):
+        self.job["stages"][2]["epochs"] = 120
+        self.job["checkpoint"] = {"every_steps": 8}
+        run = self.start("run")
+        run.wait_for("stage student (3 of 4) begins")
+        run.wait_for("checkpoint committed")
+        run.kill()
+        before = self.labels("labels")
+        output = self.finish("run")
+        self.assertNotIn("stage teacher (1 of 4) begins", output)
+        self.assertEqual(self.labels("labels"), before)
+
+    def test_what_cannot_be_is_refused_before_anything_is_trained(self):
+        for stage, change, sentence in (
+                (1, {"label": {"threshold": 0.5}},
+                 "stage 'student': distill.teachers: 'labels' leaves examples "
+                 "out"),
+                (1, {"input": {"stages": [{"take": 32}]}},
+                 "stage 'student': distill.teachers: 'labels' says nothing of"),
+                (1, {"input": {"stages": [{"skip": 32}]}},
+                 "'labels' is of 32 examples, and here are 64"),
+                (0, {"model": {"layers": ["flatten", {"dense": 12}]}},
+                 "'labels' gives 12 values for an example, and this model 10"),
+                (2, {"distill": {"teachers": "stage:label"}},
+                 "there is no earlier stage 'label'"),
+        ):
+            self.setUp()
+            self.job["stages"][stage].update(change)
+            for command in ("run", "local"):
+                run = self.start(command, run_dir=os.path.join(
+                    self.directory, "refused"))
+                self.assertEqual(run.wait(), 2, run.output)
+                self.assertIn(sentence, run.output)
+                self.assertNotIn("stage teacher (1 of 4) begins", run.output)
+
+
 @unittest.skipUnless(os.path.isdir(paramd.DATA),
                      f"{paramd.DATA} is not installed")
 class ExamplesTest(unittest.TestCase):
@@ -195,14 +266,16 @@ class ExamplesTest(unittest.TestCase):
     def test_several_teachers_in_two_stages(self):
         def few(job):
             for stage in job["stages"]:
-                if stage["name"] == "general":
+                if stage["name"] == "general" or "label" in stage:
                     stage["input"]["stages"] = [
                         {"take": 6400, "on": "training"}, "shuffle"]
 
         found = self.train("tmkd", few)
-        for stage in found.values():
-            self.assertGreater(stage["metrics"]["accuracy"], 0.4,
-                               stage["name"])
+        for name, stage in found.items():
+            if "labels" in name:
+                self.assertEqual(stage["bytes"], 1024 + 6400 * 48)
+            else:
+                self.assertGreater(stage["metrics"]["accuracy"], 0.4, name)
 
 
 if __name__ == "__main__":
