@@ -96,12 +96,15 @@ void SliceCopy::Fill(Slice* slice) {
             "the pieces have as many bytes as the slice");
     }
   }
-  for (int b = 0; b < slice->block_count(); ++b) {
-    slice->block(b).set_applied(AppliedTo(first_.saved(), b));
+  int b = 0;
+  for (const v1::AppliedRun& run : first_.saved().applied()) {
+    for (uint32_t i = 0; i < run.blocks() && b < slice->block_count(); ++i) {
+      slice->block(b++).set_applied(run.applied());
+    }
   }
   const int known = std::min({slice->block_count(), first_.gradient_rms_size(),
                               first_.gradients_size()});
-  for (int b = 0; b < known; ++b) {
+  for (b = 0; b < known; ++b) {
     slice->block(b).gradient_rms().Set(first_.gradient_rms(b),
                                        first_.gradients(b));
   }
