@@ -10,7 +10,8 @@ MOST = 20
 
 _SECTION = re.compile(r"^## The walk of a gradient\n(.*?)^## ",
                       re.MULTILINE | re.DOTALL)
-_ROW = re.compile(r"^\| (\d+) \| (.*?) \| `(.*?)` \| .* \|$", re.MULTILINE)
+_LINE = re.compile(r"^\|.*$", re.MULTILINE)
+_ROW = re.compile(r"^\| (\d+) \| (.*?) \| (.*?) \| .* \|$")
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -27,20 +28,30 @@ def mistakes(page, read):
         read: the text of a file; None: there is none.
     """
     section = _SECTION.search(page)
-    rows = _ROW.findall(section[1]) if section else []
+    rows = _LINE.findall(section[1])[2:] if section else []  # Below the head.
     if not rows:
         yield "there is no walk"
     if len(rows) > MOST:
         yield f"{len(rows)} files are passed, which are to be {MOST}"
-    for number, (said, files, function) in enumerate(rows, start=1):
-        if said != str(number):
-            yield f"row {number} has the number {said}"
-        for file in _CODE.findall(files):
+    for number, line in enumerate(rows, start=1):
+        row = _ROW.match(line)
+        if row is None or row[1] != str(number):
+            yield f"row {number} is not that: {line}"
+            continue
+        files, functions = _CODE.findall(row[2]), _CODE.findall(row[3])
+        if not files or len(files) != len(functions):
+            yield f"row {number} has not one function for each file"
+        for file, function in zip(files, functions):
             text = read(file)
             if text is None:
                 yield f"there is no {file}"
-            elif not re.search(rf"\b{function}\(", text):
+            elif not _defines(text, function):
                 yield f"{file} has no {function}"
+
+
+def _defines(text, function):
+    """Whether it is written there, not only called: a body is indented."""
+    return re.search(rf"^\w.*\b{function}\(", text, re.MULTILINE) is not None
 
 
 class WalkTest(unittest.TestCase):
@@ -59,27 +70,36 @@ class WalkTest(unittest.TestCase):
 class PlantedWalkTest(unittest.TestCase):
     """A page with one mistake each."""
 
-    FILES = {"a.cc": "void A::Go() {", "b.cc": "void B::Go() {"}
+    FILES = {"a.cc": "void A::Go() {\n  b->Stop();\n}", "b.cc": "void B::Go() {}"}
 
     def mistakes(self, *rows):
-        page = "\n".join(["## The walk of a gradient", *rows, "## Words"])
+        page = "\n".join(["## The walk of a gradient", "| | file | function | |",
+                          "|---|---|---|---|", *rows, "## Words"])
         return list(mistakes(page, self.FILES.get))
 
     def test_a_right_one_passes(self):
-        self.assertEqual([], self.mistakes("| 1 | `a.cc` | `A::Go` | x |",
-                                           "| 2 | `a.cc`, or `b.cc` | `Go` | y |"))
+        self.assertEqual(
+            [], self.mistakes("| 1 | `a.cc` | `A::Go` | x |",
+                              "| 2 | `a.cc`, or `b.cc` | `A::Go`, or `B::Go` | y |"))
 
     def test_what_is_not_there_is_noticed(self):
         self.assertEqual(
-            ["there is no c.cc", "b.cc has no A::Go"],
+            ["there is no c.cc", "b.cc has no A::Go", "a.cc has no Stop",
+             "row 4 has not one function for each file"],
             self.mistakes("| 1 | `c.cc` | `Go` | x |",
-                          "| 2 | `b.cc` | `A::Go` | y |"))
+                          "| 2 | `b.cc` | `A::Go` | y |",
+                          "| 3 | `a.cc` | `Stop` | only called |",
+                          "| 4 | `a.cc`, or `b.cc` | `Go` | z |"))
 
     def test_a_longer_walk_is_noticed(self):
         rows = [f"| {n} | `a.cc` | `Go` | x |" for n in range(1, 22)]
         self.assertEqual(["21 files are passed, which are to be 20"],
                          self.mistakes(*rows))
-        self.assertEqual(["row 1 has the number 2"], self.mistakes(rows[1]))
+
+    def test_a_row_of_another_shape_is_noticed(self):
+        for row in ("| 2 | `a.cc` | `Go` | x |", "| | `a.cc` | `Go` | x |",
+                    "| 1 | `a.cc` | `Go` |"):
+            self.assertEqual([f"row 1 is not that: {row}"], self.mistakes(row))
 
     def test_a_page_without_one_is_noticed(self):
         self.assertEqual(["there is no walk"], self.mistakes())
