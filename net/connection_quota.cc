@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -77,7 +78,18 @@ void ConnectionQuota::Opened(int fd) {
     return;
   }
   MutexLock lock(&mutex_);
-  open_[*std::move(key)] = {fd, status.st_ino, {}};
+  const auto [it, is_new] =
+      open_.try_emplace(*std::move(key), Connection{fd, status.st_ino, {}});
+  if (is_new) return;
+  // One that was reset has no peer any more, also before gRPC closes it.
+  if (!IsOpen(it->second.fd, it->second.inode) ||
+      !PeerKeyOf(it->second.fd).has_value()) {
+    it->second = {fd, status.st_ino, {}};
+    return;
+  }
+  CountClosed("another one has its address and port", it->first,
+              it->second.bytes, most_);
+  shutdown(fd, SHUT_RDWR);
 }
 
 void ConnectionQuota::Finished(absl::string_view peer, uint64_t bytes) {
@@ -126,17 +138,25 @@ void ConnectionQuota::CloseTheLargest(uint64_t together) {
 
 ConnectionQuota::Connections::iterator ConnectionQuota::Close(
     Connections::iterator connection, const char* why, uint64_t limit) {
-  const uint64_t times = ++closed_;
-  if ((times & (times - 1)) == 0) {
-    Log(LogLevel::kWarning, "a connection is closed",
-        {{"why", why},
-         {"peer", connection->first},
-         {"times", times},
-         {"bytes", connection->second.bytes},
-         {"limit", limit}});
+  const Connection& closed = connection->second;
+  // Since it was looked at gRPC may have closed it.
+  if (IsOpen(closed.fd, closed.inode)) {
+    CountClosed(why, connection->first, closed.bytes, limit);
+    shutdown(closed.fd, SHUT_RDWR);
   }
-  shutdown(connection->second.fd, SHUT_RDWR);
   return open_.erase(connection);
+}
+
+void ConnectionQuota::CountClosed(const char* why, const std::string& peer,
+                                  uint64_t bytes, uint64_t limit) {
+  const uint64_t times = ++closed_;
+  if ((times & (times - 1)) != 0) return;
+  Log(LogLevel::kWarning, "a connection is closed",
+      {{"why", why},
+       {"peer", peer},
+       {"times", times},
+       {"bytes", bytes},
+       {"limit", limit}});
 }
 
 uint64_t ConnectionQuota::closed() const {

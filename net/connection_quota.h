@@ -62,7 +62,9 @@ class ConnectionQuota {
   // there is no such limit.
   void LimitTogether(uint64_t bytes, uint64_t spared);
 
-  // This socket was accepted. One that is not TCP is not counted.
+  // This socket was accepted. One that is not TCP is not counted. Messages say
+  // only their peer's address and port: where a connection to another address
+  // of this machine has come from the same, this one is shut down.
   void Opened(int fd);
   // gRPC's name for a peer, "ipv4:10.0.0.7:40112", and a message that it sent.
   void Finished(absl::string_view peer, uint64_t bytes);
@@ -86,6 +88,8 @@ class ConnectionQuota {
   Connections::iterator Close(Connections::iterator connection, const char* why,
                               uint64_t limit)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountClosed(const char* why, const std::string& peer, uint64_t bytes,
+                   uint64_t limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of all that is open so many bytes belong to no message.
   void CloseTheLargest(uint64_t together) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -66,30 +66,44 @@ TEST(PeerKeyTest, IsTheSameForGrpcsNameAndTheSocket) {
 // A connection over loopback; the quota sees the end that was accepted.
 class LoopbackPair {
  public:
-  LoopbackPair() {
+  // The client has a port of its own, or `port`; it connects to
+  // 127.0.0.`host`.
+  explicit LoopbackPair(uint16_t port = 0, uint32_t host = 1) {
+    const int reuse = 1;
+    EXPECT_EQ(
+        setsockopt(client_, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse)),
+        0);
     const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in name = {};
     name.sin_family = AF_INET;
     name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    name.sin_port = htons(port);
     socklen_t size = sizeof(name);
     auto* const address = reinterpret_cast<sockaddr*>(&name);
+    if (port != 0) {
+      EXPECT_EQ(bind(client_, address, size), 0);
+    }
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host);
+    name.sin_port = 0;
     EXPECT_EQ(bind(listening, address, size), 0);
     EXPECT_EQ(listen(listening, 1), 0);
     EXPECT_EQ(getsockname(listening, address, &size), 0);
     EXPECT_EQ(connect(client_, address, size), 0);
     EXPECT_EQ(getsockname(client_, address, &size), 0);
-    peer_ = "ipv4:127.0.0.1:" + std::to_string(ntohs(name.sin_port));
+    port_ = ntohs(name.sin_port);
+    peer_ = "ipv4:127.0.0.1:" + std::to_string(port_);
     accepted_ = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
     close(listening);
   }
   ~LoopbackPair() {
-    close(client_);
+    if (client_ >= 0) close(client_);
     CloseAccepted();
   }
   LoopbackPair(const LoopbackPair&) = delete;
   LoopbackPair& operator=(const LoopbackPair&) = delete;
 
   int accepted() const { return accepted_; }
+  uint16_t port() const { return port_; }
   // The client, as gRPC names it.
   const std::string& peer() const { return peer_; }
 
@@ -105,14 +119,23 @@ class LoopbackPair {
     if (accepted_ >= 0) close(accepted_);
     accepted_ = -1;
   }
+  // By the client.
+  void Reset() {
+    const linger none = {1, 0};
+    EXPECT_EQ(setsockopt(client_, SOL_SOCKET, SO_LINGER, &none, sizeof(none)),
+              0);
+    close(client_);
+    client_ = -1;
+  }
   bool IsOpenForTheClient() const {
     char byte;
     return recv(client_, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0;
   }
 
  private:
-  const int client_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int client_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int accepted_ = -1;
+  uint16_t port_ = 0;
   std::string peer_;
 };
 
@@ -144,6 +167,41 @@ TEST(ConnectionQuotaTest, WhatIsClosedIsForgotten) {
   pair.CloseAccepted();
   EXPECT_FALSE(quota.Look());
   EXPECT_EQ(quota.closed(), 0u);
+}
+
+// Else what the first one sends would be counted no more.
+TEST(ConnectionQuotaTest, OfTwoWithOneNameTheFirstStaysAndIsCounted) {
+  ConnectionQuota quota(100'000);
+  LoopbackPair first;
+  LoopbackPair second(first.port(), /*host=*/2);
+  ASSERT_EQ(first.peer(), second.peer());
+  quota.Opened(first.accepted());
+  quota.Opened(second.accepted());
+  EXPECT_TRUE(first.IsOpenForTheClient());
+  EXPECT_FALSE(second.IsOpenForTheClient());
+  EXPECT_EQ(quota.closed(), 1u);
+  first.Send(60'000);
+  EXPECT_TRUE(quota.Look());
+  first.Send(60'000);
+  EXPECT_FALSE(quota.Look());
+  EXPECT_FALSE(first.IsOpenForTheClient());
+}
+
+TEST(ConnectionQuotaTest, ANameWhoseConnectionIsOverMayBeHadAgain) {
+  for (const bool is_reset : {false, true}) {
+    ConnectionQuota quota(100'000);
+    LoopbackPair first;
+    LoopbackPair second(first.port(), /*host=*/2);
+    quota.Opened(first.accepted());
+    is_reset ? first.Reset() : first.CloseAccepted();
+    quota.Opened(second.accepted());
+    EXPECT_TRUE(second.IsOpenForTheClient()) << is_reset;
+    EXPECT_EQ(quota.closed(), 0u);
+    second.Send(60'000);
+    EXPECT_TRUE(quota.Look());
+    second.Send(60'000);
+    EXPECT_FALSE(quota.Look());
+  }
 }
 
 // Three connections, none of which sends too much by itself.
