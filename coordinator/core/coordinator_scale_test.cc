@@ -55,6 +55,16 @@ class CoordinatorScaleTest : public ::testing::Test {
     EXPECT_TRUE(answer.status.ok()) << answer.status;
     return static_cast<const v1::JoinReply&>(*answer.head);
   }
+  static v1::HeartbeatRequest FirstBeat(const v1::JoinReply& joined) {
+    v1::HeartbeatRequest beat;
+    v1::Header* const header = beat.mutable_header();
+    *header->mutable_generation() = joined.generation();
+    *header->mutable_configuration() = joined.configuration().version();
+    beat.set_state(v1::RUNNING);
+    beat.set_number(1);
+    beat.set_takes_changes(true);
+    return beat;
+  }
   // The next one that a server is sent.
   v1::ConfigureRequest Configured(uint32_t server) {
     const auto sent =
@@ -134,14 +144,7 @@ TEST_F(CoordinatorScaleTest, AServerThatTakesNoChangesIsToldTheWhole) {
 
 TEST_F(CoordinatorScaleTest, AWorkerThatTakesChangesIsToldThem) {
   const v1::JoinReply joined = Join(0);
-  v1::HeartbeatRequest beat;
-  v1::Header* const header = beat.mutable_header();
-  *header->mutable_generation() = joined.generation();
-  *header->mutable_configuration() = joined.configuration().version();
-  beat.set_state(v1::RUNNING);
-  beat.set_number(1);
-  beat.set_takes_changes(true);
-  const CallId call = driver().Begin(PeerId::Worker(0), beat);
+  const CallId call = driver().Begin(PeerId::Worker(0), FirstBeat(joined));
   Join(1);
   ASSERT_TRUE(driver().answered(call));
   const CoreDriver::Answer answer = driver().Take(call);
@@ -177,6 +180,19 @@ TEST_F(CoordinatorScaleTest, WhatComesTogetherIsLookedAtTogether) {
   driver().Advance(absl::Milliseconds(1));
   EXPECT_EQ(job_.configuration().version().counter(), before.counter() + 1);
   EXPECT_EQ(job_.configuration().workers_size(), 2);
+}
+
+// Between two looks at all members, of which there is one each 100 ms.
+TEST_F(CoordinatorScaleTest, AMemberOfAQuietJobIsLookedAtWhenItIsDue) {
+  const v1::JoinReply joined = Join(0);
+  driver().Advance(absl::Milliseconds(137));
+  const CallId call = driver().Begin(PeerId::Worker(0), FirstBeat(joined));
+  EXPECT_GT(job_.core().next_tick(), driver().now() + absl::Milliseconds(10))
+      << "nobody else is looked at for what it said";
+  driver().Advance(absl::Milliseconds(999));
+  EXPECT_FALSE(driver().answered(call));
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(driver().answered(call));
 }
 
 TEST(ScaledLogTest, WhatTheLogHasIsFollowedAtOnce) {

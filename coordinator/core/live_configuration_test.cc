@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 #include "gtest/gtest.h"
 
 #include "base/random.h"
@@ -15,10 +17,35 @@
 namespace paramd {
 namespace {
 
+using ::google::protobuf::FieldDescriptor;
+using ::google::protobuf::Reflection;
 using ::testing::ElementsAre;
 using testing::Pair;
 
 constexpr uint32_t kChangedServers = 4;
+
+// Something else than it was, whatever its type is.
+void SetAnew(const FieldDescriptor* field, v1::Configuration* in) {
+  const Reflection* const reflection = in->GetReflection();
+  reflection->ClearField(in, field);
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      if (field->is_repeated()) {
+        reflection->AddMessage(in, field);
+      } else {
+        reflection->MutableMessage(in, field);
+      }
+      return;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return reflection->SetUInt64(in, field, 77);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return reflection->SetDouble(in, field, 0.25);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return reflection->SetEnumValue(in, field, 2);
+    default:
+      ADD_FAILURE() << "no value for " << field->full_name();
+  }
+}
 
 // A coordinator's configuration that changes, and each of its versions as it
 // was told to servers.
@@ -64,6 +91,15 @@ class LiveConfigurationTest : public ::testing::Test {
       if (member.index() == worker) *own.add_workers() = member;
     }
     return own;
+  }
+  // Whoever has `known` makes the next version of what is told.
+  void ExpectToldSince(const v1::Configuration& before,
+                       const std::string& what) {
+    const v1::Configuration known = before;  // Next() adds to told_.
+    Next();
+    const std::string whole = live_.get().SerializeAsString();
+    EXPECT_EQ(AtServer(1, known), whole) << what;
+    EXPECT_EQ(AtWorker(1, known), whole) << what;
   }
   // One of the things that happen to a job.
   void ChangeSomething(RandomStream* random) {
@@ -117,6 +153,57 @@ TEST_F(LiveConfigurationTest, ChangesSinceAnyVersionMakeTheNewestOne) {
                 OnlySessionOf(worker, &told_.back()).SerializeAsString())
           << b << " " << version;
     }
+  }
+}
+
+// One that is added to Configuration too.
+TEST_F(LiveConfigurationTest, EachFieldIsToldWhollyOrInAWayOfItsOwn) {
+  const auto* const all = v1::Configuration::descriptor();
+  std::vector<std::string> in_ways_of_their_own;
+  for (int f = 0; f < all->field_count(); ++f) {
+    const FieldDescriptor* const field = all->field(f);
+    if (!IsWhollyTold(field->number())) {
+      in_ways_of_their_own.push_back(field->name());
+      continue;
+    }
+    SetAnew(field, live_.Change({field->number()}));
+    ExpectToldSince(told_.back(), field->name());
+    v1::Configuration* const changed = live_.Change({field->number()});
+    changed->GetReflection()->ClearField(changed, field);
+    ExpectToldSince(told_.back(), field->name());
+  }
+  EXPECT_THAT(
+      in_ways_of_their_own,
+      ElementsAre("version", "run_id", "job_digest", "servers", "workers",
+                  "changes_since", "changed", "workers_left"));
+}
+
+TEST_F(LiveConfigurationTest, WhateverChangesOfASessionIsTold) {
+  using Change = void (*)(WorkerRecord*);
+  const std::vector<Change> changes = {
+      [](WorkerRecord* w) { w->generation = Pair(3, 99); },
+      [](WorkerRecord* w) { ++w->incarnation; },
+      [](WorkerRecord* w) { ++w->start_clock; },
+      [](WorkerRecord* w) { w->host = "another"; },
+      [](WorkerRecord* w) { ++w->pid; },
+      [](WorkerRecord* w) { ++w->left_sessions; },
+  };
+  EXPECT_EQ(v1::WorkerMember::descriptor()->field_count(),
+            static_cast<int>(changes.size()) + 1)
+      << "each is here, but for the index";
+  workers_[2] = NewSession();
+  live_.SetWorkers(workers_);
+  Next();
+  for (size_t c = 0; c < changes.size(); ++c) {
+    const v1::Configuration before = told_.back();
+    changes[c](&workers_[2]);
+    live_.SetWorkers(workers_);
+    Next();
+    EXPECT_EQ(live_.get().workers_size(), 1);
+    EXPECT_NE(before.workers(0).SerializeAsString(),
+              live_.get().workers(0).SerializeAsString())
+        << c;
+    EXPECT_EQ(AtServer(0, before), live_.get().SerializeAsString()) << c;
   }
 }
 
