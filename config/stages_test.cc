@@ -451,8 +451,8 @@ TEST(StagesTest, LabelsMayTeach) {
   EXPECT_THAT(stages[2].as_stage.distill().teachers(),
               ElementsAre("stage:labels", "stage:teacher", "/a/b.records"));
   // But not those that are written later.
-  sources.text = absl::StrReplaceAll(sources.text, {{R"({"name": "teacher", )",
-                                                     R"({"name": "teacher",
+  sources.text = absl::StrReplaceAll(*sources.text, {{R"({"name": "teacher", )",
+                                                      R"({"name": "teacher",
                           "distill": {"teachers": "stage:labels"}, )"}});
   EXPECT_THAT(MistakesOf(sources),
               HasSubstr("distill.teachers: 'labels' is a later stage"));
