@@ -373,9 +373,9 @@ class Pipeline::Builder {
           "comes after a stage that shuffles or repeats, and labels go by "
           "place: put it before that");
     }
-    ASSIGN_OR_RETURN(
-        std::unique_ptr<RelabelStage> relabelled,
-        RelabelStage::Create(last(), pipeline_.source().Describe(), config));
+    ASSIGN_OR_RETURN(std::unique_ptr<RelabelStage> relabelled,
+                     RelabelStage::Create(
+                         last(), pipeline_.source().DescribeToLabel(), config));
     pipeline_.new_labels_crc32c_ = relabelled->file_crc32c();
     Push(std::move(relabelled));
     return absl::OkStatus();

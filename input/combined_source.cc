@@ -1,12 +1,15 @@
 #include "input/combined_source.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 
+#include "base/crc32c.h"
 #include "base/random.h"
 #include "input/spare_examples.h"
 
@@ -41,6 +44,11 @@ class CombinedSource : public ExampleSource {
     data.set_examples_crc32c(static_cast<uint32_t>(StableHash(sums)));
     data.clear_labels_crc32c();
     return data;
+  }
+
+  bool has_windows() const override {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [](const auto& part) { return part->has_windows(); });
   }
 
   // Nobody asks: an example depends on its place.
@@ -219,6 +227,24 @@ class ZippedSource : public CombinedSource {
   }
 
   uint64_t size() const override { return size_; }
+
+  v1::DataSet DescribeToLabel() const override {
+    v1::DataSet data = Describe();
+    bool are_plain = true;  // Example i stands beside example i.
+    uint32_t sum = data.examples_crc32c();
+    for (size_t p = 1; p < parts(); ++p) {
+      for (uint64_t i = 0; i < size_; ++i) {
+        const uint64_t index = part(p).examples().IndexAt({0, i});
+        are_plain &= index == i;
+        sum = Crc32c(
+            absl::MakeConstSpan(reinterpret_cast<const std::byte*>(&index),
+                                sizeof(index)),
+            sum);
+      }
+    }
+    if (!are_plain) data.set_examples_crc32c(sum);
+    return data;
+  }
 
   SourceNames Names() const override {
     SourceNames names;

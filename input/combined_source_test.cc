@@ -218,6 +218,26 @@ TEST(CombinedSourceTest, ZippedExamplesStandSideBySide) {
   }
 }
 
+TEST(CombinedSourceTest, ToLabelItAZipIsWhatStandsSideBySide) {
+  const auto sum_behind = [](uint64_t skipped) {
+    const auto zipped =
+        *MakeZipped(TwoSides(7, 9, {}, [&](v1::InputConfig* config) {
+          if (skipped == 0) return;
+          config->add_stages()->mutable_skip()->set_examples(skipped);
+        }));
+    // What a checkpoint says of it is the same.
+    EXPECT_EQ(zipped->Describe().examples_crc32c(),
+              (*MakeZipped(TwoSides(7, 9)))->Describe().examples_crc32c());
+    return zipped->DescribeToLabel().examples_crc32c();
+  };
+  const uint32_t plain = sum_behind(0);
+  EXPECT_EQ(plain, (*MakeZipped(TwoSides(7, 9)))->Describe().examples_crc32c());
+  EXPECT_NE(sum_behind(1), plain);
+  EXPECT_NE(sum_behind(2), plain);
+  EXPECT_NE(sum_behind(2), sum_behind(1));
+  EXPECT_EQ(sum_behind(2), sum_behind(2));
+}
+
 TEST(CombinedSourceTest, EachSideOfAZipIsShuffledByItself) {
   const auto pipeline = *Behind(MakeZipped(TwoSides(30, 30, ShuffleAll)));
   const std::vector<int> first = ReadAll(*pipeline, 0, 0);

@@ -92,6 +92,13 @@ class ExampleSource : public ExampleNames {
   virtual Variation variation() const { return {}; }
   // Of a zip, what the numbers of each of its sources mean; else none.
   virtual std::vector<v1::DataMeaning> PartMeanings() const { return {}; }
+  // Whether a source within it makes one example of several, as the stage
+  // window does: its number is that of the first of them.
+  virtual bool has_windows() const { return false; }
+  // As Describe, but of a zip it also tells which examples of its other
+  // sources stand beside those of the first, whose numbers they have. REQUIRES:
+  // they are the same in every epoch.
+  virtual v1::DataSet DescribeToLabel() const { return Describe(); }
 
   std::string Where(uint64_t index) const override {
     return absl::StrCat("example ", index);

@@ -44,8 +44,9 @@ struct LabelFileHeader {
 absl::StatusOr<LabelFileHeader> ReadLabelHeader(const std::string& path);
 
 // 16 digits that tell the examples of a stage from others, or from the same
-// ones in another order: of the source's, `data`, which are at which place.
-// REQUIRES: every epoch has the same, and it does not grow.
+// ones in another order: of the source's, which `data` describes
+// (DescribeToLabel), which are at which place. REQUIRES: every epoch has the
+// same, and it does not grow.
 std::string LabelledDataKey(const v1::DataSet& data, const Stage& examples);
 
 // INVALID_ARGUMENT, a sentence that calls the labels by `name`, unless they are

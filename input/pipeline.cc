@@ -1,6 +1,7 @@
 #include "input/pipeline.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 
@@ -28,8 +30,23 @@ v1::DataSet Pipeline::Describe() const {
   if (new_labels_crc32c_.has_value()) {
     data.set_labels_crc32c(*new_labels_crc32c_);
   }
+  // Whoever trains with others, or goes on, learns the same of each example.
+  for (const auto& taught : taught_) {
+    const uint32_t one = taught->header().records_crc32c;
+    data.set_labels_crc32c(
+        Crc32c(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(&one),
+                                   sizeof(one)),
+               data.labels_crc32c()));
+  }
   *data.mutable_meaning() = meaning_;
   return data;
+}
+
+bool Pipeline::has_windows() const {
+  return source().has_windows() ||
+         std::any_of(stages_.begin(), stages_.end(), [](const auto& stage) {
+           return stage->name() == "window";
+         });
 }
 
 // A batch has one shape: where examples may differ the first one says which, or

@@ -59,7 +59,8 @@ class Pipeline {
   uint64_t size() const { return stages_.back()->size(); }
   // The source, if it grows; else null.
   GrowingSource* growing() const { return growing_; }
-  // What tells the source from another one: all but the directory and the host.
+  // What tells the source from another one, and what is learned of its
+  // examples: all but the directory and the host.
   v1::DataSet Describe() const;
   // What its numbers mean; the same as Describe has.
   const v1::DataMeaning& meaning() const { return meaning_; }
@@ -73,6 +74,9 @@ class Pipeline {
   // the same examples, at the same places, in every epoch.
   absl::Span<const std::unique_ptr<Stage>> stages() const { return stages_; }
   size_t fixed() const { return fixed_; }
+  // Whether the stage window makes one example of several, among these stages
+  // or those of a source within.
+  bool has_windows() const;
   // What examples are behind the first `count` stages of the config. REQUIRES:
   // each of these is a filter, a take, a skip, or a map before the batch, and
   // takes part.
@@ -110,6 +114,9 @@ class Pipeline {
   // yet.
   void Teach(std::vector<std::unique_ptr<const TaughtLabels>> taught) {
     taught_ = std::move(taught);
+  }
+  absl::Span<const std::unique_ptr<const TaughtLabels>> taught() const {
+    return taught_;
   }
 
   // Whether a thread is to take whole batches: `batch` stands before a map.

@@ -32,12 +32,17 @@ uint64_t ExampleBytes(const InputSpec& spec) {
   return std::max<uint64_t>(1, bytes);
 }
 
-// A batch lies there twice: as examples, and assembled.
+// A batch lies there twice: as examples, and assembled. What teachers say of it
+// is there once.
 uint32_t DepthWithin(const Pipeline& pipeline,
                      const Prefetcher::Options& options) {
   const uint64_t wanted =
       options.depth > 0 ? options.depth : pipeline.prefetch();
-  const uint64_t batch = 2 * options.batch_size * ExampleBytes(pipeline.spec());
+  uint64_t example = 2 * ExampleBytes(pipeline.spec());
+  for (const auto& taught : pipeline.taught()) {
+    example += taught->spec().size() * sizeof(float);
+  }
+  const uint64_t batch = options.batch_size * example;
   return static_cast<uint32_t>(std::clamp<uint64_t>(
       options.memory_bytes / batch, 1, std::max<uint64_t>(1, wanted)));
 }

@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<Stage>> FindLabelled(
         "others while the job runs: name the teacher's run or a checkpoint"));
   }
   const auto stages = training.stages();
-  const v1::DataSet data = training.source().Describe();
+  const v1::DataSet data = training.source().DescribeToLabel();
   absl::Status wrong;
   for (size_t i = 0; i < training.fixed(); ++i) {
     const Stage& stage = *stages[i];
@@ -73,14 +73,11 @@ absl::StatusOr<std::unique_ptr<Stage>> FindLabelled(
 
 // Whether an example behind all stages is one of the source.
 absl::Status CheckWhole(absl::string_view name, const Pipeline& training) {
-  for (const std::unique_ptr<Stage>& stage : training.stages()) {
-    if (stage->name() != "window") continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", name,
-        "' names examples, and the stage window makes one of several: name "
-        "the teacher's run or a checkpoint"));
-  }
-  return absl::OkStatus();
+  if (!training.has_windows()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", name,
+      "' names examples, and the stage window makes one of several: name "
+      "the teacher's run or a checkpoint"));
 }
 
 // Whether labels that are called so have one of each example that the first

@@ -13,8 +13,10 @@
 #include "gtest/gtest.h"
 
 #include "base/crc32c.h"
+#include "input/combined_source.h"
 #include "input/order_stages.h"
 #include "input/pipeline.h"
+#include "input/prefetcher.h"
 #include "input/testing/fake_source.h"
 #include "input/testing/idx_test_files.h"
 
@@ -102,6 +104,14 @@ class TaughtLabelsTest : public ::testing::Test {
     }
   }
 
+  static void Teach(const std::string& path, Pipeline* training) {
+    auto taught = TaughtLabels::Open(path, *training, 1);
+    ASSERT_TRUE(taught.ok()) << taught.status();
+    std::vector<std::unique_ptr<const TaughtLabels>> all;
+    all.push_back(*std::move(taught));
+    training->Teach(std::move(all));
+  }
+
   static std::string ErrorOf(const std::string& stages, const std::string& path,
                              uint64_t size = kFakes) {
     const auto training = Training(stages, size);
@@ -185,6 +195,45 @@ TEST_F(TaughtLabelsTest, AnExampleOfALaterEpochThatIsLeftOutIsNamedThen) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr(absl::StrCat("says nothing of ",
                                      (*training)->source().Where(later))));
+}
+
+TEST_F(TaughtLabelsTest, WindowsOfASourceWithinAreRefusedToo) {
+  v1::InputConfig windows;
+  windows.add_stages()->mutable_window()->set_size(2);
+  Parts parts;
+  parts.push_back(*Pipeline::Create(std::make_unique<FakeSource>(kFakes),
+                                    windows, {.is_part = true}));
+  auto sampled = MakeSampled(std::move(parts), {}, false, 1);
+  ASSERT_TRUE(sampled.ok()) << sampled.status();
+  const auto training = Pipeline::Create(*std::move(sampled), v1::InputConfig(),
+                                         {.seed = 3, .batch = 4});
+  ASSERT_TRUE(training.ok()) << training.status();
+  const auto taught = TaughtLabels::Open(Write(), **training, 1);
+  EXPECT_THAT(std::string(taught.status().message()),
+              HasSubstr("the stage window makes one of several"));
+}
+
+// So that a worker that has read another file than the chief is refused.
+TEST_F(TaughtLabelsTest, WhatIsTaughtTellsDataFromOthers) {
+  const auto sum_of = [&](const std::string& path) {
+    const auto training = *Training(kTakeFive);
+    if (!path.empty()) Teach(path, training.get());
+    return training->Describe().labels_crc32c();
+  };
+  const uint32_t sum = sum_of(Write());
+  EXPECT_EQ(sum_of(Write()), sum);
+  EXPECT_NE(sum_of(""), sum);
+  EXPECT_NE(sum_of(Write("", {7})), sum);
+}
+
+TEST_F(TaughtLabelsTest, WhatIsTaughtTakesItsPartOfTheMemory) {
+  const auto training = *Training("");
+  // Of ten examples: an image and a label, twice, and three probabilities.
+  const Prefetcher::Options options = {
+      .batch_size = 10, .depth = 5, .memory_bytes = 2 * 10 * (16 + 12)};
+  EXPECT_EQ(Prefetcher(*training, options).figures().depth, 3u);
+  Teach(Write(), training.get());
+  EXPECT_EQ(Prefetcher(*training, options).figures().depth, 2u);
 }
 
 TEST_F(TaughtLabelsTest, ATemperatureIsThatOfTheOutputs) {

@@ -205,7 +205,7 @@ absl::Status LabelAsWanted(const WantedLabels& wanted,
   header.examples = all.labels.size();
   header.records = labels.size();
   header.classes = all.classes;
-  header.data = LabelledDataKey(chosen.data->source().Describe(),
+  header.data = LabelledDataKey(chosen.data->source().DescribeToLabel(),
                                 chosen.data->examples());
   RETURN_IF_ERROR(WriteLabels(wanted.to, header, all, labels));
   Print(Summary(wanted, header, labels));

@@ -182,7 +182,8 @@ absl::StatusOr<LabelFileHeader> ToLabel(const LoadedJob& stage) {
   }
   LabelFileHeader header;
   header.examples = data->examples().size();
-  header.data = LabelledDataKey(data->source().Describe(), data->examples());
+  header.data =
+      LabelledDataKey(data->source().DescribeToLabel(), data->examples());
   return header;
 }
 

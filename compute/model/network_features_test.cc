@@ -283,7 +283,7 @@ TEST_F(FeaturesTest, ABranchThatReadsALabelIsRefused) {
   EXPECT_EQ(refusal(model("label: 'click'")),
             "a branch reads the feature 'click', which is the label: the model "
             "would learn to copy it; name another feature as the branch's "
-            "\"input\"");
+            "\"input\" or, of an autoencoder, this one as the model's, too");
   EXPECT_THAT(
       refusal(model("label: 'buy'")),
       HasSubstr("a branch reads the feature 'buy', which is the label"));

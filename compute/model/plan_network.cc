@@ -307,7 +307,8 @@ absl::Status CheckBranches(const v1::ModelConfig& config,
         task.name.empty() ? ""
                           : absl::StrCat(" of the output '", task.name, "'"),
         ": the model would learn to copy it; name another feature as the "
-        "branch's \"input\""));
+        "branch's \"input\" or, of an autoencoder, this one as the model's, "
+        "too"));
   }
   return absl::OkStatus();
 }

@@ -355,6 +355,19 @@ class DistillTest(unittest.TestCase):
                 "run", f"--run_dir={run_dir}")
         self.assertEqual(paramd.tensors(self.newest(run_dir)), whole)
 
+    def test_a_run_goes_on_with_the_labels_that_it_began_with(self):
+        first, second = (self.label(one) for one in self.teachers)
+        directory = tempfile.mkdtemp(dir=self.root)
+        labels = os.path.join(directory, "labels.records")
+        for epochs, file, wanted in ((2, first, 0), (3, first, 0),
+                                     (4, second, 2)):
+            shutil.copy(file, labels)
+            code, run = self.run_job(
+                self.student(epochs=epochs, distill={"teachers": [labels]}),
+                "run", f"--run_dir={os.path.join(directory, 'run')}")
+            self.assertEqual(code, wanted, run.output)
+        self.assertIn("other labels (crc32c ", run.output)
+
     def test_what_cannot_be_taught_is_refused_in_a_sentence(self):
         run_dir = self.teachers[0]
         damaged = os.path.join(self.root, "damaged")
