@@ -42,8 +42,12 @@ class LosesCalls : public Core {
  public:
   explicit LosesCalls(Core* core) : core_(*core) {}
 
-  // The `n`th operation from now on; 0: none.
-  void LoseOperation(int n) { left_ = n; }
+  // The `n`th operation from now on, and so on, `times` times.
+  void LoseOperation(int n, int times = 1) {
+    each_ = n;
+    times_ = times;
+    left_ = n;
+  }
   int lost() const { return lost_; }
 
   void Start(Time now, Outbox* out) override { core_.Start(now, out); }
@@ -77,11 +81,14 @@ class LosesCalls : public Core {
       }
       lost_call_ = send.call;
       ++lost_;
+      if (--times_ > 0) left_ = each_.load();
     }
   }
 
   Core& core_;
   CallId lost_call_ = 0;
+  std::atomic<int> each_{0};
+  std::atomic<int> times_{0};
   std::atomic<int> left_{0};
   std::atomic<int> lost_{0};
 };
@@ -268,6 +275,29 @@ TEST(RemoteStagesTest, AMiniBatchWhoseStageIsLostHasTheSameBits) {
     EXPECT_EQ(joined.loses().lost(), 4);
     EXPECT_EQ(found.weights, expected.weights);
   }
+}
+
+// Which takes longer than its patience, as a long mini-batch does.
+TEST(RemoteStagesTest, AMiniBatchIsLostSomeTimesAndNotForever) {
+  const CutCase one = CutCases()[0];
+  Joined joined(one, Pipeline(2, 4), "b", absl::Nanoseconds(1));
+  Memory memory(joined.model()->variables());
+  const auto step = [&] {
+    return joined.model()
+        ->Step(memory.Weights(), DrawnBatch(one.input, 11), {.divisor = 11},
+               memory.Gradients(), [](size_t) {})
+        .status();
+  };
+  joined.loses().LoseOperation(3, /*times=*/2);
+  EXPECT_TRUE(step().ok());
+  EXPECT_EQ(joined.loses().lost(), 2);
+  joined.loses().LoseOperation(1, /*times=*/1000);
+  const absl::Status status = step();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(),
+              ::testing::HasSubstr("a batch failed 11 times"));
+  EXPECT_THAT(status.message(),
+              ::testing::HasSubstr("stage-0: connection lost"));
 }
 
 TEST(RemoteStagesTest, AStageOfAnotherBuildEndsTheStep) {
