@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 
 #include "base/check.h"
@@ -330,8 +331,12 @@ absl::Status Lane::AwaitReturn(const absl::Status& why, uint64_t times,
     if (!calls_.Pause(verdict.pause)) {
       return absl::CancelledError("the worker is ending");
     }
-    if (verdict.begins) break;
+    if (!verdict.begins) continue;
+    calls_.SetWaiting(
+        number_, absl::StrCat("a batch to be computed again: ", why.message()));
+    return absl::OkStatus();
   }
+  calls_.SetWaiting(number_, "");
   return absl::OkStatus();
 }
 

@@ -49,6 +49,8 @@ class LosesCalls : public Core {
     left_ = n;
   }
   int lost() const { return lost_; }
+  // Whom the core waited for when the last one was lost. Once it has ended.
+  const std::string& waited_for() const { return waited_for_; }
 
   void Start(Time now, Outbox* out) override { core_.Start(now, out); }
   void Receive(Message message, Time now, Outbox* out) override {
@@ -59,20 +61,20 @@ class LosesCalls : public Core {
       lost_call_ = 0;
     }
     core_.Receive(std::move(message), now, out);
-    Look(*out);
+    Look(now, *out);
   }
   void Completed(IoResult result, Time now, Outbox* out) override {
     core_.Completed(std::move(result), now, out);
   }
   void Tick(Time now, Outbox* out) override {
     core_.Tick(now, out);
-    Look(*out);
+    Look(now, *out);
   }
   Time next_tick() const override { return core_.next_tick(); }
   std::string overdue(Time now) const override { return core_.overdue(now); }
 
  private:
-  void Look(const Outbox& out) {
+  void Look(Time now, const Outbox& out) {
     for (const Outbox::SendItem& send : out.sends) {
       if (dynamic_cast<const v1::ComputeStageRequest*>(send.head.get()) ==
               nullptr ||
@@ -80,6 +82,7 @@ class LosesCalls : public Core {
         continue;
       }
       lost_call_ = send.call;
+      waited_for_ = core_.overdue(now);
       ++lost_;
       if (--times_ > 0) left_ = each_.load();
     }
@@ -87,6 +90,7 @@ class LosesCalls : public Core {
 
   Core& core_;
   CallId lost_call_ = 0;
+  std::string waited_for_;
   std::atomic<int> each_{0};
   std::atomic<int> times_{0};
   std::atomic<int> left_{0};
@@ -293,6 +297,9 @@ TEST(RemoteStagesTest, AMiniBatchIsLostSomeTimesAndNotForever) {
   EXPECT_EQ(joined.loses().lost(), 2);
   joined.loses().LoseOperation(1, /*times=*/1000);
   const absl::Status status = step();
+  EXPECT_TRUE(joined.End().ok());
+  EXPECT_EQ(joined.loses().waited_for(),
+            "a batch to be computed again: stage-0: connection lost");
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(status.message(),
               ::testing::HasSubstr("a batch failed 11 times"));
