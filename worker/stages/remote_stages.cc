@@ -312,6 +312,7 @@ absl::Status Lane::Greet() const {
 // The others are not given weights until it is back.
 absl::Status Lane::AwaitReturn(const absl::Status& why, uint64_t times,
                                Time since) {
+  if (!state_.has_failed) return why;  // What the worker computes itself.
   RETURN_IF_ERROR(CheckMayComeBack(why));
   if (!is_waiting_) {
     Log(LogLevel::kWarning,

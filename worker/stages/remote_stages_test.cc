@@ -307,6 +307,21 @@ TEST(RemoteStagesTest, AMiniBatchIsLostSomeTimesAndNotForever) {
               ::testing::HasSubstr("stage-0: connection lost"));
 }
 
+TEST(RemoteStagesTest, ADeviceOfTheWorkerThatIsLostIsNotAwaited) {
+  StageCalls calls({.index = 1, .incarnation = 5, .first = 1, .count = 1});
+  calls.Close();
+  RemoteStages::Options options;
+  options.worker = 1;
+  options.first = 1;
+  options.count = 1;
+  options.patience = absl::Hours(1);
+  RemoteStages remote(options, &calls);
+  const std::unique_ptr<StageLane> lane = remote.OpenLane();
+  lane->Begin(nullptr);
+  const absl::Status lost = absl::UnavailableError("cuda:0 is lost");
+  EXPECT_EQ(lane->AwaitReturn(lost, 1, Time()), lost);
+}
+
 TEST(RemoteStagesTest, AStageOfAnotherBuildEndsTheStep) {
   const CutCase one = CutCases()[0];
   Joined joined(one, Pipeline(2, 4), "another");
