@@ -105,10 +105,11 @@ class StageLane {
   virtual void Begin(const std::atomic<bool>* abandoned) = 0;
   // It was.
   virtual void Done() = 0;
-  // It failed with `why`, for the first time at `since`. OK, after a while: it
-  // may be begun again. `why`, if that is of no use; UNAVAILABLE, naming who is
-  // missing, if it has been waited for too long.
-  virtual absl::Status AwaitReturn(const absl::Status& why, Time since) = 0;
+  // It has failed `times` times, now with `why`, for the first time at `since`.
+  // OK, after a while: it may be begun again. `why`, if that is of no use;
+  // UNAVAILABLE, naming who is missing, if it has been waited for too long.
+  virtual absl::Status AwaitReturn(const absl::Status& why, uint64_t times,
+                                   Time since) = 0;
 };
 
 // Other processes that compute stages for this one. Thread-safe.

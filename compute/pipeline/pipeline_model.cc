@@ -311,14 +311,14 @@ absl::Status PipelineModel::Compute(const MiniBatch& mini,
                                     const std::function<absl::Status()>& use) {
   if (lane_ == nullptr) return RunAll(mini, use);
   Time since;
-  for (bool is_first = true;; is_first = false) {
+  for (uint64_t times = 1;; ++times) {
     const Layer::Context& context = parts_.front().context;
     lane_->Begin(context.abandoned);
     const absl::Status ran = RunAll(mini, use);
     if (ran.ok()) lane_->Done();
     if (ran.ok() || context.IsAbandoned()) return ran;
-    if (is_first) since = MonotonicNow();
-    RETURN_IF_ERROR(lane_->AwaitReturn(ran, since));
+    if (times == 1) since = MonotonicNow();
+    RETURN_IF_ERROR(lane_->AwaitReturn(ran, times, since));
   }
 }
 

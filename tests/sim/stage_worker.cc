@@ -170,7 +170,9 @@ class StageWorker::Lane {
   StagedBatch batch_;
   StagedWeights weights_;
   StagedAnswers expected_;
-  absl::optional<Time> since_;  // When it failed first.
+  uint64_t times_ = 0;  // That it failed,
+  Time since_;          // for the first time,
+  Time lost_;           // and for the last time.
   // Of the attempt.
   absl::Status why_;
   absl::optional<Time> pause_;
@@ -209,12 +211,12 @@ void StageWorker::Lane::Begin(const StagedBatch& batch, StagedWeights weights) {
   batch_.micro_batches = schedule_.micro_batches;
   weights_ = std::move(weights);
   expected_ = AnswersOf(net_, batch_, weights_);
-  since_.reset();
+  times_ = 0;
   Attempt();
 }
 
 void StageWorker::Lane::Attempt() {
-  ++state_.mini_batch;
+  state_.Begin();
   why_ = absl::OkStatus();
   outputs_.clear();
   gradients_.clear();
@@ -471,7 +473,8 @@ void StageWorker::Lane::Check(const char* what, uint32_t stage, bool is_right) {
 
 void StageWorker::Lane::Failed() {
   worker_.job_.BegunAgain();
-  if (!since_.has_value()) since_ = worker_.now_;
+  lost_ = worker_.now_;
+  if (++times_ == 1) since_ = lost_;
   const absl::Status end = CheckMayComeBack(why_);
   if (!end.ok()) return worker_.End(end);
   worker_.calls_.SetWaiting(state_.who.lane(), std::string(why_.message()));
@@ -485,9 +488,10 @@ void StageWorker::Lane::Greet() {
       {PeerId::Stage(state_.failed), std::move(greet), {}, kStageDeadline},
       [this](const StageCalls::Answer& answer) {
         if (worker_.session_->is_ending()) return;
+        const Time now = worker_.now_;
         const ReturnVerdict verdict =
-            JudgeReturn(why_, answer.status, worker_.now_ - *since_,
-                        worker_.options_.patience);
+            JudgeReturn({why_, times_, now - lost_, now - since_},
+                        answer.status, worker_.options_.patience);
         if (!verdict.end.ok()) return worker_.End(verdict.end);
         pause_ = worker_.now_ + verdict.pause;
         begins_ = verdict.begins;

@@ -330,7 +330,8 @@ class StagesRun : private SimulationWatcher, private StageJob {
       return absl::OkStatus();
     }
     if (is_worker && absl::IsUnavailable(status) &&
-        absl::StrContains(status.message(), "for a stage: ") &&
+        (absl::StrContains(status.message(), "for a stage: ") ||
+         absl::StrContains(status.message(), "each time at a stage")) &&
         absl::StrContains(status.message(), "stage-")) {
       ++report_.given_up;
       if (is_newest) ComeBack(self.peer);

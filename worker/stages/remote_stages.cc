@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 
 #include "base/check.h"
@@ -39,7 +40,7 @@ class Lane : public StageLane {
       std::shared_ptr<const NetworkPlan> network,
       const StagePlace& place) override;
   void Begin(const std::atomic<bool>* abandoned) override {
-    ++state_.mini_batch;
+    state_.Begin();
     state_.abandoned = abandoned;
   }
   void Done() override {
@@ -48,7 +49,8 @@ class Lane : public StageLane {
     calls_.SetWaiting(number_, "");
     Log(LogLevel::kInfo, "all stages answer");
   }
-  absl::Status AwaitReturn(const absl::Status& why, Time since) override;
+  absl::Status AwaitReturn(const absl::Status& why, uint64_t times,
+                           Time since) override;
 
   const RemoteStages::Options& options() const { return options_; }
   const InputSpec& input() const { return input_; }
@@ -308,7 +310,9 @@ absl::Status Lane::Greet() const {
 }
 
 // The others are not given weights until it is back.
-absl::Status Lane::AwaitReturn(const absl::Status& why, Time since) {
+absl::Status Lane::AwaitReturn(const absl::Status& why, uint64_t times,
+                               Time since) {
+  if (!state_.has_failed) return why;  // What the worker computes itself.
   RETURN_IF_ERROR(CheckMayComeBack(why));
   if (!is_waiting_) {
     Log(LogLevel::kWarning,
@@ -318,16 +322,22 @@ absl::Status Lane::AwaitReturn(const absl::Status& why, Time since) {
   }
   is_waiting_ = true;
   calls_.SetWaiting(number_, std::string(why.message()));
+  const Time lost = MonotonicNow();
   while (!state_.IsAbandoned()) {
     const absl::Status answers = Greet();
-    const ReturnVerdict verdict =
-        JudgeReturn(why, answers, MonotonicNow() - since, options_.patience);
+    const Time now = MonotonicNow();
+    const ReturnVerdict verdict = JudgeReturn(
+        {why, times, now - lost, now - since}, answers, options_.patience);
     RETURN_IF_ERROR(verdict.end);
     if (!calls_.Pause(verdict.pause)) {
       return absl::CancelledError("the worker is ending");
     }
-    if (verdict.begins) break;
+    if (!verdict.begins) continue;
+    calls_.SetWaiting(
+        number_, absl::StrCat("a batch to be computed again: ", why.message()));
+    return absl::OkStatus();
   }
+  calls_.SetWaiting(number_, "");
   return absl::OkStatus();
 }
 

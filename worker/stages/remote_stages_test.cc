@@ -43,9 +43,15 @@ class LosesCalls : public Core {
  public:
   explicit LosesCalls(Core* core) : core_(*core) {}
 
-  // The `n`th operation from now on; 0: none.
-  void LoseOperation(int n) { left_ = n; }
+  // The `n`th operation from now on, and so on, `times` times.
+  void LoseOperation(int n, int times = 1) {
+    each_ = n;
+    times_ = times;
+    left_ = n;
+  }
   int lost() const { return lost_; }
+  // Whom the core waited for when the last one was lost. Once it has ended.
+  const std::string& waited_for() const { return waited_for_; }
 
   void Start(Time now, Outbox* out) override { core_.Start(now, out); }
   void Receive(Message message, Time now, Outbox* out) override {
@@ -56,20 +62,20 @@ class LosesCalls : public Core {
       lost_call_ = 0;
     }
     core_.Receive(std::move(message), now, out);
-    Look(*out);
+    Look(now, *out);
   }
   void Completed(IoResult result, Time now, Outbox* out) override {
     core_.Completed(std::move(result), now, out);
   }
   void Tick(Time now, Outbox* out) override {
     core_.Tick(now, out);
-    Look(*out);
+    Look(now, *out);
   }
   Time next_tick() const override { return core_.next_tick(); }
   std::string overdue(Time now) const override { return core_.overdue(now); }
 
  private:
-  void Look(const Outbox& out) {
+  void Look(Time now, const Outbox& out) {
     for (const Outbox::SendItem& send : out.sends) {
       if (dynamic_cast<const v1::ComputeStageRequest*>(send.head.get()) ==
               nullptr ||
@@ -77,12 +83,17 @@ class LosesCalls : public Core {
         continue;
       }
       lost_call_ = send.call;
+      waited_for_ = core_.overdue(now);
       ++lost_;
+      if (--times_ > 0) left_ = each_.load();
     }
   }
 
   Core& core_;
   CallId lost_call_ = 0;
+  std::string waited_for_;
+  std::atomic<int> each_{0};
+  std::atomic<int> times_{0};
   std::atomic<int> left_{0};
   std::atomic<int> lost_{0};
 };
@@ -251,6 +262,47 @@ TEST(RemoteStagesTest, AMiniBatchWhoseStageIsLostHasTheSameBits) {
     EXPECT_EQ(joined.loses().lost(), 4);
     EXPECT_EQ(found.weights, expected.weights);
   }
+}
+
+// Which takes longer than its patience, as a long mini-batch does.
+TEST(RemoteStagesTest, AMiniBatchIsLostSomeTimesAndNotForever) {
+  const CutCase one = CutCases()[0];
+  Joined joined(one, Pipeline(2, 4), "b", absl::Nanoseconds(1));
+  Memory memory(joined.model()->variables());
+  const auto step = [&] {
+    return joined.model()
+        ->Step(memory.Weights(), DrawnBatch(one.input, 11), {.divisor = 11},
+               memory.Gradients(), [](size_t) {})
+        .status();
+  };
+  joined.loses().LoseOperation(3, /*times=*/2);
+  EXPECT_TRUE(step().ok());
+  EXPECT_EQ(joined.loses().lost(), 2);
+  joined.loses().LoseOperation(1, /*times=*/1000);
+  const absl::Status status = step();
+  EXPECT_TRUE(joined.End().ok());
+  EXPECT_EQ(joined.loses().waited_for(),
+            "a batch to be computed again: stage-0: connection lost");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(),
+              ::testing::HasSubstr("a batch failed 11 times"));
+  EXPECT_THAT(status.message(),
+              ::testing::HasSubstr("stage-0: connection lost"));
+}
+
+TEST(RemoteStagesTest, ADeviceOfTheWorkerThatIsLostIsNotAwaited) {
+  StageCalls calls({.index = 1, .incarnation = 5, .first = 1, .count = 1});
+  calls.Close();
+  RemoteStages::Options options;
+  options.worker = 1;
+  options.first = 1;
+  options.count = 1;
+  options.patience = absl::Hours(1);
+  RemoteStages remote(options, &calls);
+  const std::unique_ptr<StageLane> lane = remote.OpenLane();
+  lane->Begin(nullptr);
+  const absl::Status lost = absl::UnavailableError("cuda:0 is lost");
+  EXPECT_EQ(lane->AwaitReturn(lost, 1, Time()), lost);
 }
 
 TEST(RemoteStagesTest, AStageOfAnotherBuildEndsTheStep) {

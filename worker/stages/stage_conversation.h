@@ -27,7 +27,8 @@ class StageConversation {
                       const StageExchange::Result& result);
   // What came of it.
   void Ended(const absl::Status& status) {
-    if (!status.ok()) lane_.failed = task_.index;
+    if (status.ok() || lane_.has_failed.exchange(true)) return;
+    lane_.failed = task_.index;
   }
   // Has it done, and waits. Its result is written to `to`, one for each of the
   // `expected` arrays. The errors of calls, and of StageExchange::Take.

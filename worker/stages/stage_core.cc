@@ -362,6 +362,11 @@ absl::StatusOr<BufferChain> StageCore::Fetch(
 }
 
 void StageCore::Completed(IoResult result, Time /*now*/, Outbox* out) {
+  // Of the device: another process may find it well, this one never will.
+  const bool is_lost =
+      absl::IsUnavailable(result.status) &&
+      RefusalOf(result.status).reason() == v1::Refusal::REASON_UNSPECIFIED;
+  if (is_lost) out->Exit(WithName(Name(), result.status));
   const auto it =
       std::find_if(lanes_.begin(), lanes_.end(),
                    [&](const auto& one) { return one.second.io == result.io; });

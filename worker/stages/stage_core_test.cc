@@ -95,6 +95,20 @@ TEST_F(StageCoreTest, AnOperationIsComputedOnceHoweverOftenItIsAskedFor) {
   EXPECT_FALSE(driver_.TakeIo<v1::ComputeStageRequest>().has_value());
 }
 
+TEST_F(StageCoreTest, ADeviceThatIsLostIsToldAndEndsItsProcess) {
+  const CallId first = Call(Begin(1));
+  End(RefuseForNow(v1::Refusal::NOT_READY, "stage-3", absl::Seconds(1), "new"));
+  EXPECT_EQ(RefusalOf(driver_.Take(first).status).reason(),
+            v1::Refusal::NOT_READY);
+  EXPECT_FALSE(driver_.exited);
+  const CallId second = Call(Begin(2));
+  End(absl::UnavailableError("cuda:0 is lost"));
+  const absl::Status lost = absl::UnavailableError("stage-3: cuda:0 is lost");
+  EXPECT_EQ(driver_.Take(second).status, lost);
+  ASSERT_TRUE(driver_.exited);
+  EXPECT_EQ(driver_.exit_status, lost);
+}
+
 TEST_F(StageCoreTest, WhatIsNotNextBeginsAnew) {
   EXPECT_EQ(RefusalOf(RefusalOfCall(Update(1, 2))).reason(),
             v1::Refusal::NOT_READY);

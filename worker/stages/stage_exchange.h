@@ -31,9 +31,15 @@ struct LaneState {
   uint64_t mini_batch = 0;
   uint64_t piece_bytes = kStagePieceBytes;
   const std::atomic<bool>* abandoned = nullptr;  // May be null.
-  // Of the tasks whose operations failed, one.
+  // Of the tasks whose operations failed in it, the first.
+  std::atomic<bool> has_failed{false};
   std::atomic<uint32_t> failed{0};
 
+  // The next mini-batch, or the same once more.
+  void Begin() {
+    ++mini_batch;
+    has_failed = false;
+  }
   bool IsAbandoned() const {
     return abandoned != nullptr && abandoned->load(std::memory_order_relaxed);
   }

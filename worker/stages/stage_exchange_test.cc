@@ -145,17 +145,40 @@ TEST_F(StageExchangeTest, AnAbandonedStepIsNotAskedForAgain) {
 TEST(StageReturnTest, WhatMayPassIsLookedForUntilItsPatienceEnds) {
   const absl::Status lost = absl::UnavailableError("stage-0: lost");
   EXPECT_TRUE(CheckMayComeBack(lost).ok());
-  ReturnVerdict verdict =
-      JudgeReturn(lost, lost, absl::Seconds(1), absl::Seconds(2));
+  StageLoss loss = {lost, 1, absl::Seconds(1), absl::Seconds(1)};
+  ReturnVerdict verdict = JudgeReturn(loss, lost, absl::Seconds(2));
   EXPECT_TRUE(verdict.end.ok());
   EXPECT_FALSE(verdict.begins);
-  verdict =
-      JudgeReturn(lost, absl::OkStatus(), absl::Seconds(1), absl::Seconds(2));
+  verdict = JudgeReturn(loss, absl::OkStatus(), absl::Seconds(2));
   EXPECT_TRUE(verdict.begins);
-  verdict = JudgeReturn(lost, lost, absl::Seconds(2), absl::Seconds(2));
+  loss.waited = loss.since_first = absl::Seconds(2);
+  verdict = JudgeReturn(loss, lost, absl::Seconds(2));
   EXPECT_EQ(verdict.end,
             absl::UnavailableError("waited 2s (start_timeout_ms) for a stage: "
                                    "stage-0: lost"));
+}
+
+TEST(StageReturnTest, EachLossOfALongMiniBatchIsWaitedForAnew) {
+  const absl::Status lost = absl::UnavailableError("stage-0: lost");
+  StageLoss loss = {lost, 2, absl::Seconds(1), absl::Minutes(9)};
+  EXPECT_TRUE(JudgeReturn(loss, lost, absl::Seconds(2)).end.ok());
+  EXPECT_TRUE(JudgeReturn(loss, absl::OkStatus(), absl::Seconds(2)).begins);
+  loss.waited = absl::Seconds(2);
+  EXPECT_FALSE(JudgeReturn(loss, lost, absl::Seconds(2)).end.ok());
+}
+
+TEST(StageReturnTest, AStageThatAnswersAndFailsForeverEndsTheWorker) {
+  const absl::Status lost = absl::UnavailableError("stage-0: no memory");
+  StageLoss loss = {lost, kMostLosses, absl::Seconds(0), absl::Minutes(9)};
+  EXPECT_TRUE(JudgeReturn(loss, absl::OkStatus(), absl::Seconds(2)).begins);
+  ++loss.times;
+  EXPECT_EQ(JudgeReturn(loss, absl::OkStatus(), absl::Seconds(2)).end,
+            absl::UnavailableError("a batch failed 11 times in 9m, each time "
+                                   "at a stage, whose log may say why: "
+                                   "stage-0: no memory"));
+  // So often at once, while all of them come back one after the other.
+  loss.since_first = absl::Seconds(1);
+  EXPECT_TRUE(JudgeReturn(loss, absl::OkStatus(), absl::Seconds(2)).begins);
 }
 
 TEST(StageReturnTest, WhatDoesNotPassEndsTheWorker) {

@@ -47,14 +47,21 @@ absl::Status CheckMayComeBack(const absl::Status& why) {
   return MayComeBack(why) ? absl::OkStatus() : EndOf(why);
 }
 
-ReturnVerdict JudgeReturn(const absl::Status& why, const absl::Status& answers,
-                          absl::Duration waited, absl::Duration patience) {
+ReturnVerdict JudgeReturn(const StageLoss& loss, const absl::Status& answers,
+                          absl::Duration patience) {
   if (!answers.ok() && !MayComeBack(answers)) return {EndOf(answers)};
-  if (waited >= patience) {
+  if (!answers.ok() && loss.waited >= patience) {
     return {absl::UnavailableError(
         absl::StrCat("waited ", absl::FormatDuration(patience),
-                     " (start_timeout_ms) for a stage: ",
-                     answers.ok() ? why.message() : answers.message()))};
+                     " (start_timeout_ms) for a stage: ", answers.message()))};
+  }
+  if (loss.times > kMostLosses && loss.since_first >= patience) {
+    return {absl::UnavailableError(
+        absl::StrCat("a batch failed ", loss.times, " times in ",
+                     absl::FormatDuration(
+                         absl::Trunc(loss.since_first, absl::Milliseconds(1))),
+                     ", each time at a stage, whose log may say why: ",
+                     loss.why.message()))};
   }
   return {absl::OkStatus(), answers.ok(), answers.ok() ? kAgain : kLook};
 }
