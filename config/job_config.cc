@@ -79,7 +79,7 @@ absl::StatusOr<LoadedJob> Load(const JobSources& sources,
   SettleBackup(&job.config, &job.origins);
   if (*number >= 0) {
     job.as_stage = job.config;
-    SettleStage(job.stage.name(), &job.config);
+    SettleStage(whole, job.stage.name(), &job.config);
   }
   if (!job.config.run_dir().empty()) {
     const bool is_derived = job.config.checkpoint().directory().empty();

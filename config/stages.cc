@@ -521,7 +521,8 @@ void ForgetLabels(v1::InputConfig* input) {
               [](const std::string&, std::string* file) { file->clear(); });
 }
 
-void SettleStage(absl::string_view name, v1::JobConfig* job) {
+void SettleStage(const v1::JobConfig& whole, absl::string_view name,
+                 v1::JobConfig* job) {
   const std::string run_dir =
       job->run_dir().empty() ? "" : FromRoot(job->run_dir());
   const std::string checkpoints = job->checkpoint().directory();
@@ -552,9 +553,10 @@ void SettleStage(absl::string_view name, v1::JobConfig* job) {
     for (std::string& teacher : *job->mutable_distill()->mutable_teachers()) {
       absl::string_view stage = teacher;
       const int found =
-          absl::ConsumePrefix(&stage, kReference) ? FindStage(*job, stage) : -1;
+          absl::ConsumePrefix(&stage, kReference) ? FindStage(whole, stage)
+                                                  : -1;
       const bool labels =
-          found >= 0 && KindOf(job->stages(found)) == StageKind::kLabel;
+          found >= 0 && KindOf(whole.stages(found)) == StageKind::kLabel;
       if (labels) {
         settle_labels(&teacher);
       } else {

@@ -61,7 +61,9 @@ void ForgetLabels(v1::InputConfig* input);
 // Where the job of the stage reads and writes: each stage has a directory of
 // its name in the run's, and in those that the job names besides. Replaces
 // references to stages. What they need of a run_dir that is not given stays.
-void SettleStage(absl::string_view name, v1::JobConfig* job);
+// `whole`: the job with its stages.
+void SettleStage(const v1::JobConfig& whole, absl::string_view name,
+                 v1::JobConfig* job);
 
 }  // namespace paramd
 
