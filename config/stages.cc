@@ -552,9 +552,9 @@ void SettleStage(const v1::JobConfig& whole, absl::string_view name,
   if (job->has_distill()) {
     for (std::string& teacher : *job->mutable_distill()->mutable_teachers()) {
       absl::string_view stage = teacher;
-      const int found =
-          absl::ConsumePrefix(&stage, kReference) ? FindStage(whole, stage)
-                                                  : -1;
+      const int found = absl::ConsumePrefix(&stage, kReference)
+                            ? FindStage(whole, stage)
+                            : -1;
       const bool labels =
           found >= 0 && KindOf(whole.stages(found)) == StageKind::kLabel;
       if (labels) {
