@@ -19,9 +19,8 @@ class TablesTest(unittest.TestCase):
         done = subprocess.run(
             [sys.executable, f"bench/smaller/{script}", "--quick",
              f"--paramd={_PARAMD}", *flags],
-            check=False, text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT)
-        self.assertEqual(done.returncode, 0, done.stdout)
+            check=False, text=True, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         lines = done.stdout.splitlines()
         self.assertRegex(lines[1], r"^(\|---)+\|$")
         columns = lines[0].count("|")
