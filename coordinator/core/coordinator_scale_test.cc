@@ -93,7 +93,11 @@ TEST_F(CoordinatorScaleTest, AServerThatHasTheConfigurationIsRemindedOfIt) {
 TEST_F(CoordinatorScaleTest, AServerThatBeganAnewIsToldTheWhole) {
   job_.Restart(5);
   driver().Advance(absl::Seconds(1));
-  job_.Serve();  // Its answer to a reminder says who is there now.
+  const auto told_last = driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(5));
+  ASSERT_TRUE(told_last.has_value());
+  v1::ConfigureReply answer;  // It says who is there now.
+  answer.set_incarnation(job_.incarnation(5));
+  driver().Reply(*told_last, answer);
   driver().Advance(absl::Milliseconds(1));
   const auto sent = driver().TakeSend<v1::RecallRequest>(PeerId::Ps(5));
   ASSERT_TRUE(sent.has_value());
