@@ -252,6 +252,7 @@ class ExamplesTest(unittest.TestCase):
     def test_a_noisy_student(self):
         def few(job):
             take = {"take": 3000, "on": "training"}
+            job["stages"][0]["epochs"] = 4  # After one it is sure of nothing.
             for stage in job["stages"][1:]:
                 stage.setdefault("input", {"stages": ["shuffle"]})
                 stage["input"]["stages"].insert(0, take)
