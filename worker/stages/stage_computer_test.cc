@@ -1,6 +1,7 @@
 #include "worker/stages/stage_computer.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -44,9 +45,10 @@ class Computed {
                  const std::vector<int32_t>& values = {}) {
     AddArray(dtype, dims, &arrays_);
     Buffer part = Buffer::Allocate(SizeOf(dims) * SizeOf(dtype));
-    std::memset(part.mutable_bytes().data(), 0, part.size());
-    std::memcpy(part.mutable_bytes().data(), values.data(),
-                std::min(part.size(), values.size() * sizeof(int32_t)));
+    std::byte* const to = part.mutable_bytes().data();
+    const size_t bytes = std::min(part.size(), values.size() * sizeof(int32_t));
+    if (bytes > 0) std::memcpy(to, values.data(), bytes);
+    std::fill(to + bytes, to + part.size(), std::byte{0});
     parts_.push_back(std::move(part));
     return *this;
   }
