@@ -397,9 +397,11 @@ absl::Status StageComputer::Backward(const Work& work) {
   Slot& slot = work.stage->slots[backward.slot()];
   if (backward.part() == Part::VARIABLES) {
     slot.is_half_back = false;
-    slot.content = Buffer();
     work.stage->has_sums = true;
-    return stage->BackwardVariables(backward.slot(), backward.adds());
+    RETURN_IF_ERROR(
+        stage->BackwardVariables(backward.slot(), backward.adds()));
+    slot.content = Buffer();  // Tables were looked up by what lies in it.
+    return absl::OkStatus();
   }
   slot.is_forward = false;
   if (backward.part() == Part::WHOLE) {
