@@ -398,8 +398,7 @@ absl::Status StageComputer::Backward(const Work& work) {
   if (backward.part() == Part::VARIABLES) {
     slot.is_half_back = false;
     work.stage->has_sums = true;
-    RETURN_IF_ERROR(
-        stage->BackwardVariables(backward.slot(), backward.adds()));
+    RETURN_IF_ERROR(stage->BackwardVariables(backward.slot(), backward.adds()));
     slot.content = Buffer();  // Tables were looked up by what lies in it.
     return absl::OkStatus();
   }

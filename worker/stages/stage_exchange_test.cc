@@ -29,9 +29,10 @@ class StageExchangeTest : public ::testing::Test {
     to_.push_back(AsWritableBytes(absl::MakeSpan(result_)));
   }
 
-  StageExchange Exchange(const std::vector<float>& content) {
-    content_.Add(DType::kFloat32, {content.size()},
-                 AsBytes(absl::Span<const float>(content)));
+  StageExchange Exchange(std::vector<float> content) {
+    numbers_.push_back(std::move(content));
+    content_.Add(DType::kFloat32, {numbers_.back().size()},
+                 AsBytes(absl::Span<const float>(numbers_.back())));
     v1::StageOperation operation;
     operation.mutable_update();
     return StageExchange(lane_, PeerId::Stage(0), /*number=*/2, operation,
@@ -73,6 +74,7 @@ class StageExchangeTest : public ::testing::Test {
 
   StageCalls calls_;
   LaneState lane_;
+  std::vector<std::vector<float>> numbers_;  // Where the content lies.
   StageContent content_;
   std::vector<float> result_;
   StageArrays expected_;
