@@ -73,7 +73,7 @@ struct Fault {
 
 using FaultTable = std::map<std::string, std::vector<Fault>>;
 
-FaultTable FaultsOfSettings() {
+FaultTable FaultsOfFiles() {
   return {{"security",
            {{[](GoodStart* start) {
                start->options.insecure = true;
@@ -101,8 +101,11 @@ FaultTable FaultsOfSettings() {
                start->BeEvaluator();
                start->job.clear_run_dir();
              },
-             "an evaluator needs --run_dir"}}},
-          {"backup",
+             "an evaluator needs --run_dir"}}}};
+}
+
+FaultTable FaultsOfSettings() {
+  return {{"backup",
            {{[](GoodStart* start) {
                start->BeEvaluator();
                auto* const backup = start->job.mutable_backup_and_restore();
@@ -236,8 +239,9 @@ FaultTable FaultsOfTheModel() {
 const FaultTable& Faults() {
   static const auto* const faults = [] {
     auto* const all = new FaultTable;
-    for (FaultTable some : {FaultsOfSettings(), FaultsOfAddresses(),
-                            FaultsOfTheMachine(), FaultsOfTheModel()}) {
+    for (FaultTable some :
+         {FaultsOfFiles(), FaultsOfSettings(), FaultsOfAddresses(),
+          FaultsOfTheMachine(), FaultsOfTheModel()}) {
       all->merge(some);
     }
     return all;

@@ -121,6 +121,23 @@ void Watch(const TopOptions& options, Asked* asked, ClusterWatch* watch,
   }
 }
 
+// The first page, and where somebody watches all later ones; the exit code.
+int Show(const TopOptions& options, Asked* asked, ClusterWatch* watch,
+         v1::StatusPage page) {
+  if (options.format == "json") {
+    const auto json = MessageJson(page);
+    PrintError(json.status());
+    if (!json.ok()) return kExitFailed;
+    Print(*json);
+  } else if (options.once || !StdoutIsTerminal()) {
+    Print(RenderTop(page, *TopOrderNamed(options.sort),
+                    /*columns=*/std::numeric_limits<int>::max(), /*rows=*/0));
+  } else {
+    Watch(options, asked, watch, std::move(page));
+  }
+  return kExitFinished;
+}
+
 }  // namespace
 
 int TopCommand(const Invocation& invocation) {
@@ -172,18 +189,7 @@ int TopCommand(const Invocation& invocation) {
     PrintError(asked.failure());
     return kExitRetry;
   }
-  if (options.format == "json") {
-    const auto json = MessageJson(*page);
-    PrintError(json.status());
-    if (!json.ok()) return kExitFailed;
-    Print(*json);
-  } else if (options.once || !StdoutIsTerminal()) {
-    Print(RenderTop(*page, *TopOrderNamed(options.sort),
-                    /*columns=*/std::numeric_limits<int>::max(), /*rows=*/0));
-  } else {
-    Watch(options, &asked, &watch, *std::move(page));
-  }
-  return kExitFinished;
+  return Show(options, &asked, &watch, *std::move(page));
 }
 
 }  // namespace paramd
