@@ -23,6 +23,14 @@ disturbs, over one with `replication: 1`: bytes of gradients that go to servers,
 processes for a push, and the median time from a step's begin to the next one's. `--job` names
 another job for that, `--cost_epochs` for how long.
 
+`sync_equal`: in sync mode, jobs with one server killed at random whose last checkpoint has the
+bits of a job that nothing disturbed, of `sync_jobs`.
+
+`move_step_p99`: the 99th percentile of a step while servers move (`paramd scale`, to two ps and
+back to three) over that of the same job before. `fill_gb_per_s`: how fast the places get what
+the servers hold, by the chief's log, median and fastest; `--table_gb` gives the job a table of so
+much to move. A server that goes back to a checkpoint ends the benchmark with 1.
+
 `lost_training`: the share of its steps that a job is short of if a ps is killed every ten minutes.
 Measured with a kill every PERIOD_S seconds, which is nearer together: the steps that are missing in
 such a time, beside the ones of as long without a kill before and after, are those of one kill.
@@ -37,6 +45,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import statistics
 import subprocess
@@ -253,6 +262,127 @@ def run_hand_overs(times, drawn):
     return seconds, lost
 
 
+def run_sync_kills(kills, drawn):
+    """How many jobs end with the bits of one that nothing disturbs."""
+    flags = ("--replication=2", "--set=staleness=sync", "--lease_ms=60000",
+             "--epochs=1", "--evaluate_every_epochs=0")
+
+    def finish(job):
+        for task, run in job.runs.items():
+            if run.wait() != 0:
+                raise SystemExit(f"{task} failed: {job.log(task)}")
+        return paramd.tensors(os.path.join(
+            job.run_directory, "checkpoints",
+            paramd.checkpoints(job.run_directory)[-1]))
+
+    job = Job(*flags)
+    job.wait_for_backups()
+    begin = time.monotonic()
+    calm = finish(job)
+    lasts = time.monotonic() - begin
+    equal = 0
+    for number in range(kills):
+        job = Job(*flags)
+        job.wait_for_backups()
+        moment = drawn.uniform(0, 0.8 * lasts)
+        time.sleep(moment)
+        task = f"ps-{drawn.randrange(SERVERS)}"
+        job.runs[task].send_signal(signal.SIGKILL)
+        job.runs[task].wait()
+        job.begin(task)
+        same = finish(job) == calm
+        with open(job.log("worker-0"), encoding="utf-8") as log:
+            if not job.noticed() or "all servers go back" in log.read():
+                raise SystemExit(f"it was not taken over: {job.log('worker-0')}")
+        equal += same
+        print(f"{number + 1}: {task} killed after {moment:.2f} of {lasts:.2f} s: "
+              f"{'equal' if same else 'OTHER BITS'}", file=sys.stderr)
+        shutil.rmtree(job.directory)
+    return equal
+
+
+def run_moves(times, path):
+    """(p99 of a step while servers move over that before, seconds of each
+    scaling, GB/s of each server that was copied, lost pushes)"""
+    job = Job("--replication=2", "--scalable", "--epochs=1000000",
+              "--evaluate_every_epochs=0", job=path)
+    job.wait_for_backups()
+    spans, quiet = [], []
+
+    def scale(servers):
+        begin = time.monotonic()
+        subprocess.run([paramd.BINARY, "scale", job.run_directory,
+                        f"--servers={servers}"], check=True,
+                       stdout=subprocess.DEVNULL)
+        job.wait_for_backups()
+        spans.append((begin, time.monotonic()))
+
+    last = f"ps-{SERVERS - 1}"
+    for _ in range(times):
+        begin = time.monotonic()
+        time.sleep(5)
+        quiet.append((begin, time.monotonic()))
+        leaves = job.runs.pop(last)
+        scale(SERVERS - 1)
+        if leaves.wait() != 0:
+            raise SystemExit(f"{last} did not end as told: {job.log(last)}")
+        job.begin(last)
+        scale(SERVERS)
+    with open(job.log("worker-0"), encoding="utf-8") as log:
+        text = log.read()
+    if "is back after it was stopped" in text or "came back without" in text:
+        raise SystemExit(f"a server went back to a checkpoint:\n{text}")
+    said = job.report()["job"]
+    lost = job.stop() + said["pushes_lost"] + said["pushes_doubled"]
+    steps = job.events("step")
+
+    def p99(within):
+        return percentile([end - begin for begin, end in steps
+                           if any(a <= begin < b for a, b in within)], 0.99)
+
+    return (p99(spans) / p99(quiet), [end - begin for begin, end in spans],
+            copied(job, text), lost)
+
+
+def table_job(gigabytes):
+    """The path of a job whose model is an embedding of that size."""
+    width = 64
+    classes = int(gigabytes * 1e9) // (4 * width)
+    features = [{"name": "ids", "type": "int32", "dims": [8], "classes": classes},
+                {"name": "label", "type": "int32", "classes": 4}]
+    source = {"synthetic": {"examples": 4096, "features": features}}
+    path = os.path.join(os.environ["TEST_TMPDIR"], "table.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({
+            "name": "table", "batch_per_replica": 64,
+            "input": {"train": source, "test": source},
+            "model": {"layers": [{"embedding": {"width": width, "sparse": True}},
+                                 "flatten", {"dense": 4}],
+                      "loss": "softmax_cross_entropy"},
+            "optimizer": {"sgd": {}, "learning_rate": 0.1},
+        }, file)
+    return path
+
+
+def copied(job, chief):
+    """GB/s of each server that a backup was told of, by the chief's log."""
+    held, rates, begun = {}, [], {}
+    for index in range(SERVERS):
+        with open(job.log(f"ps-{index}"), encoding="utf-8") as log:
+            for server, held_bytes in re.findall(
+                    r"generation 1\.(\d+) holds \d+ slices, (\d+) bytes",
+                    log.read()):
+                held[f"ps-{int(server) - 1}"] = int(held_bytes)
+    for moment, server, what in re.findall(
+            r"^(\S+) .* (ps-\d+) (tells a backup|has a backup)", chief, re.M):
+        at = datetime.datetime.fromisoformat(moment).timestamp()
+        if what == "tells a backup":
+            begun[server] = at
+        elif server in begun:
+            rates.append(1e-9 * held[server] / max(1e-3, at - begun.pop(server)))
+    return rates
+
+
 def run_lost_training(kills, drawn, replication):
     """(share of the steps that is lost at a kill every TOLD_PERIOD_S, pushes lost a kill,
     steps a second)"""
@@ -336,8 +466,13 @@ def main():
     parser.add_argument("--quick", action="store_true", help="three kills")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--hand_overs", type=int, default=10)
-    parser.add_argument("--only", choices=["kills", "hand_overs", "cost", "lost_training"])
-    parser.add_argument("--job", default=paramd.SMALL_JOB, help="of the costs")
+    parser.add_argument("--sync_jobs", type=int, default=10)
+    parser.add_argument("--moves", type=int, default=3)
+    parser.add_argument("--only", choices=["kills", "hand_overs", "sync", "moves",
+                                           "cost", "lost_training"])
+    parser.add_argument("--job", default=paramd.SMALL_JOB,
+                        help="of the costs and the moves")
+    parser.add_argument("--table_gb", type=float, help="of the moves' job")
     parser.add_argument("--cost_epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -360,6 +495,20 @@ def main():
         figures += [("handover_s", max(times), "s"),
                     ("handover_p50_s", statistics.median(times), "s"),
                     ("handover_lost_pushes", lost, "")]
+    if options.only in (None, "sync"):
+        wanted = 2 if options.quick else options.sync_jobs
+        figures += [("sync_equal",
+                     run_sync_kills(wanted, random.Random(options.seed)), ""),
+                    ("sync_jobs", wanted, "")]
+    if options.only in (None, "moves"):
+        ratio, seconds, rates, lost = run_moves(
+            1 if options.quick else options.moves,
+            options.job if options.table_gb is None else table_job(options.table_gb))
+        figures += [("move_step_p99", ratio, ""),
+                    ("scaling_p50_s", statistics.median(seconds), "s"),
+                    ("fill_gb_per_s", statistics.median(rates), "GB/s"),
+                    ("fill_fastest_gb_per_s", max(rates), "GB/s"),
+                    ("move_lost_pushes", lost, "")]
     if options.only in (None, "lost_training"):
         drawn, kills = random.Random(options.seed), 2 if options.quick else 6
         figures += [("lost_training", run_lost_training(kills, drawn, 2)[0], "")]
