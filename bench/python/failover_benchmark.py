@@ -267,10 +267,15 @@ def run_sync_kills(kills, drawn):
     flags = ("--replication=2", "--set=staleness=sync", "--lease_ms=60000",
              "--epochs=1", "--evaluate_every_epochs=0")
 
-    def finish(job):
+    def finish(job, killed=None):
         for task, run in job.runs.items():
-            if run.wait() != 0:
+            if task != killed and run.wait() != 0:
                 raise SystemExit(f"{task} failed: {job.log(task)}")
+        if killed is not None:
+            try:
+                job.runs[killed].wait(timeout=10)
+            except subprocess.TimeoutExpired:  # It came back after the end.
+                job.runs[killed].kill()
         return paramd.tensors(os.path.join(
             job.run_directory, "checkpoints",
             paramd.checkpoints(job.run_directory)[-1]))
@@ -290,7 +295,7 @@ def run_sync_kills(kills, drawn):
         job.runs[task].send_signal(signal.SIGKILL)
         job.runs[task].wait()
         job.begin(task)
-        same = finish(job) == calm
+        same = finish(job, killed=task) == calm
         with open(job.log("worker-0"), encoding="utf-8") as log:
             if not job.noticed() or "all servers go back" in log.read():
                 raise SystemExit(f"it was not taken over: {job.log('worker-0')}")
