@@ -17,10 +17,13 @@
 namespace paramd {
 namespace {
 
-// What HTTP/2 and TLS add to a message: headers of the call, and of each frame
-// and record, of 16 KiB.
-constexpr uint64_t kBesideAMessage = 4096;
+// What HTTP/2 and TLS add to a message: of each frame and record, of 16 KiB,
+// and of the call, beside its metadata: the method, the address, what kind of
+// content it is, and three frames.
 constexpr uint64_t kPartBeside = 32;
+constexpr uint64_t kBesideAMessage = 512;
+// HTTP/2 has a byte for metadata that the connection had before.
+constexpr uint64_t kMostMetadata = 3584;
 // A peer acknowledges what it reads: 13 bytes for some tens of KiB.
 constexpr uint64_t kPartAcknowledged = 256;
 
@@ -50,8 +53,9 @@ bool IsOpen(int fd, ino_t inode) {
 
 }  // namespace
 
-void UnfinishedBytes::Finished(uint64_t bytes) {
-  finished_ += bytes + bytes / kPartBeside + kBesideAMessage;
+void UnfinishedBytes::Finished(uint64_t bytes, uint64_t metadata) {
+  finished_ += bytes + bytes / kPartBeside + kBesideAMessage +
+               std::min(metadata, kMostMetadata);
 }
 
 uint64_t UnfinishedBytes::Update(const Counts& counts) {
@@ -92,11 +96,12 @@ void ConnectionQuota::Opened(int fd) {
   shutdown(fd, SHUT_RDWR);
 }
 
-void ConnectionQuota::Finished(absl::string_view peer, uint64_t bytes) {
+void ConnectionQuota::Finished(absl::string_view peer, uint64_t bytes,
+                               uint64_t metadata) {
   const std::string key = PeerKey(peer);
   MutexLock lock(&mutex_);
   const auto found = open_.find(key);
-  if (found != open_.end()) found->second.unfinished.Finished(bytes);
+  if (found != open_.end()) found->second.unfinished.Finished(bytes, metadata);
 }
 
 bool ConnectionQuota::Look() {

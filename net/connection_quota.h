@@ -19,8 +19,9 @@ namespace paramd {
 // What one connection has sent that belongs to no message yet. The kernel
 // counts the bytes that came in and went out, the server the messages that they
 // were. What both sides send to keep the protocol going is in the kernel's
-// count only; an allowance for each message, and for each byte that goes out,
-// makes up for some of it.
+// count only; an allowance for each message and its metadata, and for each byte
+// that goes out, makes up for it. What it is too large by hides as much of what
+// is no message.
 class UnfinishedBytes {
  public:
   // Both from when the connection was opened on.
@@ -29,8 +30,9 @@ class UnfinishedBytes {
     uint64_t sent = 0;
   };
 
-  // A message of so many bytes is there.
-  void Finished(uint64_t bytes);
+  // A message of so many bytes is there, and the metadata of its call: of that
+  // 3.5 KiB are believed.
+  void Finished(uint64_t bytes, uint64_t metadata);
   // What is not part of any, by counts that never fall.
   uint64_t Update(const Counts& counts);
 
@@ -66,8 +68,9 @@ class ConnectionQuota {
   // only their peer's address and port: where a connection to another address
   // of this machine has come from the same, this one is shut down.
   void Opened(int fd);
-  // gRPC's name for a peer, "ipv4:10.0.0.7:40112", and a message that it sent.
-  void Finished(absl::string_view peer, uint64_t bytes);
+  // gRPC's name for a peer, "ipv4:10.0.0.7:40112", a message that it sent, and
+  // the metadata of its call.
+  void Finished(absl::string_view peer, uint64_t bytes, uint64_t metadata);
   // Shuts down who is over the quota, and logs it the 1st, 2nd, 4th, 8th …
   // time. Whether any connection is left.
   bool Look();

@@ -21,7 +21,7 @@ TEST(UnfinishedBytesTest, WhatBecomesMessagesCountsForNothing) {
   for (int i = 0; i < 100'000; ++i) {
     // A megabyte as it travels, and its call.
     received += kMiB + 64 * 31 + 300;
-    bytes.Finished(kMiB);
+    bytes.Finished(kMiB, 100);
     if (i % 3 != 0) continue;
     EXPECT_EQ(bytes.Update({received, 0}), 0u) << i;
   }
@@ -31,7 +31,7 @@ TEST(UnfinishedBytesTest, AMessageThatIsNoneYetCounts) {
   UnfinishedBytes bytes;
   EXPECT_EQ(bytes.Update({10 * kMiB, 0}), 10 * kMiB);
   EXPECT_EQ(bytes.Update({30 * kMiB, 0}), 30 * kMiB);
-  bytes.Finished(28 * kMiB);
+  bytes.Finished(28 * kMiB, 100);
   EXPECT_LT(bytes.Update({30 * kMiB, 0}), 2 * kMiB);
 }
 
@@ -41,7 +41,7 @@ TEST(UnfinishedBytesTest, WhoReadsALotAcknowledgesIt) {
   for (int i = 0; i < 100'000; ++i) {
     sent += 4 * kMiB;
     received += 4 * kMiB / 16384 * 2 * 13;
-    bytes.Finished(20);
+    bytes.Finished(20, 100);
     EXPECT_LT(bytes.Update({received, sent}), kMiB);
   }
 }
@@ -51,10 +51,39 @@ TEST(UnfinishedBytesTest, SmallMessagesBesideALargeOneHideLittleOfIt) {
   uint64_t received = 0, unfinished = 0;
   for (int i = 0; i < 1000; ++i) {
     received += kMiB;
-    bytes.Finished(100);
+    bytes.Finished(100, 100);
     unfinished = bytes.Update({received, 0});
   }
   EXPECT_GT(unfinished, 990 * kMiB);
+}
+
+// A MiB of it for each 300 of them, which travel in 200 bytes.
+TEST(UnfinishedBytesTest, ManySmallMessagesHideLittleOfALargeOne) {
+  UnfinishedBytes bytes;
+  uint64_t received = 0, unfinished = 0;
+  for (int i = 0; i < 1000; ++i) {
+    received += kMiB + 300 * 200;
+    for (int j = 0; j < 300; ++j) bytes.Finished(0, 100);
+    unfinished = bytes.Update({received, 0});
+  }
+  EXPECT_GT(unfinished, 800 * kMiB);
+}
+
+TEST(UnfinishedBytesTest, MetadataIsNoMessage) {
+  UnfinishedBytes bytes;
+  uint64_t received = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    received += 3000 + 300;
+    bytes.Finished(20, 3000);
+    EXPECT_EQ(bytes.Update({received, 0}), 0u) << i;
+  }
+}
+
+// Said in one byte, once a connection had it.
+TEST(UnfinishedBytesTest, OfRepeatedMetadataThreeAndAHalfKibibytesAreBelieved) {
+  UnfinishedBytes bytes;
+  bytes.Finished(0, kMiB);
+  EXPECT_EQ(bytes.Update({2 * kMiB, 0}), 2 * kMiB - 4096);
 }
 
 TEST(PeerKeyTest, IsTheSameForGrpcsNameAndTheSocket) {
@@ -146,7 +175,7 @@ TEST(ConnectionQuotaTest, WhoSendsMoreThanMessagesMayHaveIsClosed) {
   EXPECT_EQ(*PeerKeyOf(pair.accepted()), PeerKey(pair.peer()));
   for (int i = 0; i < 10; ++i) {
     pair.Send(60'000);
-    quota.Finished(pair.peer(), 60'000);
+    quota.Finished(pair.peer(), 60'000, 0);
     EXPECT_TRUE(quota.Look());
   }
   EXPECT_TRUE(pair.IsOpenForTheClient());
@@ -260,7 +289,7 @@ TEST_F(QuotaTogetherTest, MessagesThatAreThereCountForNothing) {
   for (int i = 0; i < 10; ++i) {
     for (LoopbackPair& pair : pairs_) {
       pair.Send(60'000);
-      quota_.Finished(pair.peer(), 60'000);
+      quota_.Finished(pair.peer(), 60'000, 0);
     }
     EXPECT_TRUE(quota_.Look());
   }
