@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -170,17 +169,22 @@ uint64_t ConnectionQuota::closed() const {
 }
 
 std::string PeerKey(absl::string_view peer) {
-  return absl::StrReplaceAll(peer.substr(peer.find(':') + 1),
-                             {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
+  return absl::StrReplaceAll(
+      peer.substr(peer.find(':') + 1),
+      {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}, {"%25", "%"}});
 }
 
 absl::optional<std::string> PeerKeyOf(int fd) {
   sockaddr_storage peer = {};
   socklen_t size = sizeof(peer);
-  char text[INET6_ADDRSTRLEN];
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
     return absl::nullopt;
   }
+  return PeerKeyOf(peer);
+}
+
+absl::optional<std::string> PeerKeyOf(const sockaddr_storage& peer) {
+  char text[INET6_ADDRSTRLEN];
   if (peer.ss_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
     inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
@@ -188,14 +192,15 @@ absl::optional<std::string> PeerKeyOf(int fd) {
   }
   if (peer.ss_family != AF_INET6) return absl::nullopt;
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
-  // gRPC names its scope in words of its own.
-  if (v6.sin6_scope_id != 0) return absl::nullopt;
   if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
     inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, sizeof(text));
-  } else {
-    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+    return absl::StrCat(text, ":", ntohs(v6.sin6_port));
   }
-  return absl::StrCat(text, ":", ntohs(v6.sin6_port));
+  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  // As gRPC says it: by its number, not by the interface's name.
+  const std::string scope =
+      v6.sin6_scope_id == 0 ? "" : absl::StrCat("%", v6.sin6_scope_id);
+  return absl::StrCat(text, scope, ":", ntohs(v6.sin6_port));
 }
 
 }  // namespace paramd

@@ -1,6 +1,7 @@
 #ifndef PARAMD_NET_CONNECTION_QUOTA_H_
 #define PARAMD_NET_CONNECTION_QUOTA_H_
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -104,11 +105,12 @@ class ConnectionQuota {
   uint64_t closed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// "10.0.0.7:40112" or "fe80::1:40112" of gRPC's name, whatever quotes and
-// brackets that has.
+// "10.0.0.7:40112", "fd00::1:40112" or, of a link with number 2,
+// "fe80::1%2:40112" of gRPC's name, whatever quotes and brackets that has.
 std::string PeerKey(absl::string_view peer);
-// The same of a connected socket; nothing if it is not of IP.
+// The same of a connected socket and of an address; nothing if it is not of IP.
 absl::optional<std::string> PeerKeyOf(int fd);
+absl::optional<std::string> PeerKeyOf(const sockaddr_storage& peer);
 
 }  // namespace paramd
 

@@ -92,6 +92,20 @@ TEST(PeerKeyTest, IsTheSameForGrpcsNameAndTheSocket) {
   EXPECT_EQ(PeerKey("ipv6:[fd00::1]:40112"), "fd00::1:40112");
 }
 
+// What gRPC 1.51 says of the peer: "[fe80::1%2]:40112", quoted as in a URI.
+TEST(PeerKeyTest, OfAnAddressOnALinkHasTheLink) {
+  sockaddr_storage peer = {};
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(peer);
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(40112);
+  ASSERT_EQ(inet_pton(AF_INET6, "fe80::1", &v6.sin6_addr), 1);
+  v6.sin6_scope_id = 25;
+  EXPECT_EQ(PeerKeyOf(peer), "fe80::1%25:40112");
+  EXPECT_EQ(PeerKey("ipv6:%5Bfe80::1%2525%5D:40112"), "fe80::1%25:40112");
+  v6.sin6_scope_id = 0;
+  EXPECT_EQ(PeerKeyOf(peer), "fe80::1:40112");
+}
+
 // A connection over loopback; the quota sees the end that was accepted.
 class LoopbackPair {
  public:
