@@ -245,8 +245,8 @@ absl::Status PrepareToLearn(const v1::JobConfig& job, Pipeline* training) {
       if (!status.ok()) return OfTeacher(path, status);
       continue;
     }
-    auto labels =
-        TaughtLabels::Open(path, *training, job.distill().temperature());
+    auto labels = TaughtLabels::Open(
+        path, *training, job.distill().temperature(), job.model().label());
     if (!labels.ok()) return OfLabels(labels.status());
     taught.push_back(*std::move(labels));
   }

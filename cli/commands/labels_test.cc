@@ -98,5 +98,46 @@ TEST(LabelsTest, AKnownClassIsOneOfTheModels) {
   EXPECT_EQ(KnownClass(label, 3).value_or(9), 1u);
 }
 
+v1::DataMeaning MeaningOf(
+    const std::vector<std::pair<std::string, std::string>>& facts) {
+  v1::DataMeaning meaning;
+  meaning.set_source("csv");
+  for (const auto& [name, value] : facts) {
+    v1::DataMeaning::Fact* const fact = meaning.add_facts();
+    fact->set_name(name);
+    fact->set_feature("label");
+    fact->add_values(value);
+    fact->set_count(1);
+    fact->set_hash(value.size());
+  }
+  return meaning;
+}
+
+TEST(LabelsTest, KnownOnesHaveTheClassesThatTheModelLearned) {
+  const auto trained = MeaningOf({{"csv.label", "kind"},
+                                  {"csv.class_names", "cat"},
+                                  {"csv.labels.classes of 'label'", "10"},
+                                  {"stages of 'label'", "one_hot"}});
+  const auto check = [&](const std::string& name, const std::string& value) {
+    return CheckKnownLabels(MeaningOf({{name, value}}), trained, "", "a/b");
+  };
+  EXPECT_TRUE(check("csv.class_names", "cat").ok());
+  EXPECT_EQ(check("csv.class_names", "horse").message(),
+            "the known labels are not those that checkpoint 'a/b' was trained "
+            "on: they have csv.class_names horse, not cat; read them as it "
+            "did, or leave known out");
+  EXPECT_FALSE(check("csv.label", "colour").ok());
+  EXPECT_TRUE(check("stages of 'label'", "").ok());
+  EXPECT_TRUE(check("csv.labels.classes of 'label'", "100").ok());
+  EXPECT_TRUE(CheckKnownLabels(MeaningOf({{"csv.class_names", "horse"}}),
+                               trained, "other", "a/b")
+                  .ok())
+      << "another feature";
+  EXPECT_TRUE(
+      CheckKnownLabels(MeaningOf({{"csv.label", "colour"}}), {}, "", "a/b")
+          .ok())
+      << "nobody has written it down";
+}
+
 }  // namespace
 }  // namespace paramd
