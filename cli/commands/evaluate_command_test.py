@@ -408,6 +408,21 @@ class EvaluateTest(unittest.TestCase):
                 self.assertIn("read differently from what checkpoint", err)
                 self.assertIn(difference, err)
 
+    def test_a_model_that_was_not_trained_so_is_refused(self):
+        for command in ("evaluate", "predict"):
+            code, out, err = self.use(
+                command, "--set",
+                'model.layers=["flatten", {"dense": 3}, "tanh"]')
+            self.assertEqual((2, ""), (code, out), err)
+            self.assertIn("the job's model is not the one that checkpoint '",
+                          err)
+            self.assertIn("was trained for: model.layers[1].tanh is {}, was "
+                          "not there", err)
+            # What training alone does may be another.
+            self.assertEqual(self.use(command)[:2], self.use(
+                command, "--set",
+                'model.layers=["flatten", {"dropout": 0.5}, {"dense": 3}]')[:2])
+
     def test_what_is_wrong_is_said_in_a_sentence(self):
         for arguments, sentence in (
                 (["evaluate", "--job", self.job], "--checkpoint PATH is missing"),
