@@ -55,6 +55,18 @@ int Said(const absl::Status& status) {
   return status.ok() ? kExitFinished : ExitCodeAtStart(status);
 }
 
+// What was made before a process could record it, or of another model: that may
+// have a later name, and would be taken for the newest.
+absl::Status RemoveCheckpoints(const std::string& directory) {
+  const auto left = CheckpointsAt(directory);
+  if (absl::IsNotFound(left.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(left.status());
+  for (const std::string& checkpoint : *left) {
+    RETURN_IF_ERROR(RemoveTree(checkpoint));
+  }
+  return absl::OkStatus();
+}
+
 std::string NameIn(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
@@ -157,9 +169,8 @@ int StageRun::Quantize(int number, const Invocation& invocation) const {
   if (!source.ok()) return Said(source.status());
   const std::string& directory = stage.config.checkpoint().directory();
   const std::string output = absl::StrCat(directory, "/", NameIn(*source));
-  // One that is there was made before this process could record it.
   absl::Status made = MakeDirectories(directory);
-  if (made.ok()) made = RemoveTree(output);
+  if (made.ok()) made = RemoveCheckpoints(directory);
   if (!made.ok()) return Said(made);
   const v1::StageQuantize& wanted = stage.stage.quantize();
   Invocation quantize = {invocation.program, FlagsOf(number).ToArguments(),
