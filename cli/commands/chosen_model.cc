@@ -78,6 +78,18 @@ std::vector<std::string> UnreadBy(ModelUse use, const v1::ModelConfig& model) {
   return unread;
 }
 
+// Whether an evaluation reads the examples that training reads.
+bool IsTrainedOn(const v1::InputConfig& input) {
+  const auto tells_apart = [](const v1::InputStage& stage) {
+    return (stage.has_take() || stage.has_skip() || stage.has_filter()) &&
+           (stage.on() == v1::InputStage::ON_TRAINING ||
+            stage.on() == v1::InputStage::ON_EVALUATION);
+  };
+  return input.has_train() && !input.has_test() &&
+         absl::c_none_of(input.stages(), tells_apart) &&
+         absl::c_none_of(input.train().stages(), tells_apart);
+}
+
 // Whether the checkpoint has the same names, each with the same shape.
 bool HasJust(const v1::Manifest& manifest,
              absl::Span<const v1::Variable> variables) {
@@ -211,6 +223,7 @@ absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
                        ? OpenToLabel(job.config.input(), job.config.seed())
                        : OpenTestData(job.config.input(), *training, unread));
   RETURN_IF_ERROR(chosen.model->CheckTestData(chosen.data->spec()));
+  chosen.is_trained_on = IsTrainedOn(job.config.input());
   ASSIGN_OR_RETURN(chosen.keys,
                    KeysReadBy(*chosen.data, *chosen.model, chosen.part));
   if (!flags.live.empty()) {

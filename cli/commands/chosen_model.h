@@ -52,6 +52,7 @@ struct ChosenModel {
   v1::SnapshotNumber snapshot;
   std::string job_digest;
   std::unique_ptr<Pipeline> data;
+  bool is_trained_on = false;  // The data: the job has no others to test on.
   std::unique_ptr<TrainedModel> model;
   std::vector<std::vector<float>> weights;
   // Of keyed variables, in order: the keys that the data reads, whose rows

@@ -408,6 +408,22 @@ class EvaluateTest(unittest.TestCase):
                 self.assertIn("read differently from what checkpoint", err)
                 self.assertIn(difference, err)
 
+    def test_an_evaluation_on_what_was_trained_on_says_so(self):
+        job, run, _ = self.csv_job("alone")
+        use = ("evaluate", "--job", job, "--checkpoint", run, "--json")
+        code, out, err = paramd(*use)
+        self.assertEqual(0, code, err)
+        self.assertEqual(err, "paramd: the job has no input.test, so this "
+                         "evaluates on what it is trained on\n")
+        test = {"directory": os.path.dirname(job),
+                "csv": {"files": "train.csv", "label": "y"}}
+        self.assertEqual(paramd(*use, "--set", f"input.test={json.dumps(test)}"),
+                         (0, out, ""))
+        stages = [{"skip": 5, "on": "evaluation"}, "shuffle"]
+        code, _, err = paramd(*use, "--set",
+                              f"input.stages={json.dumps(stages)}")
+        self.assertEqual((0, ""), (code, err))
+
     def test_a_model_that_was_not_trained_so_is_refused(self):
         for command in ("evaluate", "predict"):
             code, out, err = self.use(
