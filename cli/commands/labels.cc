@@ -5,9 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
-#include "base/random.h"
 #include "input/transform.h"
 #include "proto/data_meaning.h"
 
@@ -100,17 +98,6 @@ absl::Status CheckKnownLabels(const v1::DataMeaning& ours,
       absl::StrCat("the known labels are not those that checkpoint '", path,
                    "' was trained on: they have ", difference,
                    "; read them as it did, or leave known out"));
-}
-
-std::string ModelKey(const v1::Manifest& manifest) {
-  std::string text =
-      absl::StrCat(manifest.run_id(), " ", manifest.snapshot().term(), ".",
-                   manifest.snapshot().counter(), " ", manifest.global_step());
-  for (const v1::ShardFile& file : manifest.files()) {
-    absl::StrAppend(&text, "\n", file.name(), " ", file.bytes(), " ",
-                    file.crc32c());
-  }
-  return absl::StrFormat("%016x", StableHash(text));
 }
 
 }  // namespace paramd

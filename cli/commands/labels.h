@@ -54,9 +54,6 @@ absl::Status CheckKnownLabels(const v1::DataMeaning& ours,
                               const v1::DataMeaning& trained,
                               absl::string_view label, const std::string& path);
 
-// 16 digits that tell checkpoints apart by what is in them.
-std::string ModelKey(const v1::Manifest& manifest);
-
 }  // namespace paramd
 
 #endif  // PARAMD_CLI_COMMANDS_LABELS_H_

@@ -68,18 +68,6 @@ TEST(LabelsTest, KnownOnesAreKeptOnceWhateverTheModelSays) {
               ElementsAre(0, 1, 3, 3, 4, 4));
 }
 
-TEST(LabelsTest, AModelsKeyIsOfWhatIsInIt) {
-  v1::Manifest one;
-  one.set_run_id("a");
-  one.set_global_step(7);
-  v1::Manifest other = one;
-  (*other.mutable_metrics())["loss"] = 0.5;
-  other.set_created("later");
-  EXPECT_EQ(ModelKey(one), ModelKey(other));
-  other.add_files()->set_name("shard");
-  EXPECT_NE(ModelKey(one), ModelKey(other));
-}
-
 TEST(LabelsTest, AKnownClassIsOneOfTheModels) {
   OwnedTensor label;
   label.Reset(DType::kInt32, {});
