@@ -9,7 +9,6 @@
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
 #include "checkpoint/verify.h"
-#include "cli/commands/labels.h"
 #include "cli/commands/stage_figures.h"
 #include "cli/commands/stage_fit.h"
 #include "cli/stages/stages_page.h"
