@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 
 #include "base/crc32c.h"
+#include "base/random.h"
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_files.h"
 #include "checkpoint/manifest.h"
@@ -309,6 +310,17 @@ absl::Status VerifyFileOfCheckpoint(const std::string& path) {
     return CheckSum(path, sum.crc32c, file.crc32c());
   }
   return absl::OkStatus();
+}
+
+std::string ModelKey(const v1::Manifest& manifest) {
+  std::string text =
+      absl::StrCat(manifest.run_id(), " ", manifest.snapshot().term(), ".",
+                   manifest.snapshot().counter(), " ", manifest.global_step());
+  for (const v1::ShardFile& file : manifest.files()) {
+    absl::StrAppend(&text, "\n", file.name(), " ", file.bytes(), " ",
+                    file.crc32c());
+  }
+  return absl::StrFormat("%016x", StableHash(text));
 }
 
 uint64_t CheckpointBytes(const v1::Manifest& manifest) {

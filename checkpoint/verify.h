@@ -120,6 +120,9 @@ absl::Status VerifyFileOfCheckpoint(const std::string& path);
 // naming the path if there is none.
 absl::StatusOr<std::vector<std::string>> CheckpointsAt(const std::string& path);
 
+// 16 digits that tell checkpoints apart by what is in them.
+std::string ModelKey(const v1::Manifest& manifest);
+
 // Of all files that the manifest names, without their bases.
 uint64_t CheckpointBytes(const v1::Manifest& manifest);
 

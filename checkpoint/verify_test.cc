@@ -185,5 +185,17 @@ TEST_F(VerifyTest, BeforeACommitTheBasesSumsMayBeTakenOnTrust) {
   EXPECT_FALSE(VerifyCheckpoint(increment_).ok());
 }
 
+TEST(ModelKeyTest, IsOfWhatIsInTheCheckpoint) {
+  v1::Manifest one;
+  one.set_run_id("a");
+  one.set_global_step(7);
+  v1::Manifest other = one;
+  (*other.mutable_metrics())["loss"] = 0.5;
+  other.set_created("later");
+  EXPECT_EQ(ModelKey(one), ModelKey(other));
+  other.add_files()->set_name("shard");
+  EXPECT_NE(ModelKey(one), ModelKey(other));
+}
+
 }  // namespace
 }  // namespace paramd

@@ -10,8 +10,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
+#include "config/cluster_agreement.h"
 #include "config/json_value.h"
 #include "config/mistakes.h"
+#include "config/setting_changes.h"
 #include "config/setting_reader.h"
 #include "proto/paramd/v1/config.pb.h"
 
@@ -77,6 +79,82 @@ bool AddSetting(absl::string_view line, JsonValue* root) {
   return true;
 }
 
+using Layers = google::protobuf::RepeatedPtrField<v1::Layer>;
+
+Layers ThatCompute(const Layers& layers);
+
+template <typename Branches>
+void KeepThatCompute(Branches* branches) {
+  for (v1::Layer::Branch& branch : *branches) {
+    *branch.mutable_layers() = ThatCompute(branch.layers());
+  }
+}
+
+// Only what says how an output follows from inputs and variables.
+void KeepMeaning(v1::Layer* layer) {
+  switch (layer->kind_case()) {
+    case v1::Layer::kResidual: {
+      v1::Layer::Residual* const residual = layer->mutable_residual();
+      *residual->mutable_layers() = ThatCompute(residual->layers());
+      *residual->mutable_shortcut() = ThatCompute(residual->shortcut());
+      residual->clear_drop_rate();
+      return;
+    }
+    case v1::Layer::kParallel:
+      return KeepThatCompute(layer->mutable_parallel()->mutable_branches());
+    case v1::Layer::kMixture:
+      return KeepThatCompute(layer->mutable_mixture()->mutable_experts());
+    case v1::Layer::kBatchNorm:
+      return layer->mutable_batch_norm()->clear_momentum();
+    case v1::Layer::kEmbedding: {
+      v1::Layer::Embedding kept;
+      kept.set_width(layer->embedding().width());
+      kept.set_rows(layer->embedding().rows());
+      kept.set_padding(layer->embedding().padding());
+      *layer->mutable_embedding() = std::move(kept);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void AddThatCompute(const Layers& layers, Layers* kept) {
+  for (const v1::Layer& layer : layers) {
+    if (layer.has_flatten() || layer.has_dropout()) continue;
+    if (layer.has_recompute()) {
+      AddThatCompute(layer.recompute().layers(), kept);
+      continue;
+    }
+    v1::Layer* const one = kept->Add();
+    *one = layer;
+    KeepMeaning(one);
+  }
+}
+
+Layers ThatCompute(const Layers& layers) {
+  Layers kept;
+  AddThatCompute(layers, &kept);
+  return kept;
+}
+
+// What of a model says what it computes, "model.layers[1].dense.units=7".
+std::vector<std::string> ComputingLines(const v1::ModelConfig& model) {
+  v1::JobConfig job;
+  v1::ModelConfig* const kept = job.mutable_model();
+  *kept->mutable_layers() = ThatCompute(model.layers());
+  for (const v1::ModelConfig::Output& output : model.outputs()) {
+    v1::ModelConfig::Output* const one = kept->add_outputs();
+    one->set_name(output.name());
+    *one->mutable_layers() = ThatCompute(output.layers());
+  }
+  if (model.has_quantization_aware()) {
+    kept->mutable_quantization_aware()->set_weight_bits(
+        model.quantization_aware().weight_bits());
+  }
+  return RecordedSettings(job);
+}
+
 }  // namespace
 
 absl::StatusOr<v1::ModelConfig> RecordedModel(
@@ -103,6 +181,21 @@ absl::StatusOr<v1::ModelConfig> RecordedModel(
     return absl::InvalidArgumentError("its record says no model");
   }
   return job.model();
+}
+
+std::string ModelDifference(const v1::ModelConfig& model,
+                            const v1::ModelConfig& recorded) {
+  // A program's model is not in its job.
+  if (model.custom() || recorded.custom()) return "";
+  const auto difference =
+      FirstDifferentSetting(ComputingLines(model), ComputingLines(recorded));
+  if (difference.has_value()) return ChangesText({*difference});
+  // Without a name it is the first feature.
+  if (model.input().empty() || recorded.input().empty() ||
+      model.input() == recorded.input()) {
+    return "";
+  }
+  return ChangesText({{"model.input", model.input(), recorded.input()}});
 }
 
 }  // namespace paramd

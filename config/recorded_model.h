@@ -16,6 +16,14 @@ namespace paramd {
 absl::StatusOr<v1::ModelConfig> RecordedModel(
     const google::protobuf::RepeatedPtrField<std::string>& settings);
 
+// In what a model computes something else than the one that was recorded, from
+// variables of the same names and shapes: "model.layers[1].gelu is {}, was not
+// there". Empty: in nothing. Layers are counted without those that change no
+// prediction, flatten, dropout and recompute. Losses and metrics do not count,
+// which say how outputs are measured, nor does what training alone does.
+std::string ModelDifference(const v1::ModelConfig& model,
+                            const v1::ModelConfig& recorded);
+
 }  // namespace paramd
 
 #endif  // PARAMD_CONFIG_RECORDED_MODEL_H_

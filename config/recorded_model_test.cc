@@ -110,5 +110,61 @@ TEST(RecordedModelTest, WhatIsNoRecordOfAModelIsRefused) {
   EXPECT_FALSE(RecordedModel(lines).ok());
 }
 
+v1::ModelConfig ModelOf(const std::string& layers,
+                        const std::string& more = "") {
+  JobSources sources;
+  sources.file = "job.json";
+  sources.text = R"({"name": "a",
+    "input": {"directory": "/data", "format": "idx"},
+    "optimizer": {"sgd": {}, "learning_rate": 0.1},
+    "model": {"loss": "softmax_cross_entropy", "layers": [)" +
+                 layers + "]" + more + "}}";
+  return Loaded(sources).model();
+}
+
+TEST(ModelDifferenceTest, IsWhatTheSameVariablesWouldBeUsedFor) {
+  const auto difference = [](const std::string& ours,
+                             const std::string& recorded) {
+    return ModelDifference(ModelOf(ours), ModelOf(recorded));
+  };
+  const std::string two = R"("flatten", {"dense": 8}, "relu", {"dense": 2})";
+  EXPECT_EQ(difference(two, two), "");
+  EXPECT_EQ(difference(R"("flatten", {"dense": 8}, "gelu", {"dense": 2})", two),
+            "model.layers[1].gelu is {}, was not there");
+  EXPECT_NE(difference(R"("flatten", {"dense": 8}, {"dense": 2})", two), "");
+  EXPECT_NE(difference(two + R"(, "tanh")", two), "");
+  EXPECT_EQ(
+      difference(
+          R"({"residual": {"layers": ["gelu"]}}, "flatten", {"dense": 2})",
+          R"({"residual": {"layers": ["relu"]}}, "flatten", {"dense": 2})"),
+      "model.layers[0].residual.layers[0].gelu is {}, was not there");
+  EXPECT_EQ(difference(R"({"batch_norm": {"epsilon": 0.01}}, {"dense": 2})",
+                       R"({"batch_norm": {"epsilon": 0.001}}, {"dense": 2})"),
+            "model.layers[0].batch_norm.epsilon is 0.01, was 0.001");
+}
+
+TEST(ModelDifferenceTest, WhatTrainingAloneDoesIsNone) {
+  EXPECT_EQ(ModelDifference(
+                ModelOf(R"("flatten", {"recompute": [{"dense": 8}, "relu"]},
+                     {"dropout": 0.5}, {"batch_norm": {"momentum": 0.5}},
+                     {"residual": {"layers": ["relu"], "drop_rate": 0.5}},
+                     {"dense": 2})",
+                        R"(, "label_smoothing": 0.1)"),
+                ModelOf(R"("flatten", {"dense": 8}, "relu", "batch_norm",
+                     {"residual": {"layers": ["relu"]}}, {"dense": 2})")),
+            "");
+}
+
+TEST(ModelDifferenceTest, BitsThatItWasTrainedForAreOne) {
+  const std::string layers = R"("flatten", {"dense": 2})";
+  const auto with = [&](const std::string& bits) {
+    return ModelOf(layers,
+                   R"(, "quantization_aware": {"weight_bits": )" + bits + "}");
+  };
+  EXPECT_EQ(ModelDifference(with("4"), with("4")), "");
+  EXPECT_EQ(ModelDifference(with("8"), with("4")),
+            "model.quantization_aware.weight_bits is 8, was 4");
+}
+
 }  // namespace
 }  // namespace paramd

@@ -373,9 +373,12 @@ class Pipeline::Builder {
           "comes after a stage that shuffles or repeats, and labels go by "
           "place: put it before that");
     }
+    const ExampleSource& source = pipeline_.source();
+    v1::DataSet data = source.DescribeToLabel();
+    *data.mutable_meaning() =
+        DescribeMeaning(config_, options_.training, source, source.spec());
     ASSIGN_OR_RETURN(std::unique_ptr<RelabelStage> relabelled,
-                     RelabelStage::Create(
-                         last(), pipeline_.source().DescribeToLabel(), config));
+                     RelabelStage::Create(last(), data, config));
     pipeline_.new_labels_crc32c_ = relabelled->file_crc32c();
     Push(std::move(relabelled));
     return absl::OkStatus();

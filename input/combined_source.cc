@@ -32,19 +32,9 @@ class CombinedSource : public ExampleSource {
   uint64_t numbers() const override { return numbers_.back(); }
   Variation variation() const override { return variation_; }
 
-  v1::DataSet Describe() const override {
-    v1::DataSet data = part(0).source().Describe();
-    data.set_examples(numbers());
-    std::string sums;
-    for (const auto& part : parts_) {
-      const v1::DataSet one = part->Describe();
-      absl::StrAppend(&sums, one.examples(), " ", one.examples_crc32c(), " ",
-                      one.labels_crc32c(), " ");
-    }
-    data.set_examples_crc32c(static_cast<uint32_t>(StableHash(sums)));
-    data.clear_labels_crc32c();
-    return data;
-  }
+  v1::DataSet Describe() const override { return DescribeParts(false); }
+  // One of the parts may be a zip.
+  v1::DataSet DescribeToLabel() const override { return DescribeParts(true); }
 
   bool has_windows() const override {
     return std::any_of(parts_.begin(), parts_.end(),
@@ -82,6 +72,23 @@ class CombinedSource : public ExampleSource {
   Variation variation_;
 
  private:
+  v1::DataSet DescribeParts(bool to_label) const {
+    v1::DataSet data = part(0).source().Describe();
+    data.set_examples(numbers());
+    std::string sums;
+    for (const auto& part : parts_) {
+      const v1::DataSet one = part->Describe();
+      const uint32_t examples =
+          to_label ? part->source().DescribeToLabel().examples_crc32c()
+                   : one.examples_crc32c();
+      absl::StrAppend(&sums, one.examples(), " ", examples, " ",
+                      one.labels_crc32c(), " ");
+    }
+    data.set_examples_crc32c(static_cast<uint32_t>(StableHash(sums)));
+    data.clear_labels_crc32c();
+    return data;
+  }
+
   const Parts parts_;
   std::vector<uint64_t> numbers_ = {0};
 };
@@ -229,7 +236,7 @@ class ZippedSource : public CombinedSource {
   uint64_t size() const override { return size_; }
 
   v1::DataSet DescribeToLabel() const override {
-    v1::DataSet data = Describe();
+    v1::DataSet data = CombinedSource::DescribeToLabel();
     bool are_plain = true;  // Example i stands beside example i.
     uint32_t sum = data.examples_crc32c();
     for (size_t p = 1; p < parts(); ++p) {

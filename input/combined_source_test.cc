@@ -238,6 +238,37 @@ TEST(CombinedSourceTest, ToLabelItAZipIsWhatStandsSideBySide) {
   EXPECT_EQ(sum_behind(2), sum_behind(2));
 }
 
+// Of a sample_from, or of a zip.
+TEST(CombinedSourceTest, ToLabelItAZipWithinAnotherSourceIsToldApartToo) {
+  const auto zip_behind = [](uint64_t skipped) {
+    auto zipped = *MakeZipped(TwoSides(7, 9, {}, [&](v1::InputConfig* config) {
+      if (skipped == 0) return;
+      config->add_stages()->mutable_skip()->set_examples(skipped);
+    }));
+    Parts parts;
+    parts.push_back(PartOf(std::move(zipped)));
+    return parts;
+  };
+  const auto sampled = [&](uint64_t skipped) {
+    return *MakeSampled(zip_behind(skipped), {}, false, 1);
+  };
+  const auto zipped = [&](uint64_t skipped) {
+    Parts parts = zip_behind(skipped);
+    parts.push_back(PartOf(std::make_unique<NumberedFrom>(7, 2000, "_3")));
+    return *MakeZipped(std::move(parts));
+  };
+  const auto sum = [](const ExampleSource& source) {
+    return source.DescribeToLabel().examples_crc32c();
+  };
+  EXPECT_EQ(sum(*sampled(0)), sampled(0)->Describe().examples_crc32c());
+  EXPECT_NE(sum(*sampled(1)), sum(*sampled(0)));
+  EXPECT_NE(sum(*sampled(1)), sum(*sampled(2)));
+  EXPECT_EQ(sampled(1)->Describe().examples_crc32c(),
+            sampled(2)->Describe().examples_crc32c());
+  EXPECT_EQ(sum(*zipped(0)), zipped(0)->Describe().examples_crc32c());
+  EXPECT_NE(sum(*zipped(1)), sum(*zipped(0)));
+}
+
 TEST(CombinedSourceTest, EachSideOfAZipIsShuffledByItself) {
   const auto pipeline = *Behind(MakeZipped(TwoSides(30, 30, ShuffleAll)));
   const std::vector<int> first = ReadAll(*pipeline, 0, 0);

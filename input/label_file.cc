@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/optional.h"
@@ -55,6 +56,7 @@ absl::optional<LabelFileHeader> HeaderOf(const std::string& text) {
     header.data = json.at("data").get<std::string>();
     header.model = json.at("model").get<std::string>();
     header.records_crc32c = json.at("records_crc32c").get<uint32_t>();
+    header.class_names = json.value("class_names", "");
   } catch (const Json::exception&) {
     return absl::nullopt;
   }
@@ -118,6 +120,36 @@ absl::Status CheckLabelled(const LabelFileHeader& labels,
       "these by paramd label"));
 }
 
+std::string ClassNamesKey(const v1::DataMeaning& meaning,
+                          absl::string_view label) {
+  if (label.empty()) label = "label";
+  for (const v1::DataMeaning::Fact& fact : meaning.facts()) {
+    // Of csv, of one of its labels, or of a source of a zip.
+    if (fact.feature() != label || fact.count() == 0 ||
+        !absl::StrContains(fact.name(), "class_names")) {
+      continue;
+    }
+    return absl::StrFormat("%016x", fact.hash());
+  }
+  return "";
+}
+
+absl::Status CheckClassNames(const LabelFileHeader& labels,
+                             absl::string_view name,
+                             const v1::DataMeaning& meaning,
+                             absl::string_view label) {
+  const std::string ours = ClassNamesKey(meaning, label);
+  if (ours.empty() || labels.class_names.empty() ||
+      ours == labels.class_names) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", name,
+      "' is of classes with other names than class_names of the input has, or "
+      "of these in another order: label these examples by a model that was "
+      "trained with the same class_names"));
+}
+
 std::string EncodeLabelHeader(const LabelFileHeader& header) {
   Json json;
   json["kind"] = std::string(kKind);
@@ -127,6 +159,7 @@ std::string EncodeLabelHeader(const LabelFileHeader& header) {
   json["data"] = header.data;
   json["model"] = header.model;
   json["records_crc32c"] = header.records_crc32c;
+  if (!header.class_names.empty()) json["class_names"] = header.class_names;
   std::string text = json.dump();
   CHECK(text.size() < kLabelHeaderBytes, "a header has room for its numbers");
   text.resize(kLabelHeaderBytes - 1, ' ');

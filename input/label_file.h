@@ -35,6 +35,8 @@ struct LabelFileHeader {
   uint32_t classes = 0;
   std::string data;   // LabelledDataKey of the examples.
   std::string model;  // Tells models apart; of paramd label, of a checkpoint.
+  // ClassNamesKey of what the model was trained on; empty: not known.
+  std::string class_names;
   uint32_t records_crc32c = 0;
 };
 
@@ -56,7 +58,22 @@ absl::Status CheckLabelled(const LabelFileHeader& labels,
                            absl::string_view name, const Stage& examples,
                            const v1::DataSet& data);
 
-// kLabelHeaderBytes. REQUIRES: data and model have at most 64 bytes each.
+// 16 digits that tell the names apart which data of this meaning give to the
+// classes 0, 1, 2 and so on of a label ("" stands for "label"), by
+// csv.class_names; empty: to none.
+std::string ClassNamesKey(const v1::DataMeaning& meaning,
+                          absl::string_view label);
+
+// INVALID_ARGUMENT, a sentence that calls the labels by `name`, if both they
+// and data of this meaning have names of classes, and not the same ones in the
+// same order.
+absl::Status CheckClassNames(const LabelFileHeader& labels,
+                             absl::string_view name,
+                             const v1::DataMeaning& meaning,
+                             absl::string_view label);
+
+// kLabelHeaderBytes. REQUIRES: data, model and class_names have at most 64
+// bytes each.
 std::string EncodeLabelHeader(const LabelFileHeader& header);
 
 // REQUIRES: both numbers are below 2^31.

@@ -39,6 +39,7 @@ LabelFileHeader HeaderOfRecords() {
   header.classes = 2;
   header.data = "0123456789abcdef";
   header.model = "fedcba9876543210";
+  header.class_names = "00000000000000aa";
   header.records_crc32c = SumOf(Records());
   return header;
 }
@@ -70,6 +71,7 @@ TEST_F(LabelFileTest, WhatIsWrittenIsRead) {
   EXPECT_EQ((*file)->header().classes, 2u);
   EXPECT_EQ((*file)->header().data, header.data);
   EXPECT_EQ((*file)->header().model, header.model);
+  EXPECT_EQ((*file)->header().class_names, header.class_names);
   EXPECT_THAT((*file)->examples(), ElementsAre(2, 0));
   EXPECT_THAT((*file)->labels(), ElementsAre(1, 0));
   std::vector<float> probabilities(2);
@@ -96,6 +98,53 @@ TEST_F(LabelFileTest, WhatIsNoneOrDamagedIsRefused) {
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(missing.status().message()),
               HasSubstr("paramd label writes it"));
+}
+
+// An earlier version has not written down what they are called.
+TEST_F(LabelFileTest, NamesOfClassesMayBeMissing) {
+  LabelFileHeader header = HeaderOfRecords();
+  header.class_names.clear();
+  const auto file =
+      LabelFile::Open(Write(EncodeLabelHeader(header) + Records()));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->header().class_names, "");
+}
+
+TEST(ClassNamesTest, AreOfTheLabelAndInTheirOrder) {
+  const auto meaning = [](const std::string& fact, const std::string& label,
+                          uint64_t hash) {
+    v1::DataMeaning of;
+    v1::DataMeaning::Fact* const columns = of.add_facts();
+    columns->set_name("csv.label");
+    columns->set_feature(label);
+    columns->set_count(1);
+    v1::DataMeaning::Fact* const names = of.add_facts();
+    names->set_name(fact);
+    names->set_feature(label);
+    names->set_count(hash == 0 ? 0 : 2);
+    names->set_hash(hash);
+    return of;
+  };
+  const auto plain = meaning("csv.class_names", "label", 7);
+  const std::string key = ClassNamesKey(plain, "");
+  EXPECT_EQ(key, "0000000000000007");
+  EXPECT_EQ(ClassNamesKey(plain, "label"), key);
+  EXPECT_EQ(ClassNamesKey(plain, "kind"), "");
+  EXPECT_EQ(ClassNamesKey(meaning("csv.class_names", "label", 0), ""), "");
+  EXPECT_EQ(ClassNamesKey(meaning("source 2: csv.labels.class_names of 'kind'",
+                                  "kind", 7),
+                          "kind"),
+            key);
+  LabelFileHeader labels;
+  EXPECT_TRUE(CheckClassNames(labels, "x", plain, "").ok()) << "nobody knows";
+  labels.class_names = key;
+  EXPECT_TRUE(CheckClassNames(labels, "x", plain, "").ok());
+  EXPECT_TRUE(CheckClassNames(labels, "x", {}, "").ok());
+  const absl::Status refused =
+      CheckClassNames(labels, "x", meaning("csv.class_names", "label", 8), "");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("'x' is of classes with other names than class_names"));
 }
 
 TEST(LabelledDataKeyTest, TellsExamplesAndTheirOrderApart) {

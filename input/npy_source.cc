@@ -140,83 +140,94 @@ absl::Status CheckCrc(const Bytes& member, uint32_t expected) {
       found, expected));
 }
 
-// The member of a ZIP file, by its central directory.
-absl::StatusOr<Bytes> FindMember(std::shared_ptr<const InputFile> file,
-                                 const std::string& member) {
-  const auto damaged = [&file](absl::string_view what) {
-    return absl::DataLossError(
-        absl::StrCat("'", file->path(), "' is no ZIP file: ", what));
-  };
+absl::Status NoZip(const InputFile& file, absl::string_view what) {
+  return absl::DataLossError(
+      absl::StrCat("'", file.path(), "' is no ZIP file: ", what));
+}
+
+// The central directory of a ZIP file.
+absl::StatusOr<std::vector<std::byte>> ReadZipDirectory(const InputFile& file) {
   // The end record is the last, before a comment of at most 65535 bytes.
-  const uint64_t tail_size = std::min<uint64_t>(file->size(), 22 + 65535);
+  const uint64_t tail_size = std::min<uint64_t>(file.size(), 22 + 65535);
   std::vector<std::byte> tail(tail_size);
-  RETURN_IF_ERROR(file->Read(file->size() - tail_size, absl::MakeSpan(tail)));
+  RETURN_IF_ERROR(file.Read(file.size() - tail_size, absl::MakeSpan(tail)));
   int64_t end = static_cast<int64_t>(tail_size) - 22;
   while (end >= 0 &&
          LittleEndian(&tail[static_cast<size_t>(end)], 4) != 0x06054b50) {
     --end;
   }
-  if (end < 0) return damaged("it has no end record");
+  if (end < 0) return NoZip(file, "it has no end record");
   const std::byte* record = &tail[static_cast<size_t>(end)];
-  const uint32_t directory_size = LittleEndian(record + 12, 4);
-  const uint32_t directory_at = LittleEndian(record + 16, 4);
-  if (uint64_t{directory_at} + directory_size > file->size()) {
-    return damaged("its directory lies beyond its end");
+  const uint32_t size = LittleEndian(record + 12, 4);
+  const uint32_t at = LittleEndian(record + 16, 4);
+  if (uint64_t{at} + size > file.size()) {
+    return NoZip(file, "its directory lies beyond its end");
   }
-  std::vector<std::byte> directory(directory_size);
-  RETURN_IF_ERROR(file->Read(directory_at, absl::MakeSpan(directory)));
-  std::vector<std::string> names;
-  for (uint64_t at = 0; at + 46 <= directory_size;) {
-    const std::byte* entry = &directory[at];
-    if (LittleEndian(entry, 4) != 0x02014b50) {
-      return damaged("its directory is damaged");
-    }
-    const uint64_t name_size = LittleEndian(entry + 28, 2);
-    const uint64_t entry_size = 46 + name_size + LittleEndian(entry + 30, 2) +
-                                LittleEndian(entry + 32, 2);
-    if (at + entry_size > directory_size) {
-      return damaged("its directory is damaged");
-    }
-    std::string name(reinterpret_cast<const char*>(entry + 46), name_size);
-    at += entry_size;
-    if (name != member && name != absl::StrCat(member, ".npy")) {
-      names.push_back(std::move(name));
-      continue;
-    }
-    const uint32_t method = LittleEndian(entry + 10, 2);
-    const uint32_t crc = LittleEndian(entry + 16, 4);
-    Bytes bytes;
-    bytes.name = absl::StrCat(file->path(), ":", Shortened(name));
-    bytes.size = LittleEndian(entry + 20, 4);
-    const uint64_t unpacked_size = LittleEndian(entry + 24, 4);
-    const uint64_t local = LittleEndian(entry + 42, 4);
-    if (bytes.size == 0xffffffff || local == 0xffffffff) {
-      return absl::UnimplementedError(absl::StrCat(
-          "'", bytes.name, "' is of 4 GB or more: keep it as an .npy file"));
-    }
-    std::byte header[30];
-    RETURN_IF_ERROR(file->Read(local, absl::MakeSpan(header)));
-    bytes.begin = local + 30 + LittleEndian(header + 26, 2) +
-                  LittleEndian(header + 28, 2);
-    if (bytes.begin + bytes.size > file->size()) {
-      return damaged(
-          absl::StrCat("'", Shortened(name), "' lies beyond its end"));
-    }
-    bytes.file = file;
-    if (method == 0) {
-      RETURN_IF_ERROR(CheckCrc(bytes, crc));
-      return bytes;
-    }
-    if (method != 8) {
-      return absl::UnimplementedError(
-          absl::StrCat("'", bytes.name, "' is packed by method ", method,
-                       "; stored (0) and deflated (8) are known"));
-    }
-    ASSIGN_OR_RETURN(std::string content, Unpack(bytes, unpacked_size));
-    bytes.size = content.size();
-    bytes.content = std::make_shared<const std::string>(std::move(content));
+  std::vector<std::byte> directory(size);
+  RETURN_IF_ERROR(file.Read(at, absl::MakeSpan(directory)));
+  return directory;
+}
+
+// The member of this name, whose entry of the directory this is.
+absl::StatusOr<Bytes> OpenMember(std::shared_ptr<const InputFile> file,
+                                 const std::string& name,
+                                 const std::byte* entry) {
+  const uint32_t method = LittleEndian(entry + 10, 2);
+  const uint32_t crc = LittleEndian(entry + 16, 4);
+  Bytes bytes;
+  bytes.name = absl::StrCat(file->path(), ":", Shortened(name));
+  bytes.size = LittleEndian(entry + 20, 4);
+  const uint64_t unpacked_size = LittleEndian(entry + 24, 4);
+  const uint64_t local = LittleEndian(entry + 42, 4);
+  if (bytes.size == 0xffffffff || local == 0xffffffff) {
+    return absl::UnimplementedError(absl::StrCat(
+        "'", bytes.name, "' is of 4 GB or more: keep it as an .npy file"));
+  }
+  std::byte header[30];
+  RETURN_IF_ERROR(file->Read(local, absl::MakeSpan(header)));
+  bytes.begin =
+      local + 30 + LittleEndian(header + 26, 2) + LittleEndian(header + 28, 2);
+  if (bytes.begin + bytes.size > file->size()) {
+    return NoZip(*file,
+                 absl::StrCat("'", Shortened(name), "' lies beyond its end"));
+  }
+  bytes.file = std::move(file);
+  if (method == 0) {
     RETURN_IF_ERROR(CheckCrc(bytes, crc));
     return bytes;
+  }
+  if (method != 8) {
+    return absl::UnimplementedError(
+        absl::StrCat("'", bytes.name, "' is packed by method ", method,
+                     "; stored (0) and deflated (8) are known"));
+  }
+  ASSIGN_OR_RETURN(std::string content, Unpack(bytes, unpacked_size));
+  bytes.size = content.size();
+  bytes.content = std::make_shared<const std::string>(std::move(content));
+  RETURN_IF_ERROR(CheckCrc(bytes, crc));
+  return bytes;
+}
+
+// The member of a ZIP file, by its central directory.
+absl::StatusOr<Bytes> FindMember(std::shared_ptr<const InputFile> file,
+                                 const std::string& member) {
+  ASSIGN_OR_RETURN(const std::vector<std::byte> directory,
+                   ReadZipDirectory(*file));
+  std::vector<std::string> names;
+  for (uint64_t at = 0; at + 46 <= directory.size();) {
+    const std::byte* entry = &directory[at];
+    if (LittleEndian(entry, 4) != 0x02014b50) {
+      return NoZip(*file, "its directory is damaged");
+    }
+    const uint64_t name_size = LittleEndian(entry + 28, 2);
+    at += 46 + name_size + LittleEndian(entry + 30, 2) +
+          LittleEndian(entry + 32, 2);
+    if (at > directory.size()) return NoZip(*file, "its directory is damaged");
+    std::string name(reinterpret_cast<const char*>(entry + 46), name_size);
+    if (name == member || name == absl::StrCat(member, ".npy")) {
+      return OpenMember(std::move(file), name, entry);
+    }
+    names.push_back(std::move(name));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("'", file->path(), "' has no array '", member, "'; it has ",

@@ -39,6 +39,19 @@ v1::DataSet Pipeline::Describe() const {
                data.labels_crc32c()));
   }
   *data.mutable_meaning() = meaning_;
+  if (teachers_.empty()) return data;
+  v1::DataMeaning::Fact* const fact = data.mutable_meaning()->add_facts();
+  fact->set_name("teachers");
+  uint32_t sum = 0;
+  for (const std::string& teacher : teachers_) {
+    fact->add_values(teacher);
+    sum = Crc32c(
+        absl::MakeConstSpan(reinterpret_cast<const std::byte*>(teacher.data()),
+                            teacher.size()),
+        sum);
+  }
+  fact->set_count(static_cast<uint32_t>(teachers_.size()));
+  fact->set_hash(sum);
   return data;
 }
 

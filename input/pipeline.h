@@ -62,7 +62,7 @@ class Pipeline {
   // What tells the source from another one, and what is learned of its
   // examples: all but the directory and the host.
   v1::DataSet Describe() const;
-  // What its numbers mean; the same as Describe has.
+  // What its numbers mean; the same as Describe has, without teachers.
   const v1::DataMeaning& meaning() const { return meaning_; }
   const ExampleSource& source() const { return source_->source(); }
   SourceNames names() const { return source().Names(); }
@@ -115,6 +115,11 @@ class Pipeline {
   void Teach(std::vector<std::unique_ptr<const TaughtLabels>> taught) {
     taught_ = std::move(taught);
   }
+  // These models, whose names tell them apart, say something of its examples
+  // too, in this order: whoever trains with others, or goes on, needs the same.
+  void TaughtBy(std::vector<std::string> models) {
+    teachers_ = std::move(models);
+  }
   absl::Span<const std::unique_ptr<const TaughtLabels>> taught() const {
     return taught_;
   }
@@ -157,6 +162,7 @@ class Pipeline {
   GrowingSource* growing_ = nullptr;
   std::vector<std::unique_ptr<Transform>> late_;  // Behind `batch`.
   std::vector<std::unique_ptr<const TaughtLabels>> taught_;
+  std::vector<std::string> teachers_;
   // What a batch does with features of which examples have any length.
   struct Padding {
     double value = 0;

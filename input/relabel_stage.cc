@@ -86,6 +86,8 @@ absl::StatusOr<std::unique_ptr<RelabelStage>> RelabelStage::Create(
     ASSIGN_OR_RETURN(file, LabelFile::Open(config.file()));
     RETURN_IF_ERROR(CheckFile(*file, upstream, data, config.model()));
     RETURN_IF_ERROR(CheckClasses(*file, spec.features[feature]));
+    RETURN_IF_ERROR(
+        CheckClassNames(file->header(), file->path(), data.meaning(), name));
     if (IsClass(spec.features[feature])) {
       spec.features[feature].classes = file->header().classes;
     }

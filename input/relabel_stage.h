@@ -21,12 +21,13 @@ namespace paramd {
 // Thread-safe.
 class RelabelStage : public Stage {
  public:
-  // `data` describes the source of `upstream`. Without a file in `config`, for
-  // who only wants to know what examples look like: all examples, with the
-  // labels that they have, or 0. INVALID_ARGUMENT if the file can't be used, is
-  // of other examples or of another model than the config says, or its classes
-  // do not suit the feature. REQUIRES: the upstream has at most 2^32 - 1
-  // examples, the same in each epoch, and does not grow.
+  // `data` describes the source of `upstream`, with its meaning. Without a file
+  // in `config`, for who only wants to know what examples look like: all
+  // examples, with the labels that they have, or 0. INVALID_ARGUMENT if the
+  // file can't be used, is of other examples or of another model than the
+  // config says, or its classes do not suit the feature or are called
+  // otherwise. REQUIRES: the upstream has at most 2^32 - 1 examples, the same
+  // in each epoch, and does not grow.
   static absl::StatusOr<std::unique_ptr<RelabelStage>> Create(
       const Stage& upstream, const v1::DataSet& data,
       const v1::InputStage::Relabel& config);

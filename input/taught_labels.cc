@@ -106,9 +106,12 @@ TaughtLabels::TaughtLabels(std::unique_ptr<LabelFile> file, double temperature)
 }
 
 absl::StatusOr<std::unique_ptr<const TaughtLabels>> TaughtLabels::Open(
-    const std::string& path, const Pipeline& training, double temperature) {
+    const std::string& path, const Pipeline& training, double temperature,
+    absl::string_view label) {
   ASSIGN_OR_RETURN(std::unique_ptr<LabelFile> file, LabelFile::Open(path));
   RETURN_IF_ERROR(CheckWhole(path, training));
+  RETURN_IF_ERROR(
+      CheckClassNames(file->header(), path, training.meaning(), label));
   ASSIGN_OR_RETURN(const std::unique_ptr<Stage> labelled,
                    FindLabelled(file->header(), path, training));
   std::unique_ptr<TaughtLabels> taught(

@@ -32,10 +32,12 @@ class TaughtLabels {
   // is of other examples than the first ones of the source of `training`, or of
   // what stands there behind it, as take or filter, before any stage that
   // shuffles or repeats; if it says nothing of one that the first epoch reads;
-  // or if a stage makes one example of several. The system's code if it can't
-  // be read. REQUIRES: temperature > 0.
+  // if a stage makes one example of several; or if its classes are called
+  // otherwise than those of `label`, the student's ("" stands for "label").
+  // The system's code if it can't be read. REQUIRES: temperature > 0.
   static absl::StatusOr<std::unique_ptr<const TaughtLabels>> Open(
-      const std::string& path, const Pipeline& training, double temperature);
+      const std::string& path, const Pipeline& training, double temperature,
+      absl::string_view label = "");
 
   // A vector of float32, a number for each class.
   const FeatureSpec& spec() const { return spec_; }

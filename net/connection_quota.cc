@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -17,10 +16,13 @@
 namespace paramd {
 namespace {
 
-// What HTTP/2 and TLS add to a message: headers of the call, and of each frame
-// and record, of 16 KiB.
-constexpr uint64_t kBesideAMessage = 4096;
+// What HTTP/2 and TLS add to a message: of each frame and record, of 16 KiB,
+// and of the call, beside its metadata: the method, the address, what kind of
+// content it is, and three frames.
 constexpr uint64_t kPartBeside = 32;
+constexpr uint64_t kBesideAMessage = 512;
+// HTTP/2 has a byte for metadata that the connection had before.
+constexpr uint64_t kMostMetadata = 3584;
 // A peer acknowledges what it reads: 13 bytes for some tens of KiB.
 constexpr uint64_t kPartAcknowledged = 256;
 
@@ -50,8 +52,9 @@ bool IsOpen(int fd, ino_t inode) {
 
 }  // namespace
 
-void UnfinishedBytes::Finished(uint64_t bytes) {
-  finished_ += bytes + bytes / kPartBeside + kBesideAMessage;
+void UnfinishedBytes::Finished(uint64_t bytes, uint64_t metadata) {
+  finished_ += bytes + bytes / kPartBeside + kBesideAMessage +
+               std::min(metadata, kMostMetadata);
 }
 
 uint64_t UnfinishedBytes::Update(const Counts& counts) {
@@ -92,11 +95,12 @@ void ConnectionQuota::Opened(int fd) {
   shutdown(fd, SHUT_RDWR);
 }
 
-void ConnectionQuota::Finished(absl::string_view peer, uint64_t bytes) {
+void ConnectionQuota::Finished(absl::string_view peer, uint64_t bytes,
+                               uint64_t metadata) {
   const std::string key = PeerKey(peer);
   MutexLock lock(&mutex_);
   const auto found = open_.find(key);
-  if (found != open_.end()) found->second.unfinished.Finished(bytes);
+  if (found != open_.end()) found->second.unfinished.Finished(bytes, metadata);
 }
 
 bool ConnectionQuota::Look() {
@@ -165,17 +169,22 @@ uint64_t ConnectionQuota::closed() const {
 }
 
 std::string PeerKey(absl::string_view peer) {
-  return absl::StrReplaceAll(peer.substr(peer.find(':') + 1),
-                             {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
+  return absl::StrReplaceAll(
+      peer.substr(peer.find(':') + 1),
+      {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}, {"%25", "%"}});
 }
 
 absl::optional<std::string> PeerKeyOf(int fd) {
   sockaddr_storage peer = {};
   socklen_t size = sizeof(peer);
-  char text[INET6_ADDRSTRLEN];
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
     return absl::nullopt;
   }
+  return PeerKeyOf(peer);
+}
+
+absl::optional<std::string> PeerKeyOf(const sockaddr_storage& peer) {
+  char text[INET6_ADDRSTRLEN];
   if (peer.ss_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
     inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
@@ -183,14 +192,15 @@ absl::optional<std::string> PeerKeyOf(int fd) {
   }
   if (peer.ss_family != AF_INET6) return absl::nullopt;
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
-  // gRPC names its scope in words of its own.
-  if (v6.sin6_scope_id != 0) return absl::nullopt;
   if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
     inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, sizeof(text));
-  } else {
-    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+    return absl::StrCat(text, ":", ntohs(v6.sin6_port));
   }
-  return absl::StrCat(text, ":", ntohs(v6.sin6_port));
+  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  // As gRPC says it: by its number, not by the interface's name.
+  const std::string scope =
+      v6.sin6_scope_id == 0 ? "" : absl::StrCat("%", v6.sin6_scope_id);
+  return absl::StrCat(text, scope, ":", ntohs(v6.sin6_port));
 }
 
 }  // namespace paramd

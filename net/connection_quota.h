@@ -1,6 +1,7 @@
 #ifndef PARAMD_NET_CONNECTION_QUOTA_H_
 #define PARAMD_NET_CONNECTION_QUOTA_H_
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -19,8 +20,9 @@ namespace paramd {
 // What one connection has sent that belongs to no message yet. The kernel
 // counts the bytes that came in and went out, the server the messages that they
 // were. What both sides send to keep the protocol going is in the kernel's
-// count only; an allowance for each message, and for each byte that goes out,
-// makes up for some of it.
+// count only; an allowance for each message and its metadata, and for each byte
+// that goes out, makes up for it. What it is too large by hides as much of what
+// is no message.
 class UnfinishedBytes {
  public:
   // Both from when the connection was opened on.
@@ -29,8 +31,9 @@ class UnfinishedBytes {
     uint64_t sent = 0;
   };
 
-  // A message of so many bytes is there.
-  void Finished(uint64_t bytes);
+  // A message of so many bytes is there, and the metadata of its call: of that
+  // 3.5 KiB are believed.
+  void Finished(uint64_t bytes, uint64_t metadata);
   // What is not part of any, by counts that never fall.
   uint64_t Update(const Counts& counts);
 
@@ -66,8 +69,9 @@ class ConnectionQuota {
   // only their peer's address and port: where a connection to another address
   // of this machine has come from the same, this one is shut down.
   void Opened(int fd);
-  // gRPC's name for a peer, "ipv4:10.0.0.7:40112", and a message that it sent.
-  void Finished(absl::string_view peer, uint64_t bytes);
+  // gRPC's name for a peer, "ipv4:10.0.0.7:40112", a message that it sent, and
+  // the metadata of its call.
+  void Finished(absl::string_view peer, uint64_t bytes, uint64_t metadata);
   // Shuts down who is over the quota, and logs it the 1st, 2nd, 4th, 8th …
   // time. Whether any connection is left.
   bool Look();
@@ -101,11 +105,12 @@ class ConnectionQuota {
   uint64_t closed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// "10.0.0.7:40112" or "fe80::1:40112" of gRPC's name, whatever quotes and
-// brackets that has.
+// "10.0.0.7:40112", "fd00::1:40112" or, of a link with number 2,
+// "fe80::1%2:40112" of gRPC's name, whatever quotes and brackets that has.
 std::string PeerKey(absl::string_view peer);
-// The same of a connected socket; nothing if it is not of IP.
+// The same of a connected socket and of an address; nothing if it is not of IP.
 absl::optional<std::string> PeerKeyOf(int fd);
+absl::optional<std::string> PeerKeyOf(const sockaddr_storage& peer);
 
 }  // namespace paramd
 

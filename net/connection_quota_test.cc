@@ -21,7 +21,7 @@ TEST(UnfinishedBytesTest, WhatBecomesMessagesCountsForNothing) {
   for (int i = 0; i < 100'000; ++i) {
     // A megabyte as it travels, and its call.
     received += kMiB + 64 * 31 + 300;
-    bytes.Finished(kMiB);
+    bytes.Finished(kMiB, 100);
     if (i % 3 != 0) continue;
     EXPECT_EQ(bytes.Update({received, 0}), 0u) << i;
   }
@@ -31,7 +31,7 @@ TEST(UnfinishedBytesTest, AMessageThatIsNoneYetCounts) {
   UnfinishedBytes bytes;
   EXPECT_EQ(bytes.Update({10 * kMiB, 0}), 10 * kMiB);
   EXPECT_EQ(bytes.Update({30 * kMiB, 0}), 30 * kMiB);
-  bytes.Finished(28 * kMiB);
+  bytes.Finished(28 * kMiB, 100);
   EXPECT_LT(bytes.Update({30 * kMiB, 0}), 2 * kMiB);
 }
 
@@ -41,7 +41,7 @@ TEST(UnfinishedBytesTest, WhoReadsALotAcknowledgesIt) {
   for (int i = 0; i < 100'000; ++i) {
     sent += 4 * kMiB;
     received += 4 * kMiB / 16384 * 2 * 13;
-    bytes.Finished(20);
+    bytes.Finished(20, 100);
     EXPECT_LT(bytes.Update({received, sent}), kMiB);
   }
 }
@@ -51,16 +51,59 @@ TEST(UnfinishedBytesTest, SmallMessagesBesideALargeOneHideLittleOfIt) {
   uint64_t received = 0, unfinished = 0;
   for (int i = 0; i < 1000; ++i) {
     received += kMiB;
-    bytes.Finished(100);
+    bytes.Finished(100, 100);
     unfinished = bytes.Update({received, 0});
   }
   EXPECT_GT(unfinished, 990 * kMiB);
+}
+
+// A MiB of it for each 300 of them, which travel in 200 bytes.
+TEST(UnfinishedBytesTest, ManySmallMessagesHideLittleOfALargeOne) {
+  UnfinishedBytes bytes;
+  uint64_t received = 0, unfinished = 0;
+  for (int i = 0; i < 1000; ++i) {
+    received += kMiB + 300 * 200;
+    for (int j = 0; j < 300; ++j) bytes.Finished(0, 100);
+    unfinished = bytes.Update({received, 0});
+  }
+  EXPECT_GT(unfinished, 800 * kMiB);
+}
+
+TEST(UnfinishedBytesTest, MetadataIsNoMessage) {
+  UnfinishedBytes bytes;
+  uint64_t received = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    received += 3000 + 300;
+    bytes.Finished(20, 3000);
+    EXPECT_EQ(bytes.Update({received, 0}), 0u) << i;
+  }
+}
+
+// Said in one byte, once a connection had it.
+TEST(UnfinishedBytesTest, OfRepeatedMetadataThreeAndAHalfKibibytesAreBelieved) {
+  UnfinishedBytes bytes;
+  bytes.Finished(0, kMiB);
+  EXPECT_EQ(bytes.Update({2 * kMiB, 0}), 2 * kMiB - 4096);
 }
 
 TEST(PeerKeyTest, IsTheSameForGrpcsNameAndTheSocket) {
   EXPECT_EQ(PeerKey("ipv4:10.0.0.7:40112"), "10.0.0.7:40112");
   EXPECT_EQ(PeerKey("ipv6:%5Bfd00::1%5D:40112"), "fd00::1:40112");
   EXPECT_EQ(PeerKey("ipv6:[fd00::1]:40112"), "fd00::1:40112");
+}
+
+// What gRPC 1.51 says of the peer: "[fe80::1%2]:40112", quoted as in a URI.
+TEST(PeerKeyTest, OfAnAddressOnALinkHasTheLink) {
+  sockaddr_storage peer = {};
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(peer);
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(40112);
+  ASSERT_EQ(inet_pton(AF_INET6, "fe80::1", &v6.sin6_addr), 1);
+  v6.sin6_scope_id = 25;
+  EXPECT_EQ(PeerKeyOf(peer), "fe80::1%25:40112");
+  EXPECT_EQ(PeerKey("ipv6:%5Bfe80::1%2525%5D:40112"), "fe80::1%25:40112");
+  v6.sin6_scope_id = 0;
+  EXPECT_EQ(PeerKeyOf(peer), "fe80::1:40112");
 }
 
 // A connection over loopback; the quota sees the end that was accepted.
@@ -146,7 +189,7 @@ TEST(ConnectionQuotaTest, WhoSendsMoreThanMessagesMayHaveIsClosed) {
   EXPECT_EQ(*PeerKeyOf(pair.accepted()), PeerKey(pair.peer()));
   for (int i = 0; i < 10; ++i) {
     pair.Send(60'000);
-    quota.Finished(pair.peer(), 60'000);
+    quota.Finished(pair.peer(), 60'000, 0);
     EXPECT_TRUE(quota.Look());
   }
   EXPECT_TRUE(pair.IsOpenForTheClient());
@@ -260,7 +303,7 @@ TEST_F(QuotaTogetherTest, MessagesThatAreThereCountForNothing) {
   for (int i = 0; i < 10; ++i) {
     for (LoopbackPair& pair : pairs_) {
       pair.Send(60'000);
-      quota_.Finished(pair.peer(), 60'000);
+      quota_.Finished(pair.peer(), 60'000, 0);
     }
     EXPECT_TRUE(quota_.Look());
   }

@@ -25,6 +25,8 @@ constexpr uint64_t kLeastReceived = 256 << 20;
 // gRPC shrinks windows and reads, and between two looks strangers on the same
 // machine have sent 80 MB.
 constexpr uint64_t kPartUnfinished = 4;
+// Of one key and its value, as HTTP/2 counts them (RFC 7541, 4.1).
+constexpr uint64_t kBesideMetadata = 32;
 
 void SetChannelArguments(int calls, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument("grpc.max_concurrent_streams", calls);
@@ -158,7 +160,11 @@ std::string GrpcServer::OperatorUids() const {
 }
 
 void GrpcServer::Received(const grpc::ServerContext& context, uint64_t bytes) {
-  quota_.Finished(context.peer(), bytes);
+  uint64_t metadata = 0;
+  for (const auto& [key, value] : context.client_metadata()) {
+    metadata += key.size() + value.size() + kBesideMetadata;
+  }
+  quota_.Finished(context.peer(), bytes, metadata);
 }
 
 void GrpcServer::FillStatus(v1::StatusReply* status) const {

@@ -225,32 +225,41 @@ absl::StatusOr<Teachers::Teacher> TeacherOfLabels(const std::string& path,
   return Teachers::Teacher{.name = path};
 }
 
-// Whether numbers of the training data mean what they meant to the model.
-absl::Status CheckTeacherData(const v1::JobConfig& job, const std::string& path,
-                              const Pipeline& training) {
+// What tells the teacher from others, if numbers of the training data mean what
+// they meant to it.
+absl::StatusOr<std::string> CheckedTeacher(const v1::JobConfig& job,
+                                           const std::string& path,
+                                           const Pipeline& training) {
   ASSIGN_OR_RETURN(const Found found, FindTeacher(job, path));
   ASSIGN_OR_RETURN(const v1::ModelConfig model,
                    RecordedModel(found.manifest.job().settings()));
-  return CheckMeaning(training, found.path, found.manifest.job().data(),
-                      OnlyMeasured(job.model(), model), "the training data");
+  RETURN_IF_ERROR(
+      CheckMeaning(training, found.path, found.manifest.job().data(),
+                   OnlyMeasured(job.model(), model), "the training data"));
+  return absl::StrCat("step ", found.manifest.global_step(), " of run ",
+                      found.manifest.run_id(), " (", ModelKey(found.manifest),
+                      ")");
 }
 
 }  // namespace
 
 absl::Status PrepareToLearn(const v1::JobConfig& job, Pipeline* training) {
   std::vector<std::unique_ptr<const TaughtLabels>> taught;
+  std::vector<std::string> models;
   for (const std::string& path : job.distill().teachers()) {
     if (!IsLabelFile(path)) {
-      const absl::Status status = CheckTeacherData(job, path, *training);
-      if (!status.ok()) return OfTeacher(path, status);
+      auto model = CheckedTeacher(job, path, *training);
+      if (!model.ok()) return OfTeacher(path, model.status());
+      models.push_back(*std::move(model));
       continue;
     }
-    auto labels =
-        TaughtLabels::Open(path, *training, job.distill().temperature());
+    auto labels = TaughtLabels::Open(
+        path, *training, job.distill().temperature(), job.model().label());
     if (!labels.ok()) return OfLabels(labels.status());
     taught.push_back(*std::move(labels));
   }
   training->Teach(std::move(taught));
+  training->TaughtBy(std::move(models));
   return absl::OkStatus();
 }
 

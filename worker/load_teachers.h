@@ -28,7 +28,8 @@ namespace paramd {
 
 // Checks that numbers of the training data mean what they meant to each
 // teacher, and has their batches say what files of labels say of them
-// (Pipeline::Teach). REQUIRES: nothing of them is read yet.
+// (Pipeline::Teach), and their description which models teach. REQUIRES:
+// nothing of them is read yet.
 absl::Status PrepareToLearn(const v1::JobConfig& job, Pipeline* training);
 
 // Where the teachers compute: see Network::Create.

@@ -25,10 +25,12 @@
 #include "input/label_file.h"
 #include "input/order_stages.h"
 #include "input/testing/fake_source.h"
+#include "proto/data_meaning.h"
 
 namespace paramd {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const InputSpec kDigits = LabelledImages({2, 3}, 4);
@@ -201,6 +203,29 @@ TEST_F(LoadTeachersTest, AFileOfLabelsTeachesWhatItSays) {
     EXPECT_EQ(soft[4 * i + 1], is_first ? 0.75f : 0.25f);
     EXPECT_EQ(soft[4 * i + 2], 0);
   }
+}
+
+// Else a run would go on with another one that lies where the first one lay.
+TEST_F(LoadTeachersTest, TheDataSayWhichModelsTeach) {
+  const auto described = [&] {
+    const auto training = FakePipeline(2, /*seed=*/1);
+    const absl::Status prepared = PrepareToLearn(student_, training.get());
+    EXPECT_TRUE(prepared.ok()) << prepared;
+    return training->Describe().meaning();
+  };
+  EXPECT_EQ(described().SerializeAsString(),
+            FakePipeline(2, 1)->Describe().meaning().SerializeAsString());
+  student_.mutable_distill()->add_teachers(Commit("run", TeachersJob()));
+  const v1::DataMeaning first = described();
+  EXPECT_EQ(MeaningDifference(described(), first), "");
+  EXPECT_EQ(MeaningDifference(described(), {}), "");
+  Commit("run", TeachersJob(), kDigits, [](v1::Manifest* manifest) {
+    manifest->mutable_snapshot()->set_counter(2);
+    manifest->set_global_step(80);
+  });
+  EXPECT_THAT(MeaningDifference(described(), first),
+              AllOf(HasSubstr("teachers step 80 of run "),
+                    HasSubstr(", not step 70 of run ")));
 }
 
 TEST_F(LoadTeachersTest, AFileOfLabelsThatDoesNotFitIsNamed) {

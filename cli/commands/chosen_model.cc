@@ -1,5 +1,6 @@
 #include "cli/commands/chosen_model.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -16,6 +17,7 @@
 #include "client/live_weights.h"
 #include "compute/model/network_plan.h"
 #include "compute/quantized/quantized_network.h"
+#include "config/recorded_model.h"
 #include "config/stages.h"
 #include "config/task_address.h"
 #include "input/open_pipeline.h"
@@ -76,7 +78,32 @@ std::vector<std::string> UnreadBy(ModelUse use, const v1::ModelConfig& model) {
   return unread;
 }
 
-absl::Status ReadCheckpoint(const std::string& where, uint64_t seed,
+// Whether an evaluation reads the examples that training reads.
+bool IsTrainedOn(const v1::InputConfig& input) {
+  const auto tells_apart = [](const v1::InputStage& stage) {
+    return (stage.has_take() || stage.has_skip() || stage.has_filter()) &&
+           (stage.on() == v1::InputStage::ON_TRAINING ||
+            stage.on() == v1::InputStage::ON_EVALUATION);
+  };
+  return input.has_train() && !input.has_test() &&
+         absl::c_none_of(input.stages(), tells_apart) &&
+         absl::c_none_of(input.train().stages(), tells_apart);
+}
+
+// Whether the checkpoint has the same names, each with the same shape.
+bool HasJust(const v1::Manifest& manifest,
+             absl::Span<const v1::Variable> variables) {
+  std::map<std::string, const v1::Variable*> saved;
+  for (const v1::Variable& one : manifest.variables()) saved[one.name()] = &one;
+  return variables.size() == saved.size() &&
+         absl::c_all_of(variables, [&](const v1::Variable& variable) {
+           const auto found = saved.find(variable.name());
+           return found != saved.end() &&
+                  absl::c_equal(found->second->shape(), variable.shape());
+         });
+}
+
+absl::Status ReadCheckpoint(const std::string& where, const v1::JobConfig& job,
                             absl::Span<const std::string> unread,
                             bool* is_quantized, ChosenModel* chosen) {
   ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(where));
@@ -84,13 +111,15 @@ absl::Status ReadCheckpoint(const std::string& where, uint64_t seed,
   ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(chosen->from));
   RETURN_IF_ERROR(
       CheckMeaning(*chosen->data, chosen->from, manifest.job().data(), unread));
+  RETURN_IF_ERROR(CheckTrainedAs(job.model(), chosen->model->variables(),
+                                 chosen->from, manifest));
   chosen->least_step = chosen->most_step = manifest.global_step();
   chosen->run_id = manifest.run_id();
   chosen->snapshot = manifest.snapshot();
   *is_quantized = IsQuantized(manifest);
   ASSIGN_OR_RETURN(chosen->weights,
-                   ReadWeights(chosen->from, chosen->model->variables(), seed,
-                               chosen->keys));
+                   ReadWeights(chosen->from, chosen->model->variables(),
+                               job.seed(), chosen->keys));
   return absl::OkStatus();
 }
 
@@ -111,6 +140,22 @@ absl::Status PullLive(const ChosenModelFlags& flags, ChosenModel* chosen) {
 }
 
 }  // namespace
+
+absl::Status CheckTrainedAs(const v1::ModelConfig& model,
+                            absl::Span<const v1::Variable> variables,
+                            const std::string& path,
+                            const v1::Manifest& manifest) {
+  if (!HasJust(manifest, variables)) return absl::OkStatus();
+  const auto recorded = RecordedModel(manifest.job().settings());
+  if (!recorded.ok()) return absl::OkStatus();
+  const std::string difference = ModelDifference(model, *recorded);
+  if (difference.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the job's model is not the one that checkpoint '", path,
+      "' was trained for: ", difference,
+      " (layers are counted without flatten, dropout and recompute); give the "
+      "job that trained it"));
+}
 
 absl::StatusOr<TestPart> ParseShard(absl::string_view text) {
   const std::pair<absl::string_view, absl::string_view> words =
@@ -178,6 +223,7 @@ absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
                        ? OpenToLabel(job.config.input(), job.config.seed())
                        : OpenTestData(job.config.input(), *training, unread));
   RETURN_IF_ERROR(chosen.model->CheckTestData(chosen.data->spec()));
+  chosen.is_trained_on = IsTrainedOn(job.config.input());
   ASSIGN_OR_RETURN(chosen.keys,
                    KeysReadBy(*chosen.data, *chosen.model, chosen.part));
   if (!flags.live.empty()) {
@@ -185,7 +231,7 @@ absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
     return chosen;
   }
   bool is_quantized = false;
-  RETURN_IF_ERROR(ReadCheckpoint(flags.checkpoint, job.config.seed(), unread,
+  RETURN_IF_ERROR(ReadCheckpoint(flags.checkpoint, job.config, unread,
                                  &is_quantized, &chosen));
   if (is_quantized) {
     ASSIGN_OR_RETURN(chosen.model,

@@ -15,6 +15,8 @@
 #include "input/pipeline.h"
 #include "process/flags.h"
 #include "process/job_flags.h"
+#include "proto/paramd/v1/model.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "worker/evaluation.h"
 #include "worker/model_factory.h"
@@ -50,6 +52,7 @@ struct ChosenModel {
   v1::SnapshotNumber snapshot;
   std::string job_digest;
   std::unique_ptr<Pipeline> data;
+  bool is_trained_on = false;  // The data: the job has no others to test on.
   std::unique_ptr<TrainedModel> model;
   std::vector<std::vector<float>> weights;
   // Of keyed variables, in order: the keys that the data reads, whose rows
@@ -71,14 +74,24 @@ struct ChosenModel {
 // "2/4": the part 2, the third, of 4. INVALID_ARGUMENT if it is none.
 absl::StatusOr<TestPart> ParseShard(absl::string_view text);
 
+// INVALID_ARGUMENT, naming what differs, if a model of the job has just the
+// variables of the checkpoint at `path` and computes something else from them
+// than what they were trained for. One that has others, or a part of them, is
+// meant to be another model; of what nobody has written down nothing is known.
+absl::Status CheckTrainedAs(const v1::ModelConfig& model,
+                            absl::Span<const v1::Variable> variables,
+                            const std::string& path,
+                            const v1::Manifest& manifest);
+
 // What is done with a model: on what the job evaluates on, which needs no
 // labels to predict, or on what it trains on (OpenToLabel).
 enum class ModelUse { kEvaluate, kPredict, kLabel };
 
 // Of a run the newest checkpoint; none that is damaged. INVALID_ARGUMENT if a
 // flag is missing or wrong, if the model has other variables than the running
-// job, or if the numbers of the data mean another thing than those that the
-// checkpoint was trained on; the errors of the job file, of the data, of the
+// job, or computes something else than what the checkpoint was trained for
+// (CheckTrainedAs), or if the numbers of the data mean another thing than those
+// that it was trained on; the errors of the job file, of the data, of the
 // model, of the checkpoint and of LiveWeights.
 absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
                                             const ModelFactory& models,

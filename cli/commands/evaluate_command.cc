@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -211,6 +212,12 @@ absl::Status Evaluate(const WantedEvaluation& wanted,
   }
   ASSIGN_OR_RETURN(const ChosenModel chosen,
                    OpenChosenModel(wanted.chosen, models, ModelUse::kEvaluate));
+  if (chosen.is_trained_on) {
+    Print(
+        "paramd: the job has no input.test, so this evaluates on what it is "
+        "trained on\n",
+        stderr);
+  }
   const auto rows = chosen.rows();
   const EvaluationOptions options = {
       .threads = chosen.threads, .rows = rows, .part = chosen.part};

@@ -408,6 +408,37 @@ class EvaluateTest(unittest.TestCase):
                 self.assertIn("read differently from what checkpoint", err)
                 self.assertIn(difference, err)
 
+    def test_an_evaluation_on_what_was_trained_on_says_so(self):
+        job, run, _ = self.csv_job("alone")
+        use = ("evaluate", "--job", job, "--checkpoint", run, "--json")
+        code, out, err = paramd(*use)
+        self.assertEqual(0, code, err)
+        self.assertEqual(err, "paramd: the job has no input.test, so this "
+                         "evaluates on what it is trained on\n")
+        test = {"directory": os.path.dirname(job),
+                "csv": {"files": "train.csv", "label": "y"}}
+        self.assertEqual(paramd(*use, "--set", f"input.test={json.dumps(test)}"),
+                         (0, out, ""))
+        stages = [{"skip": 5, "on": "evaluation"}, "shuffle"]
+        code, _, err = paramd(*use, "--set",
+                              f"input.stages={json.dumps(stages)}")
+        self.assertEqual((0, ""), (code, err))
+
+    def test_a_model_that_was_not_trained_so_is_refused(self):
+        for command in ("evaluate", "predict"):
+            code, out, err = self.use(
+                command, "--set",
+                'model.layers=["flatten", {"dense": 3}, "tanh"]')
+            self.assertEqual((2, ""), (code, out), err)
+            self.assertIn("the job's model is not the one that checkpoint '",
+                          err)
+            self.assertIn("was trained for: model.layers[1].tanh is {}, was "
+                          "not there", err)
+            # What training alone does may be another.
+            self.assertEqual(self.use(command)[:2], self.use(
+                command, "--set",
+                'model.layers=["flatten", {"dropout": 0.5}, {"dense": 3}]')[:2])
+
     def test_what_is_wrong_is_said_in_a_sentence(self):
         for arguments, sentence in (
                 (["evaluate", "--job", self.job], "--checkpoint PATH is missing"),

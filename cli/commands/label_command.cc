@@ -195,6 +195,12 @@ absl::Status LabelAsWanted(const WantedLabels& wanted,
   if (!chosen.live) {
     ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(chosen.from));
     header.model = ModelKey(manifest);
+    const v1::DataMeaning& trained = manifest.job().data().meaning();
+    header.class_names = ClassNamesKey(trained, model.label());
+    if (choice.known > 0) {
+      RETURN_IF_ERROR(CheckKnownLabels(chosen.data->meaning(), trained,
+                                       model.label(), chosen.from));
+    }
   }
   ASSIGN_OR_RETURN(Predictions all, PredictAll(chosen));
   RETURN_IF_ERROR(TakeKnown(*chosen.data,

@@ -144,6 +144,48 @@ class LabelCommandTest(unittest.TestCase):
                     os.path.join(self.out(), "run"))
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def csv_job(self, *names, **more):
+        """Two classes that a number tells apart, named in this order."""
+        path = os.path.join(self.directory, "rows.csv")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("x,y\n")
+            for i in range(64):
+                file.write(f"{i % 7 - 3},{'yes' if i % 7 > 3 else 'no'}\n")
+        source = {"directory": self.directory, "csv": {
+            "files": "rows.csv", "label": "y", "class_names": list(names)}}
+        return {**self.job, "epochs": 1,
+                "input": {"train": source, "test": source, **more},
+                "model": {**self.job["model"], "layers": [{"dense": 2}]}}
+
+    def test_classes_that_are_named_in_another_order_are_other_classes(self):
+        job = self.csv_job("no", "yes")
+        run_dir = os.path.join(self.out(), "run")
+        done = call("run", "--job", self.write(job), "--run_dir", run_dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        path = self.out()
+        done = call("label", "--job", self.write(job), "--checkpoint", run_dir,
+                    "--to", path, "--known=8")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        taught = {"distill": {"teachers": [path]}}
+        relabelled = {"stages": [{"relabel": path}, "shuffle"]}
+        for names, code in ((("no", "yes"), 0), (("yes", "no"), 2)):
+            for student in ({**self.csv_job(*names), **taught},
+                            self.csv_job(*names, **relabelled)):
+                done = call("run", "--job", self.write(student), "--run_dir",
+                            os.path.join(self.out(), "run"))
+                self.assertEqual(done.returncode, code, done.stderr)
+                if code == 2:
+                    self.assertIn(
+                        "is of classes with other names than class_names of "
+                        "the input has, or of these in another order",
+                        done.stderr)
+        turned = self.write(self.csv_job("yes", "no"))
+        done = call("label", "--job", turned, "--checkpoint", run_dir, "--to",
+                    path, "--known=8")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("they have csv.class_names yes, no, not no, yes",
+                      done.stderr)
+
     def test_what_cannot_be_is_refused_in_a_sentence(self):
         job = self.write(self.job)
         path, _ = self.label()

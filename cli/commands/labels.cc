@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
-#include "base/random.h"
 #include "input/transform.h"
+#include "proto/data_meaning.h"
 
 namespace paramd {
 namespace {
@@ -18,6 +18,16 @@ bool IsEarlier(const GivenLabel& one, const GivenLabel& other) {
 
 bool IsSurer(const GivenLabel& one, const GivenLabel& other) {
   return one.confidence > other.confidence;
+}
+
+// Whether it says which number a class has; what stages make of it and how many
+// there may be is no matter.
+bool NumbersClasses(const v1::DataMeaning::Fact& fact) {
+  const std::string& name = fact.name();
+  return absl::EndsWith(name, "csv.label") ||
+         absl::StrContains(name, "csv.labels.column") ||
+         absl::StrContains(name, "class_names") ||
+         absl::StrContains(name, "image_folders with the folders");
 }
 
 }  // namespace
@@ -71,15 +81,23 @@ absl::StatusOr<uint32_t> KnownClass(const OwnedTensor& label,
                    " classes: give a smaller known"));
 }
 
-std::string ModelKey(const v1::Manifest& manifest) {
-  std::string text =
-      absl::StrCat(manifest.run_id(), " ", manifest.snapshot().term(), ".",
-                   manifest.snapshot().counter(), " ", manifest.global_step());
-  for (const v1::ShardFile& file : manifest.files()) {
-    absl::StrAppend(&text, "\n", file.name(), " ", file.bytes(), " ",
-                    file.crc32c());
+absl::Status CheckKnownLabels(const v1::DataMeaning& ours,
+                              const v1::DataMeaning& trained,
+                              absl::string_view label,
+                              const std::string& path) {
+  v1::DataMeaning of_label;
+  // Of another kind of source nobody knows.
+  of_label.set_source(trained.source());
+  for (const v1::DataMeaning::Fact& fact : ours.facts()) {
+    if (fact.feature() != (label.empty() ? "label" : label)) continue;
+    if (NumbersClasses(fact)) *of_label.add_facts() = fact;
   }
-  return absl::StrFormat("%016x", StableHash(text));
+  const std::string difference = MeaningDifference(of_label, trained);
+  if (difference.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the known labels are not those that checkpoint '", path,
+                   "' was trained on: they have ", difference,
+                   "; read them as it did, or leave known out"));
 }
 
 }  // namespace paramd

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 #include "input/example.h"
@@ -45,8 +46,13 @@ absl::Status CheckGivesLabels(const v1::ModelConfig& model);
 // INVALID_ARGUMENT, "has the label -1; ...", if it is none of so many.
 absl::StatusOr<uint32_t> KnownClass(const OwnedTensor& label, uint32_t classes);
 
-// 16 digits that tell checkpoints apart by what is in them.
-std::string ModelKey(const v1::Manifest& manifest);
+// INVALID_ARGUMENT, naming what differs, if known labels, of data that mean
+// `ours`, stand in another column than those that the checkpoint at `path` was
+// trained on, which meant `trained`, or name the classes otherwise: a class
+// would have two numbers. `label`: that of the model, "" stands for "label".
+absl::Status CheckKnownLabels(const v1::DataMeaning& ours,
+                              const v1::DataMeaning& trained,
+                              absl::string_view label, const std::string& path);
 
 }  // namespace paramd
 

@@ -68,18 +68,6 @@ TEST(LabelsTest, KnownOnesAreKeptOnceWhateverTheModelSays) {
               ElementsAre(0, 1, 3, 3, 4, 4));
 }
 
-TEST(LabelsTest, AModelsKeyIsOfWhatIsInIt) {
-  v1::Manifest one;
-  one.set_run_id("a");
-  one.set_global_step(7);
-  v1::Manifest other = one;
-  (*other.mutable_metrics())["loss"] = 0.5;
-  other.set_created("later");
-  EXPECT_EQ(ModelKey(one), ModelKey(other));
-  other.add_files()->set_name("shard");
-  EXPECT_NE(ModelKey(one), ModelKey(other));
-}
-
 TEST(LabelsTest, AKnownClassIsOneOfTheModels) {
   OwnedTensor label;
   label.Reset(DType::kInt32, {});
@@ -96,6 +84,47 @@ TEST(LabelsTest, AKnownClassIsOneOfTheModels) {
   label.values<float>()[0] = label.values<float>()[2] = 0;
   label.values<float>()[1] = 1;
   EXPECT_EQ(KnownClass(label, 3).value_or(9), 1u);
+}
+
+v1::DataMeaning MeaningOf(
+    const std::vector<std::pair<std::string, std::string>>& facts) {
+  v1::DataMeaning meaning;
+  meaning.set_source("csv");
+  for (const auto& [name, value] : facts) {
+    v1::DataMeaning::Fact* const fact = meaning.add_facts();
+    fact->set_name(name);
+    fact->set_feature("label");
+    fact->add_values(value);
+    fact->set_count(1);
+    fact->set_hash(value.size());
+  }
+  return meaning;
+}
+
+TEST(LabelsTest, KnownOnesHaveTheClassesThatTheModelLearned) {
+  const auto trained = MeaningOf({{"csv.label", "kind"},
+                                  {"csv.class_names", "cat"},
+                                  {"csv.labels.classes of 'label'", "10"},
+                                  {"stages of 'label'", "one_hot"}});
+  const auto check = [&](const std::string& name, const std::string& value) {
+    return CheckKnownLabels(MeaningOf({{name, value}}), trained, "", "a/b");
+  };
+  EXPECT_TRUE(check("csv.class_names", "cat").ok());
+  EXPECT_EQ(check("csv.class_names", "horse").message(),
+            "the known labels are not those that checkpoint 'a/b' was trained "
+            "on: they have csv.class_names horse, not cat; read them as it "
+            "did, or leave known out");
+  EXPECT_FALSE(check("csv.label", "colour").ok());
+  EXPECT_TRUE(check("stages of 'label'", "").ok());
+  EXPECT_TRUE(check("csv.labels.classes of 'label'", "100").ok());
+  EXPECT_TRUE(CheckKnownLabels(MeaningOf({{"csv.class_names", "horse"}}),
+                               trained, "other", "a/b")
+                  .ok())
+      << "another feature";
+  EXPECT_TRUE(
+      CheckKnownLabels(MeaningOf({{"csv.label", "colour"}}), {}, "", "a/b")
+          .ok())
+      << "nobody has written it down";
 }
 
 }  // namespace

@@ -189,12 +189,7 @@ Supervisor::Options LocalCluster::MakeOptions(
 }
 
 ClusterView LocalCluster::View() const {
-  ClusterView view;
-  view.version = ParamdVersion();
-  view.job_name = job_.name();
-  view.staleness = job_.staleness();
-  view.grows = job_.input().has_follow();
-  view.epochs = view.grows ? 0 : job_.epochs();
+  ClusterView view = EmptyView(job_, ParamdVersion());
   const std::vector<StatusPoller::Answer> answers = poller_->Newest();
   const std::vector<TaskState> states = supervisor_->States();
   std::vector<ProcessReport> servers, workers;

@@ -18,6 +18,7 @@
 #include "checkpoint/file.h"
 #include "checkpoint/quantization.h"
 #include "checkpoint/verify.h"
+#include "cli/commands/chosen_model.h"
 #include "compute/model/network_plan.h"
 #include "compute/model/quantization_aware.h"
 #include "compute/onnx/write_model.h"
@@ -136,6 +137,8 @@ absl::StatusOr<OnnxExport> ExportOnnx(const std::string& directory,
                                "the training data"));
   ASSIGN_OR_RETURN(const auto plan,
                    PlanNetwork(job.config.model(), training->spec()));
+  RETURN_IF_ERROR(
+      CheckTrainedAs(job.config.model(), plan->variables, directory, manifest));
   absl::optional<OnnxIntegers> integers;
   if (IsQuantized(manifest)) {
     RemoveTransforms(plan.get());  // The integers are what they stand for.

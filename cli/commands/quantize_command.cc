@@ -13,6 +13,7 @@
 #include "checkpoint/checkpoint_weights.h"
 #include "checkpoint/quantization.h"
 #include "checkpoint/verify.h"
+#include "cli/commands/chosen_model.h"
 #include "cli/commands/command.h"
 #include "compute/model/network_plan.h"
 #include "compute/model/quantization_aware.h"
@@ -243,6 +244,8 @@ absl::Status QuantizeAsWanted(const WantedQuantization& wanted) {
   ASSIGN_OR_RETURN(const auto plan,
                    PlanNetwork(job.config.model(), training->spec()));
   RETURN_IF_ERROR(CheckVariables(from, manifest, plan->variables));
+  RETURN_IF_ERROR(
+      CheckTrainedAs(job.config.model(), plan->variables, from, manifest));
   ASSIGN_OR_RETURN(const auto calibration,
                    OpenCalibration(wanted, job, *training));
   if (calibration != nullptr) {

@@ -313,6 +313,9 @@ class QuantizeTest(unittest.TestCase):
                 ((run, *job, f"--calibrate={directory}/small.json"), "3x3"),
                 ((run, "--calibrate=train"), "--job"),
                 ((cnn, *job, "--calibrate=train"), "conv2d_1"),
+                ((run, *job, "--mode=dynamic", "--set",
+                  'model.layers=["flatten", {"dense": 256}, "gelu", '
+                  '{"dense": 10}]'), "model.layers[1].gelu is {}, was not there"),
                 ((f"{self.directory}/nothing", *job), "nothing"),
         ):
             with self.subTest(arguments=arguments):

@@ -24,6 +24,7 @@
 #include "process/run_result.h"
 #include "process/signal_watcher.h"
 #include "process/terminal/console.h"
+#include "process/terminal/dashboard.h"
 #include "process/terminal/progress.h"
 #include "process/termination_log.h"
 #include "process/version.h"
@@ -37,16 +38,6 @@ namespace {
 // What a process may take for its end beyond drain_timeout, so that both fit
 // into the 30 s that Kubernetes gives unless told otherwise.
 constexpr absl::Duration kReleaseTime = absl::Seconds(3);
-
-ClusterView EmptyView(const v1::JobConfig& job) {
-  ClusterView view;
-  view.version = ParamdVersion();
-  view.job_name = job.name();
-  view.staleness = job.staleness();
-  view.grows = job.input().has_follow();
-  view.epochs = view.grows ? 0 : job.epochs();
-  return view;
-}
 
 void PrintEnd(const Invocation& invocation, const RunOptions& options,
               const PreparedProcess& prepared, Console* console) {
@@ -192,7 +183,7 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
   Console console(stdout, stderr, /*in_place=*/false);
   absl::optional<Progress> progress;
   if (prepared->cluster.standalone) {
-    progress.emplace(EmptyView(prepared->job.config), &console,
+    progress.emplace(EmptyView(prepared->job.config, ParamdVersion()), &console,
                      prepared->runtime.get(), absl::Seconds(5));
   }
   absl::Status status =

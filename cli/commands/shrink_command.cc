@@ -18,6 +18,7 @@
 #include "checkpoint/quantization.h"
 #include "checkpoint/verify.h"
 #include "checkpoint/write_weights.h"
+#include "cli/commands/chosen_model.h"
 #include "cli/commands/command.h"
 #include "cli/commands/settings_json.h"
 #include "compute/model/network_plan.h"
@@ -167,6 +168,8 @@ absl::Status ShrinkAsWanted(const WantedShrink& wanted) {
   ASSIGN_OR_RETURN(const auto plan,
                    PlanNetwork(job.config.model(), training->spec()));
   RETURN_IF_ERROR(CheckCheckpoint(from, manifest, *plan));
+  RETURN_IF_ERROR(
+      CheckTrainedAs(job.config.model(), plan->variables, from, manifest));
   ASSIGN_OR_RETURN(const Weights weights,
                    ReadWeights(from, plan->variables, job.config.seed(), {}));
   ASSIGN_OR_RETURN(const Shrunk shrunk,

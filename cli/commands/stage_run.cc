@@ -9,7 +9,6 @@
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
 #include "checkpoint/verify.h"
-#include "cli/commands/labels.h"
 #include "cli/commands/stage_figures.h"
 #include "cli/commands/stage_fit.h"
 #include "cli/stages/stages_page.h"
@@ -53,6 +52,18 @@ void AddNumbers(const v1::StageQuantize& wanted,
 int Said(const absl::Status& status) {
   PrintError(status);
   return status.ok() ? kExitFinished : ExitCodeAtStart(status);
+}
+
+// What was made before a process could record it, or of another model: that may
+// have a later name, and would be taken for the newest.
+absl::Status RemoveCheckpoints(const std::string& directory) {
+  const auto left = CheckpointsAt(directory);
+  if (absl::IsNotFound(left.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(left.status());
+  for (const std::string& checkpoint : *left) {
+    RETURN_IF_ERROR(RemoveTree(checkpoint));
+  }
+  return absl::OkStatus();
 }
 
 std::string NameIn(const std::string& path) {
@@ -157,9 +168,8 @@ int StageRun::Quantize(int number, const Invocation& invocation) const {
   if (!source.ok()) return Said(source.status());
   const std::string& directory = stage.config.checkpoint().directory();
   const std::string output = absl::StrCat(directory, "/", NameIn(*source));
-  // One that is there was made before this process could record it.
   absl::Status made = MakeDirectories(directory);
-  if (made.ok()) made = RemoveTree(output);
+  if (made.ok()) made = RemoveCheckpoints(directory);
   if (!made.ok()) return Said(made);
   const v1::StageQuantize& wanted = stage.stage.quantize();
   Invocation quantize = {invocation.program, FlagsOf(number).ToArguments(),

@@ -2,11 +2,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
+#include "base/status_macros.h"
 #include "config/cluster_agreement.h"
 #include "config/setting_changes.h"
 #include "config/setting_value.h"
@@ -51,6 +56,43 @@ std::string ChangesOf(const LoadedJob& stage, const StageRecord& record) {
   return difference.has_value() ? ChangesText({*difference}) : "";
 }
 
+// Whether it begins with, learns from, or is made of one of those stages.
+bool Uses(const LoadedJob& stage, const std::set<std::string>& names) {
+  const auto is_one = [&](const std::string& name) {
+    return names.find(name) != names.end();
+  };
+  const std::vector<std::string> labels = LabelStagesOf(stage.as_stage.input());
+  const auto& teachers = stage.as_stage.distill().teachers();
+  return is_one(stage.stage.from().stage()) ||
+         std::any_of(labels.begin(), labels.end(), is_one) ||
+         std::any_of(
+             teachers.begin(), teachers.end(), [&](absl::string_view teacher) {
+               return absl::ConsumePrefix(&teacher, StageReference("")) &&
+                      is_one(std::string(teacher));
+             });
+}
+
+// Whether nothing was made of a stage, directly or by others between, that is
+// to be trained now. It would be of a model that is there no more.
+absl::Status CheckNothingIsMadeOf(size_t number,
+                                  absl::Span<const LoadedJob> stages,
+                                  absl::Span<const FoundStage> found) {
+  std::set<std::string> older = {stages[number].stage.name()};
+  for (size_t i = number + 1; i < stages.size(); ++i) {
+    if (!Uses(stages[i], older)) continue;
+    if (found[i].record.has_value() || found[i].trained) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the stage '", stages[i].stage.name(), "' in '",
+          stages[i].config.run_dir(), "' was made of an earlier '",
+          stages[number].stage.name(),
+          "', which is not there and would be trained again: remove the later "
+          "one too, or give another run_dir"));
+    }
+    older.insert(stages[i].stage.name());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<NextStage> FindNext(absl::Span<const LoadedJob> stages,
@@ -58,10 +100,11 @@ absl::StatusOr<NextStage> FindNext(absl::Span<const LoadedJob> stages,
   for (size_t i = 0; i < stages.size(); ++i) {
     const LoadedJob& stage = stages[i];
     if (!found[i].record.has_value()) {
-      const bool trains = KindOf(stage.stage) == StageKind::kTrain;
-      return NextStage{static_cast<int>(i), trains && !found[i].trained
-                                                ? NextStage::What::kTrain
-                                                : NextStage::What::kFinish};
+      if (KindOf(stage.stage) != StageKind::kTrain || found[i].trained) {
+        return NextStage{static_cast<int>(i), NextStage::What::kFinish};
+      }
+      RETURN_IF_ERROR(CheckNothingIsMadeOf(i, stages, found));
+      return NextStage{static_cast<int>(i), NextStage::What::kTrain};
     }
     const std::string changes = ChangesOf(stage, *found[i].record);
     if (changes.empty()) continue;

@@ -35,7 +35,9 @@ struct NextStage {
 
 // `found` is of the stages, in order. INVALID_ARGUMENT, a sentence that names
 // the stage and what differs, if one is finished that was told something else
-// than now: what comes after it would be of another job.
+// than now: what comes after it would be of another job; or if one that was
+// made of another is there, and that one is to be trained: what is there would
+// be of another model.
 absl::StatusOr<NextStage> FindNext(absl::Span<const LoadedJob> stages,
                                    absl::Span<const FoundStage> found);
 

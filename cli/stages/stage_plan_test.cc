@@ -106,6 +106,44 @@ TEST(StagePlanTest, AFinishedStageThatIsToldSomethingElseIsRefused) {
               HasSubstr("warm_start.variables is \"dense*\", was \"*\""));
 }
 
+TEST(StagePlanTest, WhatWasMadeOfAModelThatIsGoneIsRefused) {
+  constexpr char kTaught[] = R"({
+    "name": "a", "epochs": 2, "run_dir": "/r",
+    "input": {"format": "idx", "directory": "/data"},
+    "model": {"layers": ["flatten", {"dense": 10}],
+              "loss": "softmax_cross_entropy"},
+    "optimizer": {"sgd": {}, "learning_rate": 0.5},
+    "stages": [{"name": "teacher"}, {"name": "alone"},
+               {"name": "labels", "from": "teacher", "label": {}},
+               {"name": "student", "input": {"stages": [
+                 {"relabel": "stage:labels"}, "shuffle"]}},
+               {"name": "distilled", "distill": {"teachers": "stage:teacher"}},
+               {"name": "int8", "from": "student", "quantize": "dynamic"}]})";
+  const std::vector<LoadedJob> stages = Load(kTaught);
+  ASSERT_EQ(stages.size(), 6u);
+  const auto next = [&](const std::vector<size_t>& there) {
+    std::vector<FoundStage> found(stages.size());
+    for (const size_t i : there) found[i] = Finished(stages[i]);
+    return FindNext(stages, found);
+  };
+  EXPECT_EQ(next({1, 4}).status().message(),
+            "the stage 'distilled' in '/r/distilled' was made of an earlier "
+            "'teacher', which is not there and would be trained again: remove "
+            "the later one too, or give another run_dir");
+  EXPECT_THAT(std::string(next({1, 2}).status().message()),
+              HasSubstr("the stage 'labels' in '/r/labels' was made of"));
+  EXPECT_THAT(std::string(next({1, 3}).status().message()),
+              HasSubstr("the stage 'student' in '/r/student' was made of an "
+                        "earlier 'teacher'"));
+  EXPECT_THAT(std::string(next({1, 5}).status().message()),
+              HasSubstr("the stage 'int8'"));
+  EXPECT_EQ(next({1})->number, 0);
+  EXPECT_EQ(next({0, 2, 3, 4, 5})->number, 1) << "nothing is made of it";
+  std::vector<FoundStage> trained(stages.size());
+  trained[4] = Trained();
+  EXPECT_FALSE(FindNext(stages, trained).ok());
+}
+
 TEST(StagePlanTest, WhatIsOfAProcessAndWhereTheRunLiesMayDiffer) {
   const std::vector<LoadedJob> before = Load();
   std::vector<FoundStage> found;

@@ -229,6 +229,36 @@ void Network::SetRows(RowNumbers rows) {
   }
 }
 
+void Network::BringInputs(const Batch& batch, RowNumbers rows) {
+  bool is_ahead = false;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const ConstTensor input = InputOf(*plan_, i, batch, rows, &places_[i]);
+    if (i == 0) {
+      is_ahead = input.data == ahead_.input && batch.range == ahead_.range;
+    }
+    inputs_[i] = exchange_.BringInput(i, input, is_ahead);
+  }
+  if (is_ahead) ahead_ = {};
+}
+
+Layer::BackwardPass Network::PlaceForward(Layer::Context* context) {
+  const Sequence& layers = *plan_->layers;
+  const uint64_t examples = context->examples;
+  const DType dtype = context->dtype;
+  Layer::BackwardPass pass;
+  pass.context = context;
+  pass.weights = weights_;
+  pass.input = inputs_.front();
+  pass.output = {nullptr, dtype, Batched(examples, layers.output_dims())};
+  pass.output.data =
+      exchange_.Reserve(pass.output.size() * SizeOf(dtype), &memory_.output);
+  pass.kept =
+      exchange_.Reserve(layers.KeptBytes(examples, dtype), &memory_.kept);
+  pass.scratch =
+      exchange_.Reserve(layers.ScratchBytes(examples, dtype), &memory_.scratch);
+  return pass;
+}
+
 absl::StatusOr<Layer::BackwardPass> Network::Forward(WeightSpans weights,
                                                      const Batch& batch,
                                                      RowNumbers rows,
@@ -254,28 +284,9 @@ absl::StatusOr<Layer::BackwardPass> Network::Forward(WeightSpans weights,
     const size_t variable = plan_->shared[i];
     weights_[i].data = exchange_.PlaceWeights(variable, weights[variable]);
   }
-  Layer::BackwardPass pass;
-  pass.context = context;
-  pass.weights = weights_;
-  bool is_ahead = false;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const ConstTensor input = InputOf(*plan_, i, batch, rows, &places_[i]);
-    if (i == 0) {
-      is_ahead = input.data == ahead_.input && batch.range == ahead_.range;
-    }
-    inputs_[i] = exchange_.BringInput(i, input, is_ahead);
-  }
-  if (is_ahead) ahead_ = {};
+  BringInputs(batch, rows);
   context->inputs = inputs_;
-  pass.input = inputs_.front();
-  pass.output = {nullptr, context->dtype,
-                 Batched(examples, layers.output_dims())};
-  pass.output.data = exchange_.Reserve(
-      pass.output.size() * SizeOf(context->dtype), &memory_.output);
-  pass.kept = exchange_.Reserve(layers.KeptBytes(examples, context->dtype),
-                                &memory_.kept);
-  pass.scratch = exchange_.Reserve(
-      layers.ScratchBytes(examples, context->dtype), &memory_.scratch);
+  Layer::BackwardPass pass = PlaceForward(context);
   RETURN_IF_ERROR(StatusOf(*device_, examples, steps_done_.most()));
   const auto walk = [&](Sequence::Needed needed) {
     layers.ForwardWith(pass, needed);

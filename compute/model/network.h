@@ -162,6 +162,10 @@ class Network : public TrainedModel, public ReplicatedModel {
                                               RowNumbers rows,
                                               bool takes_outputs,
                                               Layer::Context* context);
+  // Transfers what layers read of the batch, unless BringAhead has done so.
+  void BringInputs(const Batch& batch, RowNumbers rows);
+  // Memory for what a forward pass over the inputs writes.
+  Layer::BackwardPass PlaceForward(Layer::Context* context);
   // Memory for what a step writes after its forward pass, and if it
   // `brings_ahead` for the next one's input. The gradient of its outputs.
   Tensor PlaceBackward(GradientSpans gradients, bool brings_ahead,

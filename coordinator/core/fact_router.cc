@@ -469,6 +469,10 @@ void FactRouter::WriteResult(Turn* turn) {
   for (std::string& warning : parts_.tables.Warnings()) {
     warnings.push_back(std::move(warning));
   }
+  for (std::string& warning :
+       ScheduleWarnings(turn->job.options.job, last.step)) {
+    warnings.push_back(std::move(warning));
+  }
   if (grows && last.step == 0) {
     const v1::InputSource& train = turn->job.options.job.input().train();
     warnings.push_back(

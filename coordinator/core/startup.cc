@@ -278,6 +278,24 @@ uint64_t Startup::DecaySteps(const LoggedMode& logged, bool sync,
   return std::max<int64_t>(all, 1);
 }
 
+absl::Status Startup::PlanMode(const LoggedMode& logged,
+                               const CoordinatorOptions& options,
+                               v1::Configuration* planned) const {
+  const v1::JobConfig& job = options.job;
+  const auto consistency = ParseStaleness(job.staleness());
+  CHECK(consistency.ok(), "the job's settings were checked");
+  // What was set while the job ran is of the strategy that it ran with.
+  const bool is_logged = logged.mode.has_value() && UsesServers(job) &&
+                         !record_.strategy_changed();
+  *planned->mutable_consistency() = is_logged ? *logged.mode : *consistency;
+  if (!IsSync(*planned)) return absl::OkStatus();
+  planned->mutable_consistency()->set_backup_workers(job.backup_workers());
+  if (job.backup_workers() < options.workers) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "backup_workers is ", job.backup_workers(), " of ", options.workers,
+      " workers: at least one must be left to contribute"));
+}
+
 absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
                                         const Epochs& epochs,
                                         const LoggedMode& logged, Turn* turn) {
@@ -301,21 +319,8 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
       PlanLayout(options.variables, options.servers, PiecesOf(job)));
   turn->out->Note(BalanceText(planned->layout(), options.servers));
   *planned->mutable_optimizer() = job.optimizer();
-  const auto consistency = ParseStaleness(job.staleness());
-  CHECK(consistency.ok(), "the job's settings were checked");
-  // What was set while the job ran is of the strategy that it ran with.
-  const bool is_logged = logged.mode.has_value() && UsesServers(job) &&
-                         !record_.strategy_changed();
-  *planned->mutable_consistency() = is_logged ? *logged.mode : *consistency;
+  RETURN_IF_ERROR(PlanMode(logged, options, planned));
   const bool sync = IsSync(*planned);
-  if (sync) {
-    planned->mutable_consistency()->set_backup_workers(job.backup_workers());
-    if (job.backup_workers() >= options.workers) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "backup_workers is ", job.backup_workers(), " of ", options.workers,
-          " workers: at least one must be left to contribute"));
-    }
-  }
   planned->set_decay_steps(DecaySteps(logged, sync, options));
   // A backup is found without the log of the run that made it.
   const double rate_scale = logged.rate_scale.value_or(

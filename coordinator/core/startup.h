@@ -111,6 +111,9 @@ class Startup {
   void OnLayoutLogged(const IoResult& result, Turn* turn);
   uint64_t DecaySteps(const LoggedMode& logged, bool sync,
                       const CoordinatorOptions& options) const;
+  absl::Status PlanMode(const LoggedMode& logged,
+                        const CoordinatorOptions& options,
+                        v1::Configuration* planned) const;
   void CountPushes(StartPlan* plan) const;
   void PlanTakeOver(const JobView& job, const Epochs& epochs,
                     StartPlan* plan) const;

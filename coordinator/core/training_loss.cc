@@ -106,4 +106,28 @@ std::vector<std::string> TrainingWarnings(const v1::Evaluation& evaluation,
   return warnings;
 }
 
+std::vector<std::string> ScheduleWarnings(const v1::JobConfig& job,
+                                          uint64_t steps) {
+  using Pruning = v1::OptimizerConfig::Pruning;
+  constexpr char kAdvice[] = "give more epochs, or an earlier step";
+  std::vector<std::string> warnings;
+  for (const Pruning& pruning : job.optimizer().pruning()) {
+    // What is counted behind a step becomes zero with the next one.
+    const bool is_counted = pruning.scope() == Pruning::GLOBAL ||
+                            pruning.structure() == Pruning::CHANNELS;
+    if (pruning.end_step() + (is_counted ? 1 : 0) <= steps) continue;
+    warnings.push_back(absl::StrCat(
+        "optimizer.pruning of '", pruning.variables(), "' ends with end_step ",
+        pruning.end_step(), ", and the run has ", steps,
+        " steps: fewer weights are zero than its sparsity says; ", kAdvice));
+  }
+  const uint64_t begin = job.model().quantization_aware().begin_step();
+  if (begin > 0 && begin >= steps) {
+    warnings.push_back(absl::StrCat(
+        "model.quantization_aware.begin_step is ", begin, ", and the run has ",
+        steps, " steps: it was not trained to be quantised; ", kAdvice));
+  }
+  return warnings;
+}
+
 }  // namespace paramd

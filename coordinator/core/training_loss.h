@@ -9,6 +9,7 @@
 #include "absl/types/optional.h"
 
 #include "proto/metric_values.h"
+#include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/status.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 
@@ -63,6 +64,11 @@ class TrainingLoss {
 // training loss is above what it began with. A sentence each.
 std::vector<std::string> TrainingWarnings(const v1::Evaluation& evaluation,
                                           const TrainingLoss& loss);
+
+// The same of what was to happen at a step of the job that its steps did not
+// reach: pruning to its last share of zeros, training for integers.
+std::vector<std::string> ScheduleWarnings(const v1::JobConfig& job,
+                                          uint64_t steps);
 
 }  // namespace paramd
 

@@ -16,6 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 v1::SessionId Generation(uint64_t counter) {
   return MakeNumber<v1::SessionId>(1, counter);
@@ -160,6 +161,31 @@ TEST(TrainingWarningsTest, ALossThatBeganInAnEarlierRunIsComparedWithNothing) {
   loss.Told(0, Generation(1), false, Sums(1'000, 200));
   loss.Told(0, Generation(1), false, Sums(2'000, 450));
   EXPECT_THAT(TrainingWarnings(EvaluationOf(9'000, 0.3), loss), IsEmpty());
+}
+
+TEST(ScheduleWarningsTest, WhatTheStepsDidNotReachIsSaid) {
+  using Pruning = v1::OptimizerConfig::Pruning;
+  v1::JobConfig job;
+  EXPECT_THAT(ScheduleWarnings(job, 0), IsEmpty());
+  Pruning* const pruning = job.mutable_optimizer()->add_pruning();
+  pruning->set_variables("*/kernel");
+  pruning->set_end_step(80);
+  EXPECT_THAT(ScheduleWarnings(job, 80), IsEmpty());
+  EXPECT_THAT(
+      ScheduleWarnings(job, 79),
+      ElementsAre("optimizer.pruning of '*/kernel' ends with end_step 80, and "
+                  "the run has 79 steps: fewer weights are zero than its "
+                  "sparsity says; give more epochs, or an earlier step"));
+  pruning->set_scope(Pruning::GLOBAL);
+  EXPECT_THAT(ScheduleWarnings(job, 81), IsEmpty());
+  EXPECT_THAT(ScheduleWarnings(job, 80), SizeIs(1));
+  pruning->set_scope(Pruning::BLOCK);
+  pruning->set_structure(Pruning::CHANNELS);
+  EXPECT_THAT(ScheduleWarnings(job, 80), SizeIs(1));
+  job.mutable_model()->mutable_quantization_aware()->set_begin_step(100);
+  EXPECT_THAT(ScheduleWarnings(job, 101), IsEmpty());
+  EXPECT_THAT(ScheduleWarnings(job, 100),
+              ElementsAre(HasSubstr("it was not trained to be quantised")));
 }
 
 }  // namespace

@@ -244,6 +244,16 @@ std::string CheckpointText(const ClusterView& view) {
 
 }  // namespace
 
+ClusterView EmptyView(const v1::JobConfig& job, absl::string_view version) {
+  ClusterView view;
+  view.version = std::string(version);
+  view.job_name = job.name();
+  view.staleness = job.staleness();
+  view.grows = job.input().has_follow();
+  view.epochs = view.grows ? 0 : job.epochs();
+  return view;
+}
+
 void FillView(const std::vector<ProcessReport>& servers,
               const std::vector<ProcessReport>& workers, ClusterView* view) {
   view->servers.clear();

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
+#include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
@@ -58,6 +59,9 @@ struct ProcessReport {
   absl::optional<v1::StatusReply> status;  // Nullopt: it never answered.
   std::string note;
 };
+
+// Of a job that nobody has said anything about yet, by paramd `version`.
+ClusterView EmptyView(const v1::JobConfig& job, absl::string_view version);
 
 // Fills in what the processes say into `view`, whose other fields stay: rows
 // for each of `servers` and `workers` in order, and the job's figures as worker

@@ -34,6 +34,22 @@ ClusterView Running() {
   return view;
 }
 
+TEST(DashboardTest, AViewOfAJobHasWhatItsFileSays) {
+  v1::JobConfig job;
+  job.set_name("fashion-mnist");
+  job.set_staleness("sync");
+  job.set_epochs(5);
+  const ClusterView view = EmptyView(job, "0.1");
+  EXPECT_EQ(view.version, "0.1");
+  EXPECT_EQ(view.job_name, "fashion-mnist");
+  EXPECT_EQ(view.staleness, "sync");
+  EXPECT_EQ(view.epochs, 5u);
+  EXPECT_TRUE(view.workers.empty());
+  job.mutable_input()->mutable_follow();
+  EXPECT_TRUE(EmptyView(job, "0.1").grows);
+  EXPECT_EQ(EmptyView(job, "0.1").epochs, 0u) << "nobody knows how many";
+}
+
 TEST(DashboardTest, ABlockShowsEveryProcessAndTheJob) {
   EXPECT_EQ(RenderBlock(Running(), 120),
             "paramd 0.1  fashion-mnist  2 ps · 2 workers · async           "

@@ -355,6 +355,21 @@ class DistillTest(unittest.TestCase):
                 "run", f"--run_dir={run_dir}")
         self.assertEqual(paramd.tensors(self.newest(run_dir)), whole)
 
+    def test_a_run_goes_on_with_the_teacher_that_it_began_with(self):
+        directory = tempfile.mkdtemp(dir=self.root)
+        teacher = os.path.join(directory, "teacher")
+        first, second = self.teachers
+        for epochs, run_dir, wanted in ((2, first, 0), (3, first, 0),
+                                        (4, second, 2)):
+            if os.path.islink(teacher):
+                os.remove(teacher)
+            os.symlink(run_dir, teacher)
+            code, run = self.run_job(
+                self.student(epochs=epochs, distill={"teachers": [teacher]}),
+                "run", f"--run_dir={os.path.join(directory, 'run')}")
+            self.assertEqual(code, wanted, run.output)
+        self.assertRegex(run.output, r"teachers step \d+ of run .*, not step ")
+
     def test_a_run_goes_on_with_the_labels_that_it_began_with(self):
         first, second = (self.label(one) for one in self.teachers)
         directory = tempfile.mkdtemp(dir=self.root)

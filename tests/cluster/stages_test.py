@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -161,6 +162,30 @@ class StagesTest(unittest.TestCase):
         for name in _NAMES[:4]:
             self.assertEqual(self.weights(name), self.weights(name, whole),
                              name)
+
+    def test_integers_that_are_made_again_are_the_only_ones(self):
+        self.finish("run")
+        stage = os.path.join(self.run_dir, "int8")
+        (name,) = paramd.checkpoints(stage)
+        directory = os.path.join(stage, "checkpoints")
+        # As if they had been made of a model that was trained for longer.
+        os.rename(os.path.join(directory, name),
+                  os.path.join(directory, "000009-00000009.step-999"))
+        os.remove(os.path.join(stage, "stage.json"))
+        output = self.finish("run")
+        self.assertNotIn("stage teacher (1 of 5) begins", output)
+        self.assertEqual(paramd.checkpoints(stage), [name])
+        self.assertEqual(self.page()["int8"]["result"],
+                         os.path.join(directory, name))
+
+    def test_a_student_of_a_teacher_that_is_gone_is_refused(self):
+        self.finish("run")
+        shutil.rmtree(os.path.join(self.run_dir, "teacher"))
+        run = self.start("run")
+        self.assertEqual(run.wait(), 2, run.output)
+        student = os.path.join(self.run_dir, "student")
+        self.assertIn(f"the stage 'student' in '{student}' was made of an "
+                      "earlier 'teacher'", run.output)
 
     def test_a_run_that_is_told_to_stop_goes_on_too(self):
         self.job["stages"][1]["epochs"] = 600

@@ -277,8 +277,14 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   Worker* const worker = added.get();
   cores_.push_back(std::move(added));
   const PeerId self = PeerId::Worker(index);
+  HandleInput(self);
+  HandleComputing(self);
+  lives_[self] = simulation_.AddNode(self, worker, start_within);
+}
+
+void IntegerCluster::HandleInput(PeerId worker) {
   simulation_.HandleIo(
-      self, v1::FetchPortion::descriptor(), {}, [this](Outbox::IoItem item) {
+      worker, v1::FetchPortion::descriptor(), {}, [this](Outbox::IoItem item) {
         if (options_.files != nullptr) {
           simulation_.Fail(options_.files->CheckGiven(
               static_cast<const v1::FetchPortion&>(*item.head)));
@@ -286,12 +292,12 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
         return IoResult{};
       });
   simulation_.HandleIo(
-      self, v1::CollectRows::descriptor(), kComputing,
+      worker, v1::CollectRows::descriptor(), kComputing,
       [this](Outbox::IoItem item) {
         return CollectRows(static_cast<const v1::CollectRows&>(*item.head));
       });
   simulation_.HandleIo(
-      self, v1::CollectEvaluationRows::descriptor(), kComputing,
+      worker, v1::CollectEvaluationRows::descriptor(), kComputing,
       [this](Outbox::IoItem) {
         IoResult result;
         result.head = std::make_unique<v1::CollectEvaluationRowsResult>();
@@ -299,9 +305,12 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
             Buffer::Copy(AsBytes(absl::MakeConstSpan(job_.AllRows())))};
         return result;
       });
+}
+
+void IntegerCluster::HandleComputing(PeerId worker) {
   const auto computed = std::make_shared<Computed>();
   simulation_.HandleIo(
-      self, v1::ComputeGradient::descriptor(), kComputing,
+      worker, v1::ComputeGradient::descriptor(), kComputing,
       [this, computed](Outbox::IoItem item) {
         const auto& request =
             static_cast<const v1::ComputeGradient&>(*item.head);
@@ -309,22 +318,21 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
         *computed = {item.io, result.payload};
         return result;
       });
-  simulation_.HandleIo(self, v1::TakeGradients::descriptor(), kComputing,
+  simulation_.HandleIo(worker, v1::TakeGradients::descriptor(), kComputing,
                        [this, computed](Outbox::IoItem item) {
                          return TakeGradients(
                              static_cast<const v1::TakeGradients&>(*item.head),
                              *computed);
                        });
-  simulation_.HandleIo(self, v1::AbandonGradient::descriptor(), {},
+  simulation_.HandleIo(worker, v1::AbandonGradient::descriptor(), {},
                        [](Outbox::IoItem) { return IoResult{}; });
   simulation_.HandleIo(
-      self, v1::EvaluateWeights::descriptor(),
+      worker, v1::EvaluateWeights::descriptor(),
       {.shortest = absl::Milliseconds(1), .longest = absl::Seconds(1)},
       [this](Outbox::IoItem item) {
         return Evaluate(static_cast<const v1::EvaluateWeights&>(*item.head),
                         ValuesOf(item.payload));
       });
-  lives_[self] = simulation_.AddNode(self, worker, start_within);
 }
 
 bool IntegerCluster::HasExactWeights() const {

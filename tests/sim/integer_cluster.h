@@ -108,6 +108,9 @@ class IntegerCluster {
   void AddServer(uint32_t index, absl::Duration start_within);
   void AddCoordinator(absl::Duration start_within);
   void AddWorker(uint32_t index, absl::Duration start_within);
+  // What a worker has done outside of it.
+  void HandleInput(PeerId worker);
+  void HandleComputing(PeerId worker);
   void Add(PeerId task, absl::Duration start_within);
   // The tasks that share the process of `task`.
   static std::vector<PeerId> ProcessOf(PeerId task);
