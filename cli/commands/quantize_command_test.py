@@ -45,9 +45,9 @@ def write_images(directory, kind, count, seed):
     write_idx(f"{directory}/{kind}-labels", (count,), labels)
 
 
-def job_of(directory, layers, name):
+def job_of(directory, layers, name, epochs=2):
     job = {
-        "name": name, "epochs": 2, "batch_per_replica": 50, "seed": 1,
+        "name": name, "epochs": epochs, "batch_per_replica": 50, "seed": 1,
         "input": {"format": "idx", "directory": directory,
                   "train_images": "train-images",
                   "train_labels": "train-labels",
@@ -70,7 +70,8 @@ CONVOLUTIONS = [
     {"conv2d": {"filters": 16, "kernel": 3, "bias": False}}, {"batch_norm": {}},
     "relu", {"max_pool": 2}, "flatten", {"dense": 10}]
 RESIDUAL = [
-    {"conv2d": {"filters": 8, "kernel": 3}}, "relu",
+    {"conv2d": {"filters": 8, "kernel": 3, "bias": False}}, {"batch_norm": {}},
+    "relu",
     {"residual": {"layers": [
         {"conv2d": {"filters": 8, "kernel": 3, "bias": False}},
         {"batch_norm": {}}, "relu", {"conv2d": {"filters": 8, "kernel": 3}}]}},
@@ -92,10 +93,11 @@ class QuantizeTest(unittest.TestCase):
         write_images(cls.directory, "train", TRAIN, 1)
         write_images(cls.directory, "test", TEST, 2)
         cls.jobs, cls.runs = {}, {}
-        for name, layers in (("dense", DENSE), ("cnn", CONVOLUTIONS),
-                             ("residual", RESIDUAL),
-                             ("transformer", TRANSFORMER)):
-            cls.jobs[name] = job_of(cls.directory, layers, name)
+        for name, layers, epochs in (("dense", DENSE, 2),
+                                     ("cnn", CONVOLUTIONS, 2),
+                                     ("residual", RESIDUAL, 5),
+                                     ("transformer", TRANSFORMER, 4)):
+            cls.jobs[name] = job_of(cls.directory, layers, name, epochs)
             cls.runs[name] = f"{cls.directory}/run-{name}"
             code, out, err = paramd("run", "--job", cls.jobs[name],
                                     "--run_dir", cls.runs[name])
@@ -170,7 +172,7 @@ class QuantizeTest(unittest.TestCase):
 
     def test_layers_inside_of_others_are_named_with_their_range(self):
         made, out = self.quantize("residual", "--calibrate=train")
-        self.assertRegex(out, r"conv2d_2 +int8 conv2d with batch_norm_1, input ")
+        self.assertRegex(out, r"conv2d_2 +int8 conv2d with batch_norm_2, input ")
         self.assertRegex(out, r"conv2d_3 +int8 conv2d, input scale ")
         self.assertNotIn("residual_1", out)
         made, out = self.quantize("transformer", "--mode=dynamic")
