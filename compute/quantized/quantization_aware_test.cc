@@ -106,7 +106,7 @@ Weights FirstWeights(const std::vector<v1::Variable>& variables) {
 }
 
 // Steps of plain descent.
-Weights Trained(TrainedModel* model, int steps) {
+Weights Trained(TrainedModel* model, int steps, float learning_rate = 0.1f) {
   Weights weights = FirstWeights(model->variables());
   Weights gradients = weights;
   for (int step = 0; step < steps; ++step) {
@@ -117,7 +117,7 @@ Weights Trained(TrainedModel* model, int steps) {
         [](size_t) {});
     EXPECT_TRUE(metrics.ok()) << metrics.status();
     for (size_t v = 0; v < weights.size(); ++v) {
-      const float rate = model->variables()[v].untrained() ? 1 : 0.1f;
+      const float rate = model->variables()[v].untrained() ? 1 : learning_rate;
       for (size_t i = 0; i < weights[v].size(); ++i) {
         weights[v][i] -= rate * gradients[v][i];
       }
@@ -225,7 +225,7 @@ TEST(QuantizationAwareTest, WhatTrainingDoesNotRoundStaysInFloat) {
       &config));
   auto model = Network::Create(config, Spec());
   ASSERT_TRUE(model.ok()) << model.status();
-  const Weights weights = Trained(model->get(), 20);
+  const Weights weights = Trained(model->get(), 20, 0.005f);
   const auto made = Quantize(config, Spec(), Spans(weights), {});
   ASSERT_TRUE(made.ok()) << made.status();
   std::vector<std::string> integers;
