@@ -35,7 +35,7 @@ struct Quantization {
   };
   struct Layer {
     std::string name;  // Its variables begin with it: "conv_1".
-    std::string kind;  // "dense", "conv2d"
+    std::string kind;  // "dense", "conv2d", "attention"
     // The batch norm behind it, whose factors are in its weights.
     std::string folded;
     absl::optional<Input> input;  // Not if dynamic: of each example its own.

@@ -274,18 +274,17 @@ int QuantizeCommand(const Invocation& invocation) {
   WantedQuantization wanted;
   Flags flags(
       "quantize", "CHECKPOINT --job FILE --output DIR [flags]",
-      "Makes a smaller checkpoint of one: dense layers and convolutions "
-      "with integers of 8\nbits or fewer, or weights of 16. 'paramd predict' "
-      "and "
-      "'evaluate' compute with it. The sets of\n--calibrate are the "
-      "job's, or those of another job file.");
+      "Makes a smaller checkpoint of one: dense layers, convolutions and "
+      "attention with integers\nof 8 bits or fewer, or weights of 16. 'paramd "
+      "predict' and 'evaluate' compute with it. The\nsets of --calibrate are "
+      "the job's, or those of another job file.");
   flags.AddText("calibrate", "train|test|JOB",
                 "static ranges: run the model on this set, to see what its "
                 "layers get",
                 &wanted.calibrate);
   flags.AddText("mode", "static|dynamic|float16|bfloat16",
                 "static if there is a set to calibrate on, else dynamic: each "
-                "example's own ranges, of dense layers alone",
+                "example's own ranges, of dense layers and attention",
                 &wanted.mode);
   flags.AddText("observer",
                 "min_max|moving_average|percentile|histogram|entropy",

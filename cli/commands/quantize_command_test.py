@@ -45,9 +45,9 @@ def write_images(directory, kind, count, seed):
     write_idx(f"{directory}/{kind}-labels", (count,), labels)
 
 
-def job_of(directory, layers, name):
+def job_of(directory, layers, name, epochs=2):
     job = {
-        "name": name, "epochs": 2, "batch_per_replica": 50, "seed": 1,
+        "name": name, "epochs": epochs, "batch_per_replica": 50, "seed": 1,
         "input": {"format": "idx", "directory": directory,
                   "train_images": "train-images",
                   "train_labels": "train-labels",
@@ -69,6 +69,20 @@ CONVOLUTIONS = [
     {"conv2d": {"filters": 8, "kernel": 3}}, "relu",
     {"conv2d": {"filters": 16, "kernel": 3, "bias": False}}, {"batch_norm": {}},
     "relu", {"max_pool": 2}, "flatten", {"dense": 10}]
+RESIDUAL = [
+    {"conv2d": {"filters": 8, "kernel": 3, "bias": False}}, {"batch_norm": {}},
+    "relu",
+    {"residual": {"layers": [
+        {"conv2d": {"filters": 8, "kernel": 3, "bias": False}},
+        {"batch_norm": {}}, "relu", {"conv2d": {"filters": 8, "kernel": 3}}]}},
+    "relu", {"max_pool": 2}, "flatten", {"dense": 10}]
+# Each row of an image is a place.
+TRANSFORMER = [
+    {"dense": 32}, "positional_embedding",
+    {"residual": {"layers": ["layer_norm", {"attention": {"heads": 4}}]}},
+    {"recompute": {"layers": [{"residual": {"layers": [
+        "layer_norm", {"dense": 64}, "gelu", {"dense": 32}]}}]}},
+    "layer_norm", "flatten", {"dense": 10}]
 
 
 class QuantizeTest(unittest.TestCase):
@@ -79,8 +93,11 @@ class QuantizeTest(unittest.TestCase):
         write_images(cls.directory, "train", TRAIN, 1)
         write_images(cls.directory, "test", TEST, 2)
         cls.jobs, cls.runs = {}, {}
-        for name, layers in (("dense", DENSE), ("cnn", CONVOLUTIONS)):
-            cls.jobs[name] = job_of(cls.directory, layers, name)
+        for name, layers, epochs in (("dense", DENSE, 2),
+                                     ("cnn", CONVOLUTIONS, 2),
+                                     ("residual", RESIDUAL, 5),
+                                     ("transformer", TRANSFORMER, 4)):
+            cls.jobs[name] = job_of(cls.directory, layers, name, epochs)
             cls.runs[name] = f"{cls.directory}/run-{name}"
             code, out, err = paramd("run", "--job", cls.jobs[name],
                                     "--run_dir", cls.runs[name])
@@ -138,6 +155,41 @@ class QuantizeTest(unittest.TestCase):
                     accuracy = self.evaluate(name, made)["accuracy"]
                     self.assertLessEqual(abs(accuracy - float_accuracy), 0.005,
                                          out)
+
+    # Some more images are near a border there.
+    def test_residual_networks_and_transformers_are_within_a_point(self):
+        for name in ("residual", "transformer"):
+            float_accuracy = self.evaluate(name, self.runs[name])["accuracy"]
+            self.assertGreater(float_accuracy, 0.7)
+            for flags in (("--calibrate=train",),
+                          ("--calibrate=train", "--activation_bits=16"),
+                          ("--mode=dynamic",)):
+                with self.subTest(name=name, flags=flags):
+                    made, out = self.quantize(name, *flags)
+                    accuracy = self.evaluate(name, made)["accuracy"]
+                    self.assertLessEqual(abs(accuracy - float_accuracy), 0.01,
+                                         out)
+
+    def test_layers_inside_of_others_are_named_with_their_range(self):
+        made, out = self.quantize("residual", "--calibrate=train")
+        self.assertRegex(out, r"conv2d_2 +int8 conv2d with batch_norm_2, input ")
+        self.assertRegex(out, r"conv2d_3 +int8 conv2d, input scale ")
+        self.assertNotIn("residual_1", out)
+        made, out = self.quantize("transformer", "--mode=dynamic")
+        for layer, kind in (("attention_1/projection", "attention"),
+                            ("attention_1/output", "attention"),
+                            ("dense_1", "dense"), ("dense_2", "dense"),
+                            ("dense_3", "dense"), ("dense_4", "dense")):
+            self.assertRegex(out, rf"(?m)^  {layer} +int8 {kind}$")
+        self.assertRegex(out, r"(?m)^  layer_norm_2 +float: it is neither a "
+                              r"dense layer nor a convolution nor attention$")
+        self.assertEqual(0, paramd("checkpoint", "verify", made)[0])
+        self.assertRegex(paramd("checkpoint", "inspect", made, "--values")[1],
+                         r"(?m)^attention_1/output +attention ")
+        code, out, err = paramd(
+            "checkpoint", "export", made, "--job", self.jobs["transformer"],
+            "--format=onnx", "--to", f"{made}.onnx")
+        self.assertEqual(0, code, out + err)
 
     def test_what_is_made_is_smaller_and_says_how(self):
         made, out = self.quantize("dense", "--calibrate=train")

@@ -70,14 +70,21 @@ Product::Strides Attention::OfMixed() const {
   return {.row = values_, .outer = places_ * values_, .inner = head_values_};
 }
 
+void Attention::Project(const Pass& pass, size_t kernel,
+                        const ConstTensor& input, const Tensor& output) const {
+  Device& device = *pass.context->device;
+  const uint64_t outputs = kernel == kProjectionKernel ? 3 * values_ : values_;
+  device.Multiply(
+      {.m = pass.context->examples * places_, .n = outputs, .k = values_},
+      input, pass.weights[kernel], output);
+  device.AddRow(output, pass.weights[kernel + 1], output);
+}
+
 void Attention::Forward(const Pass& pass) const {
   const uint64_t examples = pass.context->examples;
   Device& device = *pass.context->device;
   const Tensors kept = Lay(examples, pass.context->dtype, pass.kept);
-  const uint64_t rows = examples * places_;
-  device.Multiply({.m = rows, .n = 3 * values_, .k = values_}, pass.input,
-                  pass.weights[0], kept.projected);
-  device.AddRow(kept.projected, pass.weights[1], kept.projected);
+  Project(pass, kProjectionKernel, pass.input, kept.projected);
 
   Product scores = PerHead(examples, places_, places_, head_values_);
   scores.transpose_b = true;
@@ -93,9 +100,7 @@ void Attention::Forward(const Pass& pass) const {
   mix.b = OfThird();
   mix.c = OfMixed();
   device.Multiply(mix, kept.shares, Third(kept.projected, 2), kept.mixed);
-  device.Multiply({.m = rows, .n = values_, .k = values_}, kept.mixed,
-                  pass.weights[2], pass.output);
-  device.AddRow(pass.output, pass.weights[3], pass.output);
+  Project(pass, kOutputKernel, kept.mixed, pass.output);
 }
 
 void Attention::Backward(const BackwardPass& pass) const {

@@ -33,6 +33,15 @@ class Attention : public Layer {
   uint64_t heads() const { return heads_; }
   bool is_causal() const { return causal_; }
 
+  // The places of kernels among its variables; a kernel's bias is behind it.
+  static constexpr size_t kProjectionKernel = 0;
+  static constexpr size_t kOutputKernel = 2;
+
+ protected:
+  // Part of Forward: y = x W + b of each place, with one of the two kernels.
+  virtual void Project(const Pass& pass, size_t kernel,
+                       const ConstTensor& input, const Tensor& output) const;
+
  private:
   // The same tensors hold values, kept, and their gradients, in scratch.
   struct Tensors {

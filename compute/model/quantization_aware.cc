@@ -8,7 +8,9 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "compute/model/attention.h"
 #include "compute/model/image_layers.h"
+#include "compute/model/nested_layers.h"
 #include "compute/model/simple_layers.h"
 #include "compute/quantized/integer_product.h"
 
@@ -35,6 +37,19 @@ absl::Span<const float> OwnRange(const LayerTransform::Use& use) {
 
 const TransformedLayer* AsTransformed(const Layer& layer) {
   return dynamic_cast<const TransformedLayer*>(&layer);
+}
+
+// Why a layer of the plan's own sequence is not trained to be quantised.
+std::string WhyNotTrained(const NetworkPlan& plan, size_t i) {
+  const Layer& layer = plan.layers->layer(i);
+  if (!HeldBy(layer).empty()) {
+    return "it holds layers; those of the network itself are trained for it";
+  }
+  if (dynamic_cast<const Attention*>(&layer) != nullptr) {
+    return "attention is not trained for it";
+  }
+  return WhyInFloat(plan, layer, plan.layers->first_variable(i),
+                    /*static_ranges=*/true);
 }
 
 }  // namespace
@@ -107,26 +122,26 @@ void QuantizationAware::Update(const Use& use, const ConstTensor& input,
           : static_cast<float>(-share / static_cast<double>(begin_step_));
 }
 
-bool SharesVariables(const NetworkPlan& plan, size_t layer) {
-  const size_t first = plan.layers->first_variable(layer);
-  const size_t count = plan.layers->layer(layer).variables().size();
+bool SharesVariables(const NetworkPlan& plan, const Layer& layer,
+                     size_t first) {
+  const size_t count = layer.variables().size();
   for (size_t v = first; v < first + count; ++v) {
     if (plan.IsUsedBefore(v) || plan.IsUsedBehind(v)) return true;
   }
   return false;
 }
 
-std::string WhyInFloat(const NetworkPlan& plan, size_t i, bool static_ranges) {
-  const Layer& layer = plan.layers->layer(i);
-  if (layer.keeps_layers()) {
-    return "it holds layers; those of the network itself are quantised";
-  }
+std::string WhyInFloat(const NetworkPlan& plan, const Layer& layer,
+                       size_t first, bool static_ranges) {
   const bool is_dense = dynamic_cast<const Dense*>(&layer) != nullptr;
+  const bool is_attention = dynamic_cast<const Attention*>(&layer) != nullptr;
   const auto* const convolution = dynamic_cast<const Conv2d*>(&layer);
-  if (!is_dense && convolution == nullptr) {
-    return "it is neither a dense layer nor a convolution";
+  if (!is_dense && !is_attention && convolution == nullptr) {
+    return "it is neither a dense layer nor a convolution nor attention";
   }
-  if (SharesVariables(plan, i)) return "another layer has the same variables";
+  if (SharesVariables(plan, layer, first)) {
+    return "another layer has the same variables";
+  }
   const uint64_t terms = TermsOf(layer.variables()[0]);
   if (terms > kMostInputs) {
     return absl::StrCat("sums of its ", terms,
@@ -162,7 +177,7 @@ absl::Status MakeQuantizationAware(
   for (size_t i = 0; i < plan->layers->size(); ++i) {
     layers.push_back(plan->layers->shared_layer(i));
     if (layers.back()->variables().empty()) continue;
-    const std::string why_not = WhyInFloat(*plan, i, /*static_ranges=*/true);
+    const std::string why_not = WhyNotTrained(*plan, i);
     if (why_not.empty()) {
       layers.back() =
           std::make_shared<TransformedLayer>(layers.back(), transform);

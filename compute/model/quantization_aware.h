@@ -66,18 +66,24 @@ class QuantizationAware : public LayerTransform {
 // The largest integer of a weight of so many bits.
 constexpr int MostOfBits(uint32_t bits) { return (1 << (bits - 1)) - 1; }
 
-// Whether another layer of the plan has a variable of this one.
-bool SharesVariables(const NetworkPlan& plan, size_t layer);
+// Whether another layer of the plan has a variable of this one, whose first
+// variable has the place `first` in the plan's `shared`.
+bool SharesVariables(const NetworkPlan& plan, const Layer& layer, size_t first);
 
-// Why a layer of a plan can't be computed of integers; empty: it can. Those of
-// `static_ranges`, or of each example's own.
-std::string WhyInFloat(const NetworkPlan& plan, size_t layer,
-                       bool static_ranges);
+// Why a layer of a plan, at any depth, whose first variable has the place
+// `first` in the plan's `shared`, can't be computed of integers; empty: it can.
+// Those of `static_ranges`, or of each example's own. REQUIRES: it holds no
+// layers.
+std::string WhyInFloat(const NetworkPlan& plan, const Layer& layer,
+                       size_t first, bool static_ranges);
 
-// The layers that can be computed of integers with static ranges become
-// TransformedLayers. INVALID_ARGUMENT, a sentence, if there is none, or the
-// plan has a table whose rows have keys, which no quantised checkpoint can
-// hold. REQUIRES: the plan's variables are known; they are to be found anew.
+// The dense layers and convolutions of the plan's own sequence that can be
+// computed of integers with static ranges become TransformedLayers. Those that
+// layers hold, and attention, stay as they are: they would have variables that
+// runs of before they could be quantised do not have. INVALID_ARGUMENT, a
+// sentence, if there is none, or the plan has a table whose rows have keys,
+// which no quantised checkpoint can hold. REQUIRES: the plan's variables are
+// known; they are to be found anew.
 absl::Status MakeQuantizationAware(
     const v1::ModelConfig::QuantizationAware& config, NetworkPlan* plan);
 

@@ -248,8 +248,16 @@ TEST(QuantizationAwareTest, WhatCantBeQuantisedIsRefusedInASentence) {
              LabelledImages({16}, 16),
              "quantization_aware: no layer of the model can be quantised: "
              "'residual_1': it holds layers; those of the network itself are "
-             "quantised; 'a': another layer has the same variables; 'a': "
+             "trained for it; 'a': another layer has the same variables; 'a': "
              "another layer has the same variables; leave it out"},
+        Case{"layers { reshape { dims: [ 4, 4 ] } }"
+             "layers { attention { heads: 2 } } layers { flatten {} }"
+             "layers { recompute { layers { dense { units: 16 } } } }",
+             LabelledImages({16}, 16),
+             "quantization_aware: no layer of the model can be quantised: "
+             "'attention_1': attention is not trained for it; 'recompute_1': "
+             "it holds layers; those of the network itself are trained for it; "
+             "leave it out"},
         Case{"layers { embedding { width: 4 sparse: true capacity: 100 } }"
              "layers { flatten {} } layers { dense { units: 2 } }",
              keys,

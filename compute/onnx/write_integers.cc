@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "base/status_macros.h"
 #include "compute/model/image_layers.h"
 
 namespace paramd {
@@ -37,20 +36,23 @@ OnnxValue ThroughIntegers(OnnxGraph* graph, const OnnxValue& value,
 // A product while it is written.
 class ProductWriter {
  public:
-  ProductWriter(const NetworkPlan& plan, const QuantizedProducts& products,
-                const FoundProduct& product, const OnnxPass& pass)
-      : plan_(plan),
-        products_(products),
+  ProductWriter(const QuantizedProducts& products, const FoundProduct& product,
+                const OnnxPass& pass)
+      : products_(products),
         product_(product),
-        layer_(plan.layers->layer(product.layer)),
         pass_(pass),
-        graph_(*pass.graph) {}
+        graph_(*pass.graph),
+        name_(product.kernel_variable().name()),
+        kernel_dims_(product.kernel_variable().shape().begin(),
+                     product.kernel_variable().shape().end()),
+        values_(products.TensorOf(product).values),
+        scales_(products.TensorOf(product).scales),
+        bias_(products.BiasOf(product)) {}
 
-  absl::StatusOr<OnnxValue> WriteStatic() {
-    RETURN_IF_ERROR(Read());
+  OnnxValue WriteStatic() {
     const Affine affine = products_.InputOf(product_);
-    OnnxValue made =
-        product_.is_convolution ? WriteConvolution(affine) : WriteDense(affine);
+    OnnxValue made = product_.is_convolution() ? WriteConvolution(affine)
+                                               : WriteDense(affine);
     made = Finish(std::move(made));
     std::vector<const Pool*> pools;
     const FoundProduct* const next = products_.Next(product_, &pools);
@@ -59,9 +61,8 @@ class ProductWriter {
     return ThroughIntegers(&graph_, made, products_.InputOf(*next));
   }
 
-  absl::StatusOr<OnnxValue> WriteDynamic() {
-    RETURN_IF_ERROR(Read());
-    const OnnxValue x = AsDims(&graph_, pass_.input, layer_.input_dims());
+  OnnxValue WriteDynamic() {
+    const OnnxValue x = AsDims(&graph_, pass_.input, product_.input_dims);
     // Integers, their scale, their zero point.
     const auto integers =
         graph_.AddMany("DynamicQuantizeLinear", {x.name}, {}, 3);
@@ -72,23 +73,10 @@ class ProductWriter {
     const std::string as_float =
         graph_.Add("Cast", {sums}, {{"to", int64_t{onnx::TensorProto::FLOAT}}});
     return Finish(WithFloatBias(
-        {graph_.Add("Mul", {as_float, unit}), layer_.output_dims()}));
+        {graph_.Add("Mul", {as_float, unit}), product_.output_dims}));
   }
 
  private:
-  absl::Status Read() {
-    ASSIGN_OR_RETURN(const IntegerTensor* const tensor,
-                     products_.TensorOf(product_));
-    const v1::Variable& kernel =
-        plan_.variables[VariableOf(plan_, product_.layer, 0)];
-    name_ = kernel.name();
-    kernel_dims_.assign(kernel.shape().begin(), kernel.shape().end());
-    values_ = tensor->values;
-    scales_ = tensor->scales;
-    bias_ = products_.BiasOf(product_);
-    return absl::OkStatus();
-  }
-
   std::string AddKernel(const Dims& dims, const std::vector<int8_t>& values) {
     return graph_.AddConstant(name_, onnx::TensorProto::INT8, dims,
                               BytesOfAll(values));
@@ -156,9 +144,10 @@ class ProductWriter {
   }
 
   OnnxValue WriteConvolution(const Affine& affine) {
-    const auto& convolution = static_cast<const Conv2d&>(layer_);
+    const auto& convolution =
+        static_cast<const Conv2d&>(product_.At(product_.layer));
     const OnnxValue x = ThroughIntegers(
-        &graph_, ChannelsFirst(&graph_, pass_.input, layer_.input_dims()),
+        &graph_, ChannelsFirst(&graph_, pass_.input, product_.input_dims),
         affine);
     std::vector<std::string> inputs = {
         x.name,
@@ -169,54 +158,49 @@ class ProductWriter {
     if (!bias.empty()) inputs.push_back(bias);
     const OnnxValue made = {
         graph_.Add("Conv", std::move(inputs), WindowOf(convolution)),
-        layer_.output_dims(), /*channels_first=*/true};
+        product_.output_dims, /*channels_first=*/true};
     return bias.empty() ? WithFloatBias(made) : made;
   }
 
   OnnxValue WriteDense(const Affine& affine) {
     const OnnxValue x = ThroughIntegers(
-        &graph_, AsDims(&graph_, pass_.input, layer_.input_dims()), affine);
+        &graph_, AsDims(&graph_, pass_.input, product_.input_dims), affine);
     const std::string kernel = FloatKernel(kernel_dims_, values_, /*axis=*/1);
     const bool is_matrix = x.dims.size() == 1;
     const std::string bias = is_matrix ? IntegerBias(affine) : "";
     if (!bias.empty()) {
-      return {graph_.Add("Gemm", {x.name, kernel, bias}), layer_.output_dims()};
+      return {graph_.Add("Gemm", {x.name, kernel, bias}), product_.output_dims};
     }
     return WithFloatBias(
-        {graph_.Add("MatMul", {x.name, kernel}), layer_.output_dims()});
+        {graph_.Add("MatMul", {x.name, kernel}), product_.output_dims});
   }
 
   // Relu, and the dims of the last layer that it stands for.
   OnnxValue Finish(OnnxValue value) {
     if (product_.relu) value.name = graph_.Add("Relu", {value.name});
-    const Dims& dims = plan_.layers->layer(product_.end - 1).output_dims();
+    const Dims& dims = product_.end_dims;
     return value.dims == dims ? value : AsDims(&graph_, value, dims);
   }
 
-  const NetworkPlan& plan_;
   const QuantizedProducts& products_;
   const FoundProduct& product_;
-  const Layer& layer_;
   const OnnxPass& pass_;
   OnnxGraph& graph_;
-  std::string name_;  // Of the kernel.
-  Dims kernel_dims_;
-  std::vector<int8_t> values_;
-  std::vector<float> scales_;
-  std::vector<float> bias_;
+  const std::string name_;  // Of the kernel.
+  const Dims kernel_dims_;
+  const std::vector<int8_t>& values_;
+  const std::vector<float>& scales_;
+  const std::vector<float> bias_;
 };
 
 }  // namespace
 
-absl::StatusOr<OnnxValue> WriteProduct(const NetworkPlan& plan,
-                                       Quantization::Mode mode,
-                                       const QuantizedProducts& products,
-                                       const FoundProduct& product,
-                                       const OnnxPass& pass) {
-  pass.graph->Enter(plan.layers->layer(product.layer).name());
-  ProductWriter writer(plan, products, product, pass);
-  return mode == Quantization::Mode::kStatic ? writer.WriteStatic()
-                                             : writer.WriteDynamic();
+OnnxValue WriteProduct(const QuantizedProducts& products,
+                       const FoundProduct& product, const OnnxPass& pass) {
+  pass.graph->Enter(product.name);
+  ProductWriter writer(products, product, pass);
+  return products.mode() == Quantization::Mode::kStatic ? writer.WriteStatic()
+                                                        : writer.WriteDynamic();
 }
 
 }  // namespace paramd

@@ -1,12 +1,9 @@
 #ifndef PARAMD_COMPUTE_ONNX_WRITE_INTEGERS_H_
 #define PARAMD_COMPUTE_ONNX_WRITE_INTEGERS_H_
 
-#include "absl/status/statusor.h"
-
-#include "checkpoint/quantization.h"
-#include "compute/model/network_plan.h"
 #include "compute/onnx/onnx_value.h"
 #include "compute/onnx/write_layers.h"
+#include "compute/quantized/products.h"
 #include "compute/quantized/quantized_products.h"
 
 namespace paramd {
@@ -14,12 +11,9 @@ namespace paramd {
 // Writes a product of integers, with all that is computed in the same pass: of
 // static ranges between QuantizeLinear and DequantizeLinear, and if integers
 // follow, what it gives between them too; else by DynamicQuantizeLinear, whose
-// range is that of the whole batch. The errors of QuantizedProducts::TensorOf.
-absl::StatusOr<OnnxValue> WriteProduct(const NetworkPlan& plan,
-                                       Quantization::Mode mode,
-                                       const QuantizedProducts& products,
-                                       const FoundProduct& product,
-                                       const OnnxPass& pass);
+// range is that of the whole batch.
+OnnxValue WriteProduct(const QuantizedProducts& products,
+                       const FoundProduct& product, const OnnxPass& pass);
 
 }  // namespace paramd
 

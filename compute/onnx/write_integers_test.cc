@@ -49,13 +49,14 @@ OnnxIntegers IntegersOf(const OnnxNetwork& network, Mode mode,
   made.quantization.mode = mode;
   for (const FoundProduct& product :
        FindProducts(*network.plan, mode).products) {
-    const Layer& layer = network.plan->layers->layer(product.layer);
     Quantization::Layer& one = made.quantization.layers.emplace_back();
-    one.name = layer.name();
-    one.kind = std::string(product.kind());
-    if (product.batch_norm.has_value()) one.folded = "batch_norm_1";
+    one.name = product.name;
+    one.kind = std::string(NameOf(product.kind));
+    if (product.batch_norm.has_value()) {
+      one.folded = product.At(*product.batch_norm).name();
+    }
     if (mode == Mode::kStatic) one.input = Quantization::Input{0.5f, 0};
-    const v1::Variable& kernel = layer.variables()[0];
+    const v1::Variable& kernel = product.kernel_variable();
     const Dims dims(kernel.shape().begin(), kernel.shape().end());
     IntegerTensor& tensor = made.tensors[kernel.name()];
     tensor.values.assign(SizeOf(dims), 2);
@@ -168,6 +169,55 @@ TEST(WriteIntegersTest, DynamicRangesAreFoundWhereItRuns) {
   EXPECT_EQ(OperatorsOf(network.Write(kLeastOpset, &integers)),
             "DynamicQuantizeLinear MatMulInteger Mul Cast Mul Add Relu "
             "DynamicQuantizeLinear MatMulInteger Mul Cast Mul Add Softmax");
+}
+
+TEST(WriteIntegersTest, ProductsInsideOfOtherLayersAreIntegersToo) {
+  const OnnxNetwork network(
+      OnnxModelOf(R"pb(
+        layers {
+          residual {
+            layers { dense { units: 6 } }
+            layers { relu {} }
+            layers { recompute { layers { dense { units: 6 } } } }
+          }
+        }
+        layers { dense { units: 3 } }
+      )pb"),
+      OnnxInputOf({{"x", DType::kFloat32, {6}}}));
+  const OnnxIntegers integers = IntegersOf(network, Mode::kStatic);
+  ASSERT_EQ(integers.quantization.layers.size(), 3);
+  const std::string product =
+      "QuantizeLinear DequantizeLinear DequantizeLinear DequantizeLinear Gemm ";
+  EXPECT_EQ(OperatorsOf(network.Write(kLeastOpset, &integers)),
+            product + "Relu " + product + "Add " + product + "Softmax");
+  const OnnxIntegers dynamic = IntegersOf(network, Mode::kDynamic);
+  const std::string found =
+      "DynamicQuantizeLinear MatMulInteger Mul Cast Mul Add ";
+  EXPECT_EQ(OperatorsOf(network.Write(kLeastOpset, &dynamic)),
+            found + "Relu " + found + "Add " + found + "Softmax");
+}
+
+TEST(WriteIntegersTest, TheProjectionsOfAttentionAreIntegers) {
+  const OnnxNetwork network(
+      OnnxModelOf("layers { residual { layers { attention { heads: 2 } } } }"
+                  "layers { flatten {} } layers { dense { units: 3 } }"),
+      OnnxInputOf({{"x", DType::kFloat32, {5, 4}}}));
+  const OnnxIntegers integers = IntegersOf(network, Mode::kDynamic);
+  const onnx::ModelProto model = network.Write(kLeastOpset, &integers);
+  const auto* const kernel =
+      FindConstant(model, "attention_1/projection/kernel");
+  ASSERT_NE(kernel, nullptr);
+  EXPECT_EQ(kernel->data_type(), onnx::TensorProto::INT8);
+  EXPECT_THAT(kernel->dims(), ElementsAre(4, 12));
+  EXPECT_EQ(FindConstant(model, "attention_1/output/kernel")->data_type(),
+            onnx::TensorProto::INT8);
+  EXPECT_EQ(FindConstant(model, "attention_1/scale")->data_type(),
+            onnx::TensorProto::FLOAT);
+  const OnnxIntegers of_static = IntegersOf(network, Mode::kStatic);
+  EXPECT_EQ(FindConstant(network.Write(kLeastOpset, &of_static),
+                         "attention_1/output/kernel")
+                ->data_type(),
+            onnx::TensorProto::INT8);
 }
 
 TEST(WriteIntegersTest, HalvesAreMadeFloatsOf) {

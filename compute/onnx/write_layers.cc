@@ -5,9 +5,12 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "compute/model/image_layers.h"
 #include "compute/model/parallel.h"
 #include "compute/model/recompute.h"
 #include "compute/model/residual.h"
+#include "compute/model/simple_layers.h"
+#include "compute/onnx/write_integers.h"
 
 namespace paramd {
 namespace {
@@ -72,6 +75,36 @@ absl::StatusOr<OnnxValue> WriteParallel(const Parallel& layer,
                    layer.output_dims()};
 }
 
+// What begins with this layer, if it is written with integers: no projection of
+// attention, whose layer writes it.
+const FoundProduct* ProductAt(const OnnxPass& pass, const Layer& layer) {
+  if (pass.products == nullptr) return nullptr;
+  const FoundProduct* const product = pass.products->At(layer);
+  const bool is_layer =
+      product != nullptr && product->kind != FoundProduct::Kind::kProjection;
+  return is_layer ? product : nullptr;
+}
+
+// If layer i is a relu, how many layers behind it are pools of the largest
+// value whose output becomes integers. Behind them the relu gives the same
+// numbers; before them, onnxruntime would make the integers before the pool,
+// which it computes slowly there (15 ms for 64 images in place of 4).
+size_t PoolsBehindRelu(const Sequence& layers, size_t i, const OnnxPass& pass) {
+  const auto* const function =
+      dynamic_cast<const ElementwiseLayer*>(&layers.layer(i));
+  if (function == nullptr || function->function() != Elementwise::kRelu) {
+    return 0;
+  }
+  size_t end = i + 1;
+  for (; end < layers.size(); ++end) {
+    const auto* const pool = dynamic_cast<const Pool*>(&layers.layer(end));
+    if (pool == nullptr || pool->Shape(1).kind != Pooling::Kind::kMax) break;
+  }
+  const bool is_integer =
+      end < layers.size() && ProductAt(pass, layers.layer(end)) != nullptr;
+  return is_integer ? end - i - 1 : 0;
+}
+
 }  // namespace
 
 absl::StatusOr<OnnxValue> WriteOnnx(const Layer& layer, const OnnxPass& pass) {
@@ -99,11 +132,27 @@ absl::StatusOr<OnnxValue> WriteOnnx(const Layer& layer, const OnnxPass& pass) {
 
 absl::StatusOr<OnnxValue> WriteSequence(const Sequence& layers,
                                         const OnnxPass& pass) {
+  return WriteSequenceUntil(layers, layers.size(), pass);
+}
+
+absl::StatusOr<OnnxValue> WriteSequenceUntil(const Sequence& layers, size_t end,
+                                             const OnnxPass& pass) {
   OnnxValue value = pass.input;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    ASSIGN_OR_RETURN(value,
-                     WriteOnnx(layers.layer(i),
-                               Inside(pass, layers.first_variable(i), value)));
+  const auto pass_of = [&](size_t i) {
+    return Inside(pass, layers.first_variable(i), value);
+  };
+  for (size_t i = 0; i < end;) {
+    if (const FoundProduct* const product = ProductAt(pass, layers.layer(i))) {
+      value = WriteProduct(*pass.products, *product, pass_of(i));
+      i = product->end;
+      continue;
+    }
+    const size_t pools = PoolsBehindRelu(layers, i, pass);
+    for (size_t pool = i + 1; pool <= i + pools; ++pool) {
+      ASSIGN_OR_RETURN(value, WriteOnnx(layers.layer(pool), pass_of(pool)));
+    }
+    ASSIGN_OR_RETURN(value, WriteOnnx(layers.layer(i), pass_of(i)));
+    i += pools + 1;
   }
   return value;
 }

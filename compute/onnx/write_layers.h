@@ -13,6 +13,7 @@
 #include "compute/onnx/onnx_graph.h"
 #include "compute/onnx/onnx_value.h"
 #include "compute/onnx/onnx_weights.h"
+#include "compute/quantized/quantized_products.h"
 
 namespace paramd {
 
@@ -24,6 +25,8 @@ struct OnnxPass {
   OnnxWeights* weights = nullptr;
   // What layers read of each feature, [batch, dims...].
   const std::vector<OnnxValue>* inputs = nullptr;
+  // What is written with integers; null: nothing.
+  const QuantizedProducts* products = nullptr;
   size_t first_variable = 0;  // Of the layer, among those of the network.
   OnnxValue input = {};
 
@@ -36,9 +39,11 @@ struct OnnxPass {
 // INVALID_ARGUMENT, naming the layer and what can be done, if it has no form in
 // ONNX.
 absl::StatusOr<OnnxValue> WriteOnnx(const Layer& layer, const OnnxPass& pass);
-// All of them in a row.
+// All of them in a row, or those before `end`.
 absl::StatusOr<OnnxValue> WriteSequence(const Sequence& layers,
                                         const OnnxPass& pass);
+absl::StatusOr<OnnxValue> WriteSequenceUntil(const Sequence& layers, size_t end,
+                                             const OnnxPass& pass);
 
 // The kinds of layers that hold no others, in a file each: nullopt if it is
 // none of them.

@@ -9,13 +9,10 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
 #include "base/status_macros.h"
-#include "compute/model/image_layers.h"
 #include "compute/model/parallel.h"
 #include "compute/model/quantization_aware.h"
-#include "compute/model/simple_layers.h"
 #include "compute/onnx/onnx_graph.h"
 #include "compute/onnx/onnx_weights.h"
-#include "compute/onnx/write_integers.h"
 #include "compute/onnx/write_layers.h"
 
 namespace paramd {
@@ -120,8 +117,11 @@ class ModelWriter {
     }
     const size_t layers = plan_.layers->size();
     // The layers of several outputs are branches of the last one.
-    ASSIGN_OR_RETURN(const OnnxValue value,
-                     WriteLayers(plan_.IsOfOneTask() ? layers : layers - 1));
+    ASSIGN_OR_RETURN(
+        const OnnxValue value,
+        WriteSequenceUntil(*plan_.layers,
+                           plan_.IsOfOneTask() ? layers : layers - 1,
+                           PassFrom(0, inputs_.front())));
     if (plan_.IsOfOneTask()) {
       AddPrediction(plan_.tasks.front(), "prediction", value);
       return absl::OkStatus();
@@ -131,53 +131,9 @@ class ModelWriter {
 
  private:
   OnnxPass PassFrom(size_t first_variable, const OnnxValue& input) {
-    return {&graph_, &weights_, &inputs_, first_variable, input};
-  }
-
-  absl::StatusOr<OnnxValue> WriteLayers(size_t end) {
-    OnnxValue value = inputs_.front();
-    for (size_t i = 0; i < end;) {
-      const OnnxPass pass = PassFrom(plan_.layers->first_variable(i), value);
-      const FoundProduct* const product =
-          products_.has_value() ? products_->At(i) : nullptr;
-      if (product == nullptr) {
-        const size_t pools = PoolsBehindRelu(i);
-        for (size_t pool = i + 1; pool <= i + pools; ++pool) {
-          ASSIGN_OR_RETURN(
-              value, WriteOnnx(plan_.layers->layer(pool), PassFrom(0, value)));
-        }
-        ASSIGN_OR_RETURN(
-            value, WriteOnnx(plan_.layers->layer(i),
-                             PassFrom(plan_.layers->first_variable(i), value)));
-        i += pools + 1;
-        continue;
-      }
-      ASSIGN_OR_RETURN(value, WriteProduct(plan_, integers_->quantization.mode,
-                                           *products_, *product, pass));
-      i = product->end;
-    }
-    return value;
-  }
-
-  // If layer i is a relu, how many layers behind it are pools of the largest
-  // value whose output becomes integers. Behind them the relu gives the same
-  // numbers; before them, onnxruntime would make the integers before the pool,
-  // which it computes slowly there (15 ms for 64 images in place of 4).
-  size_t PoolsBehindRelu(size_t i) const {
-    const auto* const function =
-        dynamic_cast<const ElementwiseLayer*>(&plan_.layers->layer(i));
-    if (!products_.has_value() || function == nullptr ||
-        function->function() != Elementwise::kRelu) {
-      return 0;
-    }
-    size_t end = i + 1;
-    for (; end < plan_.layers->size(); ++end) {
-      const auto* const pool =
-          dynamic_cast<const Pool*>(&plan_.layers->layer(end));
-      if (pool == nullptr || pool->Shape(1).kind != Pooling::Kind::kMax) break;
-    }
-    const bool is_integer = products_->At(end) != nullptr;
-    return is_integer ? end - i - 1 : 0;
+    return {&graph_,        &weights_,
+            &inputs_,       products_.has_value() ? &*products_ : nullptr,
+            first_variable, input};
   }
 
   absl::Status WriteTasks(const OnnxValue& value) {

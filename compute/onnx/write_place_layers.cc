@@ -6,6 +6,7 @@
 #include "compute/model/interaction_layers.h"
 #include "compute/model/layer_kind.h"
 #include "compute/model/place_layers.h"
+#include "compute/onnx/write_integers.h"
 #include "compute/onnx/write_layers.h"
 
 namespace paramd {
@@ -89,14 +90,28 @@ std::string LargestCounted(OnnxGraph* graph, const std::string& x,
                               graph->AddFloat(graph->Local("none"), 0)});
 }
 
+// y = x W + b of attention, in float or with integers.
+std::string WriteProjection(const Attention& layer, const OnnxPass& pass,
+                            const OnnxValue& x, size_t kernel) {
+  const FoundProduct* const product =
+      pass.products == nullptr ? nullptr : pass.products->At(layer, kernel);
+  if (product == nullptr) return WriteAffine(pass, x.name, kernel);
+  OnnxPass inner = pass;
+  inner.input = x;
+  const OnnxValue made = WriteProduct(*pass.products, *product, inner);
+  pass.graph->Enter(layer.name());
+  return made.name;
+}
+
 OnnxValue Write(const Attention& layer, const OnnxPass& pass) {
   OnnxGraph* const graph = pass.graph;
   const OnnxValue x = AsDims(graph, pass.input, layer.input_dims());
   const uint64_t places = x.dims[0];
   const uint64_t values = x.dims[1];
   const uint64_t of_head = values / layer.heads();
-  const auto thirds =
-      Parts(graph, WriteAffine(pass, x.name, 0), 2, {values, values, values});
+  const auto thirds = Parts(
+      graph, WriteProjection(layer, pass, x, Attention::kProjectionKernel), 2,
+      {values, values, values});
   const auto by_head = [&](size_t third, Order order) {
     return Transposed(
         graph,
@@ -119,7 +134,9 @@ OnnxValue Write(const Attention& layer, const OnnxPass& pass) {
   const std::string mixed = Transposed(
       graph, graph->Add("MatMul", {shares, by_head(2, {0, 2, 1, 3})}),
       {0, 2, 1, 3});
-  return {WriteAffine(pass, ReshapedTo(graph, mixed, {places, values}), 2),
+  return {WriteProjection(layer, pass,
+                          {ReshapedTo(graph, mixed, {places, values}), x.dims},
+                          Attention::kOutputKernel),
           x.dims};
 }
 

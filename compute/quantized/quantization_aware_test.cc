@@ -106,7 +106,7 @@ Weights FirstWeights(const std::vector<v1::Variable>& variables) {
 }
 
 // Steps of plain descent.
-Weights Trained(TrainedModel* model, int steps) {
+Weights Trained(TrainedModel* model, int steps, float learning_rate = 0.1f) {
   Weights weights = FirstWeights(model->variables());
   Weights gradients = weights;
   for (int step = 0; step < steps; ++step) {
@@ -117,7 +117,7 @@ Weights Trained(TrainedModel* model, int steps) {
         [](size_t) {});
     EXPECT_TRUE(metrics.ok()) << metrics.status();
     for (size_t v = 0; v < weights.size(); ++v) {
-      const float rate = model->variables()[v].untrained() ? 1 : 0.1f;
+      const float rate = model->variables()[v].untrained() ? 1 : learning_rate;
       for (size_t i = 0; i < weights[v].size(); ++i) {
         weights[v][i] -= rate * gradients[v][i];
       }
@@ -203,6 +203,52 @@ TEST(QuantizationAwareTest, IntegersPredictWhatTrainingEvaluates) {
       }
     }
     EXPECT_NE(Predictions(without, batch, rounded->get()), wanted);
+  }
+}
+
+// Inside of other layers, and in attention, weights and inputs are not rounded
+// in training: so they are not in what is made of it.
+TEST(QuantizationAwareTest, WhatTrainingDoesNotRoundStaysInFloat) {
+  v1::ModelConfig config;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        layers { reshape { dims: [ 9, 16 ] } }
+        layers { attention { heads: 2 } }
+        layers { flatten {} }
+        layers { dense { units: 16 } }
+        layers { relu {} }
+        layers { residual { layers { dense { units: 16 } } } }
+        layers { dense { units: 4 } }
+        loss: SOFTMAX_CROSS_ENTROPY
+        quantization_aware { weight_bits: 8 momentum: 0.8 }
+      )pb",
+      &config));
+  auto model = Network::Create(config, Spec());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Weights weights = Trained(model->get(), 20, 0.005f);
+  const auto made = Quantize(config, Spec(), Spans(weights), {});
+  ASSERT_TRUE(made.ok()) << made.status();
+  std::vector<std::string> integers;
+  for (const auto& layer : made->quantization.layers) {
+    integers.push_back(layer.name);
+  }
+  EXPECT_THAT(integers, ::testing::ElementsAre("dense_1", "dense_3"));
+  std::vector<std::string> left;
+  for (const auto& one : made->quantization.left) {
+    left.push_back(one.name);
+    EXPECT_EQ(one.why,
+              "quantization_aware has not trained it, which trains neither "
+              "layers inside of others nor attention");
+  }
+  EXPECT_THAT(left, ::testing::ElementsAre("attention_1/projection",
+                                           "attention_1/output", "dense_2"));
+  const Batch batch = Images(1000);
+  const std::vector<float> wanted = Predictions(weights, batch, model->get());
+  const std::vector<float> found =
+      PredictedByIntegers(config, (*model)->variables(), *made, batch);
+  ASSERT_EQ(found.size(), wanted.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], wanted[i], 0.02) << i;
   }
 }
 

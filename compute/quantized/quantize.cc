@@ -11,6 +11,8 @@
 
 #include "base/status_macros.h"
 #include "compute/device/cpu_device.h"
+#include "compute/model/attention.h"
+#include "compute/model/nested_layers.h"
 #include "compute/model/network.h"
 #include "compute/model/norm_layers.h"
 #include "compute/model/quantization_aware.h"
@@ -25,11 +27,22 @@ namespace {
 
 using Mode = Quantization::Mode;
 
-// What a layer was seen to get.
+// What a product was seen to get. Not thread-safe.
 struct Seen {
   std::unique_ptr<Observer> observer;
   bool finite = true;
+
+  void Add(const ConstTensor& input) {
+    const auto values = input.values<float>();
+    finite =
+        finite && std::all_of(values.begin(), values.end(),
+                              [](float value) { return std::isfinite(value); });
+    if (finite) observer->Add(values);
+  }
 };
+
+// By the product's name.
+using SeenInputs = std::map<std::string, Seen>;
 
 // Looks at what a layer gets, and changes nothing. Not thread-safe.
 class Tap : public LayerTransform {
@@ -39,17 +52,34 @@ class Tap : public LayerTransform {
 
   ConstTensor Input(const Use&, const ConstTensor& input,
                     const Tensor& /*memory*/) const override {
-    const auto values = input.values<float>();
-    seen_.finite = seen_.finite &&
-                   std::all_of(values.begin(), values.end(), [](float value) {
-                     return std::isfinite(value);
-                   });
-    if (seen_.finite) seen_.observer->Add(values);
+    seen_.Add(input);
     return input;
   }
 
  private:
   Seen& seen_;
+};
+
+// Attention that looks at what its two projections get. Not thread-safe.
+class TappedAttention : public Attention {
+ public:
+  // Both outlive it.
+  TappedAttention(const Attention& attention, Seen* projection, Seen* output)
+      : Attention(attention.name(), attention.input_dims(), attention.heads(),
+                  attention.is_causal()),
+        projection_(*projection),
+        output_(*output) {}
+
+ protected:
+  void Project(const Pass& pass, size_t kernel, const ConstTensor& input,
+               const Tensor& output) const override {
+    (kernel == kProjectionKernel ? projection_ : output_).Add(input);
+    Attention::Project(pass, kernel, input, output);
+  }
+
+ private:
+  Seen& projection_;
+  Seen& output_;
 };
 
 // Looks for a set that says nothing.
@@ -73,32 +103,36 @@ class Variety {
   absl::optional<float> first_;
 };
 
-// Hands over what each product gets on the calibration set. The network is not
-// usable for anything else then.
-absl::StatusOr<std::map<size_t, Seen>> Observe(
-    const FoundProducts& found, WeightSpans weights,
-    const QuantizeOptions& options, std::unique_ptr<NetworkPlan> plan) {
-  std::map<size_t, Seen> seen;
-  Sequence::Layers layers;
-  for (size_t i = 0; i < plan->layers->size(); ++i) {
-    layers.push_back(plan->layers->shared_layer(i));
-  }
+// The layers with a tap on each product, which adds to what was seen of it.
+// `seen` outlives them.
+std::unique_ptr<Sequence> WithTaps(const FoundProducts& found,
+                                   const Sequence& layers, SeenInputs* seen) {
+  std::map<const Layer*, std::vector<Seen*>> taps;  // By kernel.
   for (const FoundProduct& product : found.products) {
-    Seen& one = seen[product.layer];
-    ASSIGN_OR_RETURN(one.observer,
-                     MakeObserver(options.observer, options.activation_bits));
-    layers[product.layer] = std::make_shared<TransformedLayer>(
-        layers[product.layer], std::make_shared<Tap>(&one));
+    taps[&product.At(product.layer)].push_back(&seen->at(product.name));
   }
-  plan->layers = std::make_unique<Sequence>("layers", layers);
-  std::vector<std::string> features;
-  for (const NetworkPlan::Input& input : plan->inputs) {
-    features.push_back(input.feature.name);
-  }
-  Network network(
-      std::move(plan), [] { return std::make_unique<CpuDevice>(); }, "cpu");
+  return Rebuild(layers, [&](const Sequence& sequence, size_t i) {
+    const auto& layer = sequence.shared_layer(i);
+    const auto of_layer = taps.find(layer.get());
+    if (of_layer == taps.end()) return Replacement();
+    const std::vector<Seen*>& of = of_layer->second;
+    if (const auto* const attention =
+            dynamic_cast<const Attention*>(layer.get())) {
+      return Replacement{
+          std::make_shared<TappedAttention>(*attention, of[0], of[1]), i + 1};
+    }
+    return Replacement{
+        std::make_shared<TransformedLayer>(layer, std::make_shared<Tap>(of[0])),
+        i + 1};
+  });
+}
+
+// Has the network predict the calibration set.
+absl::Status RunOnAll(WeightSpans weights, const QuantizeOptions& options,
+                      const std::vector<std::string>& features,
+                      Network* network) {
   const Pipeline& data = *options.calibration;
-  RETURN_IF_ERROR(network.CheckTestData(data.spec()));
+  RETURN_IF_ERROR(network->CheckTestData(data.spec()));
   Batch batch;
   Batch out;
   Variety variety;
@@ -117,7 +151,7 @@ absl::StatusOr<std::map<size_t, Seen>> Observe(
       const Column* const column = batch.Find(feature);
       if (column != nullptr) variety.Add(*column);
     }
-    RETURN_IF_ERROR(network.Predict(weights, batch, &out));
+    RETURN_IF_ERROR(network->Predict(weights, batch, &out));
   }
   if (examples == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -131,6 +165,28 @@ absl::StatusOr<std::map<size_t, Seen>> Observe(
                      examples, " examples are ", variety.value(),
                      ", which says nothing of the ranges of the network"));
   }
+  return absl::OkStatus();
+}
+
+// What each product gets on the calibration set. `plan` is the one that they
+// were found in, `again` another one of the same network.
+absl::StatusOr<SeenInputs> Observe(const FoundProducts& found,
+                                   const NetworkPlan& plan, WeightSpans weights,
+                                   const QuantizeOptions& options,
+                                   std::unique_ptr<NetworkPlan> again) {
+  SeenInputs seen;
+  for (const FoundProduct& product : found.products) {
+    ASSIGN_OR_RETURN(seen[product.name].observer,
+                     MakeObserver(options.observer, options.activation_bits));
+  }
+  again->layers = WithTaps(found, *plan.layers, &seen);
+  std::vector<std::string> features;
+  for (const NetworkPlan::Input& input : plan.inputs) {
+    features.push_back(input.feature.name);
+  }
+  Network network(
+      std::move(again), [] { return std::make_unique<CpuDevice>(); }, "cpu");
+  RETURN_IF_ERROR(RunOnAll(weights, options, features, &network));
   return seen;
 }
 
@@ -199,19 +255,21 @@ absl::StatusOr<Quantized> InHalves(const NetworkPlan& plan, WeightSpans weights,
       "the model has no kernel or table that could be in fewer bits");
 }
 
-// The variables of a batch norm that adds `shift` and changes nothing else.
-void MakeNeutral(const NetworkPlan& plan, size_t layer,
+// The variables of a product's batch norm become those of one that adds `shift`
+// and changes nothing else.
+void MakeNeutral(const NetworkPlan& plan, const FoundProduct& product,
                  const std::vector<float>& shift,
                  std::vector<QuantizedTensor>* tensors) {
+  const size_t norm = *product.batch_norm;
   const double epsilon =
-      static_cast<const BatchNormLayer&>(plan.layers->layer(layer)).epsilon();
+      static_cast<const BatchNormLayer&>(product.At(norm)).epsilon();
   const std::vector<std::vector<float>> values = {
       std::vector<float>(shift.size(),
                          static_cast<float>(std::sqrt(1 + epsilon))),
       shift, std::vector<float>(shift.size(), 0.0f),
       std::vector<float>(shift.size(), 1.0f)};
   for (size_t v = 0; v < values.size(); ++v) {
-    const size_t variable = VariableOf(plan, layer, v);
+    const size_t variable = VariableOf(plan, product, norm, v);
     (*tensors)[variable] = InFloat(plan.variables[variable], values[v]);
   }
 }
@@ -219,7 +277,8 @@ void MakeNeutral(const NetworkPlan& plan, size_t layer,
 absl::Status AddProduct(const NetworkPlan& plan, const FoundProduct& product,
                         WeightSpans weights, const QuantizeOptions& options,
                         Quantized* made) {
-  const size_t kernel = VariableOf(plan, product.layer, 0);
+  const size_t kernel =
+      VariableOf(plan, product, product.layer, product.kernel);
   const v1::Variable& variable = plan.variables[kernel];
   const FoldedProduct folded = Fold(plan, product, weights);
   RETURN_IF_ERROR(CheckFiniteWeights(variable.name(), folded.kernel));
@@ -231,12 +290,13 @@ absl::Status AddProduct(const NetworkPlan& plan, const FoundProduct& product,
   tensor.bytes = BytesOfValues<int8_t>(integers.values);
   tensor.scales = std::move(integers.scales);
   if (!product.batch_norm.has_value()) return absl::OkStatus();
-  if (plan.layers->layer(product.layer).variables().size() > 1) {
-    const size_t bias = VariableOf(plan, product.layer, 1);
+  if (product.has_bias()) {
+    const size_t bias =
+        VariableOf(plan, product, product.layer, product.kernel + 1);
     made->tensors[bias] =
         InFloat(plan.variables[bias], std::vector<float>(channels, 0.0f));
   }
-  MakeNeutral(plan, *product.batch_norm, folded.bias, &made->tensors);
+  MakeNeutral(plan, product, folded.bias, &made->tensors);
   return absl::OkStatus();
 }
 
@@ -267,15 +327,51 @@ absl::Status SetInput(const Seen& seen, int bits, Quantization::Layer* layer) {
 }
 
 // Without its input and its integers.
-Quantization::Layer LayerOf(const NetworkPlan& plan,
-                            const FoundProduct& product) {
+Quantization::Layer LayerOf(const FoundProduct& product) {
   Quantization::Layer layer;
-  layer.name = plan.layers->layer(product.layer).name();
-  layer.kind = std::string(product.kind());
+  layer.name = product.name;
+  layer.kind = std::string(NameOf(product.kind));
   if (product.batch_norm.has_value()) {
-    layer.folded = plan.layers->layer(*product.batch_norm).name();
+    layer.folded = product.At(*product.batch_norm).name();
   }
   return layer;
+}
+
+// The options of a network that was trained to be quantised.
+absl::StatusOr<QuantizeOptions> AsTrained(
+    const v1::ModelConfig::QuantizationAware& aware, QuantizeOptions options) {
+  if (options.mode != Mode::kStatic) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mode ", NameOf(options.mode),
+        " is not for a model with quantization_aware, which was trained for "
+        "static ranges"));
+  }
+  options.per_channel = true;
+  options.activation_bits = 8;
+  options.most_weight = MostOfBits(aware.weight_bits());
+  return options;
+}
+
+// Of each layer of the plan's own sequence; see LearnedInputs.
+using Learned = std::vector<absl::optional<Affine>>;
+
+// Leaves those in float that training has not prepared: others than layers of
+// the plan's own sequence with a range.
+void KeepLearned(const NetworkPlan& plan, const Learned& learned,
+                 FoundProducts* found) {
+  std::vector<FoundProduct> kept;
+  for (FoundProduct& product : found->products) {
+    if (product.sequence == plan.layers.get() &&
+        learned[product.layer].has_value()) {
+      kept.push_back(std::move(product));
+      continue;
+    }
+    found->left.push_back(
+        {product.name,
+         "quantization_aware has not trained it, which trains neither layers "
+         "inside of others nor attention"});
+  }
+  found->products = std::move(kept);
 }
 
 }  // namespace
@@ -285,17 +381,9 @@ absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
                                    const QuantizeOptions& wanted) {
   ASSIGN_OR_RETURN(const auto plan, PlanNetwork(model, input));
   QuantizeOptions options = wanted;
-  std::vector<absl::optional<Affine>> learned;
+  Learned learned;
   if (model.has_quantization_aware()) {
-    if (options.mode != Mode::kStatic) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "mode ", NameOf(options.mode),
-          " is not for a model with quantization_aware, which was trained for "
-          "static ranges"));
-    }
-    options.per_channel = true;
-    options.activation_bits = 8;
-    options.most_weight = MostOfBits(model.quantization_aware().weight_bits());
+    ASSIGN_OR_RETURN(options, AsTrained(model.quantization_aware(), wanted));
     ASSIGN_OR_RETURN(learned, LearnedInputs(*plan, weights));
     RemoveTransforms(plan.get());
   }
@@ -304,19 +392,21 @@ absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
   if (!made.quantization.has_integers()) {
     return InHalves(*plan, weights, options.mode);
   }
-  const FoundProducts found = FindProducts(*plan, options.mode);
+  FoundProducts found = FindProducts(*plan, options.mode);
+  if (!learned.empty()) KeepLearned(*plan, learned, &found);
   if (found.products.empty()) return NothingToQuantize(found);
   made.quantization.most_weight = static_cast<uint32_t>(options.most_weight);
   made.quantization.per_channel = options.per_channel;
   made.quantization.activation_bits =
       static_cast<uint32_t>(options.activation_bits);
   made.quantization.left = found.left;
-  std::map<size_t, Seen> seen;
+  SeenInputs seen;
   if (!learned.empty()) {
     made.quantization.observer = "learned in training";
   } else if (options.mode == Mode::kStatic) {
     ASSIGN_OR_RETURN(auto again, PlanNetwork(model, input));
-    ASSIGN_OR_RETURN(seen, Observe(found, weights, options, std::move(again)));
+    ASSIGN_OR_RETURN(seen,
+                     Observe(found, *plan, weights, options, std::move(again)));
     made.quantization.observer = options.observer;
     made.quantization.calibrated_on = options.calibrated_on;
     made.quantization.examples =
@@ -327,12 +417,12 @@ absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
   }
   for (const FoundProduct& product : found.products) {
     Quantization::Layer& layer =
-        made.quantization.layers.emplace_back(LayerOf(*plan, product));
+        made.quantization.layers.emplace_back(LayerOf(product));
     if (!learned.empty()) {
       SetInput(*learned[product.layer], &layer);
     } else if (options.mode == Mode::kStatic) {
       RETURN_IF_ERROR(
-          SetInput(seen[product.layer], options.activation_bits, &layer));
+          SetInput(seen[product.name], options.activation_bits, &layer));
     }
     RETURN_IF_ERROR(AddProduct(*plan, product, weights, options, &made));
   }

@@ -1,124 +1,120 @@
 #include "compute/quantized/quantized_network.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <map>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "compute/model/attention.h"
 #include "compute/model/image_layers.h"
+#include "compute/model/nested_layers.h"
 #include "compute/model/network.h"
 #include "compute/model/quantization_aware.h"
+#include "compute/quantized/integer_attention.h"
 #include "compute/quantized/integer_run.h"
 #include "compute/quantized/quantized_products.h"
 
 namespace paramd {
 namespace {
 
-// The plan's layers and which variables they have, as they become.
-class Rewriter {
+// What stands for the layers that are products.
+class IntegerLayers {
  public:
-  // All outlive it.
-  Rewriter(const Quantization& quantization, const QuantizedProducts& products,
-           NetworkPlan* plan)
-      : quantization_(quantization), products_(products), plan_(*plan) {}
+  // Both outlive it.
+  IntegerLayers(const Quantization& quantization,
+                const QuantizedProducts& products)
+      : quantization_(quantization), products_(products) {}
 
-  absl::Status Run() {
-    const Sequence& layers = *plan_.layers;
-    for (size_t i = 0; i < layers.size();) {
-      if (products_.At(i) == nullptr) {
-        Keep(i++);
-      } else if (quantization_.mode == Quantization::Mode::kDynamic) {
-        RETURN_IF_ERROR(AddDynamic(&i));
-      } else {
-        RETURN_IF_ERROR(AddRun(&i));
-      }
+  // For a layer, and those behind it that are computed with it; see Rebuild.
+  Replacement At(const Layer& layer) const {
+    const FoundProduct* const product = products_.At(layer);
+    if (product == nullptr) return {};
+    if (product->kind == FoundProduct::Kind::kProjection) {
+      const auto& attention = static_cast<const Attention&>(layer);
+      const FoundProduct* const output =
+          products_.At(layer, Attention::kOutputKernel);
+      return {std::make_shared<IntegerAttention>(
+                  attention, Make(*product).layer, Make(*output).layer),
+              product->end};
     }
-    plan_.layers = std::make_unique<Sequence>("layers", made_);
-    plan_.shared = std::move(shared_);
-    return absl::OkStatus();
+    Made made = Make(*product);
+    return {std::move(made.layer), made.end};
   }
 
  private:
-  void Keep(size_t i) {
-    const Layer& layer = plan_.layers->layer(i);
-    made_.push_back(plan_.layers->shared_layer(i));
-    const size_t first = plan_.layers->first_variable(i);
-    for (size_t v = 0; v < layer.variables().size(); ++v) {
-      shared_.push_back(plan_.shared[first + v]);
-    }
+  struct Made {
+    std::unique_ptr<const Layer> layer;
+    size_t end = 0;
+  };
+
+  Made Make(const FoundProduct& product) const {
+    return products_.mode() == Quantization::Mode::kDynamic
+               ? MakeDynamic(product)
+               : MakeRun(product);
   }
 
-  absl::StatusOr<IntegerProduct> Begin(const FoundProduct& product) const {
-    ASSIGN_OR_RETURN(const IntegerTensor* const tensor,
-                     products_.TensorOf(product));
-    const v1::Variable& kernel =
-        plan_.variables[VariableOf(plan_, product.layer, 0)];
+  IntegerProduct Begin(const FoundProduct& product) const {
+    const v1::Variable& kernel = product.kernel_variable();
     IntegerProduct made;
+    made.weights = products_.TensorOf(product).values;
     made.outputs = kernel.shape(kernel.shape_size() - 1);
-    made.inputs = tensor->values.size() / made.outputs;
-    made.weights = tensor->values;
+    made.inputs = made.weights.size() / made.outputs;
     // As they are: what the file says need not be so.
     made.most = 1;
     for (const int8_t weight : made.weights) {
       made.most = std::max<int>(made.most, std::abs(int{weight}));
     }
     made.relu = product.relu;
-    if (product.is_convolution) {
+    if (product.is_convolution()) {
       made.convolution =
-          static_cast<const Conv2d&>(plan_.layers->layer(product.layer))
-              .Shape(1);
+          static_cast<const Conv2d&>(product.At(product.layer)).Shape(1);
     }
     return made;
   }
 
-  uint64_t FlopsOf(size_t begin, size_t end) const {
+  // Of the layers of a product's sequence from it to the end of another.
+  uint64_t FlopsOf(const FoundProduct& product, size_t end) const {
     uint64_t flops = 0;
-    for (size_t i = begin; i < end; ++i) {
-      const Layer& layer = plan_.layers->layer(i);
+    for (size_t i = product.layer; i < end; ++i) {
+      const Layer& layer = product.At(i);
       if (!layer.is_view()) flops += layer.flops();
     }
     return flops;
   }
 
-  absl::Status AddDynamic(size_t* i) {
-    const FoundProduct& product = *products_.At(*i);
-    ASSIGN_OR_RETURN(IntegerProduct made, Begin(product));
+  Made MakeDynamic(const FoundProduct& product) const {
+    IntegerProduct made = Begin(product);
     made.result = IntegerProduct::Result::kSums;
     std::vector<float> bias = products_.BiasOf(product);
     bias.resize(made.outputs);
-    const Layer& first = plan_.layers->layer(*i);
-    made_.push_back(std::make_shared<DynamicDense>(
-        first.name(), first.input_dims(),
-        plan_.layers->layer(product.end - 1).output_dims(), std::move(made),
-        (*products_.TensorOf(product))->scales, std::move(bias),
-        FlopsOf(*i, product.end)));
-    *i = product.end;
-    return absl::OkStatus();
+    return {std::make_unique<DynamicDense>(
+                product.name, product.input_dims, product.end_dims,
+                std::move(made), products_.TensorOf(product).scales,
+                std::move(bias), FlopsOf(product, product.end)),
+            product.end};
   }
 
-  absl::Status AddRun(size_t* i) {
-    const size_t begin = *i;
-    const FoundProduct* product = products_.At(begin);
-    const Layer& first = plan_.layers->layer(begin);
-    const Affine affine = products_.InputOf(*product);
+  Made MakeRun(const FoundProduct& first) const {
+    const FoundProduct* product = &first;
     std::vector<IntegerRun::Step> steps;
     while (true) {
       std::vector<const Pool*> pools;
       const FoundProduct* const next = products_.Next(*product, &pools);
-      const Layer& layer = plan_.layers->layer(product->layer);
       const Affine input = products_.InputOf(*product);
       IntegerRun::Step& step = steps.emplace_back();
-      ASSIGN_OR_RETURN(step.product, Begin(*product));
+      step.product = Begin(*product);
       if (next != nullptr) {
         step.product.result = IntegerProduct::Result::kIntegers;
       }
-      SetScales(
-          input.scale, input.zero_point,
-          (*products_.TensorOf(*product))->scales, products_.BiasOf(*product),
-          next == nullptr ? 1 : products_.InputOf(*next).scale, &step.product);
-      step.rows = product->is_convolution
+      SetScales(input.scale, input.zero_point,
+                products_.TensorOf(*product).scales, products_.BiasOf(*product),
+                next == nullptr ? 1 : products_.InputOf(*next).scale,
+                &step.product);
+      step.rows = product->is_convolution()
                       ? 1
-                      : layer.input_size() / step.product.inputs;
-      step.outputs = layer.output_size();
+                      : SizeOf(product->input_dims) / step.product.inputs;
+      step.outputs = SizeOf(product->output_dims);
       if (next == nullptr) break;
       for (const Pool* const pool : pools) {
         IntegerRun::Step& pooled = steps.emplace_back();
@@ -127,21 +123,30 @@ class Rewriter {
       }
       product = next;
     }
-    made_.push_back(std::make_shared<IntegerRun>(
-        first.name(), first.input_dims(),
-        plan_.layers->layer(product->end - 1).output_dims(),
-        static_cast<int>(quantization_.activation_bits), affine,
-        std::move(steps), FlopsOf(begin, product->end)));
-    *i = product->end;
-    return absl::OkStatus();
+    return {std::make_unique<IntegerRun>(
+                first.name, first.input_dims, product->end_dims,
+                static_cast<int>(quantization_.activation_bits),
+                products_.InputOf(first), std::move(steps),
+                FlopsOf(first, product->end)),
+            product->end};
   }
 
   const Quantization& quantization_;
   const QuantizedProducts& products_;
-  NetworkPlan& plan_;
-  Sequence::Layers made_;
-  std::vector<size_t> shared_;
 };
+
+// Gives a plan these layers, whose variables are among the plan's.
+void UseLayers(std::unique_ptr<Sequence> layers, NetworkPlan* plan) {
+  std::map<std::string, size_t> places;
+  for (size_t v = 0; v < plan->variables.size(); ++v) {
+    places[plan->variables[v].name()] = v;
+  }
+  plan->shared.clear();
+  for (const v1::Variable& variable : layers->variables()) {
+    plan->shared.push_back(places.at(variable.name()));
+  }
+  plan->layers = std::move(layers);
+}
 
 }  // namespace
 
@@ -151,7 +156,13 @@ absl::Status UseIntegers(const Quantization& quantization,
   ASSIGN_OR_RETURN(
       const QuantizedProducts products,
       QuantizedProducts::Find(quantization, tensors, weights, *plan));
-  return Rewriter(quantization, products, plan).Run();
+  const IntegerLayers integers(quantization, products);
+  UseLayers(Rebuild(*plan->layers,
+                    [&](const Sequence& sequence, size_t layer) {
+                      return integers.At(sequence.layer(layer));
+                    }),
+            plan);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<TrainedModel>> OpenQuantized(

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,23 +30,24 @@ absl::StatusOr<IntegerTensors> ReadIntegers(const std::string& directory,
 class QuantizedProducts {
  public:
   // INVALID_ARGUMENT, naming the layer, if the quantisation is of another
-  // network.
+  // network, or has one of the two projections of attention alone. DATA_LOSS if
+  // the checkpoint has integers of another shape.
   static absl::StatusOr<QuantizedProducts> Find(
       const Quantization& quantization, const IntegerTensors& tensors,
       WeightSpans weights, const NetworkPlan& plan);
 
-  // That of this layer; null if it is left in float.
-  const FoundProduct* At(size_t layer) const;
+  Quantization::Mode mode() const { return quantization_.mode; }
+  // That of this layer of the plan, at any depth; of attention that of the
+  // kernel at this place of its variables. Null if it is left in float.
+  const FoundProduct* At(const Layer& layer, size_t kernel = 0) const;
   // How its input is made integers of. REQUIRES: static ranges.
   Affine InputOf(const FoundProduct& product) const;
-  // DATA_LOSS if the checkpoint has integers of another shape.
-  absl::StatusOr<const IntegerTensor*> TensorOf(
-      const FoundProduct& product) const;
+  const IntegerTensor& TensorOf(const FoundProduct& product) const;
   // Of each output, or none.
   std::vector<float> BiasOf(const FoundProduct& product) const;
-  // The product that takes what `product` gives as integers, with the pools
-  // between both; null: none does, and what it gives is float. REQUIRES: static
-  // ranges.
+  // The product of the same sequence that takes what `product` gives as
+  // integers, with the pools between both; null: none does, and what it gives
+  // is float. REQUIRES: static ranges.
   const FoundProduct* Next(const FoundProduct& product,
                            std::vector<const Pool*>* pools) const;
 
@@ -58,14 +60,15 @@ class QuantizedProducts {
         weights_(weights),
         plan_(plan) {}
 
-  bool Matches(const FoundProduct& product,
-               const Quantization::Layer& layer) const;
+  // The error of Find about a product that is in the checkpoint.
+  absl::Status Check(const FoundProduct& product) const;
 
   const Quantization& quantization_;
   const IntegerTensors& tensors_;
   const WeightSpans weights_;
   const NetworkPlan& plan_;
-  std::map<size_t, FoundProduct> products_;  // By their layer.
+  // By their layer, and the kernel among its variables.
+  std::map<std::pair<const Layer*, size_t>, FoundProduct> products_;
 };
 
 }  // namespace paramd

@@ -1,23 +1,19 @@
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 #include "base/random.h"
-#include "checkpoint/checkpoint_reader.h"
-#include "checkpoint/checkpoint_weights.h"
 #include "checkpoint/quantization.h"
-#include "compute/device/cpu_device.h"
 #include "compute/model/network.h"
 #include "compute/quantized/products.h"
 #include "compute/quantized/quantize.h"
 #include "compute/quantized/quantized_network.h"
+#include "compute/quantized/testing/quantized_models.h"
 #include "input/pipeline.h"
 
 namespace paramd {
@@ -25,40 +21,6 @@ namespace {
 
 using Mode = Quantization::Mode;
 using ::testing::HasSubstr;
-using Weights = std::vector<std::vector<float>>;
-
-// 64 images of 16 x 16 numbers that are random, or all of them 5.5.
-class ImagesSource : public ExampleSource {
- public:
-  explicit ImagesSource(bool constant) : constant_(constant) {}
-
-  const InputSpec& spec() const override { return spec_; }
-  uint64_t size() const override { return 64; }
-  v1::DataSet Describe() const override { return {}; }
-  absl::Status Read(uint64_t index, Example* example) const override {
-    RandomStream random(index);
-    example->values.resize(2);
-    example->values[0].Reset(DType::kFloat32, {256});
-    for (float& value : example->values[0].values<float>()) {
-      value = constant_ ? 5.5f : static_cast<float>(random.Below(200)) / 100;
-    }
-    example->values[1].Reset(DType::kInt32, {});
-    example->values[1].values<int32_t>()[0] = static_cast<int32_t>(index % 3);
-    return absl::OkStatus();
-  }
-
- private:
-  const bool constant_;
-  const InputSpec spec_ = LabelledImages({256}, 3);
-};
-
-std::unique_ptr<Pipeline> Open(bool constant = false) {
-  auto pipeline =
-      Pipeline::Create(std::make_unique<ImagesSource>(constant),
-                       v1::InputConfig(), {.seed = 1, .training = true});
-  EXPECT_TRUE(pipeline.ok()) << pipeline.status();
-  return *std::move(pipeline);
-}
 
 // 800 of 8 pictures of random signs, faint under noise.
 class PicturesSource : public ExampleSource {
@@ -92,15 +54,8 @@ class PicturesSource : public ExampleSource {
   const InputSpec spec_ = LabelledImages({256}, kClasses);
 };
 
-v1::ModelConfig ModelOf(absl::string_view layers) {
-  v1::ModelConfig config;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      std::string(layers) + " loss: SOFTMAX_CROSS_ENTROPY", &config));
-  return config;
-}
-
 v1::ModelConfig Convolutions() {
-  return ModelOf(R"pb(
+  return ClassifierOf(R"pb(
     layers { reshape { dims: [ 8, 8, 4 ] } }
     layers {
       conv2d {
@@ -134,88 +89,14 @@ v1::ModelConfig Convolutions() {
   )pb");
 }
 
-std::vector<absl::Span<const float>> Spans(const Weights& weights) {
-  return {weights.begin(), weights.end()};
-}
-
-// Random ones, as after training: no variance is 1, no shift 0.
-Weights RandomWeights(const NetworkPlan& plan, uint64_t seed) {
-  RandomStream random(seed);
-  Weights weights;
-  for (const v1::Variable& variable : plan.variables) {
-    const Dims dims(variable.shape().begin(), variable.shape().end());
-    auto& values = weights.emplace_back(SizeOf(dims));
-    const double scale = dims.size() < 2
-                             ? 0.3
-                             : 2 / std::sqrt(static_cast<double>(SizeOf(dims)) /
-                                             static_cast<double>(dims.back()));
-    const bool is_variance =
-        variable.name().find("/variance") != std::string::npos;
-    for (float& value : values) {
-      value = static_cast<float>(
-          (static_cast<double>(random.Below(2001)) / 1000 - 1) * scale);
-      if (is_variance) value = std::fabs(value) * 1000 + 0.5f;
-    }
-  }
-  return weights;
-}
-
-std::vector<float> Predictions(const Weights& weights, const Pipeline& data,
-                               TrainedModel* model) {
-  Batch batch;
-  Batch out;
-  EXPECT_TRUE(
-      data.Read({.epoch = 1, .begin = 0, .end = data.size()}, &batch).ok());
-  const absl::Status predicted = model->Predict(Spans(weights), batch, &out);
-  EXPECT_TRUE(predicted.ok()) << predicted;
-  if (!predicted.ok()) return {};
-  const auto values = out.columns.front().values<float>();
-  return {values.begin(), values.end()};
-}
-
-float Farthest(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  float most = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    most = std::max(most, std::fabs(a[i] - b[i]));
-  }
-  return most;
-}
-
-// What a checkpoint's readers get of the tensors.
-struct Written {
-  Weights weights;
-  std::string directory;
-};
-
-Written WriteAndRead(const NetworkPlan& plan, const Quantized& made,
-                     const std::string& name) {
-  Written written;
-  written.directory = ::testing::TempDir() + name;
-  std::filesystem::remove_all(written.directory);
-  v1::Manifest manifest;
-  manifest.set_global_step(7);
-  manifest.mutable_snapshot()->set_term(1);
-  for (const v1::Variable& variable : plan.variables) {
-    *manifest.add_variables() = variable;
-  }
-  const auto bytes = WriteQuantized(written.directory, manifest,
-                                    made.quantization, made.tensors);
-  EXPECT_TRUE(bytes.ok()) << bytes.status();
-  auto read = ReadWeights(written.directory, plan.variables, 1, {});
-  EXPECT_TRUE(read.ok()) << read.status();
-  if (read.ok()) written.weights = *std::move(read);
-  return written;
-}
-
 // How many of the set the model says right.
-double Accuracy(const Weights& weights, const Pipeline& data,
+double Accuracy(const ModelWeights& weights, const Pipeline& data,
                 TrainedModel* model) {
   Batch batch;
   EXPECT_TRUE(
       data.Read({.epoch = 1, .begin = 0, .end = data.size()}, &batch).ok());
   const auto labels = batch.columns[1].values<int32_t>();
-  const std::vector<float> said = Predictions(weights, data, model);
+  const std::vector<float> said = PredictionsOf(weights, data, model);
   const size_t classes = said.size() / labels.size();
   int right = 0;
   for (size_t i = 0; i < labels.size(); ++i) {
@@ -228,16 +109,17 @@ double Accuracy(const Weights& weights, const Pipeline& data,
 }
 
 TEST(QuantizeTest, AFoldedBatchNormMeansTheSame) {
-  const auto data = Open();
+  const auto data = OpenRandomImages();
   const auto plan = PlanNetwork(Convolutions(), data->spec());
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const Weights weights = RandomWeights(**plan, 3);
+  const ModelWeights weights = RandomModelWeights(**plan, 3);
   const FoundProducts found = FindProducts(**plan, Mode::kStatic);
   ASSERT_EQ(found.products.size(), 4);
   ASSERT_TRUE(found.products[0].batch_norm.has_value());
   // The same network with the folded kernel, and a batch norm that only adds.
-  const FoldedProduct folded = Fold(**plan, found.products[0], Spans(weights));
-  Weights other = weights;
+  const FoldedProduct folded =
+      Fold(**plan, found.products[0], SpansOf(weights));
+  ModelWeights other = weights;
   const auto set = [&](const char* name, std::vector<float> values) {
     for (size_t v = 0; v < (*plan)->variables.size(); ++v) {
       if ((*plan)->variables[v].name() == name) other[v] = std::move(values);
@@ -250,19 +132,19 @@ TEST(QuantizeTest, AFoldedBatchNormMeansTheSame) {
   set("batch_norm_1/variance", std::vector<float>(8, 1 - 1e-5f));
   auto network = Network::Create(Convolutions(), data->spec());
   ASSERT_TRUE(network.ok());
-  EXPECT_LT(Farthest(Predictions(weights, *data, network->get()),
-                     Predictions(other, *data, network->get())),
+  EXPECT_LT(Farthest(PredictionsOf(weights, *data, network->get()),
+                     PredictionsOf(other, *data, network->get())),
             1e-4);
 }
 
 TEST(QuantizeTest, IntegersPredictNearlyTheSameByEveryWay) {
-  const auto data = Open();
+  const auto data = OpenRandomImages();
   const auto plan = PlanNetwork(Convolutions(), data->spec());
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const Weights weights = RandomWeights(**plan, 3);
+  const ModelWeights weights = RandomModelWeights(**plan, 3);
   auto network = Network::Create(Convolutions(), data->spec());
   ASSERT_TRUE(network.ok());
-  const auto expected = Predictions(weights, *data, network->get());
+  const auto expected = PredictionsOf(weights, *data, network->get());
   struct Case {
     Mode mode;
     bool per_channel;
@@ -294,21 +176,22 @@ TEST(QuantizeTest, IntegersPredictNearlyTheSameByEveryWay) {
     options.activation_bits = one.activation_bits;
     options.calibration = data.get();
     const auto made =
-        Quantize(Convolutions(), data->spec(), Spans(weights), options);
+        Quantize(Convolutions(), data->spec(), SpansOf(weights), options);
     ASSERT_TRUE(made.ok()) << made.status();
-    const Written written = WriteAndRead(**plan, *made, "nearly");
+    const WrittenModel written = WriteAndRead(**plan, *made, "nearly");
     // Readers that know nothing of integers compute with the weights.
-    EXPECT_LT(
-        Farthest(Predictions(written.weights, *data, network->get()), expected),
-        one.within);
+    EXPECT_LT(Farthest(PredictionsOf(written.weights, *data, network->get()),
+                       expected),
+              one.within);
     std::vector<float> first;
     for (const auto use : {IntegerKernels::Use::kWhatIsRight,
                            IntegerKernels::Use::kPlainLoops}) {
       auto quantized =
           OpenQuantized(Convolutions(), data->spec(), written.directory,
-                        Spans(written.weights), use);
+                        SpansOf(written.weights), use);
       ASSERT_TRUE(quantized.ok()) << quantized.status();
-      const auto found = Predictions(written.weights, *data, quantized->get());
+      const auto found =
+          PredictionsOf(written.weights, *data, quantized->get());
       EXPECT_LT(Farthest(found, expected), one.within);
       if (first.empty()) first = found;
       EXPECT_EQ(found, first);  // The same bits, whatever computes them.
@@ -318,12 +201,12 @@ TEST(QuantizeTest, IntegersPredictNearlyTheSameByEveryWay) {
 
 // Of two dense layers: eight units look for the pictures, and the ninth is
 // always a thousand times as large as they.
-Weights WeightsWithAnOutlier() {
+ModelWeights WeightsWithAnOutlier() {
   constexpr uint64_t kClasses = PicturesSource::kClasses;
   constexpr float kOutlier = 2000;
-  Weights weights = {std::vector<float>(256 * 9), std::vector<float>(9),
-                     std::vector<float>(9 * kClasses),
-                     std::vector<float>(kClasses)};
+  ModelWeights weights = {std::vector<float>(256 * 9), std::vector<float>(9),
+                          std::vector<float>(9 * kClasses),
+                          std::vector<float>(kClasses)};
   for (uint64_t c = 0; c <= kClasses; ++c) {
     for (uint64_t i = 0; i < 256; ++i) {
       weights[0][i * 9 + c] = PicturesSource::Pixel(c, i) / 16;
@@ -346,12 +229,12 @@ TEST(QuantizeTest, WithOneChannelFarAboveTheOthers16BitsKeepWhat8Lose) {
                        {.seed = 1, .training = true});
   ASSERT_TRUE(opened.ok()) << opened.status();
   const Pipeline& data = **opened;
-  const v1::ModelConfig model = ModelOf(
+  const v1::ModelConfig model = ClassifierOf(
       "layers { dense { units: 9 } } layers { relu {} } "
       "layers { dense { units: 8 } }");
   const auto plan = PlanNetwork(model, data.spec());
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const Weights weights = WeightsWithAnOutlier();
+  const ModelWeights weights = WeightsWithAnOutlier();
   auto network = Network::Create(model, data.spec());
   ASSERT_TRUE(network.ok());
   const double in_float = Accuracy(weights, data, network->get());
@@ -365,12 +248,12 @@ TEST(QuantizeTest, WithOneChannelFarAboveTheOthers16BitsKeepWhat8Lose) {
     std::vector<double> accuracies;
     for (const int bits : {8, 16}) {
       options.activation_bits = bits;
-      auto quantized = Quantize(model, data.spec(), Spans(weights), options);
+      auto quantized = Quantize(model, data.spec(), SpansOf(weights), options);
       ASSERT_TRUE(quantized.ok()) << quantized.status();
       made.push_back(*std::move(quantized));
-      const Written written = WriteAndRead(**plan, made.back(), "outlier");
+      const WrittenModel written = WriteAndRead(**plan, made.back(), "outlier");
       const auto integers = OpenQuantized(model, data.spec(), written.directory,
-                                          Spans(written.weights));
+                                          SpansOf(written.weights));
       ASSERT_TRUE(integers.ok()) << integers.status();
       accuracies.push_back(Accuracy(written.weights, data, integers->get()));
     }
@@ -386,22 +269,22 @@ TEST(QuantizeTest, WithOneChannelFarAboveTheOthers16BitsKeepWhat8Lose) {
 }
 
 TEST(QuantizeTest, ConsecutiveProductsHandIntegersOn) {
-  const auto data = Open();
+  const auto data = OpenRandomImages();
   auto plan = PlanNetwork(Convolutions(), data->spec());
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const Weights weights = RandomWeights(**plan, 3);
+  const ModelWeights weights = RandomModelWeights(**plan, 3);
   QuantizeOptions options;
   options.calibration = data.get();
   const auto made =
-      Quantize(Convolutions(), data->spec(), Spans(weights), options);
+      Quantize(Convolutions(), data->spec(), SpansOf(weights), options);
   ASSERT_TRUE(made.ok()) << made.status();
-  const Written written = WriteAndRead(**plan, *made, "consecutive");
+  const WrittenModel written = WriteAndRead(**plan, *made, "consecutive");
   const auto tensors = ReadIntegerTensors(written.directory,
                                           {"conv2d_1/kernel", "conv2d_2/kernel",
                                            "dense_1/kernel", "dense_2/kernel"});
   ASSERT_TRUE(tensors.ok()) << tensors.status();
-  ASSERT_TRUE(UseIntegers(made->quantization, *tensors, Spans(written.weights),
-                          plan->get())
+  ASSERT_TRUE(UseIntegers(made->quantization, *tensors,
+                          SpansOf(written.weights), plan->get())
                   .ok());
   // From the first convolution, with batch norm, relus and the pool, to the
   // dense layer before tanh; then the last one.
@@ -415,9 +298,9 @@ TEST(QuantizeTest, ConsecutiveProductsHandIntegersOn) {
 }
 
 TEST(QuantizeTest, WhatIsLeftInFloatIsNamedWithTheReason) {
-  const auto data = Open();
+  const auto data = OpenRandomImages();
   const auto plan = PlanNetwork(
-      ModelOf(R"pb(
+      ClassifierOf(R"pb(
         layers { reshape { dims: [ 16, 16, 1 ] } }
         layers {
           conv2d { filters: 4 kernel: 3 stride: 1 groups: 1 padding: VALID }
@@ -441,13 +324,13 @@ TEST(QuantizeTest, WhatIsLeftInFloatIsNamedWithTheReason) {
 }
 
 TEST(QuantizeTest, ASharedKernelIsLeftInFloat) {
-  const auto data = Open();
-  const auto plan =
-      PlanNetwork(ModelOf(R"pb(layers { dense { units: 256 name: "twice" } }
-                               layers { relu {} }
-                               layers { dense { units: 256 name: "twice" } }
-                               layers { dense { units: 3 } })pb"),
-                  data->spec());
+  const auto data = OpenRandomImages();
+  const auto plan = PlanNetwork(
+      ClassifierOf(R"pb(layers { dense { units: 256 name: "twice" } }
+                        layers { relu {} }
+                        layers { dense { units: 256 name: "twice" } }
+                        layers { dense { units: 3 } })pb"),
+      data->spec());
   ASSERT_TRUE(plan.ok()) << plan.status();
   const FoundProducts found = FindProducts(**plan, Mode::kStatic);
   EXPECT_EQ(found.products.size(), 1);
@@ -456,15 +339,15 @@ TEST(QuantizeTest, ASharedKernelIsLeftInFloat) {
 }
 
 TEST(QuantizeTest, ASetThatIsConstantIsRefused) {
-  const auto data = Open();
-  const auto constant = Open(/*constant=*/true);
+  const auto data = OpenRandomImages();
+  const auto constant = OpenRandomImages(/*constant=*/true);
   const auto plan = PlanNetwork(Convolutions(), data->spec());
   ASSERT_TRUE(plan.ok());
   QuantizeOptions options;
   options.calibration = constant.get();
   options.calibrated_on = "train";
   const auto made = Quantize(Convolutions(), data->spec(),
-                             Spans(RandomWeights(**plan, 1)), options);
+                             SpansOf(RandomModelWeights(**plan, 1)), options);
   EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(made.status().message()),
               HasSubstr("the calibration set, train, is constant: all of its "
@@ -473,13 +356,13 @@ TEST(QuantizeTest, ASetThatIsConstantIsRefused) {
 
 // As in float32, and no other example's outputs change.
 TEST(QuantizeTest, AnExampleThatIsNotFiniteIsPredictedAsNotANumber) {
-  const auto data = Open();
-  const v1::ModelConfig model = ModelOf(
+  const auto data = OpenRandomImages();
+  const v1::ModelConfig model = ClassifierOf(
       "layers { dense { units: 12 } } layers { relu {} } "
       "layers { dense { units: 3 } }");
   const auto plan = PlanNetwork(model, data->spec());
   ASSERT_TRUE(plan.ok());
-  const Weights weights = RandomWeights(**plan, 1);
+  const ModelWeights weights = RandomModelWeights(**plan, 1);
   for (const auto& [mode, bits] :
        {std::pair{Mode::kStatic, 8}, std::pair{Mode::kStatic, 16},
         std::pair{Mode::kDynamic, 8}}) {
@@ -487,21 +370,22 @@ TEST(QuantizeTest, AnExampleThatIsNotFiniteIsPredictedAsNotANumber) {
     options.mode = mode;
     options.activation_bits = bits;
     if (mode == Mode::kStatic) options.calibration = data.get();
-    const auto made = Quantize(model, data->spec(), Spans(weights), options);
+    const auto made = Quantize(model, data->spec(), SpansOf(weights), options);
     ASSERT_TRUE(made.ok()) << made.status();
-    const Written written = WriteAndRead(**plan, *made, "not_finite");
+    const WrittenModel written = WriteAndRead(**plan, *made, "not_finite");
     const auto opened = OpenQuantized(model, data->spec(), written.directory,
-                                      Spans(written.weights));
+                                      SpansOf(written.weights));
     ASSERT_TRUE(opened.ok()) << opened.status();
     Batch batch;
     ASSERT_TRUE(data->Read({.epoch = 1, .begin = 0, .end = 4}, &batch).ok());
     Batch whole;
-    ASSERT_TRUE((*opened)->Predict(Spans(written.weights), batch, &whole).ok());
+    ASSERT_TRUE(
+        (*opened)->Predict(SpansOf(written.weights), batch, &whole).ok());
     auto values = batch.columns[0].values<float>();
     values[256 + 7] = std::nanf("");
     values[3 * 256] = -INFINITY;
     Batch out;
-    ASSERT_TRUE((*opened)->Predict(Spans(written.weights), batch, &out).ok());
+    ASSERT_TRUE((*opened)->Predict(SpansOf(written.weights), batch, &out).ok());
     for (size_t i = 0; i < 12; ++i) {
       const float found = out.columns[0].values<float>()[i];
       if (i / 3 % 2 == 1) {
@@ -514,42 +398,42 @@ TEST(QuantizeTest, AnExampleThatIsNotFiniteIsPredictedAsNotANumber) {
 }
 
 TEST(QuantizeTest, WeightsThatNoFormatHoldsAreRefused) {
-  const auto data = Open();
+  const auto data = OpenRandomImages();
   const auto plan = PlanNetwork(Convolutions(), data->spec());
   ASSERT_TRUE(plan.ok());
-  Weights weights = RandomWeights(**plan, 1);
+  ModelWeights weights = RandomModelWeights(**plan, 1);
   weights[0][0] = 1e6f;
   QuantizeOptions options;
   options.calibration = data.get();
   options.mode = Mode::kFloat16;
-  EXPECT_THAT(std::string(Quantize(Convolutions(), data->spec(), Spans(weights),
-                                   options)
+  EXPECT_THAT(std::string(Quantize(Convolutions(), data->spec(),
+                                   SpansOf(weights), options)
                               .status()
                               .message()),
               HasSubstr("'conv2d_1/kernel' has a number that is too large"));
   weights[0][0] = std::nanf("");
   options.mode = Mode::kStatic;
-  EXPECT_EQ(Quantize(Convolutions(), data->spec(), Spans(weights), options)
+  EXPECT_EQ(Quantize(Convolutions(), data->spec(), SpansOf(weights), options)
                 .status()
                 .code(),
             absl::StatusCode::kInvalidArgument);
 }
 
 TEST(QuantizeTest, AQuantisationOfAnotherModelIsRefusedByName) {
-  const auto data = Open();
-  const v1::ModelConfig model =
-      ModelOf("layers { dense { units: 12 } } layers { dense { units: 3 } }");
+  const auto data = OpenRandomImages();
+  const v1::ModelConfig model = ClassifierOf(
+      "layers { dense { units: 12 } } layers { dense { units: 3 } }");
   const auto plan = PlanNetwork(model, data->spec());
   ASSERT_TRUE(plan.ok());
-  const Weights weights = RandomWeights(**plan, 1);
+  const ModelWeights weights = RandomModelWeights(**plan, 1);
   QuantizeOptions options;
   options.calibration = data.get();
-  auto made = Quantize(model, data->spec(), Spans(weights), options);
+  auto made = Quantize(model, data->spec(), SpansOf(weights), options);
   ASSERT_TRUE(made.ok()) << made.status();
   made->quantization.layers[0].folded = "batch_norm_1";
-  const Written written = WriteAndRead(**plan, *made, "another");
+  const WrittenModel written = WriteAndRead(**plan, *made, "another");
   const auto opened = OpenQuantized(model, data->spec(), written.directory,
-                                    Spans(written.weights));
+                                    SpansOf(written.weights));
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(opened.status().message()),
               HasSubstr("its dense layer 'dense_1' with 'batch_norm_1' after "

@@ -222,7 +222,10 @@ class Walk {
   }
 
   absl::Status CheckOwn(size_t i) const {
-    if (!SharesVariables(plan_, i)) return absl::OkStatus();
+    if (!SharesVariables(plan_, plan_.layers->layer(i),
+                         plan_.layers->first_variable(i))) {
+      return absl::OkStatus();
+    }
     return absl::InvalidArgumentError(
         absl::StrCat("'", plan_.layers->layer(i).name(),
                      "' shares its variables with another layer, so its "
