@@ -88,13 +88,17 @@ void Sessions::Admit(const Admitted& admitted, Turn* turn) {
   worker.host = request.host();
   worker.pid = request.pid();
   worker.heard = turn->now;
-  worker.start_clock = StartClock(turn->job, turn->now);
+  if (!start_clock_.has_value()) {
+    start_clock_ = StartClock(turn->job, turn->now);
+  }
+  worker.start_clock = *start_clock_;
   worker.address = request.address();
   sessions_[admitted.worker] = std::move(worker);
   lost_.erase(admitted.worker);
 }
 
 void Sessions::Announce(Turn* turn) {
+  start_clock_.reset();
   const bool admitted =
       std::any_of(sessions_.begin(), sessions_.end(),
                   [](const auto& s) { return IsZero(s.second.admitted); });
