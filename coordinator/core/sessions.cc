@@ -290,10 +290,10 @@ void Sessions::LogFence(uint32_t index, Turn* turn) {
   v1::LogEntry entry;
   entry.mutable_fence()->set_worker(index);
   *entry.mutable_fence()->mutable_generation() = worker.generation;
-  turn->Append(std::move(entry),
-               [this, index](const IoResult& result, Turn* later) {
-                 OnFenced(index, result, later);
-               });
+  turn->AppendPatiently(std::move(entry),
+                        [this, index](const IoResult& result, Turn* later) {
+                          OnFenced(index, result, later);
+                        });
 }
 
 void Sessions::OnFenced(uint32_t index, const IoResult& result, Turn* turn) {
