@@ -381,7 +381,7 @@ void Dispatcher::AdvanceFew(absl::optional<PeerId> from, Turn* turn) {
     due_members_.AdvanceDue(turn);
   } else {
     absl::optional<uint32_t> server;
-    if (from->kind == PeerId::Kind::kPs) {
+    if (from->kind == PeerId::Kind::kPs && parts_.watch.HasNews(from->index)) {
       const auto found = server_of_.find(from->index);
       server = found == server_of_.end() ? parts_.servers.ServerAt(from->index)
                                          : absl::make_optional(found->second);
