@@ -5,9 +5,9 @@
 namespace paramd {
 namespace {
 
-// To look takes time that grows with the members, and they are as many as what
-// they say in a second.
-constexpr absl::Duration kLookPerMember = absl::Microseconds(1);
+// To look takes up to a microsecond for each member, and they are as many as
+// what they say in a second.
+constexpr absl::Duration kLookPerMember = absl::Microseconds(5);
 // Between two looks at all members of a job that is quiet: of a large one they
 // take one part in fifty of a processor.
 constexpr absl::Duration kQuietPerMember = absl::Microseconds(50);

@@ -18,8 +18,8 @@ namespace paramd {
 // When a coordinator looks at all members of its job, and when it makes another
 // configuration, which is told to all of them.
 //
-// In a job of more than `few_members` a look comes at most once in a
-// microsecond for each of them, so that its share of a processor does not grow
+// In a job of more than `few_members` a look comes at most once in 5
+// microseconds for each of them, so that its share of a processor does not grow
 // with the job. Failures and finished entries of the log do not wait, unless
 // there are many at once. While the job is quiet, a look comes once in 50
 // microseconds for each member, and not before 100 ms, or as above where
