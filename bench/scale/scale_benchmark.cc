@@ -27,12 +27,16 @@ struct Cost {
   double take_over_ms = 0;      // In all, simulated.
   double take_over_cpu_us = 0;  // In that time.
   double take_over_messages = 0;
+  double begin_cpu_us = 0;  // Until all members are there.
+  double begin_messages = 0;
+  double begin_bytes = 0;
 };
 
 // A server is lost ten seconds into each minute.
 Cost CostOf(uint32_t servers, int minutes) {
   SimulatedJob job(servers);
   job.Begin();
+  const CoordinatorWork begin = job.work();
   job.Run(absl::Seconds(15));
   const CoordinatorWork before = job.work();
   for (int minute = 0; minute < minutes; ++minute) {
@@ -44,6 +48,9 @@ Cost CostOf(uint32_t servers, int minutes) {
   const double members = job.members();
   const double each = members * minutes * absl::ToDoubleSeconds(kLossEvery);
   Cost cost;
+  cost.begin_cpu_us = begin.cpu_s * 1e6 / members;
+  cost.begin_messages = static_cast<double>(begin.messages) / members;
+  cost.begin_bytes = static_cast<double>(begin.bytes) / members;
   cost.cpu_us = work.cpu_s * 1e6 / each;
   cost.bytes = static_cast<double>(work.bytes) / each;
   for (const TakeOverSeen& seen : job.take_overs()) {
@@ -74,6 +81,9 @@ void AddSize(uint32_t servers, const Cost& cost, Report* report) {
   add("take_over_ms", "ms", cost.take_over_ms);
   add("take_over_cpu_us_per_member", "us", cost.take_over_cpu_us);
   add("take_over_messages_per_member", "", cost.take_over_messages);
+  add("begin_cpu_us_per_member", "us", cost.begin_cpu_us);
+  add("begin_messages_per_member", "", cost.begin_messages);
+  add("begin_bytes_per_member", "B", cost.begin_bytes);
 }
 
 // The largest job over the smallest, by their servers.

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -22,11 +23,18 @@ using ::google::protobuf::DynamicCastToGenerated;
 constexpr uint32_t kWorkersPerServer = 10;
 constexpr uint32_t kBatch = 32;
 constexpr uint32_t kPortionBatches = 16;
-constexpr absl::Duration kPortionEvery = absl::Seconds(10);
+constexpr absl::Duration kPortionEvery = absl::Seconds(10);  // On average.
 // When all servers are filled, and not in one moment.
 constexpr absl::Duration kJoinAfter = absl::Seconds(2);
 constexpr absl::Duration kJoinWithin = absl::Seconds(10);
 constexpr absl::Duration kPatience = absl::Minutes(1);
+
+// Half of that to one and a half times that: no two workers are as fast, so
+// portions are not used up in the order in which they were handed out.
+absl::Duration PortionEvery(uint32_t worker) {
+  const double golden = 0.6180339887 * worker;
+  return kPortionEvery * (0.5 + golden - std::floor(golden));
+}
 
 double ThreadSeconds() {
   timespec now{};
@@ -448,7 +456,7 @@ void SimulatedJob::TakePortion(uint32_t index) {
   request.set_finished_id(worker.held);
   Deliver(PeerId::Worker(index), next_call_++ * workers_.size() + index,
           /*is_reply=*/false, request);
-  After(kPortionEvery, [this, index] { TakePortion(index); });
+  After(PortionEvery(index), [this, index] { TakePortion(index); });
 }
 
 // ---- a take-over ------------------------------------------------------------

@@ -36,7 +36,7 @@ struct TakeOverSeen {
 // async: ps with a server each and its backup in another ps, and ten workers
 // for each ps. Members send what real ones send, with the smallest content:
 // heartbeats are parked, places are watched, a worker takes a portion of the
-// input every ten seconds, a ps that comes back becomes a backup again. A
+// input every 5 to 15 seconds, a ps that comes back becomes a backup again. A
 // message takes kLatency, an entry of the log kLogWrite.
 //
 // Not thread-safe.

@@ -1,6 +1,7 @@
 // A job of more members than a coordinator looks at with each event.
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -24,8 +25,13 @@ constexpr uint32_t kServers = 160;
 Coordinator::Options LargeJob() {
   Coordinator::Options options = JobOptions();
   options.servers = kServers;
+  options.workers = 8;
   return options;
 }
+
+// 50 microseconds for each member, and a little more: so long what makes
+// another configuration waits after the one before.
+constexpr absl::Duration kWait = absl::Milliseconds(9);
 
 // Its servers are filled.
 class CoordinatorScaleTest : public ::testing::Test {
@@ -43,7 +49,7 @@ class CoordinatorScaleTest : public ::testing::Test {
   CoreDriver& driver() { return job_.driver(); }
   // Time passes in which everything is done that waits for other events.
   void Settle() {
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 12; ++i) {
       job_.Serve();
       driver().Advance(absl::Milliseconds(1));
     }
@@ -65,6 +71,15 @@ class CoordinatorScaleTest : public ::testing::Test {
     beat.set_takes_changes(true);
     return beat;
   }
+  // Worker `index`, whose `joined` was answered, says that it leaves.
+  void Leave(uint32_t index, const v1::JoinReply& joined) {
+    v1::HeartbeatRequest beat = FirstBeat(joined);
+    beat.mutable_header()->set_worker(index);
+    beat.set_leaving(true);
+    driver().Begin(PeerId::Worker(index), beat);
+  }
+  int sessions() { return job_.configuration().workers_size(); }
+  uint64_t version() { return job_.configuration().version().counter(); }
   // The next one that a server is sent.
   v1::ConfigureRequest Configured(uint32_t server) {
     const auto sent =
@@ -184,6 +199,90 @@ TEST_F(CoordinatorScaleTest, WhatComesTogetherIsLookedAtTogether) {
   driver().Advance(absl::Milliseconds(1));
   EXPECT_EQ(job_.configuration().version().counter(), before.counter() + 1);
   EXPECT_EQ(job_.configuration().workers_size(), 2);
+}
+
+TEST_F(CoordinatorScaleTest, WhoJoinSoonAfterOthersAreInOneConfiguration) {
+  const uint64_t before = version();
+  job_.BeginJoin(0, 200);
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_EQ(version(), before + 1) << "the first one waits for nobody";
+  job_.Serve();
+  std::vector<CallId> calls;
+  for (uint32_t worker = 1; worker < 8; ++worker) {
+    calls.push_back(job_.BeginJoin(worker, 200 + worker));
+    driver().Advance(absl::Milliseconds(1));
+    EXPECT_EQ(version(), before + 1);
+  }
+  EXPECT_THAT(driver().sends, ::testing::IsEmpty());
+  driver().Advance(absl::Milliseconds(2));
+  EXPECT_EQ(version(), before + 2);
+  EXPECT_EQ(sessions(), 8);
+  EXPECT_EQ(driver().sends.size(), kServers) << "each server is told once";
+  job_.Serve();
+  driver().Advance(absl::Milliseconds(1));
+  for (const CallId call : calls) EXPECT_TRUE(driver().answered(call));
+}
+
+TEST_F(CoordinatorScaleTest, SessionsThatEndTogetherAreInOneConfiguration) {
+  std::vector<v1::JoinReply> joined;
+  for (uint32_t worker = 0; worker < 5; ++worker) {
+    joined.push_back(Join(worker));
+  }
+  driver().Advance(kWait);
+  const uint64_t before = version();
+  for (uint32_t worker = 0; worker < 5; ++worker) {
+    Leave(worker, joined[worker]);
+  }
+  driver().Advance(kWait);
+  for (int entries = 0; entries < 5; ++entries) {
+    EXPECT_TRUE(job_.Append().has_fence());
+    EXPECT_EQ(sessions(), 4) << "the first waits for nobody, the others do";
+    driver().Advance(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(version(), before + 1);
+  EXPECT_EQ(sessions(), 4) << "as if the log had not answered yet";
+  driver().Advance(kWait);
+  EXPECT_EQ(version(), before + 5);
+  EXPECT_EQ(sessions(), 0);
+  job_.Serve();
+  EXPECT_EQ(version(), before + 5);
+}
+
+// What follows from a later entry rests on the earlier ones.
+TEST_F(CoordinatorScaleTest, EntriesOfTheLogHaveTheirEffectsInTheirOrder) {
+  const v1::JoinReply first = Join(0);
+  const v1::JoinReply second = Join(1);
+  driver().Advance(kWait);
+  Leave(0, first);
+  Leave(1, second);
+  v1::SetRequest set;
+  set.set_key("log_level");
+  set.set_value("debug");
+  driver().Begin(PeerId::Worker(0), set);
+  driver().Advance(kWait);
+  EXPECT_TRUE(job_.Append().has_fence());
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(job_.Append().has_fence());
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_EQ(sessions(), 1);
+  EXPECT_TRUE(job_.Append().has_setting());
+  EXPECT_EQ(sessions(), 0);
+  EXPECT_EQ(job_.configuration().settings_size(), 1);
+}
+
+TEST_F(CoordinatorScaleTest, AFenceThatTheLogRefusesDoesNotWait) {
+  const v1::JoinReply first = Join(0);
+  const v1::JoinReply second = Join(1);
+  driver().Advance(kWait);
+  Leave(0, first);
+  Leave(1, second);
+  driver().Advance(kWait);
+  job_.Append();
+  driver().Advance(absl::Milliseconds(1));
+  const auto append = driver().TakeIo<v1::AppendLog>();
+  ASSERT_TRUE(append.has_value());
+  driver().End(append->first, absl::UnavailableError("no disk"));
+  EXPECT_TRUE(driver().exited);
 }
 
 // Between two looks at all members, of which there is one each 100 ms.

@@ -15,16 +15,10 @@ namespace paramd {
 namespace {
 
 using ::google::protobuf::DynamicCastToGenerated;
+using Event = LookPace::Event;
 
 constexpr absl::Duration kPeriod = absl::Milliseconds(100);
 constexpr absl::Duration kLongestTurn = absl::Milliseconds(500);
-// To advance takes time that grows with the members, and they are as many as
-// what they say in a second.
-constexpr absl::Duration kPacePerMember = absl::Microseconds(1);
-// Between two looks at all members of a job that is quiet.
-constexpr absl::Duration kQuietPace = absl::Milliseconds(100);
-// Before that is over: of what others wait for, if not too much comes at once.
-constexpr int kMostUrgent = 8;
 // Between checkpoints to save steps of sync mode, should one fail.
 constexpr absl::Duration kSaveRetry = absl::Seconds(1);
 
@@ -42,7 +36,8 @@ Dispatcher::Dispatcher(const CoordinatorOptions& options)
     : parts_(options, [this] { return report_.waiting_for(); }),
       facts_(&parts_),
       report_(&parts_),
-      due_members_(&parts_, &facts_) {
+      due_members_(&parts_, &facts_),
+      pace_(parts_) {
   for (uint32_t s = 0; s < options.places.size(); ++s) {
     for (const uint32_t peer : AllOf(options.places[s])) server_of_[peer] = s;
   }
@@ -55,19 +50,33 @@ void Dispatcher::Start(Time now, Outbox* out) {
   last_event_ = now;
   next_periodic_ = now + kPeriod;
   parts_.startup.Begin(&turn);
-  next_due_ = NextDue();
 }
 
 // Who only takes its term may take the next one.
 void Dispatcher::Completed(IoResult result, Time now, Outbox* out) {
   NoticePause(now);
-  const IoHandler handler =
-      parts_.work.Ended(&result, parts_.phase > JobPhase::kTakingTerm, out);
-  if (handler == nullptr) return;
+  PendingWork::Ended ended =
+      parts_.work.End(&result, parts_.phase > JobPhase::kTakingTerm, out);
+  if (ended.handler == nullptr) return;
+  const bool is_patient =
+      ended.haste == PendingWork::Haste::kPatient && result.status.ok();
+  if (is_patient && !pace_.MayTell(now)) {
+    return pace_.Keep({std::move(ended.handler), std::move(result)});
+  }
   Turn turn = parts_.Begin(now, out);
-  handler(result, &turn);
+  // Its entries have their effects in their order.
+  if (ended.haste != PendingWork::Haste::kNone) FollowLog(&turn);
+  ended.handler(result, &turn);
   facts_.Deliver(&turn);
-  AdvanceSoon(Event::kUrgent, absl::nullopt, &turn);
+  AdvanceSoon(is_patient ? Event::kOther : Event::kUrgent, absl::nullopt,
+              &turn);
+}
+
+void Dispatcher::FollowLog(Turn* turn) {
+  for (const LookPace::Patient& patient : pace_.TakeKept()) {
+    patient.handler(patient.result, turn);
+    facts_.Deliver(turn);
+  }
 }
 
 void Dispatcher::Receive(Message message, Time now, Outbox* out) {
@@ -92,9 +101,7 @@ void Dispatcher::Tick(Time now, Outbox* out) {
 
 Time Dispatcher::next_tick() const {
   if (parts_.phase == JobPhase::kDone) return Time::Never();
-  const Time may = MayAdvance();
-  const Time due = has_more_ ? may : std::max(next_due_, may);
-  return std::min({next_periodic_, due, due_members_.next()});
+  return std::min({next_periodic_, pace_.next(), due_members_.next()});
 }
 
 Time Dispatcher::NextDue() const {
@@ -361,37 +368,12 @@ void Dispatcher::OnTakePortion(const Message& message,
 
 // ---- what is due ------------------------------------------------------------
 
-size_t Dispatcher::Members() const {
-  return parts_.servers.all().size() + parts_.sessions.all().size() +
-         parts_.joins.all().size();
-}
-
-absl::Duration Dispatcher::Pace() const {
-  return HasManyMembers() ? static_cast<int64_t>(Members()) * kPacePerMember
-                          : absl::ZeroDuration();
-}
-
-Time Dispatcher::MayAdvance() const {
-  return advanced_ +
-         (is_quiet_ && !hurries_ ? std::max(kQuietPace, Pace()) : Pace());
-}
-
 void Dispatcher::AdvanceSoon(Event event, absl::optional<PeerId> from,
                              Turn* turn) {
-  has_more_ = true;
-  hurries_ |= event != Event::kUsual || HasNewVersion();
-  if (is_quiet_ && !parts_.IsQuiet()) {
-    is_quiet_ = false;
-    due_members_.End();
-  }
-  const bool is_too_soon = turn->now < advanced_ + Pace();
-  if (!is_too_soon) urgent_ = 0;
-  const bool is_urgent = event == Event::kUrgent;
-  if (turn->now >= MayAdvance() ||
-      (is_urgent && (!is_too_soon || ++urgent_ <= kMostUrgent))) {
-    return Advance(turn);
-  }
-  if (is_quiet_) AdvanceFew(from, turn);
+  const bool is_due = pace_.IsDue(event, turn->now);
+  if (!pace_.is_quiet()) due_members_.End();
+  if (is_due) return Advance(turn);
+  if (pace_.is_quiet()) AdvanceFew(from, turn);
 }
 
 void Dispatcher::AdvanceFew(absl::optional<PeerId> from, Turn* turn) {
@@ -399,29 +381,22 @@ void Dispatcher::AdvanceFew(absl::optional<PeerId> from, Turn* turn) {
     due_members_.AdvanceDue(turn);
   } else {
     absl::optional<uint32_t> server;
-    if (from->kind == PeerId::Kind::kPs) {
+    if (from->kind == PeerId::Kind::kPs && parts_.watch.HasNews(from->index)) {
       const auto found = server_of_.find(from->index);
       server = found == server_of_.end() ? parts_.servers.ServerAt(from->index)
                                          : absl::make_optional(found->second);
     }
     due_members_.AdvanceOne(*from, server, turn);
   }
-  hurries_ |= HasNewVersion();
-}
-
-bool Dispatcher::HasNewVersion() const {
-  return parts_.configuration.get().version().counter() != told_version_;
+  pace_.NoticeNewVersion();
 }
 
 void Dispatcher::Advance(Turn* turn) {
-  told_version_ = parts_.configuration.get().version().counter();
+  if (pace_.MayTell(turn->now)) FollowLog(turn);
+  pace_.Begin();
   AdvanceParts(turn);
-  advanced_ = turn->now;
-  next_due_ = NextDue();
-  is_quiet_ = HasManyMembers() && parts_.IsQuiet();
-  is_quiet_ ? due_members_.Begin() : due_members_.End();
-  // Some may not have been told of what has changed with this look.
-  has_more_ = hurries_ = is_quiet_ && HasNewVersion();
+  pace_.End(NextDue(), turn->now);
+  pace_.is_quiet() ? due_members_.Begin() : due_members_.End();
 }
 
 void Dispatcher::AdvanceParts(Turn* turn) {
@@ -491,7 +466,7 @@ void Dispatcher::AdvanceJoins(Turn* turn) {
       parts_.phase >= JobPhase::kTellingEnd) {
     return;
   }
-  parts_.joins.Advance(parts_.HoldsJoins(), turn);
+  parts_.joins.Advance(parts_.HoldsJoins() || !pace_.MayTell(turn->now), turn);
   facts_.Deliver(turn);
   parts_.sessions.Announce(turn);
   parts_.joins.Answer(turn);

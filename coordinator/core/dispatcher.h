@@ -1,7 +1,6 @@
 #ifndef PARAMD_COORDINATOR_CORE_DISPATCHER_H_
 #define PARAMD_COORDINATOR_CORE_DISPATCHER_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -16,6 +15,7 @@
 #include "coordinator/core/fact_router.h"
 #include "coordinator/core/failed_job.h"
 #include "coordinator/core/job_report.h"
+#include "coordinator/core/look_pace.h"
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/status.pb.h"
 #include "tensor/core.h"
@@ -33,17 +33,13 @@ namespace paramd {
 // and in sync mode one Decide beside it. There, sessions and contributors
 // change only while every server has applied the newest decided step.
 //
-// Advance looks at every member. In a job of more than `few_members` it is
-// called at most once in a microsecond for each of them, so that its share of a
-// processor does not grow with the job. Failures and finished entries of the
-// log do not wait, unless there are many at once. So parts may hear of several
-// events before they do what is due, and decide by the state at that time.
+// Advance looks at every member. In a job of more than `few_members` it does
+// not follow each event (LookPace). So parts may hear of several events before
+// they do what is due, and decide by the state at that time.
 //
 // For most of its time such a job is quiet: it trains, and nothing is under way
 // that more than one member is asked for. Then what members say ten times a
-// second is followed by a look at the one that has said it (DueMembers), and by
-// one at all of them ten times a second, or as above where something else
-// happens: a failure, a join, an operator's request, another configuration.
+// second is followed by a look at the one that has said it (DueMembers).
 //
 // Not thread-safe: the core of a Coordinator, which owns it.
 class Dispatcher {
@@ -87,19 +83,14 @@ class Dispatcher {
   // ---- after it: each part does what is due, in this order
   // At once, or with what comes soon after it, as the class says. `from`: whose
   // usual message it was; unset: time has passed.
-  enum class Event { kUsual, kOther, kUrgent };
-  void AdvanceSoon(Event event, absl::optional<PeerId> from, Turn* turn);
+  void AdvanceSoon(LookPace::Event event, absl::optional<PeerId> from,
+                   Turn* turn);
   void AdvanceFew(absl::optional<PeerId> from, Turn* turn);
-  size_t Members() const;
-  bool HasManyMembers() const { return Members() > parts_.options.few_members; }
-  // Of the configuration, since everybody was last told.
-  bool HasNewVersion() const;
-  absl::Duration Pace() const;
-  // When all members may be looked at again, if that is not urgent.
-  Time MayAdvance() const;
   void Advance(Turn* turn);
   void AdvanceParts(Turn* turn);
   Time NextDue() const;
+  // What follows from entries of the log that had to wait.
+  void FollowLog(Turn* turn);
   void AdvanceStart(Turn* turn);
   void AdvanceJoins(Turn* turn);
   // Ends silent sessions and, if all input is used, the training; or takes a
@@ -120,13 +111,7 @@ class Dispatcher {
   Time next_periodic_;
   Time last_event_;
   DueMembers due_members_;
-  uint64_t told_version_ = 0;
-  Time next_due_;          // As of the last Advance.
-  Time advanced_;          // When that was.
-  bool is_quiet_ = false;  // Then, and since.
-  bool has_more_ = false;  // Events since the last Advance.
-  bool hurries_ = false;   // Some were not usual.
-  int urgent_ = 0;         // Advances before the pace let them.
+  LookPace pace_;
 };
 
 }  // namespace paramd

@@ -6,6 +6,8 @@
 #include <map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+
 #include "coordinator/core/told_mark.h"
 #include "coordinator/core/turn.h"
 #include "proto/metric_values.h"
@@ -46,7 +48,8 @@ class EpochTrainings {
 
   void Note(Turn* turn);
 
-  std::map<uint32_t, Session> sessions_;  // Bound: the job's workers.
+  absl::flat_hash_map<uint32_t, Session>
+      sessions_;  // Bound: the job's workers.
   std::map<uint32_t, v1::EpochSums> epochs_;
   uint32_t noted_ = 0;   // Epochs up to this one were said.
   uint32_t marked_ = 0;  // Those up to this one are, when the mark is passed.

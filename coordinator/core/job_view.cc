@@ -21,6 +21,18 @@ bool JobView::EveryServerHas(const v1::ConfigurationVersion& version) const {
                      });
 }
 
+absl::optional<v1::ConfigurationVersion> JobView::VersionOfAll() const {
+  if (servers.empty()) return configuration.version();
+  const auto last = std::min_element(
+      servers.begin(), servers.end(),
+      [](const ServerRecord& a, const ServerRecord& b) {
+        return a.restored != b.restored ? b.restored
+                                        : a.acknowledged < b.acknowledged;
+      });
+  return last->restored ? absl::make_optional(last->acknowledged)
+                        : absl::nullopt;
+}
+
 bool JobView::EveryServerIsThere() const {
   return std::all_of(servers.begin(), servers.end(), [](const ServerRecord& s) {
     return !s.suspected && s.restored;

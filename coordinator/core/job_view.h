@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 #include "base/time.h"
 #include "coordinator/core/coordinator_options.h"
@@ -93,6 +94,8 @@ struct JobView {
     return !worker.fencing && now - worker.heard <= lease();
   }
   bool EveryServerHas(const v1::ConfigurationVersion& version) const;
+  // The newest that every server has; nothing: one of them is not filled.
+  absl::optional<v1::ConfigurationVersion> VersionOfAll() const;
   bool EveryServerIsThere() const;
   std::vector<v1::ServerLife> ServerGenerations() const;
   // With the newest session of the worker, if it has one, and the server's

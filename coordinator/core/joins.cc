@@ -138,11 +138,17 @@ bool Joins::OnJoin(const Message& message, const v1::JoinRequest& request,
 
 void Joins::Advance(bool held, Turn* turn) {
   to_answer_.clear();
-  for (const auto& [index, joining] : joining_) AdvanceOne(index, held, turn);
+  if (joining_.empty()) return;
+  const auto told = turn->job.VersionOfAll();
+  for (const auto& [index, joining] : joining_) {
+    AdvanceOne(index, held, told, turn);
+  }
 }
 
 // Who was admitted before is always answered: it may not know.
-void Joins::AdvanceOne(uint32_t index, bool held, Turn* turn) {
+void Joins::AdvanceOne(uint32_t index, bool held,
+                       const absl::optional<v1::ConfigurationVersion>& told,
+                       Turn* turn) {
   const JobView& job = turn->job;
   JoiningRecord& joining = joining_.at(index);
   const v1::JoinRequest& request = joining.request;
@@ -158,7 +164,8 @@ void Joins::AdvanceOne(uint32_t index, bool held, Turn* turn) {
     if (present.left_sessions < request.left_sessions()) {
       // The process says that it has left that session, whatever told it to.
       turn->Raise(SessionOver{index});
-    } else if (joining.call != 0 && job.EveryServerHas(present.admitted)) {
+    } else if (joining.call != 0 && told.has_value() &&
+               !(*told < present.admitted)) {
       to_answer_.push_back(index);
     }
   } else if (request.replaces() == present.incarnation) {

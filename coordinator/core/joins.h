@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
+
 #include "coordinator/core/turn.h"
 
 namespace paramd {
@@ -43,7 +45,10 @@ class Joins {
   const std::map<uint32_t, JoiningRecord>& all() const { return joining_; }
 
  private:
-  void AdvanceOne(uint32_t index, bool held, Turn* turn);
+  // `told`: the newest configuration that every server has, if there is one.
+  void AdvanceOne(uint32_t index, bool held,
+                  const absl::optional<v1::ConfigurationVersion>& told,
+                  Turn* turn);
   // Whom no list names, and who asks no more.
   void ForgetJoined(const Turn& turn);
 

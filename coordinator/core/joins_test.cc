@@ -77,6 +77,24 @@ TEST_F(JoinsTest, AJoinIsAnsweredWhenEveryServerHasTheSession) {
   EXPECT_FALSE(joins_.IsJoining(1));
 }
 
+TEST_F(JoinsTest, AJoinWaitsForTheServerThatIsLast) {
+  Join(RequestOf(1, 7));
+  AddSession(1, 7);
+  bench_.workers[1].admitted = Pair(1, 4);
+  const auto is_answered = [&] {
+    Advance();
+    bench_.Do([&](Turn* turn) { joins_.Answer(turn); });
+    return !bench_.out.replies.empty();
+  };
+  bench_.servers[1].acknowledged = Pair(1, 3);
+  EXPECT_FALSE(is_answered());
+  bench_.servers[1].acknowledged = Pair(1, 4);
+  bench_.servers[0].restored = false;
+  EXPECT_FALSE(is_answered()) << "one is not filled";
+  bench_.servers[0].restored = true;
+  EXPECT_TRUE(is_answered());
+}
+
 TEST_F(JoinsTest, OneCallOfAWorkerIsKept) {
   Join(RequestOf(1, 7));
   Join(RequestOf(1, 7));

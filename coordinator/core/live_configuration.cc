@@ -122,14 +122,18 @@ void LiveConfiguration::SetServers(const std::vector<ServerRecord>& servers) {
     while (configuration_.servers_size() < count) configuration_.add_servers();
     servers_since_.assign(servers.size(), next());
   }
-  for (uint32_t s = 0; s < servers.size(); ++s) {
-    v1::ServerMember member = MemberOf(s, servers[s]);
-    v1::ServerMember* const known =
-        configuration_.mutable_servers(static_cast<int>(s));
-    if (member.SerializeAsString() == known->SerializeAsString()) continue;
-    known->Swap(&member);
-    servers_since_[s] = next();
-  }
+  for (uint32_t s = 0; s < servers.size(); ++s) SetServer(s, servers[s]);
+}
+
+void LiveConfiguration::SetServer(uint32_t index, const ServerRecord& server) {
+  Touch();
+  CHECK(index < servers_since_.size(), "the servers were set before");
+  v1::ServerMember member = MemberOf(index, server);
+  v1::ServerMember* const known =
+      configuration_.mutable_servers(static_cast<int>(index));
+  if (member.SerializeAsString() == known->SerializeAsString()) return;
+  known->Swap(&member);
+  servers_since_[index] = next();
 }
 
 void LiveConfiguration::SetWorkers(

@@ -55,6 +55,8 @@ class LiveConfiguration {
   void SkipGenerations(uint64_t count) { generation_counter_ = count; }
 
   void SetServers(const std::vector<ServerRecord>& servers);
+  // One of those that were set.
+  void SetServer(uint32_t index, const ServerRecord& server);
   void SetWorkers(const std::map<uint32_t, WorkerRecord>& workers);
 
   // ---- what members are told

@@ -112,7 +112,7 @@ class LiveConfigurationTest : public ::testing::Test {
       case 1:
         servers_[server].backup = v1::Backup();
         servers_[server].peer = server;
-        return live_.SetServers(servers_);
+        return live_.SetServer(server, servers_[server]);
       case 2:
         workers_[worker] = NewSession();
         return live_.SetWorkers(workers_);
@@ -231,6 +231,18 @@ TEST_F(LiveConfigurationTest, OnlyWhatHasChangedIsTold) {
   const v1::Configuration at_worker = live_.ForWorker(5, before);
   EXPECT_EQ(at_worker.servers_size(), 1);
   EXPECT_EQ(at_worker.workers_left_size(), 0);
+}
+
+TEST_F(LiveConfigurationTest, OneServerIsSetWithoutALookAtTheOthers) {
+  const v1::ConfigurationVersion before = version();
+  servers_[1].incarnation = 77;
+  servers_[2].incarnation = 78;
+  live_.SetServer(2, servers_[2]);
+  Next();
+  EXPECT_EQ(live_.get().servers(1).incarnation(), 0u);
+  EXPECT_EQ(live_.get().servers(2).incarnation(), 78u);
+  EXPECT_EQ(live_.ForServer(2, before).servers_size(), 1);
+  EXPECT_TRUE(live_.HasOnlyNewsOfOthers(1, before));
 }
 
 TEST_F(LiveConfigurationTest, WhoHasNothingOfThisTermIsToldTheWhole) {

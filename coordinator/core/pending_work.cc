@@ -30,7 +30,8 @@ void PendingWork::StartIo(Outbox::Head head, BufferChain payload,
   out->StartIo(next_io_++, std::move(head), std::move(payload));
 }
 
-void PendingWork::Append(v1::LogEntry entry, IoHandler handler, Outbox* out) {
+void PendingWork::Append(v1::LogEntry entry, Haste haste, IoHandler handler,
+                         Outbox* out) {
   entry.set_number(next_log_number_++);
   entry.set_nonce(CounterRandom(nonce_seed_).Bits(entry.number()));
   entry.set_run_id(run_id_);
@@ -39,29 +40,32 @@ void PendingWork::Append(v1::LogEntry entry, IoHandler handler, Outbox* out) {
     *entry.mutable_job() = job_;
   }
   handlers_[next_io_] = std::move(handler);
-  appends_.emplace_back(next_io_++, std::move(entry));
+  appends_.push_back({next_io_++, std::move(entry), haste});
   if (appends_.size() == 1) AppendNext(out);
 }
 
 void PendingWork::AppendNext(Outbox* out) {
   auto append = std::make_unique<v1::AppendLog>();
-  *append->mutable_entry() = appends_.front().second;
-  out->StartIo(appends_.front().first, std::move(append));
+  *append->mutable_entry() = appends_.front().entry;
+  out->StartIo(appends_.front().io, std::move(append));
 }
 
-IoHandler PendingWork::Ended(IoResult* result, bool owns_term, Outbox* out) {
+PendingWork::Ended PendingWork::End(IoResult* result, bool owns_term,
+                                    Outbox* out) {
+  Ended ended;
   const auto found = handlers_.find(result->io);
-  if (found == handlers_.end()) return nullptr;
-  IoHandler handler = std::move(found->second);
+  if (found == handlers_.end()) return ended;
+  ended.handler = std::move(found->second);
   handlers_.erase(found);
-  if (!appends_.empty() && appends_.front().first == result->io) {
+  if (!appends_.empty() && appends_.front().io == result->io) {
+    ended.haste = appends_.front().haste;
     appends_.pop_front();
     if (absl::IsAborted(result->status) && owns_term) {
       result->status = TermLost(result->status.message());
     }
     if (!appends_.empty() && result->status.ok()) AppendNext(out);
   }
-  return handler;
+  return ended;
 }
 
 }  // namespace paramd

@@ -46,11 +46,18 @@ class PendingWork {
 
   void StartIo(Outbox::Head head, BufferChain payload, IoHandler handler,
                Outbox* out);
-  void Append(v1::LogEntry entry, IoHandler handler, Outbox* out);
-  // The handler of what has ended; null if nobody waits for it. `owns_term`:
-  // that an append finds another one's entry says that the term is lost, as
-  // `result` then does.
-  IoHandler Ended(IoResult* result, bool owns_term, Outbox* out);
+  // kPatient: what follows may wait for other entries, so that everybody is
+  // told of all of them at once.
+  enum class Haste { kNone, kPatient, kPrompt };
+  void Append(v1::LogEntry entry, Haste haste, IoHandler handler, Outbox* out);
+  // What has ended: an entry of the log, or for kNone other work.
+  struct Ended {
+    IoHandler handler;  // Null: nobody waits for it.
+    Haste haste = Haste::kNone;
+  };
+  // `owns_term`: that an append finds another one's entry says that the term is
+  // lost, as `result` then does.
+  Ended End(IoResult* result, bool owns_term, Outbox* out);
 
   // The next call's.
   CallId NewCall() { return next_call_++; }
@@ -63,9 +70,14 @@ class PendingWork {
   std::string run_id_;
   v1::JobRecord job_;
   uint64_t next_log_number_ = 1;
+  struct Appended {
+    IoId io = 0;
+    v1::LogEntry entry;
+    Haste haste = Haste::kPrompt;
+  };
   // The first one's append is under way. Bound: a fence for each worker, a few
-  // retired checkpoints and a few entries of the job.
-  std::deque<std::pair<IoId, v1::LogEntry>> appends_;
+  // for each server, a few retired checkpoints and a few entries of the job.
+  std::deque<Appended> appends_;
   CallId next_call_ = 1;
   IoId next_io_ = 1;
   std::map<IoId, IoHandler> handlers_;

@@ -43,9 +43,15 @@ PlaceWatch::Place& PlaceWatch::Of(uint32_t peer) {
 void PlaceWatch::Forget(Place* place, uint64_t process) {
   if (place->leaving) place->left = place->process;
   place->process = process;
-  place->leaving = place->drain = place->let_go = false;
+  SetLeaving(place, false);
+  place->drain = place->let_go = false;
   place->stopped.Clear();
   place->hand_over.Clear();
+}
+
+void PlaceWatch::SetLeaving(Place* place, bool leaving) {
+  leaving_ += (leaving ? 1 : 0) - (place->leaving ? 1 : 0);
+  place->leaving = leaving;
 }
 
 // ---- what they say ----------------------------------------------------------
@@ -57,6 +63,7 @@ PlaceWatch::Answer PlaceWatch::OnReply(const Message& message,
     return Answer::kNone;
   }
   Place& place = places_[found->second];
+  place.has_news = true;
   if (place.call == 0 || place.call != message.call) return Answer::kNone;
   place.call = 0;
   place.known = true;
@@ -75,12 +82,13 @@ PlaceWatch::Answer PlaceWatch::OnReply(const Message& message,
   place.asked = place.sent;
   const bool is_new = reply->incarnation() != place.process;
   if (is_new) Forget(&place, reply->incarnation());
-  place.doubted = false;
+  const bool was_doubted = std::exchange(place.doubted, false);
   const bool is_news = is_new || reply->leaving() != place.leaving ||
                        reply->stopped() != place.stopped;
   const bool begins_to_leave = reply->leaving() && !place.leaving;
-  place.leaving = reply->leaving();
+  SetLeaving(&place, reply->leaving());
   place.stopped = reply->stopped();
+  place.has_news = is_news || was_doubted || leaving_ > 0;
   // It has waited there.
   place.next = is_news ? turn.now : std::max(turn.now, place.sent + every);
   if (begins_to_leave) {

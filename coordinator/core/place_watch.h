@@ -46,6 +46,12 @@ class PlaceWatch {
   Answer OnReply(const Message& message, const Turn& turn);
 
   // ---- what they say
+  // Whether the server of this place is to be looked at for its last answer.
+  // Not if a process says again that it stays, and nobody leaves anywhere.
+  bool HasNews(uint32_t peer) const {
+    const auto place = by_peer_.find(peer);
+    return place == by_peer_.end() || places_[place->second].has_news;
+  }
   // Which process is there, as was heard last; 0: none, or none was yet.
   uint64_t ProcessAt(uint32_t peer) const { return Of(peer).process; }
   // It has answered, or failed to, since this coordinator began.
@@ -112,6 +118,7 @@ class PlaceWatch {
     uint64_t left = 0;  // The process that has left here last.
     bool known = false;
     bool doubted = false;  // Somebody else may be there by now.
+    bool has_news = true;  // Of its last answer.
     bool leaving = false;
     v1::ConfigurationVersion stopped;
     // What that process is told.
@@ -128,10 +135,12 @@ class PlaceWatch {
   // are asked now.
   void LeaveTogether(uint64_t process, Time now);
   // Somebody else is there, or nobody.
-  static void Forget(Place* place, uint64_t process);
+  void Forget(Place* place, uint64_t process);
+  void SetLeaving(Place* place, bool leaving);
 
   const bool scalable_;
   std::vector<Place> places_;
+  int leaving_ = 0;  // Places of which that was heard.
   // Where in them it is, by `peer`: a scalable job has very many.
   absl::flat_hash_map<uint32_t, size_t> by_peer_;
 };

@@ -69,6 +69,36 @@ class PlaceWatchTest : public ::testing::Test {
   std::map<uint32_t, Outbox::SendItem> calls_;
 };
 
+TEST_F(PlaceWatchTest, WhoSaysAgainThatItStaysHasNoNewsUnlessSomebodyLeaves) {
+  // The next time of all of them, in which place 2 leaves or stays.
+  const auto say_all = [&](bool leaves) {
+    bench_.now = bench_.now + PlaceWatch::kEvery;
+    Advance();
+    for (uint32_t peer = 0; peer < 4; ++peer) {
+      Say(peer, 7 + peer / 2, peer == 2 && leaves);
+    }
+  };
+  EXPECT_TRUE(watch_.HasNews(0)) << "nobody has said anything";
+  say_all(false);
+  for (uint32_t peer = 0; peer < 4; ++peer) EXPECT_TRUE(watch_.HasNews(peer));
+  say_all(false);
+  for (uint32_t peer = 0; peer < 4; ++peer) EXPECT_FALSE(watch_.HasNews(peer));
+  say_all(true);
+  EXPECT_FALSE(watch_.HasNews(1)) << "nobody had left yet";
+  EXPECT_TRUE(watch_.HasNews(2));
+  EXPECT_TRUE(watch_.HasNews(3));
+  say_all(true);
+  for (uint32_t peer = 0; peer < 4; ++peer) EXPECT_TRUE(watch_.HasNews(peer));
+  say_all(false);
+  say_all(false);
+  EXPECT_FALSE(watch_.HasNews(1));
+  EXPECT_TRUE(watch_.HasNews(9)) << "it is no place that is watched";
+  bench_.now = bench_.now + PlaceWatch::kEvery;
+  Advance();
+  Refuse(1, absl::UnavailableError("did not answer"));
+  EXPECT_TRUE(watch_.HasNews(1));
+}
+
 TEST_F(PlaceWatchTest, ACallWaitsAtEachPlaceAsSoonAsItIsKnownWhoIsThere) {
   EXPECT_EQ(Advance(), (std::set<uint32_t>{0, 1, 2, 3}));
   EXPECT_EQ(Asked(2).wait_ms(), 0u);

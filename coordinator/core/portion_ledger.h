@@ -2,10 +2,10 @@
 #define PARAMD_COORDINATOR_CORE_PORTION_LEDGER_H_
 
 #include <cstdint>
-#include <map>
 #include <set>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 
 #include "coordinator/core/growing_input.h"
@@ -92,7 +92,7 @@ class PortionLedger {
   Portions portions_;
   GrowingInput growing_;  // Finds them, if the training set grows.
   InputHolders holders_;
-  std::map<uint32_t, Answer> answers_;  // By worker.
+  absl::flat_hash_map<uint32_t, Answer> answers_;  // By worker.
   uint64_t pushes_before_ = 0;
   StepTimes step_times_;
 };

@@ -27,6 +27,7 @@ bool Portions::all_begun() const {
 void Portions::Restart(const v1::SavedInput& saved) {
   again_.clear();
   leases_.clear();
+  held_.clear();
   for (uint32_t epoch = 1; epoch <= epochs_.number(); ++epoch) {
     unfinished_[epoch] = epochs_.ExamplesOf(epoch);
   }
@@ -75,26 +76,34 @@ absl::optional<v1::Portion> Portions::Take(uint32_t worker) {
   }
   // A new id for each lease: one worker's ids grow in the order of use.
   portion.set_id(next_id_++);
-  leases_.emplace(portion.id(), Leased{worker, portion});
+  AddLease(worker, portion);
   return portion;
+}
+
+void Portions::AddLease(uint32_t worker, const v1::Portion& portion) {
+  const auto lease = leases_.emplace(portion.id(), Leased{worker, portion});
+  held_.emplace(std::make_pair(worker, portion.id()), lease);
+}
+
+Portions::Held::iterator Portions::EndLease(Held::iterator held) {
+  leases_.erase(held->second);
+  return held_.erase(held);
 }
 
 void Portions::Lease(uint32_t worker, const v1::Portion& portion) {
   SkipIds(portion.id());
-  leases_.emplace(portion.id(), Leased{worker, portion});
+  AddLease(worker, portion);
   unfinished_[portion.epoch()] += portion.end() - portion.begin();
 }
 
 std::vector<v1::Portion> Portions::Finish(uint32_t worker, uint64_t id) {
   std::vector<v1::Portion> finished;
-  for (auto it = leases_.begin(); it != leases_.end() && it->first <= id;) {
-    if (it->second.worker == worker) {
-      MarkUsed(it->second.portion);
-      finished.push_back(it->second.portion);
-      it = leases_.erase(it);
-    } else {
-      ++it;
-    }
+  const auto end = held_.upper_bound({worker, id});
+  for (auto it = held_.lower_bound({worker, 0}); it != end;) {
+    const v1::Portion& portion = it->second->second.portion;
+    MarkUsed(portion);
+    finished.push_back(portion);
+    it = EndLease(it);
   }
   return finished;
 }
@@ -102,18 +111,15 @@ std::vector<v1::Portion> Portions::Finish(uint32_t worker, uint64_t id) {
 std::vector<v1::Portion> Portions::Return(uint32_t worker,
                                           const v1::WorkerCut* cut) {
   std::vector<v1::Portion> all_used;
-  for (auto it = leases_.begin(); it != leases_.end();) {
-    if (it->second.worker != worker) {
-      ++it;
-      continue;
-    }
-    v1::Portion used = it->second.portion;
+  for (auto it = held_.lower_bound({worker, 0});
+       it != held_.end() && it->first.first == worker;) {
+    v1::Portion used = it->second->second.portion;
     const v1::Portion left = Left(used, cut);
     used.set_end(left.begin());
     MarkUsed(used);
     if (used.begin() < used.end()) all_used.push_back(used);
     if (left.begin() < left.end()) again_.push_back(left);
-    it = leases_.erase(it);
+    it = EndLease(it);
   }
   return all_used;
 }

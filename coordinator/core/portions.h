@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/types/optional.h"
@@ -28,6 +29,7 @@ class Portions {
   // epoch's last batch is short. REQUIRES: `size` > 0, and if all epochs are
   // known, that they have examples.
   Portions(Epochs epochs, uint64_t size);
+  Portions(const Portions&) = delete;
 
   const Epochs& epochs() const { return epochs_; }
   // What was found of a training set that grows. False, and no change, if that
@@ -86,6 +88,14 @@ class Portions {
     v1::Portion portion;
   };
 
+  using Leases = std::multimap<uint64_t, Leased>;  // By id.
+  // By worker and id: who says something of its own leases is no reason to
+  // walk through those of all workers.
+  using Held = std::multimap<std::pair<uint32_t, uint64_t>, Leases::iterator>;
+
+  void AddLease(uint32_t worker, const v1::Portion& portion);
+  // The one behind it.
+  Held::iterator EndLease(Held::iterator held);
   void MarkUsed(const v1::Portion& portion);
 
   Epochs epochs_;
@@ -94,7 +104,8 @@ class Portions {
   uint64_t next_offset_ = 0;
   uint64_t next_id_ = 1;
   std::deque<v1::Portion> again_;
-  std::multimap<uint64_t, Leased> leases_;   // By id. Bound: each worker's.
+  Leases leases_;                            // Bound: each worker's.
+  Held held_;                                // The same.
   std::map<uint32_t, uint64_t> unfinished_;  // Examples left, by open epoch.
 };
 

@@ -143,6 +143,35 @@ TEST(PortionsTest, WhatIsHeldSinceBeforeIsItsHoldersAndLaterIdsAreAboveIt) {
   EXPECT_TRUE(portions.finished());
 }
 
+TEST(PortionsTest, AWorkerEndsItsOwnLeasesWhoeverHasEarlierOrLaterOnes) {
+  constexpr uint32_t kHolders = 5;
+  Portions portions(Epochs(60, 1), /*size=*/4);
+  std::map<uint32_t, std::vector<uint64_t>> ids;
+  for (uint32_t i = 0; i < 15; ++i) {
+    const uint32_t worker = i % kHolders;
+    ids[worker].push_back(portions.Take(worker)->id());
+  }
+  const auto finished = portions.Finish(2, ids[2][1]);
+  ASSERT_EQ(finished.size(), 2u);
+  EXPECT_EQ(finished[0].id(), ids[2][0]);
+  EXPECT_EQ(finished[1].id(), ids[2][1]);
+  EXPECT_TRUE(portions.Finish(2, ids[2][1]).empty());
+  EXPECT_TRUE(portions.Finish(7, ids[4][2]).empty()) << "it holds none";
+  EXPECT_EQ(portions.Save({}).remaining_size(), 13);
+  // In the order in which they were handed out, whoever had them.
+  portions.Return(4);
+  EXPECT_EQ(portions.Finish(4, ids[4][2]).size(), 0u);
+  portions.Return(0);
+  std::vector<uint64_t> begins;
+  for (int i = 0; i < 6; ++i) begins.push_back(portions.Take(1)->begin());
+  EXPECT_EQ(begins, (std::vector<uint64_t>{16, 36, 56, 0, 20, 40}));
+  EXPECT_FALSE(portions.Take(1).has_value());
+  EXPECT_EQ(portions.Finish(1, 1000).size(), 9u);
+  EXPECT_EQ(portions.Finish(2, 1000).size(), 1u);
+  EXPECT_EQ(portions.Finish(3, 1000).size(), 3u);
+  EXPECT_TRUE(portions.finished());
+}
+
 v1::EpochFiles Found(uint32_t epoch, uint64_t examples) {
   v1::EpochFiles found;
   found.set_epoch(epoch);

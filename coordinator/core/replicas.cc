@@ -385,15 +385,18 @@ void Replicas::Log(uint32_t server, Logging what, ReplicaChanged change,
   places_[server].logging = what;
   v1::LogEntry entry;
   *entry.mutable_replicas() = change.member;
-  turn->Append(std::move(entry),
-               [this, server, era = era_, change = std::move(change)](
-                   const IoResult& result, Turn* later) {
-                 if (!result.status.ok()) {
-                   later->out->Exit(result.status);
-                   return;
-                 }
-                 if (era == era_) OnLogged(server, change, later);
-               });
+  IoHandler handler = [this, server, era = era_, change = std::move(change)](
+                          const IoResult& result, Turn* later) {
+    if (!result.status.ok()) {
+      later->out->Exit(result.status);
+      return;
+    }
+    if (era == era_) OnLogged(server, change, later);
+  };
+  // A server that lost its backup, or is lost itself, holds up all workers.
+  what == Logging::kMember
+      ? turn->AppendPatiently(std::move(entry), std::move(handler))
+      : turn->Append(std::move(entry), std::move(handler));
 }
 
 void Replicas::OnLogged(uint32_t server, const ReplicaChanged& change,

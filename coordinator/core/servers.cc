@@ -135,7 +135,7 @@ void Servers::RestoreAll(const std::string& checkpoint, Turn* turn) {
 void Servers::Restore(uint32_t index, const std::string& checkpoint,
                       Turn* turn) {
   BeginFrom(checkpoint, &servers_[index], turn);
-  turn->live->SetServers(servers_);
+  turn->live->SetServer(index, servers_[index]);
   turn->live->NextVersion();
 }
 
@@ -171,7 +171,7 @@ bool Servers::Change(const ReplicaChanged& change, Turn* turn) {
     turn->Raise(ServerReborn{member.index(), false});
   }
   CallAll(turn->now);
-  turn->live->SetServers(servers_);
+  turn->live->SetServer(member.index(), server);
   turn->live->NextVersion();
   return true;
 }

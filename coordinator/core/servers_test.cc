@@ -392,6 +392,7 @@ TEST(ReplicatedServersTest, PeopleAreToldWhereAServerIsAndOfItsBackup) {
   const SetSnapshotCalls snapshots;
   Servers servers(options, snapshots);
   PartBench bench(options);
+  bench.configuration.SetServers(bench.servers);
   const auto told = [&] {
     v1::JobStats status;
     servers.FillStatus(bench.now, &status);

@@ -88,13 +88,17 @@ void Sessions::Admit(const Admitted& admitted, Turn* turn) {
   worker.host = request.host();
   worker.pid = request.pid();
   worker.heard = turn->now;
-  worker.start_clock = StartClock(turn->job, turn->now);
+  if (!start_clock_.has_value()) {
+    start_clock_ = StartClock(turn->job, turn->now);
+  }
+  worker.start_clock = *start_clock_;
   worker.address = request.address();
   sessions_[admitted.worker] = std::move(worker);
   lost_.erase(admitted.worker);
 }
 
 void Sessions::Announce(Turn* turn) {
+  start_clock_.reset();
   const bool admitted =
       std::any_of(sessions_.begin(), sessions_.end(),
                   [](const auto& s) { return IsZero(s.second.admitted); });
@@ -286,10 +290,10 @@ void Sessions::LogFence(uint32_t index, Turn* turn) {
   v1::LogEntry entry;
   entry.mutable_fence()->set_worker(index);
   *entry.mutable_fence()->mutable_generation() = worker.generation;
-  turn->Append(std::move(entry),
-               [this, index](const IoResult& result, Turn* later) {
-                 OnFenced(index, result, later);
-               });
+  turn->AppendPatiently(std::move(entry),
+                        [this, index](const IoResult& result, Turn* later) {
+                          OnFenced(index, result, later);
+                        });
 }
 
 void Sessions::OnFenced(uint32_t index, const IoResult& result, Turn* turn) {

@@ -43,7 +43,8 @@ class Sessions {
   const Map& all() const { return sessions_; }
 
   // ---- beginning
-  // Its clock is the lowest of those that count, or else the highest known.
+  // Its clock is the lowest of those that count, or else the highest known; of
+  // all that are admitted before Announce the same.
   void Admit(const Admitted& admitted, Turn* turn);
   // Those admitted since are in a new configuration.
   void Announce(Turn* turn);
@@ -114,6 +115,8 @@ class Sessions {
   // people.
   Map lost_;                    // Bound: the job's workers.
   uint64_t highest_clock_ = 0;  // Of sessions that are gone.
+  // Of those who are being admitted: to find it takes a look at all sessions.
+  absl::optional<uint64_t> start_clock_;
 };
 
 }  // namespace paramd

@@ -81,6 +81,28 @@ class SessionsTest : public ::testing::Test {
   CallId call_ = 0;
 };
 
+TEST_F(SessionsTest, WhoAreAdmittedTogetherBeginAtOneClock) {
+  Admit(0, 7);
+  sessions_.OnPushes(0, 5);
+  ShowOthers();
+  bench_.Do([&](Turn* turn) {
+    for (const uint32_t worker : {1u, 2u, 3u}) {
+      Admitted admitted{worker, {}};
+      sessions_.Admit(admitted, turn);
+      sessions_.OnPushes(worker, worker);  // None of the others' business.
+    }
+    sessions_.Announce(turn);
+  });
+  for (const uint32_t worker : {1u, 2u, 3u}) {
+    EXPECT_EQ(5u, sessions_.all().at(worker).start_clock);
+  }
+  sessions_.OnPushes(0, 9);
+  ShowOthers();
+  Admit(4, 8);
+  EXPECT_EQ(6u, sessions_.all().at(4).start_clock)
+      << "that of worker 1, which is the lowest now";
+}
+
 TEST_F(SessionsTest, WhoIsAdmittedIsInANewConfiguration) {
   const v1::ConfigurationVersion before = bench_.configuration.get().version();
   Admit(1, 7);

@@ -2,8 +2,8 @@
 #define PARAMD_COORDINATOR_CORE_STEP_TIMES_H_
 
 #include <cstdint>
-#include <map>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 
 #include "base/time.h"
@@ -39,7 +39,7 @@ class StepTimes {
     Time at;
   };
 
-  std::map<uint32_t, Last> counts_;  // Bound: the job's workers.
+  absl::flat_hash_map<uint32_t, Last> counts_;  // Bound: the job's workers.
   absl::Duration longest_;
 };
 

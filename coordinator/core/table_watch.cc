@@ -1,5 +1,6 @@
 #include "coordinator/core/table_watch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -10,11 +11,24 @@ namespace paramd {
 namespace {
 
 constexpr absl::Duration kBetweenNotes = absl::Minutes(1);
+// At all servers, each of which says something once a second.
+constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
+
+// Rows taken and gradients dropped.
+uint64_t LostOf(const TableWatch::Tables& tables) {
+  uint64_t lost = 0;
+  for (const v1::TableStats& table : tables) {
+    lost += table.evicted() + table.ignored();
+  }
+  return lost;
+}
 
 }  // namespace
 
 void TableWatch::Told(uint32_t server, const Tables& tables) {
-  servers_[server] = tables;
+  Tables& known = servers_[server];
+  lost_ += LostOf(tables) - LostOf(known);
+  known = tables;
 }
 
 TableWatch::Tables TableWatch::Together() const {
@@ -36,19 +50,12 @@ std::vector<std::string> TableWatch::Warnings() const {
 }
 
 std::vector<std::string> TableWatch::TakeNotes(Time now) {
-  const bool is_soon =
-      last_note_.has_value() && now < *last_note_ + kBetweenNotes;
-  if (is_soon || !knows_all()) return {};
-  uint64_t lost = 0;
-  for (const v1::TableStats& table : Together()) {
-    lost += table.evicted() + table.ignored();
-  }
   // Fewer are those of a server's next life.
-  const bool has_grown = lost > noted_;
-  noted_ = lost;
-  if (!has_grown) return {};
+  noted_ = std::min(noted_, lost_);
+  if (now < next_look_ || !knows_all() || lost_ == noted_) return {};
+  noted_ = lost_;
   std::vector<std::string> notes = Warnings();
-  if (!notes.empty()) last_note_ = now;
+  next_look_ = now + (notes.empty() ? kBetweenLooks : kBetweenNotes);
   return notes;
 }
 

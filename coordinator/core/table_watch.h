@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/types/optional.h"
 #include "google/protobuf/repeated_field.h"
 
 #include "base/time.h"
@@ -44,8 +43,11 @@ class TableWatch {
 
   const size_t all_servers_;
   std::map<uint32_t, Tables> servers_;
-  absl::optional<Time> last_note_;
-  uint64_t noted_ = 0;  // Rows and gradients then.
+  // Rows taken and gradients dropped, of all servers as they said last; and
+  // how many of them were looked at.
+  uint64_t lost_ = 0;
+  uint64_t noted_ = 0;
+  Time next_look_;
 };
 
 }  // namespace paramd

@@ -73,6 +73,20 @@ TEST(TableWatchTest, WhatGetsWorse_IsNotedOnceAMinute) {
   EXPECT_THAT(watch.Warnings(), ElementsAre(HasSubstr("200 of the 300 rows")));
 }
 
+TEST(TableWatchTest, WhatAServerSaysAgain_CountsOnce) {
+  TableWatch watch(2);
+  watch.Told(0, Said(200, 100));
+  watch.Told(1, Said(200, 100));
+  EXPECT_THAT(watch.TakeNotes(TimeAt(0)),
+              ElementsAre(HasSubstr("200 of the 400 rows")));
+  watch.Told(0, Said(200, 100));
+  watch.Told(1, Said(200, 100));
+  EXPECT_THAT(watch.TakeNotes(TimeAt(100)), IsEmpty());
+  watch.Told(0, Said(200, 101));
+  EXPECT_THAT(watch.TakeNotes(TimeAt(200)),
+              ElementsAre(HasSubstr("201 of the 400 rows")));
+}
+
 TEST(TableWatchTest, AServersNextLife_BeginsToCountAnew) {
   TableWatch watch(1);
   watch.Told(0, Said(300, 200));

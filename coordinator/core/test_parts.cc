@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "proto/refusal.h"
@@ -24,34 +25,33 @@ TestParts::TestParts(uint64_t term, uint64_t evaluation, uint64_t batches,
     Part part;
     part.begin = begin;
     part.end = std::min(begin + size, batches);
+    free_.insert(parts_.size());
     parts_.push_back(part);
   }
 }
 
 void TestParts::Lease(const Sessions& able) {
-  for (Part& part : parts_) {
-    const auto holder = able.find(part.worker);
-    if (holder == able.end() || holder->second != part.generation) {
-      part.leased = false;
-    }
+  for (auto it = held_.begin(); it != held_.end();) {
+    const auto& [worker, index] = *it;
+    const auto holder = able.find(worker);
+    const bool is_held =
+        holder != able.end() && holder->second == parts_[index].generation;
+    if (!is_held) free_.insert(index);
+    it = is_held ? std::next(it) : held_.erase(it);
   }
   for (const auto& [worker, generation] : able) {
-    if (Held(worker) != nullptr) continue;
-    const auto free = std::find_if(
-        parts_.begin(), parts_.end(),
-        [](const Part& part) { return !part.leased && part.begin < part.end; });
-    if (free == parts_.end()) return;
-    free->leased = true;
-    free->worker = worker;
-    free->generation = generation;
+    if (free_.empty()) return;
+    if (held_.contains(worker)) continue;
+    const size_t first = *free_.begin();
+    free_.erase(free_.begin());
+    held_[worker] = first;
+    parts_[first].generation = generation;
   }
 }
 
 const TestParts::Part* TestParts::Held(uint32_t worker) const {
-  const auto held = std::find_if(
-      parts_.begin(), parts_.end(),
-      [&](const Part& part) { return part.leased && part.worker == worker; });
-  return held == parts_.end() ? nullptr : &*held;
+  const auto held = held_.find(worker);
+  return held == held_.end() ? nullptr : &parts_[held->second];
 }
 
 absl::optional<v1::TestPart> TestParts::Of(uint32_t worker) const {
@@ -74,16 +74,14 @@ bool TestParts::Take(uint32_t worker, const v1::TestedBatches& tested) {
   }
   std::copy(tested.batches().begin(), tested.batches().end(),
             batches_.begin() + static_cast<std::ptrdiff_t>(left->begin()));
-  Part& part = parts_[static_cast<size_t>(Held(worker) - parts_.data())];
+  const auto held = held_.find(worker);
+  Part& part = parts_[held->second];
   part.begin += count;
-  part.leased = part.begin < part.end;
+  if (part.begin == part.end) held_.erase(held);
   return true;
 }
 
-bool TestParts::complete() const {
-  return std::all_of(parts_.begin(), parts_.end(),
-                     [](const Part& part) { return part.begin == part.end; });
-}
+bool TestParts::complete() const { return held_.empty() && free_.empty(); }
 
 v1::MergeBatches TestParts::TakeAll() {
   v1::MergeBatches all;

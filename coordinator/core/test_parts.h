@@ -1,8 +1,10 @@
 #ifndef PARAMD_COORDINATOR_CORE_TEST_PARTS_H_
 #define PARAMD_COORDINATOR_CORE_TEST_PARTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "absl/types/optional.h"
@@ -47,9 +49,7 @@ class TestParts {
   struct Part {
     uint64_t begin = 0;  // What comes before it is counted.
     uint64_t end = 0;
-    bool leased = false;
-    uint32_t worker = 0;
-    v1::SessionId generation;
+    v1::SessionId generation;  // Whose it is, if it is leased.
   };
 
   const Part* Held(uint32_t worker) const;
@@ -57,6 +57,8 @@ class TestParts {
   const uint64_t term_;
   const uint64_t evaluation_;
   std::vector<Part> parts_;
+  std::map<uint32_t, size_t> held_;        // By worker, which of them.
+  std::set<size_t> free_;                  // Of which something is left.
   std::vector<v1::BatchMetrics> batches_;  // By number.
 };
 

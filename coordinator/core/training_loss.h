@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/optional.h"
 
 #include "proto/metric_values.h"
@@ -51,7 +52,8 @@ class TrainingLoss {
     Sum told;
   };
 
-  std::map<uint32_t, Session> sessions_;  // Bound: the job's workers.
+  absl::flat_hash_map<uint32_t, Session>
+      sessions_;  // Bound: the job's workers.
   Sum unreported_;
   bool from_the_start_ = false;
   Sum sample_;  // Being filled.

@@ -177,7 +177,15 @@ class Turn {
   }
   // The same of an entry of the log, after those before it.
   void Append(v1::LogEntry entry, IoHandler handler) {
-    work_->Append(std::move(entry), std::move(handler), out);
+    work_->Append(std::move(entry), PendingWork::Haste::kPrompt,
+                  std::move(handler), out);
+  }
+  // The same of one of which there may be many at a time, and for which nobody
+  // waits: in a job of many members `handler` may be called later, and then
+  // for all of them.
+  void AppendPatiently(v1::LogEntry entry, IoHandler handler) {
+    work_->Append(std::move(entry), PendingWork::Haste::kPatient,
+                  std::move(handler), out);
   }
   // The number under which it is answered.
   CallId Send(PeerId to, Outbox::Head head, BufferChain payload,

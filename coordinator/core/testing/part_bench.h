@@ -70,9 +70,9 @@ class PartBench {
   void End(IoId io, absl::Status status, const Head& head) {
     IoResult result{io, std::move(status), std::make_unique<Head>(head), {}};
     out = Outbox();
-    const IoHandler handler = work_.Ended(&result, true, &out);
+    const PendingWork::Ended ended = work_.End(&result, true, &out);
     Turn turn(now, &out, job, &configuration, &work_);
-    if (handler != nullptr) handler(result, &turn);
+    if (ended.handler != nullptr) ended.handler(result, &turn);
     facts = turn.TakeFacts();
   }
 
