@@ -1,6 +1,7 @@
 #include "config/recorded_model.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -80,36 +81,66 @@ bool AddSetting(absl::string_view line, JsonValue* root) {
 }
 
 using Layers = google::protobuf::RepeatedPtrField<v1::Layer>;
+using Counts = std::map<std::string, int>;  // Of layers, by kind.
 
-Layers ThatCompute(const Layers& layers);
+Layers ThatCompute(const Layers& layers, Counts* counts);
 
 template <typename Branches>
-void KeepThatCompute(Branches* branches) {
+void KeepThatCompute(Branches* branches, Counts* counts) {
   for (v1::Layer::Branch& branch : *branches) {
-    *branch.mutable_layers() = ThatCompute(branch.layers());
+    *branch.mutable_layers() = ThatCompute(branch.layers(), counts);
   }
 }
 
+// Says what its variables are called, where it is left to its kind and number:
+// "dense_2".
+void SayName(v1::Layer* layer, Counts* counts) {
+  const auto& reflection = *layer->GetReflection();
+  const auto* const kind = reflection.GetOneofFieldDescriptor(
+      *layer, v1::Layer::descriptor()->FindOneofByName("kind"));
+  if (kind == nullptr) return;
+  const int count = ++(*counts)[kind->name()];
+  google::protobuf::Message* const inside =
+      reflection.MutableMessage(layer, kind);
+  const auto* const name = inside->GetDescriptor()->FindFieldByName("name");
+  if (name == nullptr ||
+      !inside->GetReflection()->GetString(*inside, name).empty()) {
+    return;
+  }
+  inside->GetReflection()->SetString(inside, name,
+                                     absl::StrCat(kind->name(), "_", count));
+}
+
+// 0 stands for the size.
+void SayStride(v1::Layer::Pool* pool) {
+  if (pool->stride() == 0) pool->set_stride(pool->size());
+}
+
 // Only what says how an output follows from inputs and variables.
-void KeepMeaning(v1::Layer* layer) {
+void KeepMeaning(v1::Layer* layer, Counts* counts) {
   switch (layer->kind_case()) {
     case v1::Layer::kResidual: {
       v1::Layer::Residual* const residual = layer->mutable_residual();
-      *residual->mutable_layers() = ThatCompute(residual->layers());
-      *residual->mutable_shortcut() = ThatCompute(residual->shortcut());
+      *residual->mutable_layers() = ThatCompute(residual->layers(), counts);
+      *residual->mutable_shortcut() = ThatCompute(residual->shortcut(), counts);
       residual->clear_drop_rate();
       return;
     }
     case v1::Layer::kParallel:
-      return KeepThatCompute(layer->mutable_parallel()->mutable_branches());
+      return KeepThatCompute(layer->mutable_parallel()->mutable_branches(),
+                             counts);
     case v1::Layer::kMixture:
-      return KeepThatCompute(layer->mutable_mixture()->mutable_experts());
+      return KeepThatCompute(layer->mutable_mixture()->mutable_experts(),
+                             counts);
     case v1::Layer::kBatchNorm:
       return layer->mutable_batch_norm()->clear_momentum();
+    case v1::Layer::kMaxPool:
+      return SayStride(layer->mutable_max_pool());
+    case v1::Layer::kAveragePool:
+      return SayStride(layer->mutable_average_pool());
     case v1::Layer::kEmbedding: {
-      v1::Layer::Embedding kept;
-      kept.set_width(layer->embedding().width());
-      kept.set_rows(layer->embedding().rows());
+      v1::Layer::Embedding kept;  // The table's shape is its variable's.
+      kept.set_name(layer->embedding().name());
       kept.set_padding(layer->embedding().padding());
       *layer->mutable_embedding() = std::move(kept);
       return;
@@ -119,34 +150,36 @@ void KeepMeaning(v1::Layer* layer) {
   }
 }
 
-void AddThatCompute(const Layers& layers, Layers* kept) {
+void AddThatCompute(const Layers& layers, Counts* counts, Layers* kept) {
   for (const v1::Layer& layer : layers) {
     if (layer.has_flatten() || layer.has_dropout()) continue;
     if (layer.has_recompute()) {
-      AddThatCompute(layer.recompute().layers(), kept);
+      AddThatCompute(layer.recompute().layers(), counts, kept);
       continue;
     }
     v1::Layer* const one = kept->Add();
     *one = layer;
-    KeepMeaning(one);
+    SayName(one, counts);
+    KeepMeaning(one, counts);
   }
 }
 
-Layers ThatCompute(const Layers& layers) {
+Layers ThatCompute(const Layers& layers, Counts* counts) {
   Layers kept;
-  AddThatCompute(layers, &kept);
+  AddThatCompute(layers, counts, &kept);
   return kept;
 }
 
 // What of a model says what it computes, "model.layers[1].dense.units=7".
 std::vector<std::string> ComputingLines(const v1::ModelConfig& model) {
   v1::JobConfig job;
+  Counts counts;
   v1::ModelConfig* const kept = job.mutable_model();
-  *kept->mutable_layers() = ThatCompute(model.layers());
+  *kept->mutable_layers() = ThatCompute(model.layers(), &counts);
   for (const v1::ModelConfig::Output& output : model.outputs()) {
     v1::ModelConfig::Output* const one = kept->add_outputs();
     one->set_name(output.name());
-    *one->mutable_layers() = ThatCompute(output.layers());
+    *one->mutable_layers() = ThatCompute(output.layers(), &counts);
   }
   if (model.has_quantization_aware()) {
     kept->mutable_quantization_aware()->set_weight_bits(

@@ -143,6 +143,47 @@ TEST(ModelDifferenceTest, IsWhatTheSameVariablesWouldBeUsedFor) {
             "model.layers[0].batch_norm.epsilon is 0.01, was 0.001");
 }
 
+TEST(ModelDifferenceTest, WhatIsSaidInOtherWordsIsNone) {
+  const auto difference = [](const std::string& ours,
+                             const std::string& recorded) {
+    return ModelDifference(ModelOf(ours), ModelOf(recorded));
+  };
+  const std::string two = R"({"dense": 8}, "relu", {"dense": 8})";
+  EXPECT_EQ(difference(R"({"dense": {"units": 8, "name": "dense_1"}}, "relu",
+                          {"dense": {"units": 8, "name": "dense_2"}})",
+                       two),
+            "");
+  EXPECT_EQ(difference(R"({"dense": {"units": 8, "name": "dense_2"}}, "relu",
+                          {"dense": {"units": 8, "name": "dense_1"}})",
+                       two),
+            "model.layers[0].dense.name is \"dense_2\", was \"dense_1\"");
+  EXPECT_EQ(difference(R"({"max_pool": {"size": 2, "stride": 2}}, "flatten")",
+                       R"({"max_pool": 2}, "flatten")"),
+            "");
+  EXPECT_NE(difference(R"({"max_pool": {"size": 2, "stride": 1}}, "flatten")",
+                       R"({"max_pool": 2}, "flatten")"),
+            "");
+}
+
+TEST(ModelDifferenceTest, OfATableItsNameCountsAndNotHowItIsStored) {
+  const auto difference = [](const std::string& ours,
+                             const std::string& recorded) {
+    return ModelDifference(ModelOf(ours + R"(, "flatten", {"dense": 2})"),
+                           ModelOf(recorded + R"(, "flatten", {"dense": 2})"));
+  };
+  EXPECT_EQ(difference(R"({"embedding": {"width": 4, "rows": 256,
+                                         "sparse": true,
+                                         "name": "embedding_1"}})",
+                       R"({"embedding": 4})"),
+            "");
+  EXPECT_NE(difference(R"({"embedding": {"width": 4, "name": "item"}})",
+                       R"({"embedding": {"width": 4, "name": "user"}})"),
+            "");
+  EXPECT_NE(difference(R"({"embedding": {"width": 4, "padding": true}})",
+                       R"({"embedding": 4})"),
+            "");
+}
+
 TEST(ModelDifferenceTest, WhatTrainingAloneDoesIsNone) {
   EXPECT_EQ(ModelDifference(
                 ModelOf(R"("flatten", {"recompute": [{"dense": 8}, "relu"]},

@@ -78,16 +78,24 @@ std::vector<std::string> UnreadBy(ModelUse use, const v1::ModelConfig& model) {
   return unread;
 }
 
+// Whether it gives an evaluation other examples than training.
+bool TellsApart(const v1::InputStage& stage) {
+  return (stage.has_take() || stage.has_skip() || stage.has_filter()) &&
+         (stage.on() == v1::InputStage::ON_TRAINING ||
+          stage.on() == v1::InputStage::ON_EVALUATION);
+}
+
+bool HasOneThatTellsApart(const v1::InputSource& source) {
+  return absl::c_any_of(source.stages(), TellsApart) ||
+         absl::c_any_of(source.sample_from().sources(), HasOneThatTellsApart) ||
+         absl::c_any_of(source.zip().sources(), HasOneThatTellsApart);
+}
+
 // Whether an evaluation reads the examples that training reads.
 bool IsTrainedOn(const v1::InputConfig& input) {
-  const auto tells_apart = [](const v1::InputStage& stage) {
-    return (stage.has_take() || stage.has_skip() || stage.has_filter()) &&
-           (stage.on() == v1::InputStage::ON_TRAINING ||
-            stage.on() == v1::InputStage::ON_EVALUATION);
-  };
   return input.has_train() && !input.has_test() &&
-         absl::c_none_of(input.stages(), tells_apart) &&
-         absl::c_none_of(input.train().stages(), tells_apart);
+         absl::c_none_of(input.stages(), TellsApart) &&
+         !HasOneThatTellsApart(input.train());
 }
 
 // Whether the checkpoint has the same names, each with the same shape.
@@ -111,8 +119,9 @@ absl::Status ReadCheckpoint(const std::string& where, const v1::JobConfig& job,
   ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(chosen->from));
   RETURN_IF_ERROR(
       CheckMeaning(*chosen->data, chosen->from, manifest.job().data(), unread));
-  RETURN_IF_ERROR(CheckTrainedAs(job.model(), chosen->model->variables(),
-                                 chosen->from, manifest));
+  RETURN_IF_ERROR(CheckTrainedAs(job.model(), chosen->data->spec(),
+                                 chosen->model->variables(), chosen->from,
+                                 manifest));
   chosen->least_step = chosen->most_step = manifest.global_step();
   chosen->run_id = manifest.run_id();
   chosen->snapshot = manifest.snapshot();
@@ -142,12 +151,18 @@ absl::Status PullLive(const ChosenModelFlags& flags, ChosenModel* chosen) {
 }  // namespace
 
 absl::Status CheckTrainedAs(const v1::ModelConfig& model,
+                            const InputSpec& input,
                             absl::Span<const v1::Variable> variables,
                             const std::string& path,
                             const v1::Manifest& manifest) {
   if (!HasJust(manifest, variables)) return absl::OkStatus();
-  const auto recorded = RecordedModel(manifest.job().settings());
+  auto recorded = RecordedModel(manifest.job().settings());
   if (!recorded.ok()) return absl::OkStatus();
+  if (absl::c_none_of(input.features, [&](const FeatureSpec& feature) {
+        return feature.name == recorded->input();
+      })) {
+    recorded->clear_input();  // These data call it otherwise.
+  }
   const std::string difference = ModelDifference(model, *recorded);
   if (difference.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

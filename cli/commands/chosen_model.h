@@ -78,7 +78,9 @@ absl::StatusOr<TestPart> ParseShard(absl::string_view text);
 // variables of the checkpoint at `path` and computes something else from them
 // than what they were trained for. One that has others, or a part of them, is
 // meant to be another model; of what nobody has written down nothing is known.
+// `input`: what the data give, which may call what layers read otherwise.
 absl::Status CheckTrainedAs(const v1::ModelConfig& model,
+                            const InputSpec& input,
                             absl::Span<const v1::Variable> variables,
                             const std::string& path,
                             const v1::Manifest& manifest);

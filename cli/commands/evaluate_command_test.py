@@ -423,6 +423,11 @@ class EvaluateTest(unittest.TestCase):
         code, _, err = paramd(*use, "--set",
                               f"input.stages={json.dumps(stages)}")
         self.assertEqual((0, ""), (code, err))
+        held_out = {**test, "stages": [{"skip": 5, "on": "evaluation"}]}
+        sources = {"sample_from": {"sources": [held_out, test]}}
+        code, _, err = paramd(*use, "--set",
+                              f"input.train={json.dumps(sources)}")
+        self.assertEqual((0, ""), (code, err))
 
     def test_a_model_that_was_not_trained_so_is_refused(self):
         for command in ("evaluate", "predict"):

@@ -137,8 +137,8 @@ absl::StatusOr<OnnxExport> ExportOnnx(const std::string& directory,
                                "the training data"));
   ASSIGN_OR_RETURN(const auto plan,
                    PlanNetwork(job.config.model(), training->spec()));
-  RETURN_IF_ERROR(
-      CheckTrainedAs(job.config.model(), plan->variables, directory, manifest));
+  RETURN_IF_ERROR(CheckTrainedAs(job.config.model(), training->spec(),
+                                 plan->variables, directory, manifest));
   absl::optional<OnnxIntegers> integers;
   if (IsQuantized(manifest)) {
     RemoveTransforms(plan.get());  // The integers are what they stand for.

@@ -244,8 +244,8 @@ absl::Status QuantizeAsWanted(const WantedQuantization& wanted) {
   ASSIGN_OR_RETURN(const auto plan,
                    PlanNetwork(job.config.model(), training->spec()));
   RETURN_IF_ERROR(CheckVariables(from, manifest, plan->variables));
-  RETURN_IF_ERROR(
-      CheckTrainedAs(job.config.model(), plan->variables, from, manifest));
+  RETURN_IF_ERROR(CheckTrainedAs(job.config.model(), training->spec(),
+                                 plan->variables, from, manifest));
   ASSIGN_OR_RETURN(const auto calibration,
                    OpenCalibration(wanted, job, *training));
   if (calibration != nullptr) {

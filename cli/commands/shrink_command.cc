@@ -168,8 +168,8 @@ absl::Status ShrinkAsWanted(const WantedShrink& wanted) {
   ASSIGN_OR_RETURN(const auto plan,
                    PlanNetwork(job.config.model(), training->spec()));
   RETURN_IF_ERROR(CheckCheckpoint(from, manifest, *plan));
-  RETURN_IF_ERROR(
-      CheckTrainedAs(job.config.model(), plan->variables, from, manifest));
+  RETURN_IF_ERROR(CheckTrainedAs(job.config.model(), training->spec(),
+                                 plan->variables, from, manifest));
   ASSIGN_OR_RETURN(const Weights weights,
                    ReadWeights(from, plan->variables, job.config.seed(), {}));
   ASSIGN_OR_RETURN(const Shrunk shrunk,
