@@ -78,6 +78,12 @@ class CoordinatorScaleTest : public ::testing::Test {
     beat.set_leaving(true);
     driver().Begin(PeerId::Worker(index), beat);
   }
+  void Set(const char* key, const char* value) {
+    v1::SetRequest set;
+    set.set_key(key);
+    set.set_value(value);
+    driver().Begin(PeerId::Worker(0), set);
+  }
   int sessions() { return job_.configuration().workers_size(); }
   uint64_t version() { return job_.configuration().version().counter(); }
   // The next one that a server is sent.
@@ -223,6 +229,25 @@ TEST_F(CoordinatorScaleTest, WhoJoinSoonAfterOthersAreInOneConfiguration) {
   for (const CallId call : calls) EXPECT_TRUE(driver().answered(call));
 }
 
+// Else nobody could join where others come again and again.
+TEST_F(CoordinatorScaleTest, WhatCantWaitLetsOthersWaitNoLonger) {
+  Join(0);
+  driver().Advance(kWait);
+  job_.BeginJoin(1, 201);
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_EQ(sessions(), 2);
+  job_.BeginJoin(2, 202);
+  for (const char* const level : {"debug", "info", "debug", "info"}) {
+    driver().Advance(absl::Milliseconds(3));
+    const uint64_t before = version();
+    Set("log_level", level);
+    EXPECT_TRUE(job_.Append().has_setting());
+    EXPECT_GT(version(), before);
+    job_.Serve();
+  }
+  EXPECT_EQ(sessions(), 3);
+}
+
 TEST_F(CoordinatorScaleTest, SessionsThatEndTogetherAreInOneConfiguration) {
   std::vector<v1::JoinReply> joined;
   for (uint32_t worker = 0; worker < 5; ++worker) {
@@ -255,10 +280,7 @@ TEST_F(CoordinatorScaleTest, EntriesOfTheLogHaveTheirEffectsInTheirOrder) {
   driver().Advance(kWait);
   Leave(0, first);
   Leave(1, second);
-  v1::SetRequest set;
-  set.set_key("log_level");
-  set.set_value("debug");
-  driver().Begin(PeerId::Worker(0), set);
+  Set("log_level", "debug");
   driver().Advance(kWait);
   EXPECT_TRUE(job_.Append().has_fence());
   driver().Advance(absl::Milliseconds(1));
