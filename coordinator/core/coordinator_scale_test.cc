@@ -36,7 +36,9 @@ constexpr absl::Duration kWait = absl::Milliseconds(9);
 // Its servers are filled.
 class CoordinatorScaleTest : public ::testing::Test {
  protected:
-  CoordinatorScaleTest() : job_(LargeJob()) {
+  explicit CoordinatorScaleTest(
+      const Coordinator::Options& options = LargeJob())
+      : job_(options) {
     job_.TakeChanges(true);
     job_.ReadLog();
     job_.Append();
@@ -271,6 +273,42 @@ TEST_F(CoordinatorScaleTest, SessionsThatEndTogetherAreInOneConfiguration) {
   EXPECT_EQ(sessions(), 0);
   job_.Serve();
   EXPECT_EQ(version(), before + 5);
+}
+
+class SyncScaleTest : public CoordinatorScaleTest {
+ protected:
+  SyncScaleTest() : CoordinatorScaleTest(SyncJob()) {}
+  static Coordinator::Options SyncJob() {
+    Coordinator::Options options = LargeJob();
+    options.job.set_staleness("sync");
+    return options;
+  }
+};
+
+TEST_F(SyncScaleTest, NoStepWaitsForFencesThatTheLogHas) {
+  std::vector<v1::JoinReply> joined;
+  for (uint32_t worker = 0; worker < 4; ++worker) {
+    joined.push_back(Join(worker));
+  }
+  driver().Advance(kWait);
+  Leave(0, joined[0]);
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(job_.Append().has_fence());
+  EXPECT_EQ(sessions(), 3);
+  Leave(1, joined[1]);
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(job_.Append().has_fence());
+  EXPECT_EQ(sessions(), 2) << "soon after another one";
+  // Two together.
+  driver().Tick();
+  Leave(2, joined[2]);
+  Leave(3, joined[3]);
+  driver().Advance(absl::Milliseconds(1));
+  const uint64_t before = version();
+  EXPECT_TRUE(job_.Append().has_fence());
+  EXPECT_EQ(version(), before) << "it is told with the last one";
+  EXPECT_TRUE(job_.Append().has_fence());
+  EXPECT_EQ(sessions(), 0);
 }
 
 // What follows from a later entry rests on the earlier ones.
