@@ -36,7 +36,9 @@ constexpr absl::Duration kWait = absl::Milliseconds(9);
 // Its servers are filled.
 class CoordinatorScaleTest : public ::testing::Test {
  protected:
-  CoordinatorScaleTest() : job_(LargeJob()) {
+  explicit CoordinatorScaleTest(
+      const Coordinator::Options& options = LargeJob())
+      : job_(options) {
     job_.TakeChanges(true);
     job_.ReadLog();
     job_.Append();
@@ -77,6 +79,12 @@ class CoordinatorScaleTest : public ::testing::Test {
     beat.mutable_header()->set_worker(index);
     beat.set_leaving(true);
     driver().Begin(PeerId::Worker(index), beat);
+  }
+  void Set(const char* key, const char* value) {
+    v1::SetRequest set;
+    set.set_key(key);
+    set.set_value(value);
+    driver().Begin(PeerId::Worker(0), set);
   }
   int sessions() { return job_.configuration().workers_size(); }
   uint64_t version() { return job_.configuration().version().counter(); }
@@ -223,6 +231,25 @@ TEST_F(CoordinatorScaleTest, WhoJoinSoonAfterOthersAreInOneConfiguration) {
   for (const CallId call : calls) EXPECT_TRUE(driver().answered(call));
 }
 
+// Else nobody could join where others come again and again.
+TEST_F(CoordinatorScaleTest, WhatCantWaitLetsOthersWaitNoLonger) {
+  Join(0);
+  driver().Advance(kWait);
+  job_.BeginJoin(1, 201);
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_EQ(sessions(), 2);
+  job_.BeginJoin(2, 202);
+  for (const char* const level : {"debug", "info", "debug", "info"}) {
+    driver().Advance(absl::Milliseconds(3));
+    const uint64_t before = version();
+    Set("log_level", level);
+    EXPECT_TRUE(job_.Append().has_setting());
+    EXPECT_GT(version(), before);
+    job_.Serve();
+  }
+  EXPECT_EQ(sessions(), 3);
+}
+
 TEST_F(CoordinatorScaleTest, SessionsThatEndTogetherAreInOneConfiguration) {
   std::vector<v1::JoinReply> joined;
   for (uint32_t worker = 0; worker < 5; ++worker) {
@@ -248,6 +275,42 @@ TEST_F(CoordinatorScaleTest, SessionsThatEndTogetherAreInOneConfiguration) {
   EXPECT_EQ(version(), before + 5);
 }
 
+class SyncScaleTest : public CoordinatorScaleTest {
+ protected:
+  SyncScaleTest() : CoordinatorScaleTest(SyncJob()) {}
+  static Coordinator::Options SyncJob() {
+    Coordinator::Options options = LargeJob();
+    options.job.set_staleness("sync");
+    return options;
+  }
+};
+
+TEST_F(SyncScaleTest, NoStepWaitsForFencesThatTheLogHas) {
+  std::vector<v1::JoinReply> joined;
+  for (uint32_t worker = 0; worker < 4; ++worker) {
+    joined.push_back(Join(worker));
+  }
+  driver().Advance(kWait);
+  Leave(0, joined[0]);
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(job_.Append().has_fence());
+  EXPECT_EQ(sessions(), 3);
+  Leave(1, joined[1]);
+  driver().Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(job_.Append().has_fence());
+  EXPECT_EQ(sessions(), 2) << "soon after another one";
+  // Two together.
+  driver().Tick();
+  Leave(2, joined[2]);
+  Leave(3, joined[3]);
+  driver().Advance(absl::Milliseconds(1));
+  const uint64_t before = version();
+  EXPECT_TRUE(job_.Append().has_fence());
+  EXPECT_EQ(version(), before) << "it is told with the last one";
+  EXPECT_TRUE(job_.Append().has_fence());
+  EXPECT_EQ(sessions(), 0);
+}
+
 // What follows from a later entry rests on the earlier ones.
 TEST_F(CoordinatorScaleTest, EntriesOfTheLogHaveTheirEffectsInTheirOrder) {
   const v1::JoinReply first = Join(0);
@@ -255,10 +318,7 @@ TEST_F(CoordinatorScaleTest, EntriesOfTheLogHaveTheirEffectsInTheirOrder) {
   driver().Advance(kWait);
   Leave(0, first);
   Leave(1, second);
-  v1::SetRequest set;
-  set.set_key("log_level");
-  set.set_value("debug");
-  driver().Begin(PeerId::Worker(0), set);
+  Set("log_level", "debug");
   driver().Advance(kWait);
   EXPECT_TRUE(job_.Append().has_fence());
   driver().Advance(absl::Milliseconds(1));

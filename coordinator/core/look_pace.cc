@@ -1,6 +1,7 @@
 #include "coordinator/core/look_pace.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace paramd {
 namespace {
@@ -71,8 +72,9 @@ void LookPace::End(Time next_due, Time now) {
   is_quiet_ = HasManyMembers() && parts_.IsQuiet();
   // Some may not have been told of what has changed with this look.
   has_more_ = hurries_ = is_quiet_ && HasNewVersion();
-  if (Version() == paced_version_) return;
-  paced_version_ = Version();
+  const bool is_new = Version() != std::exchange(paced_version_, Version());
+  // What waits already waits no longer for one that could not.
+  if (!is_new || !MayTell(now)) return;
   next_telling_ = now + std::min(PerMember(kTellingPerMember), kLongestWait);
 }
 

@@ -26,9 +26,10 @@ namespace paramd {
 // something else than usual happens.
 //
 // What makes another configuration, and may wait, is done together with what
-// comes within 50 microseconds for each member since everybody was told last,
-// or half a second: members that join, fences, and backups that have
-// everything. To wait is as if the log took longer.
+// comes within 50 microseconds for each member since everybody was told, or
+// half a second: members that join, fences, and backups that have everything.
+// One that can't wait and comes in that time does not make it longer. To wait
+// is as if the log took longer.
 //
 // Not thread-safe: a part of a Dispatcher.
 class LookPace {

@@ -290,10 +290,17 @@ void Sessions::LogFence(uint32_t index, Turn* turn) {
   v1::LogEntry entry;
   entry.mutable_fence()->set_worker(index);
   *entry.mutable_fence()->mutable_generation() = worker.generation;
-  turn->AppendPatiently(std::move(entry),
-                        [this, index](const IoResult& result, Turn* later) {
-                          OnFenced(index, result, later);
-                        });
+  IoHandler handler = [this, index](const IoResult& result, Turn* later) {
+    OnFenced(index, result, later);
+  };
+  // In sync mode no step is decided before the log has all of them.
+  const bool may_wait =
+      !turn->job.IsSync() ||
+      std::any_of(sessions_.begin(), sessions_.end(), [](const auto& s) {
+        return s.second.fencing && !s.second.fence_logged;
+      });
+  may_wait ? turn->AppendPatiently(std::move(entry), std::move(handler))
+           : turn->Append(std::move(entry), std::move(handler));
 }
 
 void Sessions::OnFenced(uint32_t index, const IoResult& result, Turn* turn) {

@@ -83,7 +83,8 @@ class Sessions {
   void FenceSilent(Turn* turn);
   // It is to end, if it is not to already. Raises SessionFenced.
   void Fence(uint32_t worker, Turn* turn);
-  // When the log has it, the session is no more: raises SessionEnded.
+  // When the log has it, the session is no more: raises SessionEnded. That may
+  // wait for other tellings; in sync mode only until the last fence is logged.
   void LogFence(uint32_t worker, Turn* turn);
   // Nobody's session goes on: all join again, as the sentence says.
   void EndAll(absl::string_view why, Turn* turn);

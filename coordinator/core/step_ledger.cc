@@ -90,15 +90,14 @@ void StepLedger::AdvanceStep(const Obstacles& obstacles, Turn* turn) {
     return;
   }
   Sessions sessions;
+  bool is_fenced = false;  // Somebody is.
   for (const auto& [index, worker] : job.workers) {
-    if (worker.fencing) {
-      if (!worker.fence_logged) turn->Raise(FenceIsDue{index});
-      return;
-    }
+    is_fenced |= worker.fencing;
+    if (worker.fencing && !worker.fence_logged) turn->Raise(FenceIsDue{index});
     // Who has not been heard since it joined may not know that it has.
     if (worker.last.number() > 0) sessions[index] = worker.generation;
   }
-  if (job.phase != JobPhase::kRunning) return;
+  if (is_fenced || job.phase != JobPhase::kRunning) return;
   // Another session of the same worker begins the step anew.
   if (sessions != contributing_) {
     kept_ = turn->now;

@@ -1,5 +1,7 @@
 #include "coordinator/core/step_ledger.h"
 
+#include <variant>
+
 #include "gtest/gtest.h"
 
 #include "coordinator/core/testing/part_bench.h"
@@ -165,6 +167,26 @@ TEST_F(StepLedgerTest, AFenceWaitsUntilTheStepIsOver) {
   const auto* due = bench_.Raised<FenceIsDue>();
   ASSERT_NE(nullptr, due);
   EXPECT_EQ(1u, due->worker);
+}
+
+// The step is kept for all of them.
+TEST_F(StepLedgerTest, AllFencesAreDueTogether) {
+  bench_.workers[0].fencing = bench_.workers[1].fencing = true;
+  Advance();
+  ASSERT_EQ(2u, bench_.facts.size());
+  for (const uint32_t worker : {0u, 1u}) {
+    const auto* due = std::get_if<FenceIsDue>(&bench_.facts[worker]);
+    ASSERT_NE(nullptr, due);
+    EXPECT_EQ(worker, due->worker);
+  }
+  bench_.workers[0].fence_logged = true;
+  Advance();
+  ASSERT_EQ(1u, bench_.facts.size());
+  EXPECT_EQ(1u, bench_.Raised<FenceIsDue>()->worker);
+  bench_.workers[1].fence_logged = true;
+  Advance();
+  EXPECT_TRUE(bench_.facts.empty());
+  EXPECT_FALSE(ledger_.logging_contributors()) << "they are in the log first";
 }
 
 TEST_F(StepLedgerTest, WhoIsHeardAndNeverContributesHoldsUpTheStep) {
