@@ -82,7 +82,7 @@ class LookPace {
   uint64_t told_version_ = 0;   // When the last look began.
   uint64_t paced_version_ = 0;  // When it was over.
   Time next_telling_;
-  std::vector<Patient> patient_;   // Bound: the entries of the log under way.
+  std::vector<Patient> patient_;   // Bound: one for each worker and server.
   Time next_due_ = Time::Never();  // As of the last look.
   Time looked_;                    // When that was.
   bool is_quiet_ = false;          // Then, and since.
