@@ -91,6 +91,9 @@ absl::Status CheckRanges(const Quantization& quantization) {
        quantization.mode != Mode::kStatic)) {
     return NoQuantization("has inputs of bits that it can't have");
   }
+  if (!quantization.has_integers() && !quantization.layers.empty()) {
+    return NoQuantization("has layers of integers in a mode without them");
+  }
   const uint32_t most_zero_point =
       quantization.activation_bits == kWideBits ? 0 : 255;
   for (const Quantization::Layer& layer : quantization.layers) {

@@ -225,6 +225,8 @@ TEST(ParseQuantizationTest, WhatIsNoneIsSaid) {
       {"", "[]", "{}", R"({"mode":"static"})",
        R"({"mode":"int2","layers":[],"float":[]})",
        R"({"mode":"static","layers":[{"name":"a","kind":"dense"}],"float":[]})",
+       R"({"mode":"float16","float":[],"layers":[{"name":"a",
+            "kind":"dense"}]})",
        R"({"mode":"static","most_weight":200,"layers":[],"float":[]})",
        R"({"mode":"static","activation_bits":12,"layers":[],"float":[]})",
        R"({"mode":"dynamic","activation_bits":16,"layers":[],"float":[]})",

@@ -217,7 +217,12 @@ TEST(QuantizationAwareTest, WhatTrainingDoesNotRoundStaysInFloat) {
         layers { flatten {} }
         layers { dense { units: 16 } }
         layers { relu {} }
-        layers { residual { layers { dense { units: 16 } } } }
+        layers {
+          residual {
+            layers { dense { units: 16 } }
+            layers { batch_norm { epsilon: 1e-5 momentum: 0.8 } }
+          }
+        }
         layers { dense { units: 4 } }
         loss: SOFTMAX_CROSS_ENTROPY
         quantization_aware { weight_bits: 8 momentum: 0.8 }
@@ -241,7 +246,8 @@ TEST(QuantizationAwareTest, WhatTrainingDoesNotRoundStaysInFloat) {
               "layers inside of others nor attention");
   }
   EXPECT_THAT(left, ::testing::ElementsAre("attention_1/projection",
-                                           "attention_1/output", "dense_2"));
+                                           "attention_1/output", "dense_2",
+                                           "batch_norm_1"));
   const Batch batch = Images(1000);
   const std::vector<float> wanted = Predictions(weights, batch, model->get());
   const std::vector<float> found =

@@ -127,10 +127,12 @@ std::unique_ptr<Sequence> WithTaps(const FoundProducts& found,
   });
 }
 
-// Has the network predict the calibration set.
-absl::Status RunOnAll(WeightSpans weights, const QuantizeOptions& options,
-                      const std::vector<std::string>& features,
-                      Network* network) {
+// Has the network predict the calibration set. How many examples it was: fewer
+// than were asked for where some are dropped.
+absl::StatusOr<uint64_t> RunOnAll(WeightSpans weights,
+                                  const QuantizeOptions& options,
+                                  const std::vector<std::string>& features,
+                                  Network* network) {
   const Pipeline& data = *options.calibration;
   RETURN_IF_ERROR(network->CheckTestData(data.spec()));
   Batch batch;
@@ -165,15 +167,17 @@ absl::Status RunOnAll(WeightSpans weights, const QuantizeOptions& options,
                      examples, " examples are ", variety.value(),
                      ", which says nothing of the ranges of the network"));
   }
-  return absl::OkStatus();
+  return examples;
 }
 
-// What each product gets on the calibration set. `plan` is the one that they
-// were found in, `again` another one of the same network.
+// What each product gets on the calibration set, which has so many `examples`.
+// `plan` is the one that they were found in, `again` another one of the same
+// network.
 absl::StatusOr<SeenInputs> Observe(const FoundProducts& found,
                                    const NetworkPlan& plan, WeightSpans weights,
                                    const QuantizeOptions& options,
-                                   std::unique_ptr<NetworkPlan> again) {
+                                   std::unique_ptr<NetworkPlan> again,
+                                   uint64_t* examples) {
   SeenInputs seen;
   for (const FoundProduct& product : found.products) {
     ASSIGN_OR_RETURN(seen[product.name].observer,
@@ -186,7 +190,7 @@ absl::StatusOr<SeenInputs> Observe(const FoundProducts& found,
   }
   Network network(
       std::move(again), [] { return std::make_unique<CpuDevice>(); }, "cpu");
-  RETURN_IF_ERROR(RunOnAll(weights, options, features, &network));
+  ASSIGN_OR_RETURN(*examples, RunOnAll(weights, options, features, &network));
   return seen;
 }
 
@@ -356,20 +360,26 @@ absl::StatusOr<QuantizeOptions> AsTrained(
 using Learned = std::vector<absl::optional<Affine>>;
 
 // Leaves those in float that training has not prepared: others than layers of
-// the plan's own sequence with a range.
+// the plan's own sequence with a range, and the batch norms behind them.
 void KeepLearned(const NetworkPlan& plan, const Learned& learned,
                  FoundProducts* found) {
   std::vector<FoundProduct> kept;
+  const auto leave = [&](const std::string& name) {
+    found->left.push_back(
+        {name,
+         "quantization_aware has not trained it, which trains neither layers "
+         "inside of others nor attention"});
+  };
   for (FoundProduct& product : found->products) {
     if (product.sequence == plan.layers.get() &&
         learned[product.layer].has_value()) {
       kept.push_back(std::move(product));
       continue;
     }
-    found->left.push_back(
-        {product.name,
-         "quantization_aware has not trained it, which trains neither layers "
-         "inside of others nor attention"});
+    leave(product.name);
+    if (product.batch_norm.has_value()) {
+      leave(product.At(*product.batch_norm).name());
+    }
   }
   found->products = std::move(kept);
 }
@@ -406,11 +416,10 @@ absl::StatusOr<Quantized> Quantize(const v1::ModelConfig& model,
   } else if (options.mode == Mode::kStatic) {
     ASSIGN_OR_RETURN(auto again, PlanNetwork(model, input));
     ASSIGN_OR_RETURN(seen,
-                     Observe(found, *plan, weights, options, std::move(again)));
+                     Observe(found, *plan, weights, options, std::move(again),
+                             &made.quantization.examples));
     made.quantization.observer = options.observer;
     made.quantization.calibrated_on = options.calibrated_on;
-    made.quantization.examples =
-        std::min(options.calibration->size(), options.batches * options.batch);
   }
   for (size_t v = 0; v < plan->variables.size(); ++v) {
     made.tensors.push_back(InFloat(plan->variables[v], weights[v]));

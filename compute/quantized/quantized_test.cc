@@ -54,6 +54,16 @@ class PicturesSource : public ExampleSource {
   const InputSpec spec_ = LabelledImages({256}, kClasses);
 };
 
+// Three of four of them, as a join without a match drops an example.
+class DroppedPicturesSource : public PicturesSource {
+ public:
+  absl::Status Read(uint64_t index, Example* example) const override {
+    const absl::Status read = PicturesSource::Read(index, example);
+    example->dropped = index % 4 == 0;
+    return read;
+  }
+};
+
 v1::ModelConfig Convolutions() {
   return ClassifierOf(R"pb(
     layers { reshape { dims: [ 8, 8, 4 ] } }
@@ -352,6 +362,23 @@ TEST(QuantizeTest, ASetThatIsConstantIsRefused) {
   EXPECT_THAT(std::string(made.status().message()),
               HasSubstr("the calibration set, train, is constant: all of its "
                         "64 examples are 5.5"));
+}
+
+TEST(QuantizeTest, WhatIsRecordedAreTheExamplesThatWereRead) {
+  const auto opened =
+      Pipeline::Create(std::make_unique<DroppedPicturesSource>(),
+                       v1::InputConfig(), {.seed = 1, .training = true});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const Pipeline& data = **opened;
+  const v1::ModelConfig model = ClassifierOf("layers { dense { units: 8 } }");
+  const auto plan = PlanNetwork(model, data.spec());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  QuantizeOptions options;
+  options.calibration = &data;
+  const auto made = Quantize(model, data.spec(),
+                             SpansOf(RandomModelWeights(**plan, 1)), options);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->quantization.examples, 600u);
 }
 
 // As in float32, and no other example's outputs change.
