@@ -203,6 +203,11 @@ class BlockOnDiskTest : public ::testing::Test {
   static constexpr size_t kRows = 2048;
   static constexpr size_t kFastRows = 512;
 
+  BlockOnDiskTest() {
+    const absl::Span<float> slots = block_.mutable_slots();
+    std::fill(slots.begin(), slots.end(), 0.0f);
+  }
+
   static BlockPlacement Placement() {
     BlockPlacement placement;
     placement.fast_rows = kFastRows;
