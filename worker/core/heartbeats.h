@@ -19,7 +19,9 @@ namespace paramd {
 //
 // Invariant: requests are numbered, and only the answer to the newest one
 // counts; an answer from before a newer coordinator's first one changes
-// nothing.
+// nothing. A call that is sent, or comes back, long after it is due says that
+// this process stood still (SIGSTOP, a machine that was paused): the silence
+// until then was not the coordinator's.
 //
 // Not thread-safe: part of a worker's core.
 class Heartbeats {
@@ -51,13 +53,14 @@ class Heartbeats {
   const v1::WorkerStats& last_stats() const { return last_stats_; }
   const v1::HeartbeatReply& last_reply() const { return last_reply_; }
   uint64_t term() const { return term_; }
-  // When the coordinator last answered, and why it has not since (empty: it
-  // has).
+  // When the coordinator last answered, or this process went on after it stood
+  // still; and why it has not answered since (empty: it has).
   Time last_heard() const { return last_heard_; }
   const std::string& why_silent() const { return why_silent_; }
 
  private:
   CallId call_ = 0;  // 0: none under way.
+  Time ends_at_;     // When that comes back at the latest.
   Time retry_at_;
   uint64_t number_ = 0;
   v1::HeartbeatRequest last_request_;

@@ -231,6 +231,31 @@ TEST_F(PartTest, OnlyAnAnswerOfThePresentCoordinatorCounts) {
   EXPECT_EQ(beats.why_silent(), "");
 }
 
+TEST_F(PartTest, WhereThisProcessStoodStillTheCoordinatorWasNotSilent) {
+  Heartbeats beats(/*term=*/2, now_);
+  const auto send = [&] {
+    beats.Send(v1::HeartbeatRequest(), v1::WorkerStats(), absl::Seconds(1),
+               Turn());
+  };
+  const auto lose = [&](absl::Duration after) {
+    now_ = now_ + after;
+    EXPECT_FALSE(
+        beats.Take(Failure(sent(), absl::DeadlineExceededError("late")), now_));
+  };
+  const Time begin = now_;
+  send();
+  lose(absl::Seconds(2));
+  now_ = now_ + absl::Milliseconds(200);
+  send();
+  lose(absl::Seconds(2));
+  EXPECT_EQ(beats.last_heard(), begin) << "these came in time";
+  now_ = now_ + absl::Minutes(11);
+  send();
+  EXPECT_EQ(beats.last_heard(), now_) << "between two calls";
+  lose(absl::Minutes(11));
+  EXPECT_EQ(beats.last_heard(), now_) << "during one";
+}
+
 // ---- computing --------------------------------------------------------------
 
 class ComputationTest : public PartTest {
