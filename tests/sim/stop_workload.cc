@@ -52,6 +52,10 @@ class PushWitness : public SimulationWatcher {
       if (newest.generation == header.generation()) {
         newest.push = std::max(newest.push, header.sequence());
       }
+    } else if (const auto* join =
+                   dynamic_cast<const v1::JoinRequest*>(&request)) {
+      // Who was killed has said nothing of its last push.
+      if (join->replaces() != 0) newest_.erase(join->task().index());
     } else if (const auto* decide =
                    dynamic_cast<const v1::DecideRequest*>(&request)) {
       step_ = std::max(step_, decide->step());
