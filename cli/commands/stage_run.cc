@@ -54,12 +54,23 @@ int Said(const absl::Status& status) {
   return status.ok() ? kExitFinished : ExitCodeAtStart(status);
 }
 
-// What was made before a process could record it, or of another model: that may
-// have a later name, and would be taken for the newest.
-absl::Status RemoveCheckpoints(const std::string& directory) {
+// What was made of the same run before a process could record it, or of another
+// of its checkpoints: that may have a later name, and would be taken for the
+// newest. INVALID_ARGUMENT, and nothing is removed, if one is of another run.
+absl::Status RemoveMadeOf(const std::string& source,
+                          const std::string& directory) {
   const auto left = CheckpointsAt(directory);
   if (absl::IsNotFound(left.status())) return absl::OkStatus();
   RETURN_IF_ERROR(left.status());
+  ASSIGN_OR_RETURN(const v1::Manifest made_of, ReadManifest(source));
+  for (const std::string& checkpoint : *left) {
+    ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(checkpoint));
+    if (manifest.run_id() == made_of.run_id()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "checkpoint '", checkpoint, "' is of run ", manifest.run_id(),
+        ", and what is quantised is of run ", made_of.run_id(),
+        ": remove it, or give another checkpoint.directory"));
+  }
   for (const std::string& checkpoint : *left) {
     RETURN_IF_ERROR(RemoveTree(checkpoint));
   }
@@ -169,7 +180,7 @@ int StageRun::Quantize(int number, const Invocation& invocation) const {
   const std::string& directory = stage.config.checkpoint().directory();
   const std::string output = absl::StrCat(directory, "/", NameIn(*source));
   absl::Status made = MakeDirectories(directory);
-  if (made.ok()) made = RemoveCheckpoints(directory);
+  if (made.ok()) made = RemoveMadeOf(*source, directory);
   if (!made.ok()) return Said(made);
   const v1::StageQuantize& wanted = stage.stage.quantize();
   Invocation quantize = {invocation.program, FlagsOf(number).ToArguments(),

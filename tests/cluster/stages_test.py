@@ -178,6 +178,20 @@ class StagesTest(unittest.TestCase):
         self.assertEqual(self.page()["int8"]["result"],
                          os.path.join(directory, name))
 
+    def test_integers_of_another_run_are_not_removed(self):
+        self.finish("run")
+        stage = os.path.join(self.run_dir, "int8")
+        teacher = os.path.join(self.run_dir, "teacher")
+        other = os.path.join(stage, "checkpoints", "000009-00000009.step-999")
+        shutil.copytree(os.path.join(teacher, "checkpoints",
+                                     paramd.checkpoints(teacher)[-1]), other)
+        os.remove(os.path.join(stage, "stage.json"))
+        before = paramd.checkpoints(stage)
+        run = self.start("run")
+        self.assertEqual(run.wait(), 2, run.output)
+        self.assertIn(f"checkpoint '{other}' is of run chain-", run.output)
+        self.assertEqual(paramd.checkpoints(stage), before)
+
     def test_a_student_of_a_teacher_that_is_gone_is_refused(self):
         self.finish("run")
         shutil.rmtree(os.path.join(self.run_dir, "teacher"))
