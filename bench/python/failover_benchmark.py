@@ -199,6 +199,16 @@ class Job(paramd.Cluster):
         return sum(int(lost["to"]) - int(lost["from"]) + 1
                    for part in files for lost in part.get("lost", []))
 
+    def stop_unharmed(self):
+        """The chief's log, in which no server went back to a checkpoint, and pushes
+        lost or doubled."""
+        with open(self.log("worker-0"), encoding="utf-8") as log:
+            text = log.read()
+        if "is back after it was stopped" in text or "came back without" in text:
+            raise SystemExit(f"a server went back to a checkpoint:\n{text}")
+        said = self.report()["job"]
+        return text, self.stop() + said["pushes_lost"] + said["pushes_doubled"]
+
     def events(self, name):
         """Begin and end in seconds, of all workers, oldest first."""
         found = []
@@ -246,12 +256,7 @@ def run_hand_overs(times, drawn):
         time.sleep(drawn.uniform(0.2, 1.2))
         moments.append(job.hand_over(drawn.choice(job.tasks_with_servers())))
     time.sleep(0.2)  # A push behind the last one.
-    with open(job.log("worker-0"), encoding="utf-8") as log:
-        text = log.read()
-    if "is back after it was stopped" in text or "came back without" in text:
-        raise SystemExit(f"a server went back to a checkpoint:\n{text}")
-    said = job.report()["job"]
-    lost = job.stop() + said["pushes_lost"] + said["pushes_doubled"]
+    _, lost = job.stop_unharmed()
     ends = sorted(end for _, end in job.events("push"))
     seconds = []
     for moment, taken_over in moments:
@@ -333,12 +338,7 @@ def run_moves(times, path):
             raise SystemExit(f"{last} did not end as told: {job.log(last)}")
         job.begin(last)
         scale(SERVERS)
-    with open(job.log("worker-0"), encoding="utf-8") as log:
-        text = log.read()
-    if "is back after it was stopped" in text or "came back without" in text:
-        raise SystemExit(f"a server went back to a checkpoint:\n{text}")
-    said = job.report()["job"]
-    lost = job.stop() + said["pushes_lost"] + said["pushes_doubled"]
+    chief, lost = job.stop_unharmed()
     steps = job.events("step")
 
     def p99(within):
@@ -346,7 +346,7 @@ def run_moves(times, path):
                            if any(a <= begin < b for a, b in within)], 0.99)
 
     return (p99(spans) / p99(quiet), [end - begin for begin, end in spans],
-            copied(job, text), lost)
+            copied(job, chief), lost)
 
 
 def table_job(gigabytes):
